@@ -1,0 +1,176 @@
+"""What a system under test offers: `Cluster`, and the capabilities that nemeses need.
+
+All verbs are `async` and, in a real run, never suspend (`harness.session.drive`). A capability is a
+runtime-checkable protocol: a nemesis names the ones it needs, and a system without one is refused
+before the run starts.
+
+Not here: implementations (`kafka`), the client's side (`harness.session`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from harness.op import Isolation, TopicPartition
+
+TRANSACTION_TOPIC = "__transaction_state"
+GROUP_TOPIC = "__consumer_offsets"
+
+
+class ClusterError(Exception):
+    """The system under test cannot be set up, reached or read. The message says what to do."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker process reaches the cluster.
+
+    factory: `module:function`, called as `function(endpoint.args, spec) -> Session`.
+    """
+
+    factory: str
+    args: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """Who does what, as far as it is known.
+
+    leaders: node that leads each partition, internal topics included; -1 where nobody does, or
+        where no two nodes (of the ones that answer) say the same.
+    isr: in-sync replicas as the agreed leader's node (else any) tells them.
+    controller: leader of the metadata quorum (DescribeQuorum), -1 unknown. The `controller_id` of
+        Metadata is a random live broker in KRaft and never used.
+    answering: nodes that answered.
+    agreed: every node of the cluster answered, and all name the same leaders.
+    """
+
+    ns: int
+    leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    isr: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    controller: int = -1
+    answering: tuple[int, ...] = ()
+    agreed: bool = False
+
+    def coordinator(self, topic: str, name: str) -> int:
+        """Node that coordinates a transactional id (TRANSACTION_TOPIC) or group (GROUP_TOPIC)."""
+        count = sum(tp.topic == topic for tp in self.leaders)
+        if count == 0:
+            return -1
+        return self.leaders.get(TopicPartition(topic, java_hash(name) % count), -1)
+
+
+def java_hash(name: str) -> int:
+    """`String.hashCode() & 0x7fffffff`: the hash Kafka places coordinators with."""
+    value = 0
+    raw = name.encode("utf-16-be")
+    for high, low in zip(raw[0::2], raw[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
+class Cluster(Protocol):
+    """A system under test. One object per run; not thread-safe unless said."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Node numbers, 1 to N."""
+
+    async def start(self) -> None:
+        """Start all nodes; returns when they are one cluster. Raises ClusterError."""
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when every partition has a leader that all nodes agree on."""
+
+    def endpoint(self) -> Endpoint:
+        """How workers reach it; known before `start`."""
+
+    async def roles(self) -> Roles:
+        """Best-effort, bounded (2 s), never raises. Safe to call from any thread."""
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """(log start, end) of each partition: LSO at read_committed, else HW, from its leader.
+
+        Partitions that could not be listed are left out.
+        """
+
+    async def collect(self, into: Path) -> None:
+        """Write each node's log to `into/<node>/server.log`. Never raises; says what it missed
+        in `into/<node>/missing.txt`."""
+
+    async def stop(self) -> None:
+        """Leave nothing behind; idempotent; never raises."""
+
+
+class Direction(StrEnum):
+    """Which packets a node drops."""
+
+    IN = "in"
+    OUT = "out"
+
+
+class Listener(StrEnum):
+    """Which listener of a node a cut concerns; brokers fetch and register through their own
+    connections to the *peer's* listeners, so a cut by listener concerns both ends of it."""
+
+    CLIENT = "client"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """`node` drops packets from (IN) or to (OUT) `peer`; peer None = clients (client listener).
+
+    listener: limits the cut to connections of one listener; None = all.
+    """
+
+    node: int
+    direction: Direction
+    peer: int | None = None
+    listener: Listener | None = None
+
+
+@runtime_checkable
+class Killable(Protocol):
+    """Nodes can be ended by SIGKILL and started again with their data."""
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        """SIGKILL all of them as nearly at once as possible."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start killed nodes; does not wait until they are ready. No-op for running ones."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Nodes can be frozen (SIGSTOP or the freezer) and thawed."""
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        """Freeze."""
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        """Thaw. No-op for nodes that are not frozen."""
+
+
+@runtime_checkable
+class Partitionable(Protocol):
+    """Links can be cut. The cluster holds the set of cuts in force and reapplies it when a node
+    is revived."""
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        """Add cuts to the ones in force; one atomic change per node."""
+
+    async def mend(self, cuts: Sequence[Cut]) -> None:
+        """Take cuts back."""
+
+
+ClusterFactory = Callable[[Any, Path], Cluster]
+"""`factory(config: RunConfig, run_dir: Path) -> Cluster`."""

@@ -1,0 +1,253 @@
+"""The seam to a system under test: the verbs of one client, as Kafka names them.
+
+A *session* belongs to one process: one producer and/or one consumer, with the settings of its
+`SessionSpec`. Real Kafka (`harness.cluster.session`), the in-memory cluster of the tests and, later,
+the models implement the same protocol, so workloads and the client loop are written once.
+
+Rules every implementation keeps:
+- Verbs are `async` but never suspend in a real worker: one `send(None)` finishes them (`drive`).
+- Every verb has one deadline (`SessionSpec.deadline_s`); when it passes, the verb is `Indefinite`.
+- Nothing is retried, cancelled or wrapped in a time-out by the caller.
+- Verbs raise `Definite` (it did not happen) or `Indefinite` (it may have), nothing else. Any other
+  exception is a fault of the harness.
+- A session that raised a fatal error is dead: `fatal` says so, and the slot gets a new process.
+
+Not here: which errors are definite (`harness.cluster.outcomes`), journaling (`harness.client`).
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from harness.op import AssignmentKind, Isolation, TopicPartition
+
+T = TypeVar("T")
+
+
+class Definite(Exception):
+    """The verb did not take effect and never will. `code` is Kafka's error name."""
+
+    def __init__(self, code: str, message: str = "", *, fatal: bool = False) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.fatal = fatal
+
+
+class Indefinite(Exception):
+    """The verb may have taken effect, or may still. `code` is Kafka's error name.
+
+    wants_abort: the client says that the open transaction must be aborted (`txn_requires_abort`);
+    a confirmed abort then decides it.
+    """
+
+    def __init__(self, code: str, message: str = "", *, wants_abort: bool = False) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.wants_abort = wants_abort
+
+
+class Suspended(Exception):
+    """A verb suspended in a real worker: a fault of the harness (exit 70)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """The record was acknowledged; `offset` is -1 where the acknowledgement carried none."""
+
+    offset: int
+    ns: int
+    """When the acknowledgement was seen (CLOCK_MONOTONIC): an upper bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The record was definitely not written."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The record may have been written."""
+
+    code: str
+
+
+Delivery = Acked | Failed | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to send; `payload` is made by `harness.record.encode`."""
+
+    tp: TopicPartition
+    value: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A record as a poll returned it. `leader_epoch` is -1 where the client does not know it."""
+
+    tp: TopicPartition
+    offset: int
+    payload: bytes
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentEvent:
+    """Partitions that the session reads changed. `generation` is -1 where unknown."""
+
+    kind: AssignmentKind
+    tps: tuple[TopicPartition, ...]
+    generation: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEvent:
+    """The client's producer identity changed (idempotent and transactional producers).
+
+    epoch_cnt: how often librdkafka has obtained or bumped an epoch (its `eos.epoch_cnt`); a jump
+    without a new process betrays librdkafka #4953.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    epoch_cnt: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndReached:
+    """A consumer reached the end of a partition (LSO at read_committed, HW otherwise)."""
+
+    tp: TopicPartition
+    offset: int
+    ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientError:
+    """An error that the client reported outside of any verb's result (side evidence only)."""
+
+    code: str
+    message: str
+    ns: int
+
+
+SessionEvent = AssignmentEvent | ProducerEvent | EndReached | ClientError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSpec:
+    """Settings of one session. A session produces iff `acks` is set, consumes iff `isolation` is.
+
+    acks: 0, 1, -1 (all), or None for no producer.
+    group: consumer group; needed for subscribe and for committing offsets.
+    settings: further client settings by librdkafka's names; `producer.` or `consumer.` as a prefix
+        limits one to that client.
+    """
+
+    slot: int
+    process: int
+    acks: int | None = None
+    idempotent: bool = False
+    transactional_id: str | None = None
+    transaction_timeout_s: float = 10.0
+    isolation: Isolation = Isolation.NONE
+    group: str | None = None
+    auto_commit: bool = False
+    report_end: bool = False
+    """Emit `EndReached` events (final reads)."""
+    deadline_s: float = 10.0
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as the journal's header records them."""
+        return {
+            "slot": self.slot,
+            "process": self.process,
+            "acks": self.acks,
+            "idempotent": self.idempotent,
+            "transactional_id": self.transactional_id,
+            "transaction_timeout_s": self.transaction_timeout_s,
+            "isolation": int(self.isolation),
+            "group": self.group,
+            "auto_commit": self.auto_commit,
+            "report_end": self.report_end,
+            "deadline_s": self.deadline_s,
+            "settings": dict(self.settings),
+        }
+
+
+class Session(Protocol):
+    """One client. All verbs but `events` may raise `Definite` or `Indefinite`."""
+
+    @property
+    def fatal(self) -> str | None:
+        """Code of the error that made this session unusable, or None."""
+
+    async def send(self, records: Sequence[Record]) -> list[Delivery]:
+        """Send all records pipelined; one delivery each, in order. Does not raise."""
+
+    async def poll(self, max_records: int, wait_ms: int) -> list[Fetched]:
+        """The next records, at most `max_records`, waiting at most `wait_ms` for the first."""
+
+    async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets (-2: beginning of the log)."""
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for these topics; partitions come with later polls."""
+
+    async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Move the positions of assigned partitions."""
+
+    async def position(self) -> dict[TopicPartition, int]:
+        """Next offset to read of each assigned partition; -1 where nothing was read yet."""
+
+    async def begin(self) -> None:
+        """Begin a transaction (the first call also initialises the transactional id)."""
+
+    async def commit(self) -> None:
+        """Commit the open transaction. Called at most once for it."""
+
+    async def abort(self) -> None:
+        """Abort the open transaction. A normal return means: confirmed aborted."""
+
+    async def send_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
+        """Add consumer positions to the open transaction; the generation used (-1 unknown)."""
+
+    async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
+        """Commit consumer positions to the group; the generation used (-1 unknown)."""
+
+    async def close(self) -> None:
+        """Close the clients; never raises, bounded by the deadline."""
+
+    def events(self) -> list[SessionEvent]:
+        """What happened outside of verbs since the last call, oldest first."""
+
+
+class Clock(Protocol):
+    """Time as a workload or nemesis sees it."""
+
+    def now_ns(self) -> int:
+        """Monotonic time in ns (CLOCK_MONOTONIC of the host in a real run)."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; returns early when the run is being stopped."""
+
+
+def drive(verb: Coroutine[Any, Any, T]) -> T:
+    """Finish a verb that never suspends; its result.
+
+    Raises: Suspended, where it does suspend.
+    """
+    try:
+        verb.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    verb.close()
+    raise Suspended("a session verb suspended in a real worker")
