@@ -18,6 +18,7 @@ import pyarrow as pa
 OPEN: Final = 2**63 - 1
 """`complete_ns` of an op that never completed."""
 
+
 def _table(spec: str) -> pa.Schema:
     """Schema from `name kind, name kind, …` (kept as text so that it reads as a table)."""
     kinds = {
@@ -71,9 +72,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     # records that a poll returned and that are not this partition's own: `reason` of Foreign
     "foreign": _table("tp i32, op i32, offset i64, reason i8, payload bytes"),
     # changes of the producer identity as the client's statistics tell them (side evidence)
-    "producers": _table(
-        "process i32, producer_id i64, producer_epoch i32, epoch_cnt i32, ns i64"
-    ),
+    "producers": _table("process i32, producer_id i64, producer_epoch i32, epoch_cnt i32, ns i64"),
 }
 
 CLUSTERED: Final = ("sends", "reads")
