@@ -1,5 +1,48 @@
 """Workloads: what the clients of a run do. One file each; file name = registry key = CLI value.
 
-A workload is mostly a pure generator of ops and the session settings of each slot; the client loop
-(`harness.client`) executes the ops. A workload imports no client, no clock and no thread.
+A workload says which clients there are (`plans`) and what each of them is asked to do (`ops`, a pure
+generator); the client loop (`harness.client`) does it. A workload imports no client, no clock and no
+thread. Its docstring is its user documentation.
 """
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from harness.config import RunConfig
+from harness.generator import Planned, Slot
+from harness.op import TopicPartition
+from harness.session import SessionSpec
+from workloads import queue, transactions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A named way to use the cluster.
+
+    topics: topic → number of partitions. plans: the session settings of each slot (`process` is
+    filled in when a process starts). ops: the schedule of one process of a slot.
+    """
+
+    name: str
+    doc: str
+    topics: Callable[[RunConfig], dict[str, int]]
+    plans: Callable[[RunConfig], tuple[SessionSpec, ...]]
+    ops: Callable[[RunConfig, SessionSpec, Slot], Iterator[Planned]]
+
+    def tps(self, config: RunConfig) -> tuple[TopicPartition, ...]:
+        """All partitions of the workload's topics."""
+        topics = self.topics(config).items()
+        return tuple(TopicPartition(topic, p) for topic, count in topics for p in range(count))
+
+
+WORKLOADS: dict[str, Workload] = {
+    module.__name__.rpartition(".")[2]: Workload(
+        name=module.__name__.rpartition(".")[2],
+        doc=module.__doc__ or "",
+        topics=module.topics,
+        plans=module.plans,
+        ops=module.ops,
+    )
+    for module in (queue, transactions)
+}
+"""Every workload by name."""

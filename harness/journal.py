@@ -1,0 +1,193 @@
+"""Journals: what each process was asked, and what it saw, as it happened.
+
+One file a process (`journal/<process>.jsonl`). The first line is the header with the settings of its
+session; then, for each op, its invocation with all its values *before* the client is called, the
+results of its micro-ops as they come, and its completion. Each line is one unbuffered write: a
+journal is readable after any crash, up to its last whole line. An op without completion is
+indefinite (INFO).
+
+Not here: turning journals into tables (`harness.seal`).
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase
+
+
+class Opened(msgspec.Struct, frozen=True, tag="open", tag_field="event"):
+    """Header: the process and the settings of its session (`SessionSpec.as_json`)."""
+
+    format: int
+    run: str
+    process: int
+    slot: int
+    ns: int
+    spec: dict[str, Any]
+
+
+class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="event"):
+    """An op is about to be executed."""
+
+    op: int
+    ns: int
+    phase: Phase
+    f: str
+    txn: bool
+    abort: bool
+    mops: tuple[Mop, ...]
+
+
+class Sent(msgspec.Struct, frozen=True, tag="sent", tag_field="event"):
+    """Results of consecutive sends, the first of which is micro-op `mop`.
+
+    results: (outcome, offset, ns, code) each: OK with the acknowledged offset (-1 = none given) and
+    when it was seen; FAIL and INFO with offset -1 and the error's code.
+    """
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    results: list[tuple[int, int, int, str]]
+
+
+class Polled(msgspec.Struct, frozen=True, tag="polled", tag_field="event"):
+    """What a poll returned, in order, as runs of one partition: (topic, partition, offsets, values,
+    leader epochs). foreign: (topic, partition, offset, reason, payload as base64)."""
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    runs: list[tuple[str, int, list[int], list[int], list[int]]]
+    foreign: list[tuple[str, int, int, int, bytes]] = []
+
+
+class OffsetsCommitted(msgspec.Struct, frozen=True, tag="committed", tag_field="event"):
+    """Consumer offsets were committed, or sent to the open transaction (kind TXN)."""
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    kind: CommitKind
+    generation: int
+    outcome: Outcome
+    offsets: list[tuple[str, int, int]]
+
+
+class AssignmentChanged(msgspec.Struct, frozen=True, tag="assignment", tag_field="event"):
+    """What the process reads changed. `op`: the op during which it was noticed."""
+
+    op: int
+    ns: int
+    kind: AssignmentKind
+    generation: int
+    tps: list[tuple[str, int]]
+
+
+class ProducerChanged(msgspec.Struct, frozen=True, tag="producer", tag_field="event"):
+    """The client's producer identity changed."""
+
+    ns: int
+    producer_id: int
+    producer_epoch: int
+    epoch_cnt: int
+
+
+class EndSeen(msgspec.Struct, frozen=True, tag="end-seen", tag_field="event"):
+    """The consumer reached the end of a partition."""
+
+    ns: int
+    topic: str
+    partition: int
+    offset: int
+
+
+class ErrorSeen(msgspec.Struct, frozen=True, tag="client-error", tag_field="event"):
+    """The client reported an error outside of any verb."""
+
+    ns: int
+    code: str
+    message: str
+
+
+class Completed(msgspec.Struct, frozen=True, tag="complete", tag_field="event"):
+    """The op is over. `error`: code that decided a FAIL or INFO ("" for a deliberate abort)."""
+
+    op: int
+    ns: int
+    outcome: Outcome
+    error: str = ""
+
+
+class Closed(msgspec.Struct, frozen=True, tag="close", tag_field="event"):
+    """The process is over."""
+
+    ns: int
+    end: End
+
+
+Line = (
+    Opened
+    | Invoked
+    | Sent
+    | Polled
+    | OffsetsCommitted
+    | AssignmentChanged
+    | ProducerChanged
+    | EndSeen
+    | ErrorSeen
+    | Completed
+    | Closed
+)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Line)
+
+
+class Journal:
+    """Writer of one process's journal."""
+
+    def __init__(self, path: Path, header: Opened) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self.write(header)
+
+    def write(self, line: Line) -> None:
+        """Append one line in one write. Raises OSError (a full disk), also for a partial write."""
+        data = _ENCODER.encode(line) + b"\n"
+        written = os.write(self._handle, data)
+        if written != len(data):
+            raise OSError(f"only {written} of {len(data)} bytes could be written (disk full?)")
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+class JournalError(Exception):
+    """A journal cannot be read: not the cut-off end of a crash, but damage."""
+
+
+def read(path: Path) -> list[Line]:
+    """All whole lines of a journal. A last line without newline is what a crash cut off: left out.
+
+    Raises: JournalError, where the header is missing or any other line cannot be read.
+    """
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    lines: list[Line] = []
+    for number, raw in enumerate(data[:end].split(b"\n")[:-1], 1):
+        try:
+            lines.append(_DECODER.decode(raw))
+        except msgspec.MsgspecError as error:
+            raise JournalError(f"{path} line {number} is damaged: {error}") from None
+    if lines and not isinstance(lines[0], Opened):
+        raise JournalError(f"{path} line 1 is not the header of a journal")
+    return lines

@@ -1,0 +1,194 @@
+"""The lines of journals, taken one by one into the rows of the history's tables.
+
+Not here: the tables as a whole (`harness.rows`), the journal's format (`harness.journal`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import journal as j
+from harness.history import OPEN
+from harness.op import AssignmentKind, CommitKind, End, Outcome, Poll, Send
+from harness.rows import Rows
+
+POSITION_KEPT = (AssignmentKind.REWIND,)
+"""Kinds after which reads go on from where the last completed op left them."""
+
+
+def read_journals(paths: Iterable[Path]) -> Rows:
+    """Rows of all these journals. Raises JournalError."""
+    rows = Rows()
+    for path in paths:
+        lines = j.read(path)
+        if not lines or not isinstance(header := lines[0], j.Opened):
+            continue  # the process ended before its header was written: it did nothing
+        process = _Process(rows, header)
+        for line in lines[1:]:
+            process.take(line)
+        process.finish(lines[-1].ns)
+    return rows
+
+
+@dataclass(slots=True)
+class _Op:
+    """An op while its journal is read. `polled` has the assignment number of each run beside it."""
+
+    invoked: j.Invoked
+    number: int
+    sent: dict[int, tuple[int, tuple[int, int, int, str]]] = field(default_factory=dict)
+    polled: dict[int, tuple[j.Polled, list[int]]] = field(default_factory=dict)
+    committed: list[j.OffsetsCommitted] = field(default_factory=list)
+    completed: j.Completed | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.completed.outcome if self.completed else Outcome.INFO
+
+
+class _Process:
+    """One process: its open op, and what it is assigned."""
+
+    def __init__(self, rows: Rows, header: j.Opened) -> None:
+        self.rows = rows
+        self.header = header
+        self.isolation = int(header.spec["isolation"])
+        self.op: _Op | None = None
+        self.end = End.CRASHED
+        self.assigned: set[int] = set()
+        self.assignments: dict[int, int] = {}
+
+    def take(self, line: j.Line) -> None:
+        """One line, in the order of the journal."""
+        op = self.op
+        match line:
+            case j.Invoked():
+                self._flush()
+                self.op = _Op(line, self.rows.ops)
+                self.rows.ops += 1
+            case j.Sent() if op:
+                for n, result in enumerate(line.results):
+                    op.sent[line.mop + n] = (line.begin_ns, result)
+            case j.Polled() if op:
+                tps = [self.rows.tp(run[0], run[1]) for run in line.runs]
+                op.polled[line.mop] = (line, [self.assignments.get(tp, 0) for tp in tps])
+            case j.OffsetsCommitted() if op:
+                op.committed.append(line)
+            case j.Completed() if op:
+                op.completed = line
+                self._flush()
+            case j.AssignmentChanged():
+                self._assignment(line)
+            case j.ProducerChanged():
+                self.rows.columns["producers"].add(
+                    1, process=self.header.process, producer_id=line.producer_id,
+                    producer_epoch=line.producer_epoch, epoch_cnt=line.epoch_cnt, ns=line.ns,
+                )  # fmt: skip
+            case j.EndSeen() if self.header.spec["report_end"]:
+                tp = self.rows.tp(line.topic, line.partition)
+                self.rows.reached(tp, self.isolation, line.offset)
+            case j.Closed():
+                self.end = line.end
+
+    def finish(self, last_ns: int) -> None:
+        """The journal is over."""
+        self._flush()
+        spec = self.header.spec
+        self.rows.columns["processes"].add(
+            1, process=self.header.process, slot=self.header.slot,
+            group=self.rows.group(spec["group"]), isolation=self.isolation,
+            txn_id=self.rows.txn_id(spec["transactional_id"]),
+            acks=-2 if spec["acks"] is None else spec["acks"], idempotent=int(spec["idempotent"]),
+            start_ns=self.header.ns, end_ns=last_ns, end=int(self.end),
+        )  # fmt: skip
+
+    def _assignment(self, line: j.AssignmentChanged) -> None:
+        """Number the change: reads of a partition under different numbers need not connect."""
+        tps = {self.rows.tp(*tp) for tp in line.tps}
+        if line.kind is AssignmentKind.MANUAL:
+            # The client keeps the position of a partition that it had and still has.
+            changed = tps - self.assigned
+            self.assigned = tps
+        elif line.kind in POSITION_KEPT:
+            changed = set()
+        else:
+            changed = tps
+        for tp in changed:
+            self.assignments[tp] = self.assignments.get(tp, 0) + 1
+        for tp in sorted(tps):
+            self.rows.columns["assignments"].add(
+                1, process=self.header.process, tp=tp, generation=line.generation,
+                op=self.op.number if self.op else -1, assignment=self.assignments.get(tp, 0),
+                kind=int(line.kind), ns=line.ns,
+            )  # fmt: skip
+
+    def _flush(self) -> None:
+        """The open op is over, or will never be."""
+        op, self.op = self.op, None
+        if op is None:
+            return
+        pos = sends = reads = 0
+        total = sum(isinstance(mop, Send) for mop in op.invoked.mops)
+        for at, mop in enumerate(op.invoked.mops):
+            if isinstance(mop, Send):
+                self._send(op, at, mop, pos, total)
+                sends, pos = sends + 1, pos + 1
+            elif isinstance(mop, Poll) and at in op.polled:
+                count = self._reads(op, *op.polled[at], pos)
+                reads, pos = reads + count, pos + count
+        for line in op.committed:
+            self._commits(op, line)
+        done, invoked = op.completed, op.invoked
+        self.rows.columns["ops"].add(
+            1, op=op.number, process=self.header.process, f=self.rows.f(invoked.f),
+            outcome=int(op.outcome), phase=int(invoked.phase), txn=int(invoked.txn),
+            deliberate=int(invoked.abort),
+            error=self.rows.error(done.error) if done and done.error else -1,
+            n_sends=sends, n_reads=reads, invoke_ns=invoked.ns,
+            complete_ns=done.ns if done else OPEN,
+        )  # fmt: skip
+
+    def _send(self, op: _Op, at: int, mop: Send, pos: int, total: int) -> None:
+        if at in op.sent:
+            begin, (outcome, offset, ns, _) = op.sent[at]
+        else:
+            # Never handed to the client, or its answer was never recorded: the op decides.
+            outcome = int(Outcome.FAIL if op.outcome is Outcome.FAIL else Outcome.INFO)
+            begin, offset, ns = op.invoked.ns, -1, -1
+        self.rows.columns["sends"].add(
+            1, tp=self.rows.tp(*mop.tp), op=op.number, process=self.header.process, pos=pos,
+            value=mop.value, offset=offset, place=-1, outcome=outcome,
+            op_outcome=int(op.outcome), txn=int(op.invoked.txn), op_sends=total, invoke_ns=begin,
+            ack_ns=ns if outcome == Outcome.OK else -1, src_tp=-1, src_offset=-1,
+        )  # fmt: skip
+
+    def _reads(self, op: _Op, line: j.Polled, numbers: list[int], pos: int) -> int:
+        count = 0
+        for (topic, partition, offsets, values, epochs), number in zip(
+            line.runs, numbers, strict=True
+        ):
+            n = len(offsets)
+            self.rows.columns["reads"].add(
+                n, tp=self.rows.tp(topic, partition), op=op.number, process=self.header.process,
+                pos=range(pos + count, pos + count + n), isolation=self.isolation,
+                op_outcome=int(op.outcome), phase=int(op.invoked.phase), assignment=number,
+                leader_epoch=epochs, offset=offsets, value=values,
+                invoke_ns=line.begin_ns, complete_ns=line.ns,
+            )  # fmt: skip
+            count += n
+        for topic, partition, offset, reason, payload in line.foreign:
+            self.rows.columns["foreign"].add(
+                1, tp=self.rows.tp(topic, partition), op=op.number, offset=offset,
+                reason=reason, payload=[payload],
+            )  # fmt: skip
+        return count
+
+    def _commits(self, op: _Op, line: j.OffsetsCommitted) -> None:
+        outcome = op.outcome if line.kind is CommitKind.TXN else line.outcome
+        for topic, partition, offset in line.offsets:
+            self.rows.columns["commits"].add(
+                1, group=self.rows.group(self.header.spec["group"]),
+                tp=self.rows.tp(topic, partition), op=op.number, process=self.header.process,
+                generation=line.generation, offset=offset, kind=int(line.kind),
+                outcome=int(outcome), invoke_ns=line.begin_ns, complete_ns=line.ns,
+            )  # fmt: skip

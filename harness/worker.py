@@ -1,0 +1,215 @@
+"""A worker: the operating-system process of one logical client (`python -m harness.worker RUN SLOT`).
+
+Started by the interpreter in a session of its own, with a pipe on stdin and one on stdout. Lines in:
+`Start` (first), then `Enter` at each change of phase, and `ReadFinal` for the two final readers.
+Lines out: `Progress` every 250 ms. The end of stdin ends the worker at once: its journal is whole up
+to the last line.
+
+A worker lives through all *processes* (incarnations) of its slot: after an indefinite op it closes
+its clients and goes on under the next process number.
+
+Not here: the client loop (`harness.client`), supervision (`harness.interpreter`).
+"""
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from harness.client import Client, Counters
+from harness.cluster import Endpoint
+from harness.config import RunConfig
+from harness.generator import Slot, source
+from harness.journal import Journal, Opened
+from harness.messages import Command, Enter, Progress, ReadFinal, Start
+from harness.op import Assign, End, Isolation, Op, Phase, Poll, TopicPartition
+from harness.session import Session, SessionSpec, drive
+from harness.store import FORMAT, Run
+from workloads import WORKLOADS
+
+PROGRESS_S = 0.25
+REOPEN_S = 0.1
+"""Pause before the next process of a slot: a client that fails at once must not spin."""
+
+
+class WorkerClock:
+    """Real time. Sleeping ends early when the load is to stop."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC."""
+        return time.monotonic_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        """Blocks; in a worker nothing else runs in this thread."""
+        if seconds > 0:
+            self._stop.wait(seconds)
+
+
+def connector(endpoint: Endpoint) -> Callable[[SessionSpec], Session]:
+    """The function that opens sessions at an endpoint."""
+    module, _, name = endpoint.factory.partition(":")
+    factory = getattr(importlib.import_module(module), name)
+    return lambda spec: factory(endpoint.args, spec)
+
+
+class Worker:
+    """One slot. `phase` is set by the thread that reads commands."""
+
+    def __init__(self, run: Run, slot: int) -> None:
+        self.run = run
+        self.slot = slot
+        self.config = RunConfig.model_validate_json(run.config.read_text())
+        self.workload = WORKLOADS[self.config.workload]
+        self.phase = Phase.SETUP
+        self.begun = threading.Event()
+        self.stopping = threading.Event()
+        self.final: ReadFinal | None = None
+        self.start: Start | None = None
+        self.started = threading.Event()
+        self.clock = WorkerClock(self.stopping)
+        self.counters = Counters()
+
+    def serve(self) -> None:
+        """The whole life of the worker."""
+        threading.Thread(target=self._commands, daemon=True).start()
+        threading.Thread(target=self._report, daemon=True).start()
+        self.started.wait()
+        assert self.start is not None
+        connect = connector(self.start.endpoint)
+        plans = self.workload.plans(self.config)
+        self.begun.wait()
+        if self.slot < len(plans):
+            self._load(plans[self.slot], connect)
+        else:
+            self._read_final(Isolation(self.slot - len(plans)), connect)
+        self._emit()
+
+    def _commands(self) -> None:
+        decoder = msgspec.json.Decoder(Command)
+        for line in sys.stdin.buffer:
+            command = decoder.decode(line)
+            match command:
+                case Start():
+                    self.start = command
+                    self.started.set()
+                case Enter(phase=phase):
+                    self.phase = phase
+                    if phase >= Phase.QUIESCE:
+                        self.stopping.set()
+                    if phase >= Phase.WARMUP and not self._is_final():
+                        self.begun.set()
+                case ReadFinal():
+                    self.phase = Phase.FINAL
+                    self.final = command
+                    self.begun.set()
+        os._exit(0)
+
+    def _is_final(self) -> bool:
+        return self.slot >= len(self.workload.plans(self.config))
+
+    def _report(self) -> None:
+        while True:
+            time.sleep(PROGRESS_S)
+            self._emit()
+
+    def _emit(self) -> None:
+        c = self.counters
+        line = Progress(c.ok, c.fail, c.info, c.sent, c.acked, c.read, c.ok_invoked_ns)
+        try:
+            os.write(1, msgspec.json.encode(line) + b"\n")
+        except OSError:
+            os._exit(0)  # the parent is gone
+
+    def _open(self, spec: SessionSpec, connect: Callable[[SessionSpec], Session]) -> Client:
+        header = Opened(
+            FORMAT, self.run.name, spec.process, spec.slot, self.clock.now_ns(), spec.as_json()
+        )
+        return Client(
+            run=self.run.name,
+            process=spec.process,
+            session=connect(spec),
+            journal=Journal(self.run.journal / f"{spec.process}.jsonl", header),
+            clock=self.clock,
+            phase=lambda: self.phase,
+            record_size=self.config.record_size,
+            isolation=spec.isolation,
+            counters=self.counters,
+        )
+
+    def _load(self, plan: SessionSpec, connect: Callable[[SessionSpec], Session]) -> None:
+        assert self.start is not None
+        incarnation = 0
+        while not self.stopping.is_set():
+            process = self.slot + incarnation * self.start.width
+            spec = replace(plan, process=process)
+            client = self._open(spec, connect)
+            slot = Slot(
+                slot=self.slot,
+                process=process,
+                tps=self.workload.tps(self.config),
+                rng=source(self.config.seed, self.slot, incarnation),
+            )
+            end = self._live(client, spec, slot)
+            drive(client.close(end))
+            incarnation += 1
+            drive(self.clock.sleep(REOPEN_S))
+
+    def _live(self, client: Client, spec: SessionSpec, slot: Slot) -> End:
+        """One process, to its end."""
+        planned_ns = self.clock.now_ns()
+        for planned in self.workload.ops(self.config, spec, slot):
+            # Ops are due at fixed distances, so that waiting for one answer does not lower the
+            # rate; a client that is more than a second late does not try to catch up.
+            planned_ns += int(planned.wait_s * 1e9)
+            now = self.clock.now_ns()
+            planned_ns = max(planned_ns, now - 1_000_000_000)
+            drive(self.clock.sleep((planned_ns - now) / 1e9))
+            if self.stopping.is_set():
+                break
+            if drive(client.invoke(planned.op)).replace:
+                return End.REPLACED
+        return End.CLOSED
+
+    def _read_final(self, isolation: Isolation, connect: Callable[[SessionSpec], Session]) -> None:
+        """Read every partition from its beginning up to the listed end, by a fresh consumer."""
+        assert self.final is not None
+        spec = SessionSpec(
+            slot=self.slot,
+            process=self.slot,
+            isolation=isolation,
+            report_end=True,
+            deadline_s=self.config.verb_deadline_s,
+        )
+        ends = {TopicPartition(topic, p): end for topic, p, end in self.final.ends[isolation]}
+        deadline = self.clock.now_ns() + int(self.config.final_deadline_s * 1e9)
+        client = self._open(spec, connect)
+        done = drive(client.invoke(Op(f="assign", mops=(Assign(tuple(ends)),))))
+        while (
+            not done.replace
+            and self.clock.now_ns() < deadline
+            and any(client.ends.get(tp, -1) < end for tp, end in ends.items())
+        ):
+            done = drive(client.invoke(Op(f="poll", mops=(Poll(5000, 200),))))
+        drive(client.close(End.CLOSED))
+
+
+def main() -> None:
+    """Entry point of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    Worker(Run(Path(sys.argv[1])), int(sys.argv[2])).serve()
+    sys.stdout.flush()
+    os._exit(0)  # a client thread that will not end must not hold the worker
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Sends and reads without transactions.
+
+Producers send ops of 1 to `batch_max` records, pipelined, to random partitions of one topic, and wait
+for all acknowledgements of an op before the next. Acks and idempotence come from the configuration.
+Of every three consumers two assign partitions by hand (all of them, and now and then a random part)
+and one subscribes in a group, committing its offsets after every few polls.
+
+Finds: lost, duplicated and reordered records, offsets that change their record, consumers that skip
+or go back, committed offsets that go back.
+"""
+
+from collections.abc import Iterator
+
+from harness.config import RunConfig
+from harness.generator import Pace, Planned, Slot, first_contact
+from harness.op import Assign, CommitOffsets, Op, Poll, Subscribe
+from harness.session import SessionSpec
+
+TOPIC = "queue"
+GROUP = "queue-group"
+REASSIGN = 1 / 64
+"""Share of polls of an assigning consumer before which it takes other partitions."""
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """One topic."""
+    return {TOPIC: config.partitions}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers first, then consumers; every third consumer subscribes."""
+    producers = [
+        SessionSpec(
+            slot=slot,
+            process=-1,
+            acks=config.acks,
+            idempotent=config.idempotent,
+            deadline_s=config.verb_deadline_s,
+            settings=config.client_settings,
+        )
+        for slot in range(config.producers)
+    ]
+    consumers = [
+        SessionSpec(
+            slot=config.producers + number,
+            process=-1,
+            isolation=config.isolation,
+            group=GROUP if number % 3 == 2 else None,
+            deadline_s=config.verb_deadline_s,
+            settings=config.client_settings,
+        )
+        for number in range(config.consumers)
+    ]
+    return (*producers, *consumers)
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    if spec.acks is not None:
+        return _producing(config, spec, slot)
+    return _subscribing(slot) if spec.group else _assigning(slot)
+
+
+def _producing(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    if spec.idempotent:
+        yield first_contact(slot.tps, slot.values, txn=False)
+    pace = Pace(slot.rng, config.rate / config.producers)
+    while True:
+        count = slot.rng.randint(1, config.batch_max)
+        mops = tuple(slot.values.send(slot.rng.choice(slot.tps)) for _ in range(count))
+        yield Planned(pace.wait_s(), Op(f="send", mops=mops))
+
+
+def _assigning(slot: Slot) -> Iterator[Planned]:
+    yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
+    whole = True
+    while True:
+        yield Planned(0.0, Op(f="poll", mops=(Poll(),)))
+        if slot.rng.random() < REASSIGN:
+            count = slot.rng.randint(1, len(slot.tps)) if whole else len(slot.tps)
+            whole = count == len(slot.tps)
+            tps = tuple(sorted(slot.rng.sample(slot.tps, count)))
+            yield Planned(0.0, Op(f="assign", mops=(Assign(tps),)))
+
+
+def _subscribing(slot: Slot) -> Iterator[Planned]:
+    topics = tuple(sorted({tp.topic for tp in slot.tps}))
+    yield Planned(0.0, Op(f="subscribe", mops=(Subscribe(topics),)))
+    while True:
+        for _ in range(slot.rng.randint(1, 8)):
+            yield Planned(0.0, Op(f="poll", mops=(Poll(),)))
+        yield Planned(0.0, Op(f="commit", mops=(CommitOffsets(),)))

@@ -1,0 +1,85 @@
+"""Atomic writes over several partitions, some with reads in the same transaction.
+
+Every producer has a transactional id that its slot keeps through all its processes. An op is one
+transaction: 1 to `batch_max` records on 1 to 4 partitions; in every other slot the client also polls
+between its sends. `abort_share` of the transactions are aborted on purpose. Consumers assign all
+partitions by hand and read at `isolation`; where there are at least two, the last one reads at
+read_uncommitted, which is legal to show aborted records and serves as evidence of what the log holds.
+
+Finds: everything `queue` finds, and records of aborted transactions at read_committed, transactions
+of which only a part is visible, circular information flow, stuck last stable offsets.
+"""
+
+from collections.abc import Iterator
+
+from harness.config import RunConfig
+from harness.generator import Pace, Planned, Slot, first_contact, polls
+from harness.op import Assign, Isolation, Mop, Op, Poll
+from harness.session import SessionSpec
+
+TOPIC = "transactions"
+PARTITIONS_MAX = 4
+"""Most partitions of one transaction."""
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """One topic."""
+    return {TOPIC: config.partitions}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers first (odd ones read too), then consumers."""
+    producers = [
+        SessionSpec(
+            slot=slot,
+            process=-1,
+            acks=-1,
+            idempotent=True,
+            transactional_id=f"inquest-{slot}",
+            transaction_timeout_s=config.transaction_timeout_s,
+            isolation=config.isolation if slot % 2 else Isolation.NONE,
+            deadline_s=config.verb_deadline_s,
+            settings=config.client_settings,
+        )
+        for slot in range(config.producers)
+    ]
+    consumers = [
+        SessionSpec(
+            slot=config.producers + number,
+            process=-1,
+            isolation=Isolation.READ_UNCOMMITTED
+            if number and number == config.consumers - 1
+            else config.isolation,
+            deadline_s=config.verb_deadline_s,
+            settings=config.client_settings,
+        )
+        for number in range(config.consumers)
+    ]
+    return (*producers, *consumers)
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    if spec.isolation is not Isolation.NONE:
+        yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
+    if spec.transactional_id is None:
+        yield from polls()
+        return
+    yield first_contact(slot.tps, slot.values, txn=True)
+    pace = Pace(slot.rng, config.rate / config.producers)
+    while True:
+        mops = _mops(config, slot, reads=spec.isolation is not Isolation.NONE)
+        abort = slot.rng.random() < config.abort_share
+        yield Planned(pace.wait_s(), Op(f="txn", mops=mops, txn=True, abort=abort))
+
+
+def _mops(config: RunConfig, slot: Slot, *, reads: bool) -> tuple[Mop, ...]:
+    rng = slot.rng
+    tps = rng.sample(slot.tps, rng.randint(1, min(PARTITIONS_MAX, len(slot.tps))))
+    mops: list[Mop] = [
+        slot.values.send(rng.choice(tps)) for _ in range(rng.randint(1, config.batch_max))
+    ]
+    if reads:
+        for _ in range(rng.randint(0, 2)):
+            mops.insert(rng.randint(0, len(mops)), Poll(max_records=100, wait_ms=20))
+    return tuple(mops)
