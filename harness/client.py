@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import journal as j
+from harness.history import FOREIGN_REASONS
 from harness.journal import Journal
 from harness.op import (
     Assign,
@@ -37,7 +38,7 @@ from harness.op import (
     Subscribe,
     TopicPartition,
 )
-from harness.record import Foreign, decode, encode
+from harness.record import decode, encode
 from harness.session import (
     Acked,
     AssignmentEvent,
@@ -265,9 +266,10 @@ class Client:
             tp = record.tp
             self._positions[tp] = record.offset + 1
             value = decode(self.run, tp, record.payload)
-            if isinstance(value, Foreign):
+            if not isinstance(value, int):
                 payload = record.payload[:1024]
-                foreign.append((tp.topic, tp.partition, record.offset, int(value), payload))
+                reason = FOREIGN_REASONS.index(value)
+                foreign.append((tp.topic, tp.partition, record.offset, reason, payload))
                 continue
             if tp != last:
                 runs.append((tp.topic, tp.partition, [], [], []))

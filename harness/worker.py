@@ -206,8 +206,11 @@ class Worker:
 def main() -> None:
     """Entry point of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    Worker(Run(Path(sys.argv[1])), int(sys.argv[2])).serve()
-    sys.stdout.flush()
+    try:
+        Worker(Run(Path(sys.argv[1])), int(sys.argv[2])).serve()
+    except OSError as error:
+        print(f"journal: {error}", file=sys.stderr, flush=True)
+        os._exit(os.EX_IOERR)  # the interpreter knows it as a full disk
     os._exit(0)  # a client thread that will not end must not hold the worker
 
 

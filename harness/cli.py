@@ -1,0 +1,248 @@
+"""The command `inquest`: run, check, report, list, doctor, setup.
+
+Each command is joined to the others by the files of a run folder only. The verdict decides the exit
+code (docs/architecture.md, "Exit codes"). Heavy parts (Spark, the client) are imported by the
+commands that need them.
+
+Not here: what the commands do (`harness.run`, `checkers`, `harness.report`, `harness.doctor`).
+"""
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from harness.store import RESULTS, Run
+
+USAGE, HARNESS_FAULT, INTERRUPTED = 64, 70, 130
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Break a Kafka cluster on purpose, record what its clients saw, and judge it.",
+)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """One clear error, and out."""
+    typer.echo(f"inquest: {message}", err=True)
+    raise typer.Exit(code)
+
+
+Option = typer.Option
+
+
+@app.command()
+def run(
+    workload: Annotated[str | None, Option(help="What the clients do: see `inquest list`.")] = None,
+    nemesis: Annotated[
+        str | None, Option(help="Faults: family[:kind][@target], comma-separated.")
+    ] = None,
+    preset: Annotated[
+        str | None, Option(help="Named settings: see `inquest list presets`.")
+    ] = None,
+    sut: Annotated[str | None, Option(help="System under test.")] = None,
+    kafka: Annotated[str | None, Option(help="Kafka version, e.g. 4.3.1.")] = None,
+    seed: Annotated[
+        int | None, Option(help="Seed of all random choices (drawn if absent).")
+    ] = None,
+    duration: Annotated[float | None, Option(help="Seconds of faults.")] = None,
+    brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
+    rate: Annotated[float | None, Option(help="Ops per second; 0 = as fast as possible.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option("--set", help="Any other setting as name=value (see docs/tutorial.md)."),
+    ] = None,
+    results: Annotated[Path, Option(help="Where run folders go.")] = RESULTS,
+    master: Annotated[str | None, Option(help="Spark master for the check.")] = None,
+) -> None:
+    """Make one run, check it, report it."""
+    from harness.config import ConfigError, run_config
+
+    given = {
+        "workload": workload, "nemesis": nemesis, "preset": preset, "sut": sut, "kafka": kafka,
+        "seed": seed, "duration_s": duration, "brokers": brokers, "rate": rate,
+    }  # fmt: skip
+    settings = {name: value for name, value in given.items() if value is not None}
+    settings.setdefault("seed", random.SystemRandom().randrange(2**31))
+    try:
+        config = run_config(settings | dict(map(_setting, set_ or ())))
+        code = _run(config, results, master)
+    except ConfigError as error:
+        fail(str(error), USAGE)
+    raise typer.Exit(code)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    from harness.config import ConfigError
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--set wants name=value, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _run(config: Any, results: Path, master: str | None) -> int:
+    from harness.cluster import ClusterError
+    from harness.progress import Display
+    from harness.run import plan, record
+    from harness.seal import SealError
+
+    plan(config)  # unknown names are refused before anything is said or done
+    display = Display()
+    display.say(
+        f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
+        f"preset {config.preset} · Kafka {config.kafka} · {config.brokers} brokers · "
+        f"{config.duration_s:g} s of faults"
+    )
+    try:
+        recorded = record(config, results=results, display=display)
+    except KeyboardInterrupt:
+        fail("interrupted before anything was recorded", INTERRUPTED)
+    except ClusterError as error:
+        fail(str(error), HARNESS_FAULT)
+    except (SealError, OSError) as error:
+        fail(f"the run could not be recorded: {error}", HARNESS_FAULT)
+    try:
+        return judge(recorded.run, master, interrupted=recorded.interrupted)
+    except KeyboardInterrupt:
+        fail(f"interrupted; check it later: inquest check {recorded.run.folder}", INTERRUPTED)
+
+
+def judge(run_folder: Run, master: str | None, *, interrupted: bool = False) -> int:
+    """Check a sealed run, report it, print the verdict line; the exit code."""
+    import checkers
+    from harness import report as reports
+
+    try:
+        verdict = checkers.check(run_folder, master=master)
+    except checkers.HistoryError as error:
+        fail(str(error), USAGE)
+    page = reports.build(run_folder)
+    symbol = {True: "VALID", False: "ANOMALY"}.get(verdict.valid, "UNKNOWN")  # type: ignore[call-overload]
+    typer.echo(f"{symbol}: {verdict.summary}")
+    typer.echo(f"report: {page}")
+    typer.echo(f"repeat: {verdict.repro}")
+    return INTERRUPTED if interrupted else verdict.exit_code
+
+
+@app.command()
+def check(
+    run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
+    history: Annotated[Path | None, Option(help="A portable history instead.")] = None,
+    as_json: Annotated[bool, Option("--json", help="One JSON line per case.")] = False,
+    master: Annotated[str | None, Option(help="Spark master, e.g. local[4].")] = None,
+) -> None:
+    """Judge a recorded run again, or a portable history."""
+    if (run is None) == (history is None):
+        fail("give either a run folder or --history FILE", USAGE)
+    if history is not None:
+        raise typer.Exit(_check_portable(history, as_json=as_json))
+    assert run is not None
+    raise typer.Exit(judge(existing(run), master))
+
+
+def _check_portable(path: Path, *, as_json: bool) -> int:
+    import checkers
+
+    try:
+        answers = checkers.check_portable(path)
+    except (checkers.HistoryError, OSError) as error:
+        fail(str(error), USAGE)
+    verdicts = [config["valid"] for a in answers for config in a["by_config"].values()]
+    for answer in answers:
+        if as_json:
+            typer.echo(json.dumps(answer))
+            continue
+        for name, config in answer["by_config"].items():
+            found = ", ".join(config["anomalies"]) or "nothing"
+            typer.echo(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
+    return 1 if False in verdicts else 2 if "unknown" in verdicts else 0
+
+
+def existing(folder: Path) -> Run:
+    """The run in a folder, sealed if it was not yet."""
+    from harness.seal import SealError, seal
+
+    found = Run(folder)
+    if not found.config.is_file():
+        fail(f"{folder} is not a run folder (no config.json)", USAGE)
+    try:
+        seal(found)
+    except (SealError, OSError) as error:
+        fail(str(error), USAGE)
+    return found
+
+
+@app.command()
+def report(run: Annotated[Path, typer.Argument(help="A checked run folder.")]) -> None:
+    """Build the HTML report of a checked run again."""
+    from harness import report as reports
+
+    try:
+        typer.echo(str(reports.build(Run(run))))
+    except (reports.ReportError, OSError) as error:
+        fail(str(error), USAGE)
+
+
+@app.command(name="list")
+def list_(what: Annotated[str, typer.Argument(help="Which list; all if absent.")] = "") -> None:
+    """What there is: workloads, nemeses, checks, anomalies, presets."""
+    from harness.listing import LISTS
+
+    if what and what not in LISTS:
+        fail(f"unknown list {what!r}; known: {', '.join(LISTS)}", USAGE)
+    for name, lines in LISTS.items():
+        if what in ("", name):
+            typer.echo(f"{name}:")
+            for key, text in lines().items():
+                typer.echo(f"  {key:28} {text}")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what is there, what is missing and what to do about it."""
+    from harness.doctor import doctor as examine
+
+    raise typer.Exit(examine())
+
+
+@app.command()
+def setup(kafka: Annotated[str | None, Option(help="Kafka version.")] = None) -> None:
+    """Prepare the Docker engine and the images; instant when all is there."""
+    from harness.cluster import ClusterError
+    from harness.config import KAFKA_VERSION
+    from harness.doctor import setup as prepare
+
+    try:
+        prepare(kafka or KAFKA_VERSION)
+    except ClusterError as error:
+        fail(str(error), HARNESS_FAULT)
+
+
+def main(command: Callable[..., Any] = app) -> None:
+    """Entry point: usage errors are 64, faults of the harness 70, never anything of a verdict."""
+    try:
+        code = command(standalone_mode=False)
+    except (typer.Exit, SystemExit) as done:
+        code = getattr(done, "exit_code", getattr(done, "code", 0))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        if hasattr(error, "format_message"):
+            typer.echo(f"inquest: {error.format_message()}", err=True)
+            sys.exit(USAGE)
+        import traceback
+
+        traceback.print_exc()
+        typer.echo(f"inquest: a fault of the harness: {error}", err=True)
+        code = HARNESS_FAULT
+    sys.exit(int(code or 0))

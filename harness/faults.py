@@ -1,0 +1,171 @@
+"""Executing a plan of faults against a running cluster, in a thread of its own.
+
+Every fault is announced before and recorded after it is in force, with the nodes it hit. Healing
+always happens: at the end of its time, at the end of the phase, and when the run is interrupted.
+
+Not here: which faults there are and whom they hit (`nemesis`).
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from harness.cluster import Cluster, Roles
+from harness.events import FaultFailed, FaultHealed, FaultStarted
+from harness.recorder import Recorder
+from harness.session import drive
+
+
+class Step(Protocol):
+    """One planned fault."""
+
+    @property
+    def fault(self) -> int:
+        """Dense id."""
+
+    @property
+    def name(self) -> str:
+        """`family:kind@target`."""
+
+    @property
+    def at_s(self) -> float:
+        """Start, seconds after the phase of faults began."""
+
+    @property
+    def hold_s(self) -> float:
+        """How long it is in force."""
+
+
+class Injected(Protocol):
+    """A fault in force."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Who was hit."""
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+
+    @property
+    def colour(self) -> str:
+        """Of its band."""
+
+
+class Nemesis(Protocol):
+    """A plan bound to a run: what `harness.run` hands to the interpreter."""
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The plan."""
+
+    async def inject(self, cluster: Cluster, step: Any, roles: Roles) -> Injected:
+        """Put a fault in force. Raises: `no_target`, ClusterError."""
+
+    async def heal(self, cluster: Cluster, injected: Any) -> None:
+        """Take it back."""
+
+    async def heal_all(self, cluster: Cluster) -> None:
+        """Take back whatever may be in force."""
+
+
+class FaultThread:
+    """Runs the plan; `in_force` names the faults in force now."""
+
+    def __init__(self, nemesis: Nemesis, cluster: Cluster, recorder: Recorder) -> None:
+        self._nemesis = nemesis
+        self._cluster = cluster
+        self._recorder = recorder
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
+        self._held: dict[int, Injected] = {}
+        self.in_force: tuple[str, ...] = ()
+        self._names: dict[int, str] = {}
+
+    def start(self) -> None:
+        """Begin; the plan's times count from now."""
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """The whole plan was executed."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """No further faults; returns when the thread has ended."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def heal_all(self) -> str:
+        """Heal everything; "" or what could not be healed. Call after `stop`."""
+        for fault in sorted(self._held, reverse=True):
+            self._heal(fault)
+        begin = time.monotonic_ns()
+        try:
+            drive(self._nemesis.heal_all(self._cluster))
+        except Exception as error:  # noqa: BLE001 - the run goes on, the reason is recorded
+            return f"not everything could be healed: {error}"
+        for fault in sorted(self._held):
+            self._healed(fault, begin)
+        return ""
+
+    def _run(self) -> None:
+        steps = self._nemesis.steps
+        agenda: list[tuple[float, int, int, Step]] = []
+        for step in steps:
+            agenda.append((step.at_s, 1, step.fault, step))
+            agenda.append((step.at_s + step.hold_s, 0, step.fault, step))
+        begin = time.monotonic()
+        for due, starts, fault, step in sorted(agenda, key=lambda entry: entry[:3]):
+            if self._stop.wait(max(0.0, begin + due - time.monotonic())):
+                return
+            if starts:
+                self._inject(step)
+            else:
+                self._heal(fault)
+
+    def _inject(self, step: Step) -> None:
+        begin = time.monotonic_ns()
+        try:
+            roles = drive(self._cluster.roles())
+            injected = drive(self._nemesis.inject(self._cluster, step, roles))
+        except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
+            why = f"{type(error).__name__}: {error}"
+            event = FaultFailed(ns=time.monotonic_ns(), fault=step.fault, name=step.name, why=why)
+            self._recorder.write(event)
+            return
+        self._held[step.fault] = injected
+        self._names[step.fault] = step.name
+        self._set_in_force()
+        self._recorder.write(
+            FaultStarted(
+                begin_ns=begin,
+                ns=time.monotonic_ns(),
+                fault=step.fault,
+                name=step.name,
+                nodes=tuple(injected.nodes),
+                text=injected.text,
+                colour=injected.colour,
+            )
+        )
+
+    def _heal(self, fault: int) -> None:
+        if fault not in self._held:
+            return
+        begin = time.monotonic_ns()
+        try:
+            drive(self._nemesis.heal(self._cluster, self._held[fault]))
+        except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
+            self._recorder.note(f"healing {self._names[fault]} failed: {error}")
+            return
+        self._healed(fault, begin)
+
+    def _healed(self, fault: int, begin: int) -> None:
+        del self._held[fault]
+        self._recorder.write(FaultHealed(begin_ns=begin, ns=time.monotonic_ns(), fault=fault))
+        self._set_in_force()
+
+    def _set_in_force(self) -> None:
+        self.in_force = tuple(self._names[fault] for fault in sorted(self._held))

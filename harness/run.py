@@ -1,0 +1,180 @@
+"""Composition root: a config → a recorded and sealed run folder.
+
+The only module that knows all registries: it looks names up, refuses what cannot work before
+anything is started, builds the cluster, hands everything to the interpreter and seals.
+
+Not here: the phases (`harness.interpreter`), checking and reporting (`harness.cli` calls them).
+"""
+
+import importlib
+import os
+import platform
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import nemesis as nemeses
+from harness.cluster import Cluster, Roles
+from harness.config import ConfigError, RunConfig
+from harness.interpreter import Interpreter, Load
+from harness.op import Phase, TopicPartition
+from harness.progress import Display
+from harness.recorder import Interrupts, Recorder
+from harness.seal import seal
+from harness.store import RESULTS, Run, write_atomically
+from workloads import WORKLOADS, Workload
+
+SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
+"""Systems under test: name → `module:factory`, called as `factory(config, run_dir) -> Cluster`."""
+
+CLEANERS: dict[str, str] = {"kafka": "harness.reaper:guard"}
+"""name → `module:function`, called with the run's name: a context in which the system is cleaned up
+even if the harness dies by SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run that was recorded and sealed. `interrupted`: the user cut it short."""
+
+    run: Run
+    interrupted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundNemesis:
+    """A plan and the names of this run, as the interpreter wants them."""
+
+    steps: Sequence[nemeses.Step]
+    names: nemeses.Names
+
+    async def inject(self, cluster: Cluster, step: nemeses.Step, roles: Roles) -> nemeses.Injected:
+        return await nemeses.inject(cluster, step, roles, self.names)
+
+    async def heal(self, cluster: Cluster, injected: nemeses.Injected) -> None:
+        await nemeses.heal(cluster, injected)
+
+    async def heal_all(self, cluster: Cluster) -> None:
+        await nemeses.heal_all(cluster)
+
+
+def plan(config: RunConfig) -> tuple[Workload, tuple[nemeses.Step, ...]]:
+    """The workload and the planned faults of a config.
+
+    Raises: ConfigError, where a name is unknown (the known ones are listed).
+    """
+    if config.workload not in WORKLOADS:
+        raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
+    if config.sut not in SYSTEMS:
+        raise ConfigError(f"unknown system under test {config.sut!r}; known: {', '.join(SYSTEMS)}")
+    return WORKLOADS[config.workload], nemeses.plan(config.nemesis, config)
+
+
+def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> Recorded:
+    """Make one run: start the system, load it, hurt it, read it back, seal the history.
+
+    Raises: ConfigError, ClusterError, OSError (results folder), KeyboardInterrupt (before anything
+    was recorded). In each case nothing is left running.
+    """
+    workload, steps = plan(config)
+    run = create_folder(config, results)
+    cluster: Cluster = _load(SYSTEMS[config.sut])(config, run.folder)
+    if lacking := nemeses.missing(steps, cluster):
+        raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
+    write_atomically(run.schedule, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
+    recorder = Recorder(run.events)
+    interpreter = Interpreter(
+        run=run,
+        config=config,
+        cluster=cluster,
+        load=_load_of(workload, config),
+        nemesis=_BoundNemesis(steps, _names(workload, config)),
+        recorder=recorder,
+        interrupts=Interrupts(),
+        display=display,
+        versions=versions(config),
+        wall=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
+    try:
+        with _cleaner(config.sut, run), interpreter.interrupts:
+            interpreter.execute()
+            display.status("sealing")
+            seal(run)
+    except BaseException:
+        if interpreter.phase is Phase.SETUP:  # nothing was recorded
+            shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    finally:
+        recorder.close()
+        display.close()
+    point_latest(run)
+    return Recorded(run=run, interrupted=interpreter.interrupted)
+
+
+def create_folder(config: RunConfig, results: Path) -> Run:
+    """A new run folder with its config. Raises OSError."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
+    base = f"{stamp}-{config.workload}-{slug}-{config.seed}"
+    results.mkdir(parents=True, exist_ok=True)
+    name, number = base, 1
+    while (results / name).exists():
+        number += 1
+        name = f"{base}-{number}"
+    run = Run(results / name)
+    for folder in (run.folder, run.journal, run.cluster):
+        folder.mkdir()
+    write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
+    return run
+
+
+def point_latest(run: Run) -> None:
+    """Make `latest` beside the run folder point to it."""
+    temporary = run.folder.with_name(f".latest-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(run.folder.name)
+    os.replace(temporary, run.folder.with_name("latest"))
+
+
+def versions(config: RunConfig) -> dict[str, str]:
+    """Versions of everything that a finding may depend on."""
+    packages = ("kafka-inquest", "confluent-kafka", "pyspark", "pyarrow", "numpy")
+    found = {name: version(name) for name in packages}
+    return {"kafka": config.kafka, "python": platform.python_version(), **found}
+
+
+def _load_of(workload: Workload, config: RunConfig) -> Load:
+    return Load(
+        topics=workload.topics(config),
+        tps=workload.tps(config),
+        slots=len(workload.plans(config)),
+    )
+
+
+def _names(workload: Workload, config: RunConfig) -> nemeses.Names:
+    plans = workload.plans(config)
+    data: tuple[TopicPartition, ...] = workload.tps(config)
+    return nemeses.Names(
+        data=data,
+        transactional_ids=tuple(sorted({p.transactional_id for p in plans if p.transactional_id})),
+        groups=tuple(sorted({p.group for p in plans if p.group})),
+    )
+
+
+def _cleaner(sut: str, run: Run) -> AbstractContextManager[object]:
+    if sut not in CLEANERS:
+        return nullcontext()
+    guard: AbstractContextManager[object] = _load(CLEANERS[sut])(run.name)
+    return guard
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    factory: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return factory
