@@ -1,0 +1,137 @@
+"""What a fault is, from its plan to its healing: the types that all nemeses share.
+
+    Step (planned: family, kind, symbolic target, when)
+      -> aim with the roles of the moment -> Hit (which nodes, which cuts)
+      -> apply to the cluster -> Injected -> undo
+
+A nemesis is a value (`Nemesis`) that bundles all of that with its documentation and its colour.
+
+Not here: the nemeses themselves (`partition`, `process`), choosing nodes (`targets`), times
+(`schedule`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from harness.cluster import Cluster, Cut, Roles
+from harness.op import TopicPartition
+
+
+class NoTarget(Exception):
+    """There is nothing to hit now (no leader known, no node answers). The message says what."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One planned fault; all steps of a run are written to `schedule.jsonl` before the first.
+
+    fault: dense id from 0, by start. name: `family:kind@target` with nothing left to be drawn (no
+    `@target` where the kind takes none). at_s: start, in seconds after the phase of faults began.
+    hold_s: how long it stays in force. seed: of the choices that need to know roles.
+    """
+
+    fault: int
+    name: str
+    family: str
+    kind: str
+    target: str
+    at_s: float
+    hold_s: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What the workload uses, so that targets can be found: its partitions (internal topics are
+    not among them), its transactional ids, its consumer groups."""
+
+    data: tuple[TopicPartition, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What aiming a step can see: the nodes of the cluster, who does what now, the names in use."""
+
+    nodes: tuple[int, ...]
+    roles: Roles
+    names: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A step with its target found. `text` is one sentence with the roles of the nodes it hits."""
+
+    nodes: tuple[int, ...]
+    text: str
+    cuts: tuple[Cut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """A fault in force: what the report shows, and `undo`, which is what healing needs."""
+
+    step: Step
+    nodes: tuple[int, ...]
+    text: str
+    colour: str
+    undo: Hit
+
+
+class Hold(StrEnum):
+    """How long a kind of fault stays in force."""
+
+    MEAN = "mean"
+    """About `RunConfig.fault_s`."""
+    SHORT = "short"
+    """About half the session timeout of a broker, always less than all of it."""
+    LONG = "long"
+    """About `RunConfig.fault_s`, always more than the session timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of a family of faults.
+
+    doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
+    weight: how often it is drawn among its family; 0 = only by name, or as what another kind
+        stands for. brokers: fewest with which it does anything. drawn_from: fewest brokers with
+        which it is drawn. stands_for: kinds one of which is drawn in its place.
+    """
+
+    doc: str
+    targeted: bool = True
+    hold: Hold = Hold.MEAN
+    weight: int = 1
+    brokers: int = 1
+    drawn_from: int = 1
+    stands_for: tuple[str, ...] = ()
+
+
+class Effect(NamedTuple):
+    """How a family acts: `aim` is pure, `apply` and `undo` are each other's inverse."""
+
+    aim: Callable[[Step, Scene], Hit]
+    apply: Callable[[Cluster, Hit], Awaitable[None]]
+    undo: Callable[[Cluster, Hit], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nemesis:
+    """A family of faults, or (without `effect`) a name for a schedule of others.
+
+    doc: user documentation. kinds, targets: name -> what it is. needs: capability protocols of
+    `harness.cluster`. colour: of its bands in the report, `#rrggbb`.
+    """
+
+    name: str
+    doc: str
+    colour: str
+    needs: tuple[type, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
+    effect: Effect | None = None

@@ -1,0 +1,243 @@
+"""The nemesis `partition`: links between brokers, or from clients to a broker, are cut.
+
+A *grudge* says who refuses to hear whom. Grudges are pure functions from nodes to a set of `Cut`s.
+A link that is cut both ways is cut at both of its ends (each drops what the other sends), so that it
+stays cut while one of them is started anew. Cuts between brokers hold for all their listeners,
+controller traffic included, and leave clients alone.
+
+Not here: which node is aimed at (`targets`), how packets are dropped (`harness.cluster`).
+"""
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from harness.cluster import Cluster, Cut, Direction, Partitionable
+from harness.generator import source
+from nemesis.fault import Effect, Hit, Kind, Nemesis, Scene, Step
+from nemesis.targets import TARGETS, described, find, listed
+
+Grudge = frozenset[Cut]
+
+
+def refuse(refused: Mapping[int, Collection[int]]) -> Grudge:
+    """Each node drops all packets from the peers that it refuses."""
+    return frozenset(
+        Cut(node=node, direction=Direction.IN, peer=peer)
+        for node, peers in refused.items()
+        for peer in peers
+        if peer != node
+    )
+
+
+def split(sides: Sequence[Collection[int]]) -> Grudge:
+    """Nobody hears a node of another side."""
+    everyone = {node for side in sides for node in side}
+    return refuse({node: everyone - set(side) for side in sides for node in side})
+
+
+def isolate(nodes: Collection[int], alone: int) -> Grudge:
+    """One node and all others do not hear each other."""
+    return split([[alone], [node for node in nodes if node != alone]])
+
+
+def bridge(nodes: Collection[int], joint: int, left: Collection[int]) -> Grudge:
+    """The nodes of `left` and the rest do not hear each other; `joint` hears and is heard by all."""
+    right = [node for node in nodes if node != joint and node not in left]
+    return split([[node for node in left if node != joint], right])
+
+
+def ring(order: Sequence[int]) -> Grudge:
+    """A majorities ring: each node hears a majority (itself included), no two nodes the same one.
+
+    Of four and more nodes, each hears the ones nearest to it on both sides of the ring, and is heard
+    by them. Three nodes cannot do that both ways: each hears only the next one, so that every
+    connection is cut.
+    """
+    size = len(order)
+    reach = (size // 2 + 1) // 2
+    steps = (1,) if size == 3 else range(-reach, reach + 1)
+    heard = {
+        node: {node, *(order[(at + step) % size] for step in steps)}
+        for at, node in enumerate(order)
+    }
+    return refuse({node: set(order) - heard[node] for node in order})
+
+
+def one_way(nodes: Iterable[int], target: int, direction: Direction) -> Grudge:
+    """The target drops all packets from (IN) or to (OUT) its peers."""
+    return frozenset(
+        Cut(node=target, direction=direction, peer=peer) for peer in nodes if peer != target
+    )
+
+
+def clients(target: int, direction: Direction) -> Grudge:
+    """The target drops the requests of clients (IN) or its responses to them (OUT)."""
+    return frozenset({Cut(node=target, direction=direction)})
+
+
+def every_cut(nodes: Sequence[int]) -> tuple[Cut, ...]:
+    """All cuts that any grudge of this module can contain: what an unconditional heal mends."""
+    return ordered(
+        Cut(node=node, direction=direction, peer=peer)
+        for node in nodes
+        for direction in Direction
+        for peer in (None, *nodes)
+        if peer != node
+    )
+
+
+def ordered(cuts: Iterable[Cut]) -> tuple[Cut, ...]:
+    """The cuts in an order that does not depend on hashes."""
+    return tuple(sorted(cuts, key=lambda cut: (cut.node, cut.peer or 0, cut.direction)))
+
+
+def _halves(nodes: Sequence[int], aimed: int, rng: random.Random) -> tuple[list[int], list[int]]:
+    """The aimed node with others up to half of all, and the rest (at least as many)."""
+    others = [node for node in nodes if node != aimed]
+    small = sorted([aimed, *rng.sample(others, len(nodes) // 2 - 1)])
+    return small, [node for node in nodes if node not in small]
+
+
+def _ring_hit(nodes: Sequence[int], rng: random.Random) -> Hit:
+    order = rng.sample(nodes, len(nodes))
+    text = f"majorities ring {' - '.join(map(str, order))} - {order[0]}: "
+    if len(nodes) == 3:
+        text += "each node hears only the next one (of 3 nodes, so every connection is cut)"
+    else:
+        text += "each node is linked only to its neighbours there, a majority of its own"
+    return Hit(nodes=tuple(sorted(nodes)), text=text, cuts=ordered(ring(order)))
+
+
+def _halves_hit(nodes: Sequence[int], aimed: int, name: str, rng: random.Random) -> Hit:
+    small, large = _halves(nodes, aimed, rng)
+    text = f"{listed(small)} and {listed(large)} are cut off from each other: {name} is in the "
+    text += "first half" if len(small) == len(large) else "minority"
+    if len(small) == 1:
+        text += f" (halves of {len(nodes)} nodes: one node alone)"
+    elif len(small) == len(large):
+        text += ", and neither half is a majority"
+    return Hit(nodes=tuple(small), text=text, cuts=ordered(split([small, large])))
+
+
+def _bridge_hit(nodes: Sequence[int], aimed: int, name: str, rng: random.Random) -> Hit:
+    others = [node for node in nodes if node != aimed]
+    left = sorted(rng.sample(others, len(others) // 2))
+    right = [node for node in others if node not in left]
+    text = f"{listed(left)} and {listed(right)} are cut off from each other; {name} joins them"
+    return Hit(nodes=tuple(others), text=text, cuts=ordered(bridge(nodes, aimed, left)))
+
+
+def _aim(step: Step, scene: Scene) -> Hit:
+    """Raises: NoTarget."""
+    rng = source(step.seed, "aim")
+    nodes = sorted(scene.nodes)
+    if step.kind == "ring":
+        return _ring_hit(nodes, rng)
+    aim = find(step.target, rng, scene)
+    name = described(aim.node, scene, aim.role)
+    if step.kind == "halves":
+        return _halves_hit(nodes, aim.node, name, rng)
+    if step.kind == "bridge":
+        return _bridge_hit(nodes, aim.node, name, rng)
+    grudge, text = {
+        "isolate": (isolate(nodes, aim.node), "is cut off from all other nodes, not from clients"),
+        "one-way-in": (
+            one_way(nodes, aim.node, Direction.IN),
+            "hears no other node, and is heard by all",
+        ),
+        "one-way-out": (
+            one_way(nodes, aim.node, Direction.OUT),
+            "is heard by no other node, and hears all",
+        ),
+        "clients-requests": (
+            clients(aim.node, Direction.IN),
+            "drops all requests of clients, and is linked to all nodes",
+        ),
+        "clients-responses": (
+            clients(aim.node, Direction.OUT),
+            "drops all its responses to clients, and is linked to all nodes",
+        ),
+    }[step.kind]
+    return Hit(nodes=(aim.node,), text=f"{name} {text}", cuts=ordered(grudge))
+
+
+async def _cut(cluster: Cluster, hit: Hit) -> None:
+    assert isinstance(cluster, Partitionable)
+    await cluster.cut(hit.cuts)
+
+
+async def _mend(cluster: Cluster, hit: Hit) -> None:
+    assert isinstance(cluster, Partitionable)
+    await cluster.mend(hit.cuts)
+
+
+DOC = """\
+Network partitions. Packets are dropped silently, by pair of nodes and by direction; connections are
+not reset, so everybody has to find out by time-outs.
+
+What Kafka does: a broker that the controller does not hear for the session timeout (3 s here) is
+fenced and its partitions get new leaders from the in-sync replicas; a cut-off controller is replaced
+by an election among the rest. The cut-off node notices neither: it goes on serving clients from what
+it knows, can no longer commit records written with acks=all, and cuts its log back to the new
+leader's when the partition heals. One direction is enough for all of that.
+
+What it tends to show: records lost that were acknowledged with acks=1 by a leader that was cut off;
+with cut responses, duplicates and reordering of producers without idempotence, because what was
+written looks unanswered and is sent again; indefinite commits of transactions whose coordinator
+moves; stale reads of consumers that follow the old leader. Nothing of that is allowed with acks=all,
+idempotence and min.insync.replicas above 1."""
+
+PARTITION = Nemesis(
+    name="partition",
+    doc=DOC,
+    colour="#0072B2",
+    needs=(Partitionable,),
+    kinds={
+        "isolate": Kind(
+            doc="the target and all other nodes do not hear each other; clients still reach it",
+            weight=2,
+            brokers=2,
+            drawn_from=2,
+        ),
+        "halves": Kind(
+            doc="the cluster splits in two, the target is in the smaller half; "
+            "needs 5 brokers to differ from isolate",
+            brokers=2,
+            drawn_from=4,
+        ),
+        "ring": Kind(
+            doc="each node is linked to a majority, no two to the same one; "
+            "needs 5 brokers (with 3 every connection is cut)",
+            targeted=False,
+            brokers=3,
+            drawn_from=4,
+        ),
+        "bridge": Kind(
+            doc="two sides that do not hear each other, joined by the target",
+            brokers=3,
+            drawn_from=3,
+        ),
+        "one-way": Kind(
+            doc="one-way-in or one-way-out",
+            weight=2,
+            brokers=2,
+            drawn_from=2,
+            stands_for=("one-way-in", "one-way-out"),
+        ),
+        "one-way-in": Kind(doc="the target hears no other node, but is heard", weight=0, brokers=2),
+        "one-way-out": Kind(
+            doc="the target is heard by no other node, but hears them", weight=0, brokers=2
+        ),
+        "clients": Kind(
+            doc="clients-requests or clients-responses",
+            weight=2,
+            stands_for=("clients-requests", "clients-responses"),
+        ),
+        "clients-requests": Kind(doc="requests of clients do not reach the target", weight=0),
+        "clients-responses": Kind(
+            doc="requests of clients reach the target, its responses do not reach them", weight=0
+        ),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim, _cut, _mend),
+)

@@ -1,0 +1,113 @@
+"""The nemeses `kill` and `pause`: broker processes end, or stand still.
+
+Not here: which node is aimed at (`targets`), how processes are ended (`harness.cluster`).
+"""
+
+from harness.cluster import Cluster, Killable, Pausable
+from harness.generator import source
+from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, Scene, Step
+from nemesis.targets import TARGETS, described, find
+
+
+def _aim_kill(step: Step, scene: Scene) -> Hit:
+    """Raises: NoTarget."""
+    rng = source(step.seed, "aim")
+    nodes = sorted(scene.nodes)
+    if step.kind == "all":
+        hit, role = nodes, ""
+    else:
+        aim = find(step.target, rng, scene)
+        others = [node for node in nodes if node != aim.node]
+        more = len(nodes) // 2 if step.kind == "majority" else 0
+        hit, role = [aim.node, *sorted(rng.sample(others, more))], aim.role
+    told = [described(node, scene, role if at == 0 else "") for at, node in enumerate(hit)]
+    text = f"{', '.join(told)} {'was' if len(hit) == 1 else 'were'} killed (SIGKILL)"
+    if step.kind == "all":
+        text = f"all nodes at once: {text}"
+    return Hit(nodes=tuple(sorted(hit)), text=text)
+
+
+async def _kill(cluster: Cluster, hit: Hit) -> None:
+    assert isinstance(cluster, Killable)
+    await cluster.kill(hit.nodes)
+
+
+async def _revive(cluster: Cluster, hit: Hit) -> None:
+    assert isinstance(cluster, Killable)
+    await cluster.revive(hit.nodes)
+
+
+def _aim_pause(step: Step, scene: Scene) -> Hit:
+    """Raises: NoTarget."""
+    aim = find(step.target, source(step.seed, "aim"), scene, answering=True)
+    name = described(aim.node, scene, aim.role)
+    length = {"short": "less", "long": "more"}[step.kind]
+    text = f"{name} is paused for {step.hold_s:g} s, {length} than its session timeout"
+    return Hit(nodes=(aim.node,), text=text)
+
+
+async def _pause(cluster: Cluster, hit: Hit) -> None:
+    assert isinstance(cluster, Pausable)
+    await cluster.pause(hit.nodes)
+
+
+async def _resume(cluster: Cluster, hit: Hit) -> None:
+    assert isinstance(cluster, Pausable)
+    await cluster.resume(hit.nodes)
+
+
+KILL = Nemesis(
+    name="kill",
+    doc="""\
+Brokers end by SIGKILL, without a chance to hand over or to flush, and are started again with their
+data when the fault is over.
+
+What Kafka does: partitions of a dead leader get a new one from the in-sync replicas after the session
+timeout (3 s here); the started broker recovers its logs, cuts them back to where it agrees with the
+new leaders and joins the in-sync replicas again, which takes about 10 s. Without a majority nothing
+can be elected; after all nodes at once the cluster is back some 12 s after the start. What was
+written is in the page cache and survives: a killed process is not a power loss.
+
+What it tends to show: loss of records acknowledged with acks=0 or acks=1; duplicates of producers
+without idempotence, whose leader died between writing and answering; faults in loading the state of
+producers, transactions and groups on the next coordinator. Nothing acknowledged may be lost with
+acks=all and min.insync.replicas above 1, even when all nodes are killed at once.""",
+    colour="#D55E00",
+    needs=(Killable,),
+    kinds={
+        "one": Kind(doc="the target", weight=3),
+        "majority": Kind(doc="the target and others, together a majority", brokers=2, drawn_from=2),
+        "all": Kind(doc="all nodes at once", targeted=False),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim_kill, _kill, _revive),
+)
+
+PAUSE = Nemesis(
+    name="pause",
+    doc="""\
+A broker stands still, as in a long garbage collection or a stalled virtual machine, and then goes on
+as if no time had passed. Its connections stay open, and what was sent to it is waiting for it.
+
+What Kafka does: a pause shorter than the session timeout (3 s here) only delays. After a longer one
+the broker was fenced and its partitions are led by others: it wakes up believing that it leads, may
+answer the requests that were waiting for it, and learns the truth with the next answer of the
+controller or of a peer. A paused controller is replaced by an election.
+
+What it tends to show: zombies. Records lost that were acknowledged with acks=1 by a leader on waking
+up; duplicates and reordering of producers without idempotence, because clients time out and send
+again what the paused broker then still handles; transactions ended by a coordinator that is one no
+more, and their fencing.""",
+    colour="#E69F00",
+    needs=(Pausable,),
+    kinds={
+        "short": Kind(doc="shorter than the session timeout: nobody is fenced", hold=Hold.SHORT),
+        "long": Kind(
+            doc="longer than the session timeout: the node is fenced meanwhile",
+            hold=Hold.LONG,
+            weight=2,
+        ),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim_pause, _pause, _resume),
+)

@@ -1,0 +1,47 @@
+"""The registry of nemeses: every name that a run can be asked for.
+
+Not here: how names are put together to a schedule (`schedule`).
+"""
+
+from harness.cluster import Killable, Partitionable, Pausable
+from nemesis.fault import Nemesis
+from nemesis.partition import PARTITION
+from nemesis.process import KILL, PAUSE
+
+NONE = Nemesis(
+    name="none",
+    doc="""\
+No faults at all. The measure of what the cluster and the clients do when left alone, and the check
+of the checker: whatever it reports here is either a bug that needs no fault, or a false alarm.""",
+    colour="#999999",
+)
+
+RANDOM = Nemesis(
+    name="random",
+    doc="""\
+Phases, each with one fault or two of different families that overlap, of any kind and target; about
+every fourth phase is calm. All of it follows from the seed. Families and kinds are dealt like cards,
+so that none is left out for long.
+
+The calm phases matter: under faults without a pause a cluster is simply down, and what it does
+wrong when it comes back is never seen.""",
+    colour="#999999",
+    needs=(Partitionable, Killable, Pausable),
+)
+
+NEMESES: dict[str, Nemesis] = {
+    nemesis.name: nemesis for nemesis in (NONE, PARTITION, KILL, PAUSE, RANDOM)
+}
+"""Name -> nemesis. The ones with an `effect` are families of faults, and can be mixed."""
+
+
+def known() -> str:
+    """All names in words, for messages: one line a family."""
+    lines = ["known names (family[:kind][@target], several joined by commas):"]
+    for nemesis in NEMESES.values():
+        line = f"  {nemesis.name}"
+        if nemesis.kinds:
+            line += f"  kinds: {', '.join(nemesis.kinds)}"
+            line += f"; targets: {', '.join(nemesis.targets)}"
+        lines.append(line)
+    return "\n".join(lines)

@@ -1,0 +1,260 @@
+"""Planning: from the name of a nemesis to the steps of a run, before anything is executed.
+
+    plan("partition:one-way@leader,kill", config) -> (Step(fault=0, at_s=1.4, hold_s=6.2, …), …)
+
+Pure: all that is drawn comes from the seed. A family never overlaps itself: several names of one
+family take turns. Families of a mix run beside each other, staggered. Every fault ends before the
+phase of faults does.
+
+Not here: lengths and pauses (`times`), finding targets (`targets`), executing and healing
+(`nemesis`).
+"""
+
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import NamedTuple
+
+from harness.config import ConfigError, RunConfig
+from harness.generator import source
+from nemesis.fault import Names, Step
+from nemesis.registry import NEMESES, known
+from nemesis.targets import unnamed
+from nemesis.times import FENCING_S, SPREAD, Times
+
+CALM_SHARE = 0.25
+"""Share of calm phases in `random`, after the first two phases."""
+PAIR_SHARE = 0.5
+"""Share of phases with two faults among the others."""
+
+
+class Wish(NamedTuple):
+    """A name as it was given; "" = to be drawn, for each step anew."""
+
+    family: str
+    kind: str = ""
+    target: str = ""
+
+    def __str__(self) -> str:
+        kind = f":{self.kind}" if self.kind else ""
+        return f"{self.family}{kind}{f'@{self.target}' if self.target else ''}"
+
+
+class Draft(NamedTuple):
+    """A step without its id."""
+
+    at_s: float
+    hold_s: float
+    wish: Wish
+    seed: int
+
+
+@dataclass(slots=True)
+class Deck:
+    """Draws without putting back until all cards are out: nothing is left out for long."""
+
+    rng: random.Random
+    cards: Sequence[str]
+    left: list[str]
+
+    def draw(self) -> str:
+        """The next card."""
+        if not self.left:
+            self.left = self.rng.sample(self.cards, len(self.cards))
+        return self.left.pop()
+
+
+def plan(text: str, config: RunConfig, names: Names | None = None) -> tuple[Step, ...]:
+    """The steps of a run, by start.
+
+    names: what the workload uses, if known. Targets that it can never have are then not drawn, and
+        refused where they are asked for.
+
+    Raises: ConfigError, listing the known names.
+    """
+    wishes = parse(text)
+    times = Times.of(config)
+    families = {wish.family for wish in wishes}
+    if len(wishes) > 1 and families & {"none", "random"}:
+        alone = " and ".join(sorted(families & {"none", "random"}))
+        raise ConfigError(f"nemesis {text!r}: {alone} cannot be mixed with others")
+    if families == {"none"}:
+        return ()
+    if families == {"random"}:
+        return _numbered(_rotation(config, times, names))
+    return _numbered(_mix(wishes, config, times, names))
+
+
+def parse(text: str) -> tuple[Wish, ...]:
+    """The names in `text`, checked against the registry.
+
+    Raises: ConfigError.
+    """
+    return tuple(_parse(name.strip(), text) for name in text.split(","))
+
+
+def _parse(name: str, text: str) -> Wish:
+    head, at, target = name.partition("@")
+    family, colon, kind = head.partition(":")
+    nemesis = NEMESES.get(family)
+    if nemesis is None:
+        wrong = f"unknown nemesis {family!r}" if family else "a name is empty"
+    elif colon and kind not in nemesis.kinds:
+        wrong = f"{family} has no kind {kind!r}"
+    elif at and target not in nemesis.targets:
+        wrong = f"{family} has no target {target!r}"
+    elif at and kind and not nemesis.kinds[kind].targeted:
+        wrong = f"{family}:{kind} hits the whole cluster and takes no target"
+    else:
+        return Wish(family, kind, target)
+    raise ConfigError(f"nemesis {text!r}: {wrong}\n{known()}")
+
+
+def _mix(
+    wishes: Sequence[Wish], config: RunConfig, times: Times, names: Names | None
+) -> Iterator[Draft]:
+    """One sequence a family, beginning one after the other."""
+    families = list(dict.fromkeys(wish.family for wish in wishes))
+    first = times.start(source(config.seed, "nemesis"))
+    stagger = min(times.fault + times.calm, (times.end - first) / 2) / len(families)
+    for place, family in enumerate(families):
+        rng = source(config.seed, "nemesis", family)
+        at = first + place * stagger
+        room = times.end - at
+        turns = [
+            _drawer(wish, config, times, names, rng, room)
+            for wish in wishes
+            if wish.family == family
+        ]
+        yield from _sequence(turns, at, times, rng)
+
+
+def _sequence(
+    turns: Sequence[Callable[[], Wish]], at: float, times: Times, rng: random.Random
+) -> Iterator[Draft]:
+    """Fault, pause, fault, … until no whole one fits; the first is cut short where it has to be."""
+    first = True
+    for turn in cycle(turns):
+        wish = turn()
+        low, high = times.hold(NEMESES[wish.family].kinds[wish.kind])
+        room = times.end - at
+        if room < low and not first:
+            return
+        hold = min(rng.uniform(low, high), room)
+        yield Draft(at, hold, wish, rng.getrandbits(32))
+        at += hold + times.pause(rng)
+        first = False
+
+
+def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[Draft]:
+    """Phases of one or two faults of different families, some calm; see `registry.RANDOM`."""
+    rng = source(config.seed, "nemesis", "random")
+    at = times.start(rng)
+    families = [name for name, nemesis in NEMESES.items() if nemesis.effect]
+    deck = Deck(rng, families, [])
+    drawers = {
+        family: _drawer(Wish(family), config, times, names, rng, times.end - at)
+        for family in families
+    }
+    phase = 0
+    while True:
+        if phase >= 2 and rng.random() < CALM_SHARE:
+            at += times.fault * rng.uniform(*SPREAD) + times.pause(rng)
+        chosen = [deck.draw()]
+        if rng.random() < PAIR_SHARE:
+            chosen += [family for family in [deck.draw()] if family not in chosen]
+        over, begin = at, at
+        for family in chosen:
+            wish = drawers[family]()
+            low, high = times.hold(NEMESES[family].kinds[wish.kind])
+            room = times.end - begin
+            if room < low and (phase or begin > at):
+                continue
+            hold = min(rng.uniform(low, high), room)
+            yield Draft(begin, hold, wish, rng.getrandbits(32))
+            over = max(over, begin + hold)
+            begin += rng.uniform(0.1, 0.6) * hold
+        if over == at:
+            return
+        at = over + times.pause(rng)
+        phase += 1
+
+
+def _drawer(
+    wish: Wish,
+    config: RunConfig,
+    times: Times,
+    names: Names | None,
+    rng: random.Random,
+    room: float,
+) -> Callable[[], Wish]:
+    """A function that completes the wish anew for each step.
+
+    Raises: ConfigError, where nothing that fits the cluster and the workload could complete it.
+    """
+    nemesis = NEMESES[wish.family]
+    kinds = _kinds(wish, config, times, room)
+    targets = [target for target in nemesis.targets if not _never(target, names)]
+    if wish.target and wish.target not in targets:
+        raise ConfigError(f"nemesis {wish}: this workload has no {_never(wish.target, names)}")
+    kind_deck = Deck(rng, kinds, [])
+    target_deck = Deck(rng, targets, [])
+
+    def draw() -> Wish:
+        name = kind_deck.draw()
+        kind = nemesis.kinds[name]
+        if kind.stands_for:
+            name = rng.choice(kind.stands_for)
+        if not kind.targeted:
+            return Wish(wish.family, name)
+        return Wish(wish.family, name, wish.target or target_deck.draw())
+
+    return draw
+
+
+def _kinds(wish: Wish, config: RunConfig, times: Times, room: float) -> list[str]:
+    """The kinds to draw from, each as often as it weighs."""
+    nemesis = NEMESES[wish.family]
+    if wish.kind:
+        kind = nemesis.kinds[wish.kind]
+        if config.brokers < kind.brokers:
+            raise ConfigError(
+                f"nemesis {wish}: needs at least {kind.brokers} brokers, there are {config.brokers}"
+            )
+        if not times.fits(kind, room):
+            raise ConfigError(
+                f"nemesis {wish}: lasts at least {times.hold(kind)[0]:g} s (a session timeout of "
+                f"{times.session:g} s and {FENCING_S:g} s more), the phase of faults leaves "
+                f"{max(0.0, room):.1f} s: make it longer (duration_s {config.duration_s:g})"
+            )
+        return [wish.kind]
+    return [
+        name
+        for name, kind in nemesis.kinds.items()
+        for _ in range(kind.weight)
+        if config.brokers >= kind.drawn_from
+        and times.fits(kind, room)
+        and (kind.targeted or not wish.target)
+    ]
+
+
+def _never(target: str, names: Names | None) -> str:
+    return unnamed(target, names) if names else ""
+
+
+def _numbered(drafts: Collection[Draft] | Iterator[Draft]) -> tuple[Step, ...]:
+    """Steps by start; times in whole ms, so that they read well."""
+    return tuple(
+        Step(
+            fault=fault,
+            name=str(draft.wish),
+            family=draft.wish.family,
+            kind=draft.wish.kind,
+            target=draft.wish.target,
+            at_s=round(draft.at_s, 3),
+            hold_s=round(draft.hold_s, 3),
+            seed=draft.seed,
+        )
+        for fault, draft in enumerate(sorted(drafts))
+    )

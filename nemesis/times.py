@@ -1,0 +1,68 @@
+"""Times of a schedule: when the first fault begins, how long each lasts, how long the pauses are.
+
+Everything is in seconds since the phase of faults began, and derived from the config.
+
+Not here: which faults (`schedule`).
+"""
+
+import random
+from dataclasses import dataclass
+
+from harness.config import ConfigError, RunConfig
+from nemesis.fault import Hold, Kind
+
+SPREAD = (0.75, 1.25)
+"""Lengths and pauses are drawn uniformly between these shares of their mean."""
+FENCING_S = 1.0
+"""How much longer than the session timeout a fault has to last for a fenced broker to be seen."""
+GAP_S = 0.1
+"""Least pause between two faults of a family: the first is healed before the next begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What the config says about time, in seconds since the phase of faults began."""
+
+    end: float
+    fault: float
+    calm: float
+    session: float
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Times":
+        """Raises: ConfigError."""
+        given = config.broker_settings.get("broker.session.timeout.ms", "3000")
+        if not given.isdecimal() or int(given) == 0:
+            raise ConfigError(f"broker.session.timeout.ms: a number of ms, not {given!r}")
+        length = config.duration_s
+        return cls(
+            end=length - min(0.5, 0.05 * length),
+            fault=config.fault_s,
+            calm=config.calm_s,
+            session=int(given) / 1000,
+        )
+
+    def start(self, rng: random.Random) -> float:
+        """When the first fault begins: after 1 to 2 s, in very short runs earlier."""
+        return rng.uniform(1, 2) * min(1.0, self.end / 20)
+
+    def hold(self, kind: Kind) -> tuple[float, float]:
+        """Least and greatest length of a fault of this kind."""
+        low, high = (share * self.fault for share in SPREAD)
+        if kind.hold is Hold.SHORT:
+            return (0.5 * self.session * SPREAD[0], 0.5 * self.session * SPREAD[1])
+        if kind.hold is Hold.LONG:
+            least = self.session + FENCING_S
+            return (max(low, least), max(high, least))
+        return (low, high)
+
+    def fits(self, kind: Kind, room: float) -> bool:
+        """Whether a first fault of this kind means what its name says in that much time.
+
+        Others are cut short to fit, since one short fault is better than none.
+        """
+        return kind.hold is not Hold.LONG or self.hold(kind)[0] <= room
+
+    def pause(self, rng: random.Random) -> float:
+        """Time between two faults of a sequence."""
+        return max(GAP_S, self.calm * rng.uniform(*SPREAD))
