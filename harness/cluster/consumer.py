@@ -1,0 +1,277 @@
+"""The consuming half of a session, over confluent-kafka's Consumer.
+
+Positions are librdkafka's own (next offset after the last record handed out, control records
+included) because that is what an application would commit; where it knows none yet, the offset that
+this session asked for.
+
+Not here: which errors are definite (`outcomes`), settings (`settings`).
+"""
+
+import re
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic, monotonic_ns
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from harness.cluster.outcomes import EXPIRED, Failure, Verb, outcome
+from harness.cluster.producer import failure_of
+from harness.cluster.sidelight import Sidelight
+from harness.op import AssignmentKind, TopicPartition
+from harness.session import AssignmentEvent, EndReached, Fetched, Indefinite
+
+T = TypeVar("T")
+
+SEEK_WAIT_S: Final = 0.01
+"""Pause between two tries of a seek that came before its partition was started."""
+
+_RESET: Final = re.compile(r"(\S+) \[(\d+)\]: offset reset ")
+_METADATA_MAGIC: Final = b"CGMDv2:"
+_DEAD: Final = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError._FATAL})
+"""Errors in a polled message after which nothing more will be fetched."""
+
+
+class SessionConsumer:
+    """One consumer. Every method is bounded by the seconds it is given."""
+
+    def __init__(self, settings: Mapping[str, Any], sidelight: Sidelight) -> None:
+        self._sidelight = sidelight
+        self._tps: dict[tuple[str, int], TopicPartition] = {}
+        self._asked: dict[TopicPartition, int] = {}
+        self._subscribed = False
+        self._broken: Indefinite | None = None
+        self._committing: threading.Thread | None = None
+        self._client = Consumer(
+            {**settings, "error_cb": sidelight.error, "logger": ResetLog(sidelight)}
+        )
+        self.fatal: str | None = None
+
+    def poll(self, max_records: int, seconds: float) -> list[Fetched]:
+        """What is there, waiting for the first message or event only."""
+        if self._broken is not None:
+            raise self._broken
+        try:
+            first = self._client.poll(seconds)
+            if first is None:
+                return []
+            messages = [first]
+            if max_records > 1:
+                messages += self._client.consume(max_records - 1, 0)
+        except (KafkaException, SystemError) as error:
+            # Messages that librdkafka had handed over in this call are gone: the session is over.
+            self._broken = Indefinite(self._failure(error).code)
+            raise self._broken from None
+        fetched: list[Fetched] = []
+        broken: Indefinite | None = None
+        for message in messages:
+            problem = message.error()
+            if problem is not None:
+                broken = self._problem(problem, message) or broken
+                continue
+            epoch = message.leader_epoch()
+            fetched.append(
+                Fetched(
+                    self._tp(message),
+                    message.offset() or 0,
+                    message.value() or b"",
+                    -1 if epoch is None else epoch,
+                )
+            )
+        self._broken = broken
+        if broken is not None and not fetched:
+            raise broken
+        return fetched
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets; leaves the group if there is one."""
+        if self._subscribed:
+            self._local(self._client.unsubscribe)
+            self._subscribed = False
+        self._local(self._client.assign, [KafkaPartition(*tp, at) for tp, at in positions.items()])
+        self._asked = dict(positions)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for these topics."""
+        if not self._subscribed:
+            self._local(self._client.unassign)
+        self._asked = {}
+        self._local(
+            lambda: self._client.subscribe(
+                list(topics),
+                on_assign=self._rebalance(AssignmentKind.ASSIGNED),
+                on_revoke=self._rebalance(AssignmentKind.REVOKED),
+                on_lost=self._rebalance(AssignmentKind.LOST),
+            )
+        )
+        self._subscribed = True
+
+    def seek(self, positions: Mapping[TopicPartition, int], seconds: float) -> None:
+        """Move positions. A partition that is not started yet is waited for: librdkafka starts
+        what it is assigned in the background and refuses to seek before (_STATE)."""
+        until = monotonic() + seconds
+        for tp, offset in positions.items():
+            while True:
+                try:
+                    self._client.seek(KafkaPartition(*tp, offset))
+                except KafkaException as error:
+                    failure = self._failure(error)
+                    if failure.code not in ("_STATE", "_PREV_IN_PROGRESS"):
+                        raise outcome(Verb.LOCAL, failure) from None
+                    if monotonic() >= until:
+                        raise Indefinite(EXPIRED, failure.message) from None
+                    time.sleep(SEEK_WAIT_S)
+                else:
+                    self._asked[tp] = offset
+                    break
+
+    def position(self) -> dict[TopicPartition, int]:
+        """Next offset of each assigned partition; -1 where it is not known yet."""
+        known = self._positions()
+        return {
+            tp: at.offset if at.offset >= 0 else max(self._asked.get(tp, -1), -1)
+            for tp, at in known.items()
+        }
+
+    def generation(self) -> int:
+        """Generation of the group that this consumer is a member of; -1 outside of one."""
+        return generation_of(self.group_metadata())
+
+    def group_metadata(self) -> Any:
+        """What `send_offsets_to_transaction` wants of the group."""
+        return self._client.consumer_group_metadata()
+
+    def commit(self, positions: Mapping[TopicPartition, int], seconds: float) -> int:
+        """Commit to the group and wait for the answer; the generation used.
+
+        confluent-kafka's synchronous commit has no time-out, so it runs in a thread of its own,
+        which is left behind when the time is over.
+        """
+        generation = self.generation()
+        offsets = self._with_epochs(positions)
+        answers: list[Failure | None] = []
+
+        def commit() -> None:
+            try:
+                done = self._client.commit(offsets=offsets, asynchronous=False) or []
+                errors = [tp.error for tp in done if tp.error is not None]
+                answers.append(failure_of(KafkaException(errors[0])) if errors else None)
+            except (KafkaException, SystemError) as error:
+                answers.append(failure_of(error))
+
+        self._committing = threading.Thread(target=commit, name="commit", daemon=True)
+        self._committing.start()
+        self._committing.join(seconds)
+        if not answers:
+            raise Indefinite(EXPIRED)
+        self._committing = None
+        if answers[0] is not None:
+            raise outcome(Verb.COMMIT_OFFSETS, answers[0])
+        return generation
+
+    def close(self) -> None:
+        """Leave the group and end; unbounded (the session bounds it)."""
+        if self._committing is not None:
+            self._committing.join()  # to close under a running commit would crash the process
+        self._client.close()
+
+    def _tp(self, message: Message) -> TopicPartition:
+        key = (message.topic() or "", message.partition() or 0)
+        tp = self._tps.get(key)
+        if tp is None:
+            tp = self._tps[key] = TopicPartition(*key)
+        return tp
+
+    def _problem(self, error: KafkaError, message: Message) -> Indefinite | None:
+        """Note an error that stands in place of a message; the end of the session where it is one.
+
+        Records of the same poll are handed out first; the next poll raises.
+        """
+        if error.code() == KafkaError._PARTITION_EOF:
+            end = EndReached(tp=self._tp(message), offset=message.offset() or 0, ns=monotonic_ns())
+            self._sidelight.add(end)
+            return None
+        failure = self._failure(KafkaException(error))
+        self._sidelight.note(failure.code, failure.message)
+        if failure.fatal or error.code() in _DEAD:
+            return Indefinite(failure.code, failure.message)
+        return None
+
+    def _rebalance(self, kind: AssignmentKind) -> Callable[[Consumer, list[KafkaPartition]], None]:
+        def rebalanced(_: Consumer, partitions: list[KafkaPartition]) -> None:
+            tps = tuple(TopicPartition(at.topic, at.partition) for at in partitions)
+            event = AssignmentEvent(
+                kind=kind, tps=tps, generation=self.generation(), ns=monotonic_ns()
+            )
+            self._sidelight.add(event)
+
+        return rebalanced
+
+    def _positions(self) -> dict[TopicPartition, KafkaPartition]:
+        assigned = self._local(self._client.assignment)
+        found = self._local(self._client.position, assigned) if assigned else []
+        return {TopicPartition(at.topic, at.partition): at for at in found}
+
+    def _with_epochs(self, positions: Mapping[TopicPartition, int]) -> list[KafkaPartition]:
+        """Offsets to commit. Without the leader epoch of the last record a consumer that resumes
+        there cannot see that the log was truncated (KAFKA-19902)."""
+        known = self._positions()
+        offsets = []
+        for tp, offset in positions.items():
+            at = known.get(tp)
+            if at is not None and at.offset == offset:
+                offsets.append(at)
+            else:
+                offsets.append(KafkaPartition(*tp, offset))
+        return offsets
+
+    def _local(self, function: Callable[..., T], *arguments: Any) -> T:
+        try:
+            return function(*arguments)
+        except (KafkaException, SystemError) as error:
+            raise outcome(Verb.LOCAL, self._failure(error)) from None
+
+    def _failure(self, error: BaseException) -> Failure:
+        failure = failure_of(error)
+        if failure.fatal and self.fatal is None:
+            self.fatal = failure.code
+        return failure
+
+
+class ResetLog:
+    """The `logger` of a consumer: offset resets become events, everything else is dropped.
+
+    librdkafka tells of a reset after an error (offset out of range, truncation) by a warning in its
+    log only (rdkafka_offset.c, rd_kafka_offset_reset).
+    """
+
+    def __init__(self, sidelight: Sidelight) -> None:
+        self._sidelight = sidelight
+
+    def log(self, _level: int, _format: str, facility: str, _client: str, text: str) -> None:
+        """One line of librdkafka's log, as confluent-kafka passes it to a Python logger."""
+        found = _RESET.match(text) if facility == "OFFSET" else None
+        if found is None:
+            return
+        tps = (TopicPartition(found[1], int(found[2])),)
+        now = monotonic_ns()
+        event = AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now)
+        self._sidelight.add(event)
+        self._sidelight.note("_AUTO_OFFSET_RESET", text)
+
+
+def generation_of(metadata: object) -> int:
+    """Generation id in the bytes of `consumer_group_metadata()`; -1 where they are not understood.
+
+    Layout: rdkafka_cgrp.c, rd_kafka_consumer_group_metadata_write ("CGMDv2:", int32 of the host).
+    """
+    if not isinstance(metadata, bytes) or not metadata.startswith(_METADATA_MAGIC):
+        return -1
+    try:
+        generation: int = struct.unpack_from("=i", metadata, len(_METADATA_MAGIC))[0]
+    except struct.error:
+        return -1
+    return generation

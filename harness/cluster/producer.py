@@ -1,0 +1,181 @@
+"""The producing half of a session, over confluent-kafka's Producer.
+
+Delivery reports run only inside librdkafka's poll (and inside commit and abort); they store one result
+in the list of their own send and nothing else, so a report that comes after its send's deadline is
+lost on a list that nobody reads any more.
+
+Not here: which errors are definite (`outcomes`), settings (`settings`).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import monotonic, monotonic_ns
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from harness.cluster.outcomes import EXPIRED, Failure, Verb, delivery, outcome
+from harness.cluster.sidelight import Sidelight
+from harness.op import TopicPartition
+from harness.session import Acked, Delivery, ProducerEvent, Record, Unknown
+
+POLL_S: Final = 0.1
+"""Longest single poll. From 0.2 s on confluent-kafka waits the whole time out, however many reports
+came in (Producer.c, Producer_poll0)."""
+
+_IDENTITY: Final = re.compile(
+    r'"producer_id": *(-?\d+), *"producer_epoch": *(-?\d+), *"epoch_cnt": *(\d+)'
+)
+
+
+class _Reports:
+    """The delivery reports of one send."""
+
+    __slots__ = ("died", "missing", "results")
+
+    def __init__(self, count: int, died: Callable[[BaseException], None]) -> None:
+        self.results: list[Delivery | None] = [None] * count
+        self.missing = count
+        self.died = died
+
+    def take(self, index: int, error: KafkaError | None, message: Message) -> None:
+        """One report. Never raises: an exception here would cut the poll short."""
+        try:
+            if error is None:
+                offset = message.offset()
+                self.results[index] = Acked(-1 if offset is None else offset, monotonic_ns())
+            else:
+                self.results[index] = delivery(Verb.REPORT, error.name())
+        except BaseException as broken:  # noqa: BLE001
+            # While librdkafka raises a fatal error, confluent-kafka calls reports with that
+            # exception already set, and the first call made here comes back as SystemError.
+            self.results[index] = Unknown("_FATAL")
+            self.died(broken)
+        self.missing -= 1
+
+
+class SessionProducer:
+    """One producer. Every method is bounded by the seconds it is given."""
+
+    def __init__(self, settings: Mapping[str, Any], sidelight: Sidelight) -> None:
+        self._sidelight = sidelight
+        self._identity = (-1, -1, 0)
+        self._initialised = False
+        self._client = Producer(
+            {**settings, "error_cb": sidelight.error, "stats_cb": self._statistics}
+        )
+        self.fatal: str | None = None
+
+    def send(self, records: Sequence[Record], seconds: float) -> list[Delivery]:
+        """Produce all, then collect the reports until all are in or the time is over."""
+        until = monotonic() + seconds
+        reports = _Reports(len(records), self._died)
+        results, take, produce = reports.results, reports.take, self._client.produce
+        for index, record in enumerate(records):
+            topic, partition = record.tp
+            try:
+                produce(topic, record.payload, None, partition, partial(take, index))
+            except BufferError:
+                results[index] = delivery(Verb.PRODUCE, "_QUEUE_FULL")
+                reports.missing -= 1
+            except KafkaException as error:
+                results[index] = delivery(Verb.PRODUCE, self._failure(error).code)
+                reports.missing -= 1
+        while reports.missing:
+            left = until - monotonic()
+            if left <= 0:
+                break
+            self._poll(min(left, POLL_S))
+        return [Unknown(EXPIRED) if result is None else result for result in results]
+
+    def begin(self, seconds: float) -> None:
+        """Begin a transaction; the first call gets the producer id, which fences predecessors."""
+        if not self._initialised:
+            self._call(Verb.BEGIN, self._client.init_transactions, seconds)
+            self._initialised = True
+        self._call(Verb.BEGIN, self._client.begin_transaction)
+
+    def commit(self, seconds: float) -> None:
+        """Commit the open transaction, once."""
+        self._call(Verb.COMMIT, self._client.commit_transaction, seconds)
+
+    def abort(self, seconds: float) -> None:
+        """Abort the open transaction."""
+        self._call(Verb.ABORT, self._client.abort_transaction, seconds)
+
+    def send_offsets(
+        self, positions: Mapping[TopicPartition, int], group: Any, seconds: float
+    ) -> None:
+        """Add offsets to the open transaction; `group` as `consumer_group_metadata` gives it."""
+        offsets = [KafkaPartition(*tp, offset) for tp, offset in positions.items()]
+        send = self._client.send_offsets_to_transaction
+        self._call(Verb.SEND_OFFSETS, send, offsets, group, seconds)
+
+    def close(self) -> None:
+        """Drop the client and what it still has queued; unbounded (the session bounds it).
+
+        Not Producer.close(), which flushes first and waits for ever.
+        """
+        del self._client
+
+    def _poll(self, seconds: float) -> None:
+        try:
+            self._client.poll(seconds)
+        except (KafkaException, SystemError) as error:
+            self._died(error)
+
+    def _call(self, verb: Verb, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except (KafkaException, SystemError) as error:
+            raise outcome(verb, self._failure(error)) from None
+
+    def _failure(self, error: BaseException) -> Failure:
+        """Take an exception of confluent-kafka apart; remember a fatal one."""
+        failure = failure_of(error)
+        if failure.fatal and self.fatal is None:
+            self.fatal = failure.code
+        return failure
+
+    def _died(self, error: BaseException) -> None:
+        """Note an error that poll raised or that a report met: poll raises fatal ones only."""
+        failure = self._failure(error)
+        self._sidelight.note(failure.code, failure.message)
+
+    def _statistics(self, text: str) -> None:
+        """Statistics callback: emit the producer's identity when it changed."""
+        found = _IDENTITY.search(text, max(text.rfind('"eos"'), 0))
+        if found is None:
+            return
+        identity = (int(found[1]), int(found[2]), int(found[3]))
+        if identity != self._identity and identity[0] >= 0:
+            self._identity = identity
+            event = ProducerEvent(
+                producer_id=identity[0],
+                producer_epoch=identity[1],
+                epoch_cnt=identity[2],
+                ns=monotonic_ns(),
+            )
+            self._sidelight.add(event)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An exception of confluent-kafka as a Failure.
+
+    A SystemError without a KafkaError behind it stands for a fatal error that was swallowed while
+    reports ran (confluent-kafka 2.16.1, `flush` inside commit and abort).
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        kafka = cause.args[0] if isinstance(cause, KafkaException) and cause.args else None
+        if isinstance(kafka, KafkaError):
+            return Failure(
+                code=kafka.name(),
+                message=kafka.str(),
+                fatal=kafka.fatal() or kafka.code() == KafkaError._FATAL,
+                wants_abort=kafka.txn_requires_abort(),
+            )
+        cause = cause.__cause__
+    return Failure(code="_FATAL", message=repr(error), fatal=True)

@@ -1,0 +1,148 @@
+"""A session on real Kafka: at most one producer and one consumer of confluent-kafka.
+
+`connect` is what an endpoint names as its factory. Every verb has one deadline, is finished when it
+returns, and is never tried again here; librdkafka's own retries stay on, as in any application.
+
+Not here: sending (`producer`), reading (`consumer`), settings (`settings`), which errors prove
+something (`outcomes`).
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from time import monotonic
+
+from confluent_kafka import KafkaException
+
+from harness.cluster.consumer import SessionConsumer
+from harness.cluster.producer import SessionProducer, failure_of
+from harness.cluster.settings import consumer_settings, producer_settings
+from harness.cluster.sidelight import Sidelight
+from harness.config import ConfigError
+from harness.op import Isolation, TopicPartition
+from harness.session import Delivery, Fetched, Record, Session, SessionEvent, SessionSpec
+
+
+def connect(args: dict[str, str], spec: SessionSpec) -> Session:
+    """Open a session. `args`: librdkafka settings that reach the cluster (`bootstrap.servers`, …).
+
+    Nothing waits for the cluster here: the first verb does.
+
+    Raises: ConfigError, where librdkafka refuses a setting.
+    """
+    try:
+        return KafkaSession(args, spec)
+    except KafkaException as error:
+        failure = failure_of(error)
+        raise ConfigError(f"client settings: {failure.message}") from None
+
+
+class KafkaSession:
+    """See `harness.session.Session`."""
+
+    def __init__(self, args: Mapping[str, str], spec: SessionSpec) -> None:
+        self._spec = spec
+        self._sidelight = Sidelight()
+        self._in: SessionConsumer | None = None
+        self._out: SessionProducer | None = None
+        if spec.acks is not None:
+            self._out = SessionProducer(producer_settings(args, spec), self._sidelight)
+        if spec.isolation is not Isolation.NONE:
+            self._in = SessionConsumer(consumer_settings(args, spec), self._sidelight)
+        self._dead: str | None = None
+
+    @property
+    def fatal(self) -> str | None:
+        """Code of the error that made this session unusable, or None."""
+        for half in (self._out, self._in):
+            if half is not None and half.fatal is not None:
+                return half.fatal
+        return self._dead
+
+    async def send(self, records: Sequence[Record]) -> list[Delivery]:
+        """Send all records pipelined; one delivery each, in order. Does not raise."""
+        return self._producer().send(records, self._spec.deadline_s)
+
+    async def poll(self, max_records: int, wait_ms: int) -> list[Fetched]:
+        """The next records, at most `max_records`, waiting at most `wait_ms` for the first."""
+        consumer = self._consumer()
+        return consumer.poll(max_records, min(wait_ms / 1000, self._spec.deadline_s))
+
+    async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets (-2: beginning of the log)."""
+        self._consumer().assign(positions)
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        """Join the group for these topics; partitions come with later polls."""
+        self._consumer().subscribe(topics)
+
+    async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Move the positions of assigned partitions."""
+        self._consumer().seek(positions, self._spec.deadline_s)
+
+    async def position(self) -> dict[TopicPartition, int]:
+        """Next offset to read of each assigned partition; -1 where nothing was read yet."""
+        return self._consumer().position()
+
+    async def begin(self) -> None:
+        """Begin a transaction (the first call also initialises the transactional id)."""
+        self._producer().begin(self._spec.deadline_s)
+
+    async def commit(self) -> None:
+        """Commit the open transaction. Called at most once for it."""
+        self._producer().commit(self._spec.deadline_s)
+
+    async def abort(self) -> None:
+        """Abort the open transaction. A normal return means: confirmed aborted."""
+        self._producer().abort(self._spec.deadline_s)
+
+    async def send_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
+        """Add consumer positions to the open transaction; the generation used (-1 unknown)."""
+        consumer = self._consumer()
+        generation = consumer.generation()
+        group = consumer.group_metadata()
+        self._producer().send_offsets(positions, group, self._spec.deadline_s)
+        return generation
+
+    async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
+        """Commit consumer positions to the group; the generation used (-1 unknown)."""
+        return self._consumer().commit(positions, self._spec.deadline_s)
+
+    async def close(self) -> None:
+        """Close the clients; never raises, bounded by the deadline.
+
+        Records without a report are dropped, an open transaction is left to its successor or its
+        time-out: a session that ends is a client that crashed, unless it had finished.
+        """
+        self._dead = self.fatal
+        producer, consumer = self._out, self._in
+        self._out, self._in = None, None
+        halves: list[SessionProducer | SessionConsumer] = [
+            half for half in (producer, consumer) if half is not None
+        ]
+        del producer, consumer
+        closing = threading.Thread(target=_close, args=(halves,), name="close", daemon=True)
+        until = monotonic() + self._spec.deadline_s
+        closing.start()
+        closing.join(max(until - monotonic(), 0))
+
+    def events(self) -> list[SessionEvent]:
+        """What happened outside of verbs since the last call, oldest first."""
+        return self._sidelight.take()
+
+    def _producer(self) -> SessionProducer:
+        if self._out is None:
+            raise RuntimeError(f"session of process {self._spec.process}: closed, or no producer")
+        return self._out
+
+    def _consumer(self) -> SessionConsumer:
+        if self._in is None:
+            raise RuntimeError(f"session of process {self._spec.process}: closed, or no consumer")
+        return self._in
+
+
+def _close(halves: list[SessionProducer | SessionConsumer]) -> None:
+    """Runs in a thread that may be left behind: closing can hang on a cluster that does not answer."""
+    while halves:
+        half = halves.pop()
+        half.close()
+        del half
