@@ -23,9 +23,10 @@ from harness.session import Delivery, Fetched, Record, Session, SessionEvent, Se
 
 
 def connect(args: dict[str, str], spec: SessionSpec) -> Session:
-    """Open a session. `args`: librdkafka settings that reach the cluster (`bootstrap.servers`, …).
+    """Open a session. Nothing waits for the cluster here: the first verb does.
 
-    Nothing waits for the cluster here: the first verb does.
+    args: `bootstrap` (host:port, comma-separated) and further settings by librdkafka's names that
+        reaching the cluster takes (`security.protocol`, …).
 
     Raises: ConfigError, where librdkafka refuses a setting.
     """

@@ -49,7 +49,7 @@ def producer_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, A
         # librdkafka refuses a client whose records or requests may outlive the transaction.
         settings["message.timeout.ms"] = min(deadline_ms, timeout_ms - 100)
         settings["socket.timeout.ms"] = min(settings["socket.timeout.ms"], timeout_ms - 100)
-    settings.update(args)
+    settings.update(_reaching(args))
     settings.update(_own(spec, "producer.", "consumer."))
     settings["acks"] = spec.acks
     settings["enable.idempotence"] = spec.idempotent or spec.transactional_id is not None
@@ -59,7 +59,7 @@ def producer_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, A
 def consumer_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, Any]:
     """Settings of the consumer of a session at the cluster that `args` reaches."""
     settings: dict[str, Any] = {**COMMON, **CONSUMER}
-    settings.update(args)
+    settings.update(_reaching(args))
     settings.update(_own(spec, "consumer.", "producer."))
     # Warnings tell of offset resets, by no other way (see consumer.ResetLog).
     settings["log_level"] = 4
@@ -71,6 +71,12 @@ def consumer_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, A
     settings["enable.auto.commit"] = spec.auto_commit
     settings["enable.partition.eof"] = spec.report_end
     return settings
+
+
+def _reaching(args: Mapping[str, str]) -> dict[str, str]:
+    """An endpoint's arguments: `bootstrap`, and further settings by librdkafka's names."""
+    further = {name: value for name, value in args.items() if name != "bootstrap"}
+    return {"bootstrap.servers": args["bootstrap"], **further}
 
 
 def _own(spec: SessionSpec, mine: str, other: str) -> dict[str, str]:
