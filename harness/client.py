@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import journal as j
-from harness.history import FOREIGN_REASONS
 from harness.journal import Journal
 from harness.op import (
     Assign,
@@ -38,7 +37,7 @@ from harness.op import (
     Subscribe,
     TopicPartition,
 )
-from harness.record import decode, encode
+from harness.record import Foreign, decode, encode
 from harness.session import (
     Acked,
     AssignmentEvent,
@@ -266,10 +265,9 @@ class Client:
             tp = record.tp
             self._positions[tp] = record.offset + 1
             value = decode(self.run, tp, record.payload)
-            if not isinstance(value, int):
+            if isinstance(value, Foreign):
                 payload = record.payload[:1024]
-                reason = FOREIGN_REASONS.index(value)
-                foreign.append((tp.topic, tp.partition, record.offset, reason, payload))
+                foreign.append((tp.topic, tp.partition, record.offset, int(value), payload))
                 continue
             if tp != last:
                 runs.append((tp.topic, tp.partition, [], [], []))
