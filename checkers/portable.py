@@ -6,8 +6,8 @@ How a case becomes tables:
 - The n-th event happens at n microseconds.
 - Outcome of a record: in a transaction OK once it has an offset or the op is ok; outside of one the
   op's own, except that an op which says `"txn": false` lets an offset acknowledge its record.
-- assign and subscribe (ok or info) drop the positions of the keys that they do not list. A rebalance
-  of a key during an op is an event before each poll of that op.
+- assign and subscribe (ok or info) drop the positions of the keys that they do not list: an event of
+  `assignments` for each. So is each key that a rebalance names; the reads of that op come after it.
 - There are no final reads (`bounds` is empty), commits or producer identities.
 
 Not here: the verdict of a case (`checkers.verdict`), and recorded runs (`harness.seal`).
@@ -131,18 +131,16 @@ class _Builder:
             "invoke_ns": op.invoked_at * TICK_NS,
             "complete_ns": OPEN if op.completed_at is None else op.completed_at * TICK_NS,
         }
+        for event in op.rebalances:
+            for key in event.keys:
+                self._assign(number, op, self._tp[str(key)], AssignmentKind[event.type.upper()])
         pos = 0
-        rebalanced = False
         for mop in op.mops:
             if isinstance(mop, SendMop):
                 self._send(number, op, mop, pos, times)
                 pos += 1
             else:
-                self._rebalance(number, op)
-                rebalanced = True
                 pos += self._poll(number, op, mop, pos, times)
-        if not rebalanced:
-            self._rebalance(number, op)
         if op.assigned is not None and op.outcome != Outcome.FAIL:
             for key, tp in self._tp.items():
                 if key not in op.assigned:
@@ -168,7 +166,8 @@ class _Builder:
                 "value": self._ids[tp, value], "offset": offset,
                 "outcome": Outcome.OK if acked else op.outcome, "op_outcome": op.outcome,
                 "txn": int(op.txn), "op_sends": len(op.sends), "invoke_ns": times["invoke_ns"],
-                "ack_ns": times["complete_ns"] if acked else -1, "src_tp": -1, "src_offset": -1,
+                "ack_ns": times["complete_ns"] if acked or offset >= 0 else -1,
+                "src_tp": -1, "src_offset": -1,
             }
         )  # fmt: skip
 
@@ -191,11 +190,6 @@ class _Builder:
                 )  # fmt: skip
                 pos += 1
         return pos - first
-
-    def _rebalance(self, number: int, op: PortableOp) -> None:
-        for event in op.rebalances:
-            for key in event.keys:
-                self._assign(number, op, self._tp[str(key)], AssignmentKind[event.type.upper()])
 
     def _assign(self, number: int, op: PortableOp, tp: int, kind: AssignmentKind) -> None:
         assignment = self._assignment.get((op.process, tp), 0) + 1
