@@ -1,0 +1,205 @@
+"""The Docker engine: find it, start one where that is possible, clear up what a run left in it.
+
+Everything a run makes in the engine carries the label `inquest.run=<run name>`, so that `stop`, the
+reaper and a person can remove it without knowing anything else.
+
+Not here: images (`images`), what runs in the containers (`kafka`).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cluster import ClusterError
+from harness.cluster.cache import locked
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+RUN_LABEL = "inquest.run"
+NODE_LABEL = "inquest.node"
+ENGINE_LOG = Path("/var/log/inquest-dockerd.log")
+START_DEADLINE_S = 60.0
+CALL_DEADLINE_S = 60.0
+
+
+def say(text: str) -> None:
+    """Tell the user what set-up does, on stderr."""
+    print(f"inquest: {text}", file=sys.stderr, flush=True)
+
+
+def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
+    """A client of the engine that answers now; each of its calls may take `timeout_s`.
+
+    Raises: ClusterError, which names why none does.
+    """
+    import docker
+    from docker.errors import DockerException
+    from requests.exceptions import RequestException
+
+    client = None
+    try:
+        client = docker.from_env(timeout=int(timeout_s), max_pool_size=32)
+        client.ping()
+    except (DockerException, RequestException) as error:
+        if client is not None:
+            client.close()
+        raise ClusterError(_why_silent(error)) from error
+    return client
+
+
+def ensure() -> "DockerClient":
+    """A client of an engine; as root on Debian it is installed and started where none answers.
+
+    Raises: ClusterError, with what is missing and what to do.
+    """
+    try:
+        return connect()
+    except ClusterError as error:
+        _refuse_unless_startable(error)
+    with locked("engine"):
+        try:
+            return connect()  # another process was faster
+        except ClusterError:
+            _install()
+            return _start()
+
+
+def remove_run(run: str) -> list[str]:
+    """Remove all containers (running or paused too) and networks of a run.
+
+    Returns what could not be removed, as sentences; empty = nothing is left. Raises: ClusterError
+    where the engine does not answer.
+    """
+    client = connect()
+    try:
+        return _remove_labelled(client, f"{RUN_LABEL}={run}")
+    finally:
+        client.close()
+
+
+def leftovers(run: str) -> list[str]:
+    """Names of the containers and networks of a run that are still there.
+
+    Raises: ClusterError where the engine does not answer.
+    """
+    client = connect()
+    try:
+        label = f"{RUN_LABEL}={run}"
+        containers = client.api.containers(all=True, filters={"label": label})
+        networks = client.api.networks(filters={"label": label})
+        return [one["Names"][0].lstrip("/") for one in containers] + [
+            str(one["Name"]) for one in networks
+        ]
+    finally:
+        client.close()
+
+
+def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
+    from docker.errors import DockerException
+
+    failed: list[str] = []
+
+    def remove_container(identity: str) -> None:
+        from docker.errors import APIError, NotFound
+
+        try:
+            client.api.remove_container(identity, force=True, v=True)
+        except NotFound:
+            pass
+        except APIError as error:
+            if "already in progress" not in str(error):
+                failed.append(f"container {identity[:12]}: {error.explanation}")
+
+    try:
+        found = client.api.containers(all=True, filters={"label": label})
+        if found:
+            with ThreadPoolExecutor(len(found)) as pool:
+                list(pool.map(remove_container, [str(one["Id"]) for one in found]))
+        for network in client.networks.list(filters={"label": label}):
+            try:
+                network.remove()
+            except DockerException as error:
+                failed.append(f"network {network.name}: {error}")
+    except DockerException as error:
+        failed.append(str(error))
+    return failed
+
+
+def _why_silent(error: Exception) -> str:
+    where = os.environ.get("DOCKER_HOST", "the local socket")
+    if "Permission denied" in str(error):
+        return (
+            f"the Docker engine at {where} refuses this user; "
+            "run as root, or add the user to the group docker and log in again"
+        )
+    return (
+        f"no Docker engine answers at {where}; install and start one "
+        "(Debian: apt-get install docker.io), or set DOCKER_HOST"
+    )
+
+
+def _refuse_unless_startable(error: ClusterError) -> None:
+    if (
+        os.environ.get("DOCKER_HOST")
+        or os.geteuid() != 0
+        or not Path("/etc/debian_version").exists()
+    ):
+        raise error
+
+
+def _install() -> None:
+    packages = [
+        package
+        for package, program in (("docker.io", "dockerd"), ("iptables", "iptables"))
+        if shutil.which(program) is None
+    ]
+    if packages:
+        install_packages(packages)
+
+
+def install_packages(packages: list[str]) -> None:
+    """Install Debian packages as root, saying so.
+
+    Raises: ClusterError, with the tail of apt's output.
+    """
+    say(f"installing {' '.join(packages)} (apt-get)")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+    for command in (install, ["apt-get", "update", "-q"], install):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and command is install:
+            return
+    raise ClusterError(
+        f"apt-get could not install {' '.join(packages)}; install them by hand. Its last words:\n"
+        + "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+    )
+
+
+def _start() -> "DockerClient":
+    """Start the daemon detached, so that it outlives this process, and wait until it answers."""
+    if Path("/run/systemd/system").exists():
+        say("starting the Docker engine (systemctl start docker)")
+        command = ["systemctl", "start", "docker"]
+    else:
+        say(f"starting the Docker engine (dockerd, log in {ENGINE_LOG})")
+        # setsid --fork: a session of its own, and no child of ours.
+        command = ["setsid", "--fork", "dockerd"]
+    with ENGINE_LOG.open("ab") as log:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+    deadline = time.monotonic() + START_DEADLINE_S
+    while time.monotonic() < deadline:
+        try:
+            return connect()
+        except ClusterError:
+            time.sleep(0.2)
+    tail = ENGINE_LOG.read_text(errors="replace").splitlines()[-15:]
+    raise ClusterError(
+        f"the Docker engine did not answer {START_DEADLINE_S:.0f} s after its start; "
+        f"the end of {ENGINE_LOG}:\n" + "\n".join(tail)
+    )

@@ -1,0 +1,141 @@
+"""Ask all nodes of a cluster at once, each by its own port, within one deadline.
+
+Whoever does not answer in time is left out. Safe from any thread: nothing is shared but sockets that
+live for one question.
+
+Not here: the requests (`admin`), what the answers mean together (`roles`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from harness.cluster import ClusterError, Roles, admin
+from harness.cluster.roles import agree
+from harness.op import Isolation, TopicPartition
+
+K = TypeVar("K")
+T = TypeVar("T")
+Question = Callable[[admin.Connection], T]
+Span = dict[TopicPartition, tuple[int, int]]
+
+ASK_S = 1.7
+"""What one round of questions may take; the thread that waits allows 0.1 s more."""
+CALL_S = 5.0
+POLL_S = 0.1
+
+
+def ask(questions: Mapping[K, tuple[int, Question[T]]]) -> dict[K, T]:
+    """Put each question to its port, all at once; the answers that came within `ASK_S`."""
+    answers: dict[K, T] = {}
+
+    def put(key: K, port: int, question: Question[T]) -> None:
+        try:
+            with admin.Connection(port, ASK_S) as connection:
+                answers[key] = question(connection)
+        except admin.AdminError:
+            pass  # no answer is the answer
+
+    threads = [
+        threading.Thread(target=put, args=(key, port, question), daemon=True)
+        for key, (port, question) in questions.items()
+    ]
+    for thread in threads:
+        thread.start()
+    ends = time.monotonic() + ASK_S + 0.1
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    return dict(answers)
+
+
+def views(ports: Mapping[int, int]) -> dict[int, admin.View]:
+    """What each node that answers says of the cluster. ports: by node."""
+    return ask({node: (port, admin.view) for node, port in ports.items()})
+
+
+def roles(ports: Mapping[int, int]) -> Roles:
+    """Who does what, by the word of all nodes that answer. ports: by node."""
+    ns = time.monotonic_ns()
+    questions: dict[tuple[str, int], tuple[int, Question[admin.View | admin.Quorum]]] = {}
+    for node, port in ports.items():
+        questions["view", node] = (port, admin.view)
+        questions["quorum", node] = (port, admin.quorum)
+    answers = ask(questions)
+    told = {node: one for (_, node), one in answers.items() if isinstance(one, admin.View)}
+    quorums = {node: one for (_, node), one in answers.items() if isinstance(one, admin.Quorum)}
+    return agree(ns, tuple(ports), told, quorums)
+
+
+def offsets(
+    ports: Mapping[int, int], known: Roles, tps: Sequence[TopicPartition], isolation: Isolation
+) -> Span:
+    """(log start, LSO or HW) of partitions, from their agreed leaders in the agreed epochs."""
+    led: dict[int, dict[TopicPartition, int]] = {}
+    for tp in tps:
+        leader = known.leaders.get(tp, -1)
+        if leader in ports:
+            led.setdefault(leader, {})[tp] = known.leader_epochs[tp]
+
+    def span(epochs: dict[TopicPartition, int], connection: admin.Connection) -> Span:
+        starts = admin.offsets(connection, epochs, isolation, admin.EARLIEST)
+        ends = admin.offsets(connection, epochs, isolation, admin.LATEST)
+        return {tp: (starts[tp], ends[tp]) for tp in epochs if tp in starts and tp in ends}
+
+    answers = ask({node: (ports[node], partial(span, epochs)) for node, epochs in led.items()})
+    return {tp: pair for answer in answers.values() for tp, pair in answer.items()}
+
+
+def create_topic(
+    ports: Mapping[int, int],
+    topic: str,
+    partitions: int,
+    replication: int,
+    settings: Mapping[str, str],
+    deadline_s: float,
+) -> None:
+    """Create a topic; returns when every partition has a leader that all nodes agree on.
+
+    Raises: ClusterError: refused (a topic of that name exists, a wrong setting), or too late.
+    """
+    deadline = time.monotonic() + deadline_s
+    _create(ports, topic, partitions, replication, settings, deadline)
+    tps = [TopicPartition(topic, number) for number in range(partitions)]
+    while time.monotonic() < deadline:
+        known = roles(ports)
+        if known.agreed and all(known.leaders.get(tp, -1) >= 0 for tp in tps):
+            return
+        time.sleep(POLL_S)
+    raise ClusterError(
+        f"topic {topic} has no leaders that all nodes agree on after {deadline_s:.0f} s"
+    )
+
+
+def _create(
+    ports: Mapping[int, int],
+    topic: str,
+    partitions: int,
+    replication: int,
+    settings: Mapping[str, str],
+    deadline: float,
+) -> None:
+    may_exist = False  # once an answer was lost, "exists" can mean that it was us
+    last = "no node was asked"
+    while time.monotonic() < deadline:
+        for port in ports.values():
+            try:
+                with admin.Connection(port, CALL_S) as connection:
+                    admin.create_topic(
+                        connection, topic, partitions, replication, settings, CALL_S - 1
+                    )
+                return
+            except admin.AdminError as error:
+                if may_exist and error.code.name == "topic_already_exists":
+                    return
+                if error.code and not error.code.retriable:
+                    raise ClusterError(f"Kafka refused to create {error}") from error
+                may_exist = True
+                last = str(error)
+        time.sleep(POLL_S)
+    raise ClusterError(f"topic {topic} could not be created: {last}")

@@ -1,0 +1,91 @@
+"""The reaper: a small process that clears up after a harness that was killed.
+
+`python -m harness.reaper <run>` waits on its stdin. The harness holds the other end; when it ends
+without the line `done` (SIGKILL, out of memory, a crash), the reaper removes all containers and
+networks of that run. It lives in its own session, so that a Ctrl-C does not reach it.
+
+Not here: the ordinary end of a run (`Cluster.stop`).
+"""
+
+import subprocess
+import sys
+import time
+
+from harness.cluster import ClusterError, engine
+
+DEADLINE_S = 60.0
+DONE = b"done\n"
+
+
+class Reaper:
+    """A running reaper of one run."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def dismiss(self) -> None:
+        """End it without effect; idempotent. To be called when the run has cleared up itself."""
+        stdin = self._process.stdin
+        if stdin is None or stdin.closed:
+            return
+        try:
+            stdin.write(DONE)
+            stdin.close()
+        except OSError:
+            pass  # it has ended by itself
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def start_reaper(run: str) -> Reaper:
+    """Start the reaper of a run; it watches until this process ends or dismisses it."""
+    return Reaper(
+        subprocess.Popen(
+            [sys.executable, "-m", "harness.reaper", run],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+    )
+
+
+def reap(run: str) -> list[str]:
+    """Remove what is left of a run until nothing is found twice in a row; what stayed, if any.
+
+    The killed harness may have asked the engine for a container that appears only now.
+    """
+    left = ["the deadline passed"]
+    quiet = 0
+    deadline = time.monotonic() + DEADLINE_S
+    while quiet < 2 and time.monotonic() < deadline:
+        try:
+            left = engine.remove_run(run)
+        except ClusterError as error:
+            return [str(error)]  # no engine, no containers
+        quiet = 0 if left or engine.leftovers(run) else quiet + 1
+        time.sleep(0.5)
+    return left
+
+
+def main(arguments: list[str]) -> int:
+    """Wait for the end of stdin, then reap unless dismissed."""
+    (run,) = arguments
+    if sys.stdin.buffer.read().endswith(DONE):
+        return 0
+    left = reap(run)
+    for line in left:
+        engine.say(f"left behind by {run}: {line}")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
