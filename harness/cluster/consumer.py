@@ -29,7 +29,7 @@ T = TypeVar("T")
 SEEK_WAIT_S: Final = 0.01
 """Pause between two tries of a seek that came before its partition was started."""
 
-_RESET: Final = re.compile(r"(\S+) \[(\d+)\]: offset reset ")
+_RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset ")
 _METADATA_MAGIC: Final = b"CGMDv2:"
 _DEAD: Final = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError._FATAL})
 """Errors in a polled message after which nothing more will be fetched."""
