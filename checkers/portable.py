@@ -15,6 +15,7 @@ Not here: the verdict of a case (`checkers.verdict`), and recorded runs (`harnes
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,7 +98,7 @@ class _Builder:
         self._processes()
         self._rows["ops"].sort(key=lambda row: int(row["op"]))
         for name, columns in _ORDER.items():
-            self._rows[name].sort(key=lambda row, by=columns: tuple(row[each] for each in by))
+            self._rows[name].sort(key=itemgetter(*columns))
         return {
             name: pa.Table.from_pylist(self._rows[name], schema=schema)
             for name, schema in TABLES.items()
