@@ -162,14 +162,18 @@ def _complete(history: History, c: Row) -> int:
     return NEVER if c["outcome"] == INFO else int(c["complete_ns"])
 
 
+def _sees_transactions(history: History, c: Row) -> bool:
+    """The offsets that this process is told wait for the markers of transactions."""
+    return bool(history.processes[c["process"]]["isolation"] == RC)
+
+
 def _served_too_low(history: History, same: list[Row], before: list[Row], f: Row) -> bool:
     """Rule 1: the coordinator told an offset below a stored one."""
     if f["kind"] != CommitKind.FETCHED or f["outcome"] != OK:
         return False
-    sees_transactions = history.processes[f["process"]]["isolation"] == RC
     return any(
         c["offset"] > f["offset"]
-        and (c["kind"] != CommitKind.TXN or sees_transactions)
+        and (c["kind"] != CommitKind.TXN or _sees_transactions(history, f))
         and not any(
             e["kind"] in STORING
             and e["outcome"] in (OK, INFO)
@@ -209,6 +213,7 @@ def _undercut(history: History, before: list[Row], d: Row) -> bool:
     )
     return not by_hand and any(
         c["process"] != d["process"]
+        and (c["kind"] != CommitKind.TXN or _sees_transactions(history, d))
         and 0 <= c["generation"] < d["generation"]
         and d["offset"] < c["offset"]
         for c in before
