@@ -11,7 +11,6 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -33,11 +32,6 @@ from workloads import WORKLOADS, Workload
 
 SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
 """Systems under test: name → `module:factory`, called as `factory(config, run_dir) -> Cluster`."""
-
-CLEANERS: dict[str, str] = {"kafka": "harness.reaper:guard"}
-"""name → `module:function`, called with the run's name: a context in which the system is cleaned up
-even if the harness dies by SIGKILL."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
@@ -102,7 +96,7 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
         wall=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"),
     )
     try:
-        with _cleaner(config.sut, run), interpreter.interrupts:
+        with interpreter.interrupts:
             interpreter.execute()
             display.status("sealing")
             seal(run)
@@ -118,7 +112,14 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
 
 
 def create_folder(config: RunConfig, results: Path) -> Run:
-    """A new run folder with its config. Raises OSError."""
+    """A new run folder with its config. Raises ConfigError where it cannot be written."""
+    try:
+        return _create_folder(config, results)
+    except OSError as error:
+        raise ConfigError(f"the results folder {results} cannot be written: {error}") from None
+
+
+def _create_folder(config: RunConfig, results: Path) -> Run:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
     base = f"{stamp}-{config.workload}-{slug}-{config.seed}"
@@ -165,13 +166,6 @@ def _names(workload: Workload, config: RunConfig) -> nemeses.Names:
         transactional_ids=tuple(sorted({p.transactional_id for p in plans if p.transactional_id})),
         groups=tuple(sorted({p.group for p in plans if p.group})),
     )
-
-
-def _cleaner(sut: str, run: Run) -> AbstractContextManager[object]:
-    if sut not in CLEANERS:
-        return nullcontext()
-    guard: AbstractContextManager[object] = _load(CLEANERS[sut])(run.name)
-    return guard
 
 
 def _load(path: str) -> Callable[..., Any]:

@@ -15,7 +15,8 @@ from tests.memory.broker import Broker, Error
 
 
 class MemoryCluster:
-    """`broker_settings`: `memory.bug` (see the package), `memory.start=fail`, `memory.trouble`."""
+    """`broker_settings`: `memory.bug` (see the package), `memory.start` (fail, slow), `memory.revive`
+    (never), `memory.trouble` (what `trouble` says)."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         settings = config.broker_settings
@@ -34,6 +35,8 @@ class MemoryCluster:
     async def start(self) -> None:
         if self.config.broker_settings.get("memory.start") == "fail":
             raise ClusterError("broker 1 never came up; end of its log:\n  ERROR bad setting")
+        if self.config.broker_settings.get("memory.start") == "slow":
+            self._stopped.wait(60)
         self._listener = Listener(self._path, "AF_UNIX")
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
         threading.Thread(target=self._expire, daemon=True).start()
@@ -105,6 +108,8 @@ class MemoryCluster:
         self.broker.change(self.broker.down, set(nodes), set())
 
     async def revive(self, nodes: Sequence[int]) -> None:
+        if self.config.broker_settings.get("memory.revive") == "never":
+            return
         self.broker.change(self.broker.down, set(), set(nodes))
 
     async def pause(self, nodes: Sequence[int]) -> None:

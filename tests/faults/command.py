@@ -1,0 +1,119 @@
+"""The command `inquest` as a subprocess, on the in-memory cluster."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.op import Phase
+from harness.store import Run
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 60.0
+
+
+@dataclass(slots=True)
+class Ended:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Inquest:
+    """One invocation. `file_limit`: most bytes of any file it may write (a full disk)."""
+
+    def __init__(self, *words: str, file_limit: int | None = None) -> None:
+        def limit() -> None:
+            if file_limit is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.memory", *words],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=limit,
+        )
+
+    def wait(self) -> Ended:
+        """Its end; fails where that takes too long."""
+        try:
+            out, err = self.process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            out, err = self.process.communicate()
+            raise AssertionError(f"inquest did not end:\n{out}\n{err}") from None
+        return Ended(self.process.returncode, out, err)
+
+
+def inquest(*words: str, file_limit: int | None = None) -> Ended:
+    """Run a command to its end."""
+    return Inquest(*words, file_limit=file_limit).wait()
+
+
+def arguments(results: Path, *more: str) -> list[str]:
+    """A short run on the in-memory cluster, checked without Spark."""
+    return [
+        "run", "--sut", "memory", "--results", str(results), "--seed", "11", "--duration", "2",
+        "--nemesis", "none", "--master", "in-process", "--set", "verb_deadline_s=2",
+        "--set", "recovery_deadline_s=5", "--set", "transaction_timeout_s=2", *more,
+    ]  # fmt: skip
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Wait for a condition, with a deadline; its first true value."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"never happened: {what}")
+
+
+def the_run(results: Path) -> Run | None:
+    """The one run folder of a results folder, once it is there."""
+    folders = [p for p in results.glob("2*") if p.is_dir()] if results.is_dir() else []
+    return Run(folders[0]) if folders else None
+
+
+def reached(results: Path, phase: Phase) -> Run | None:
+    """The run, once it has entered a phase."""
+    run = the_run(results)
+    if run is None or not run.events.exists():
+        return None
+    wanted = '"event":"phase","ns":'
+    for line in run.events.read_text().splitlines():
+        if wanted in line and line.endswith(f'"phase":{int(phase)}}}'):
+            return run
+    return None
+
+
+def workers_of(results: Path) -> list[int]:
+    """Process ids of workers that write into this results folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"harness.worker" in words and any(str(results).encode() in w for w in words):
+                found.append(int(entry.name))
+    return found
+
+
+def verdict(run: Run) -> dict[str, Any]:
+    """verdict.json."""
+    loaded: dict[str, Any] = json.loads(run.verdict.read_text())
+    return loaded

@@ -1,0 +1,204 @@
+"""The harness itself is killed, interrupted, starved; its recordings are cut off and damaged."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness.op import Phase
+from harness.store import Run
+from tests.faults.command import (
+    Inquest,
+    arguments,
+    inquest,
+    reached,
+    the_run,
+    until,
+    verdict,
+    workers_of,
+)
+
+pytestmark = pytest.mark.faults
+
+
+def run_of(results: Path) -> Run:
+    run = the_run(results)
+    assert run is not None
+    return run
+
+
+def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
+    command = Inquest(*arguments(tmp_path))
+    until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
+    os.kill(sorted(workers_of(tmp_path))[0], signal.SIGKILL)
+    ended = command.wait()
+    assert ended.code == 0, ended
+    assert "SIGKILL" in ended.err
+    assert '"worker-lost"' in run_of(tmp_path).events.read_text()
+    assert verdict(run_of(tmp_path))["valid"] is True
+
+
+def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(
+    tmp_path: Path,
+) -> None:
+    command = Inquest(*arguments(tmp_path, "--duration", "60"))
+    run = until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
+    os.kill(command.process.pid, signal.SIGKILL)
+    assert command.wait().code == -signal.SIGKILL
+    until(lambda: not workers_of(tmp_path), "the end of all workers")
+    ended = inquest("check", str(run.folder), "--master", "in-process")
+    assert ended.code == 2, ended
+    assert verdict(run)["valid"] == "unknown"
+    assert run.report.exists()
+
+
+@pytest.mark.parametrize(
+    "phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER, Phase.QUIESCE, Phase.FINAL]
+)
+def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> None:
+    command = Inquest(*arguments(tmp_path, "--nemesis", "kill:all,partition"))
+    run = until(lambda: reached(tmp_path, phase), phase.name)
+    os.kill(command.process.pid, signal.SIGINT)
+    ended = command.wait()
+    assert ended.code == 130, ended
+    assert "Traceback" not in ended.err
+    found = verdict(run)
+    assert found["interrupted"] is True
+    assert found["valid"] == "unknown"
+    assert run.report.exists()
+    assert not workers_of(tmp_path)
+
+
+def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
+    start = 'broker_settings={"memory.start":"slow"}'
+    command = Inquest(*arguments(tmp_path, "--set", start))
+    until(lambda: reached(tmp_path, Phase.SETUP), "set-up")
+    os.kill(command.process.pid, signal.SIGINT)
+    ended = command.wait()
+    assert ended.code == 130
+    assert "before anything was recorded" in ended.err
+    assert list(tmp_path.iterdir()) == []
+    until(lambda: not workers_of(tmp_path), "the end of all workers")
+
+
+def test_a_second_ctrl_c_kills_the_workers(tmp_path: Path) -> None:
+    settings = ["--set", "verb_deadline_s=50", "--nemesis", "pause:all"]
+    command = Inquest(*arguments(tmp_path, "--duration", "30", *settings))
+    until(lambda: (r := reached(tmp_path, Phase.FAULTS)) and '"fault"' in r.events.read_text(),
+          "a fault in force")  # fmt: skip
+    os.kill(command.process.pid, signal.SIGINT)
+    until(lambda: reached(tmp_path, Phase.QUIESCE), "quiescence")
+    os.kill(command.process.pid, signal.SIGINT)
+    assert command.wait().code == 130
+    assert not workers_of(tmp_path)
+    assert run_of(tmp_path).verdict.exists()
+
+
+def test_a_disk_that_fills_up_while_recording(tmp_path: Path) -> None:
+    ended = inquest(*arguments(tmp_path, "--duration", "30"), file_limit=100_000)
+    assert ended.code == 2, ended
+    assert "could not be written" in ended.err
+    assert "Traceback" not in ended.err
+    found = verdict(run_of(tmp_path))
+    assert found["valid"] == "unknown"
+    assert any("could not be written" in why for why in found["unknown"])
+
+
+def test_a_system_that_does_not_recover_is_told_from_an_engine_that_died(tmp_path: Path) -> None:
+    down = {"memory.revive": "never"}
+    for name, settings, code in (
+        ("down", down, 3),
+        ("trouble", {**down, "memory.trouble": "the Docker engine does not answer"}, 2),
+    ):
+        results = tmp_path / name
+        words = ["--nemesis", "kill:one", "--set", f"broker_settings={json.dumps(settings)}"]
+        ended = inquest(*arguments(results, *words))
+        assert ended.code == code, ended
+        if name == "trouble":
+            assert "the Docker engine does not answer" in ended.err
+            assert verdict(run_of(results))["recovered"] is None
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One good run, to be copied and damaged."""
+    results = tmp_path_factory.mktemp("recorded")
+    ended = inquest(*arguments(results))
+    assert ended.code == 0, ended
+    return run_of(results)
+
+
+def copy(recorded: Run, tmp_path: Path) -> Run:
+    shutil.copytree(recorded.folder, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Path) -> None:
+    run = copy(recorded, tmp_path)
+    before = verdict(run)
+    run.verdict.unlink()
+    run.report.unlink()
+    assert inquest("check", str(run.folder), "--master", "in-process").code == 0
+    after = verdict(run)
+    for found in (before, after):
+        for check in found["checks"].values():
+            del check["seconds"]
+        found["stats"] = {k: v for k, v in found["stats"].items() if "seconds" not in k}
+        found["run"] = ""
+    assert after == before
+    run.report.unlink()
+    assert inquest("report", str(run.folder)).code == 0
+    assert run.report.exists()
+
+
+def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path: Path) -> None:
+    run = copy(recorded, tmp_path)
+    shutil.rmtree(run.history)
+    journal = run.journal / "0.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-7])
+    assert inquest("check", str(run.folder), "--master", "in-process").code == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("config.json", "config.json"),
+        ("history/ops.parquet", "ops.parquet"),
+        ("history/names.json", "names.json"),
+        ("journal/0.jsonl", "0.jsonl"),
+        ("events.jsonl", "events.jsonl"),
+    ],
+)
+def test_a_corrupt_file_is_refused_by_name(
+    recorded: Run, tmp_path: Path, damage: str, said: str
+) -> None:
+    run = copy(recorded, tmp_path)
+    if damage.startswith("journal"):
+        shutil.rmtree(run.history)
+    file = run.folder / damage
+    content = file.read_bytes()
+    file.write_bytes(b"\0garbage\n" + content[: len(content) // 2])
+    ended = inquest("check", str(run.folder), "--master", "in-process")
+    assert ended.code == 64, ended
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_missing_table_is_refused_by_name(recorded: Run, tmp_path: Path) -> None:
+    run = copy(recorded, tmp_path)
+    run.table("ops").unlink()
+    ended = inquest("check", str(run.folder), "--master", "in-process")
+    assert ended.code == 64, ended
+    assert "ops.parquet" in ended.err
+
+
+def test_a_newer_format_is_refused(recorded: Run, tmp_path: Path) -> None:
+    run = copy(recorded, tmp_path)
+    names = json.loads(run.names.read_text())
+    run.names.write_text(json.dumps({**names, "format": 99}))
+    ended = inquest("check", str(run.folder), "--master", "in-process")
+    assert ended.code == 64
+    assert "99" in ended.err

@@ -1,0 +1,42 @@
+"""From the command line to the verdict: each planted bug is found, its clean twin is silent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.command import arguments, inquest, the_run, verdict
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.parametrize(
+    ("workload", "bug", "expected"),
+    [
+        ("queue", "", set()),
+        ("transactions", "", set()),
+        ("queue", "lose", {"lost-write"}),
+        ("queue", "duplicate", {"duplicate"}),
+        ("queue", "swap", {"inconsistent-offsets"}),
+        ("transactions", "lose", {"lost-write", "torn-txn"}),
+        ("transactions", "show-aborted", {"aborted-read"}),
+    ],
+)
+def test_a_planted_bug(tmp_path: Path, workload: str, bug: str, expected: set[str]) -> None:
+    words = ["--workload", workload, "--nemesis", "random", "--set", "abort_share=0.3"]
+    bugs = ["--set", f'broker_settings={{"memory.bug":"{bug}"}}'] if bug else []
+    ended = inquest(*arguments(tmp_path, *words, *bugs))
+    assert ended.code == (1 if bug else 0), ended
+    run = the_run(tmp_path)
+    assert run is not None
+    anomalies = verdict(run)["anomalies"]
+    forbidden = {name for name, found in anomalies.items() if not found["allowed"]}
+    assert expected <= forbidden
+    if not bug:
+        assert forbidden == set()
+
+
+@pytest.mark.parametrize(("bug", "code"), [("lose", 0), ("", 4)])
+def test_a_control_has_to_find_what_it_expects(tmp_path: Path, bug: str, code: int) -> None:
+    bugs = ["--set", f'broker_settings={{"memory.bug":"{bug}"}}']
+    ended = inquest(*arguments(tmp_path, "--preset", "acks1", *bugs))
+    assert ended.code == code, ended
