@@ -90,9 +90,11 @@ async def heal_all(cluster: Cluster) -> None:
     What fails for all nodes at once is tried for each alone, and nothing that fails keeps the rest
     from being tried.
 
-    Raises: ExceptionGroup of all that failed for single nodes, after everything was tried.
+    Raises: ExceptionGroup of all that failed for single nodes, after everything was tried; its
+    message names each.
     """
     failed: list[Exception] = []
+    told: list[str] = []
 
     async def attempt(what: str, act: Callable[[Sequence[int]], Awaitable[None]]) -> None:
         try:
@@ -104,8 +106,8 @@ async def heal_all(cluster: Cluster) -> None:
             try:
                 await act([node])
             except Exception as error:  # noqa: BLE001 (collected and raised at the end)
-                error.add_note(f"while trying to {what} node {node}")
                 failed.append(error)
+                told.append(f"{what} node {node}: {error}")
 
     if isinstance(cluster, Pausable):
         await attempt("resume", cluster.resume)
@@ -118,4 +120,4 @@ async def heal_all(cluster: Cluster) -> None:
     if isinstance(cluster, Killable):
         await attempt("revive", cluster.revive)
     if failed:
-        raise ExceptionGroup(f"healing failed in {len(failed)} steps", failed)
+        raise ExceptionGroup("; ".join(told), failed)

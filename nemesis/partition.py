@@ -172,8 +172,10 @@ async def _mend(cluster: Cluster, hit: Hit) -> None:
 
 
 DOC = """\
-Network partitions. Packets are dropped silently, by pair of nodes and by direction; connections are
-not reset, so everybody has to find out by time-outs.
+Links between brokers, or from clients to one broker, are cut.
+
+Packets are dropped silently, by pair of nodes and by direction. Connections are not reset, so
+everybody has to find out by time-outs.
 
 What Kafka does: a broker that the controller does not hear for the session timeout (3 s here) is
 fenced and its partitions get new leaders from the in-sync replicas; a cut-off controller is replaced

@@ -41,8 +41,8 @@ def _aim_pause(step: Step, scene: Scene) -> Hit:
     """Raises: NoTarget."""
     aim = find(step.target, source(step.seed, "aim"), scene, answering=True)
     name = described(aim.node, scene, aim.role)
-    length = {"short": "less", "long": "more"}[step.kind]
-    text = f"{name} is paused for {step.hold_s:g} s, {length} than its session timeout"
+    length = {"short": "shorter", "long": "longer"}[step.kind]
+    text = f"{name} is paused, planned {length} than its session timeout ({step.hold_s:g} s)"
     return Hit(nodes=(aim.node,), text=text)
 
 
@@ -59,8 +59,9 @@ async def _resume(cluster: Cluster, hit: Hit) -> None:
 KILL = Nemesis(
     name="kill",
     doc="""\
-Brokers end by SIGKILL, without a chance to hand over or to flush, and are started again with their
-data when the fault is over.
+Brokers are ended by SIGKILL, and started again later.
+
+They get no chance to hand over or to flush, and keep their data.
 
 What Kafka does: partitions of a dead leader get a new one from the in-sync replicas after the session
 timeout (3 s here); the started broker recovers its logs, cuts them back to where it agrees with the
@@ -86,8 +87,10 @@ acks=all and min.insync.replicas above 1, even when all nodes are killed at once
 PAUSE = Nemesis(
     name="pause",
     doc="""\
-A broker stands still, as in a long garbage collection or a stalled virtual machine, and then goes on
-as if no time had passed. Its connections stay open, and what was sent to it is waiting for it.
+A broker stands still, then goes on as if no time had passed.
+
+So do a long garbage collection and a stalled virtual machine. Connections stay open, and what was
+sent meanwhile is waiting when the broker wakes up.
 
 What Kafka does: a pause shorter than the session timeout (3 s here) only delays. After a longer one
 the broker was fenced and its partitions are led by others: it wakes up believing that it leads, may

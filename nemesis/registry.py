@@ -11,17 +11,20 @@ from nemesis.process import KILL, PAUSE
 NONE = Nemesis(
     name="none",
     doc="""\
-No faults at all. The measure of what the cluster and the clients do when left alone, and the check
-of the checker: whatever it reports here is either a bug that needs no fault, or a false alarm.""",
+No faults.
+
+The measure of what cluster and clients do when left alone, and the check of the checker: whatever it
+reports here is either a bug that needs no fault, or a false alarm.""",
     colour="#999999",
 )
 
 RANDOM = Nemesis(
     name="random",
     doc="""\
-Phases, each with one fault or two of different families that overlap, of any kind and target; about
-every fourth phase is calm. All of it follows from the seed. Families and kinds are dealt like cards,
-so that none is left out for long.
+Phases with one fault or two that overlap, of all families, and calm phases.
+
+All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
+and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

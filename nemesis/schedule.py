@@ -224,7 +224,7 @@ def _kinds(wish: Wish, config: RunConfig, times: Times, room: float) -> list[str
             )
         if not times.fits(kind, room):
             raise ConfigError(
-                f"nemesis {wish}: lasts at least {times.hold(kind)[0]:g} s (a session timeout of "
+                f"nemesis {wish}: lasts at least {times.fencing:g} s (a session timeout of "
                 f"{times.session:g} s and {FENCING_S:g} s more), the phase of faults leaves "
                 f"{max(0.0, room):.1f} s: make it longer (duration_s {config.duration_s:g})"
             )

@@ -42,6 +42,11 @@ class Times:
             session=int(given) / 1000,
         )
 
+    @property
+    def fencing(self) -> float:
+        """Least length of a fault for which a broker is fenced."""
+        return self.session + FENCING_S
+
     def start(self, rng: random.Random) -> float:
         """When the first fault begins: after 1 to 2 s, in very short runs earlier."""
         return rng.uniform(1, 2) * min(1.0, self.end / 20)
@@ -52,8 +57,7 @@ class Times:
         if kind.hold is Hold.SHORT:
             return (0.5 * self.session * SPREAD[0], 0.5 * self.session * SPREAD[1])
         if kind.hold is Hold.LONG:
-            least = self.session + FENCING_S
-            return (max(low, least), max(high, least))
+            return (max(low, self.fencing), max(high, self.fencing))
         return (low, high)
 
     def fits(self, kind: Kind, room: float) -> bool:
@@ -61,7 +65,7 @@ class Times:
 
         Others are cut short to fit, since one short fault is better than none.
         """
-        return kind.hold is not Hold.LONG or self.hold(kind)[0] <= room
+        return kind.hold is not Hold.LONG or self.fencing <= room
 
     def pause(self, rng: random.Random) -> float:
         """Time between two faults of a sequence."""

@@ -1,0 +1,399 @@
+"""Plans: which faults, when, and that they follow from the seed alone."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cluster import Killable, Partitionable, Pausable
+from harness.config import ConfigError, RunConfig, run_config
+from harness.op import TopicPartition
+from nemesis import NEMESES, Names, Step, missing, needs, plan
+from nemesis.schedule import Wish, parse
+
+FAMILIES = ("partition", "kill", "pause")
+WISHES = [
+    f"{family}{kind and ':'}{kind}{target and '@'}{target}"
+    for family in FAMILIES
+    for kind in ("", *NEMESES[family].kinds)
+    for target in ("", *NEMESES[family].targets)
+    if not (kind and target) or NEMESES[family].kinds[kind].targeted
+]
+TEXTS = st.just("random") | st.lists(st.sampled_from(WISHES), min_size=1, max_size=4).map(",".join)
+TRANSACTIONAL = Names(
+    data=(TopicPartition("q", 0),), transactional_ids=("tx-0",), groups=("group",)
+)
+
+
+def configured(seed: int = 0, brokers: int = 5, **settings: object) -> RunConfig:
+    return run_config({"seed": seed, "brokers": brokers, **settings})
+
+
+def by_family(steps: tuple[Step, ...]) -> dict[str, list[Step]]:
+    found: dict[str, list[Step]] = {}
+    for step in steps:
+        found.setdefault(step.family, []).append(step)
+    return found
+
+
+def refused(text: str, brokers: int = 5, **settings: object) -> str:
+    config = configured(0, brokers, **settings)
+    with pytest.raises(ConfigError) as error:
+        plan(text, config)
+    return str(error.value)
+
+
+# ---- properties of every plan
+
+
+@given(
+    text=TEXTS,
+    seed=st.integers(0, 2**63 - 1),
+    duration_s=st.floats(20, 600),
+    fault_s=st.floats(0.1, 30),
+    calm_s=st.floats(0, 30),
+    brokers=st.integers(3, 9),
+)
+def test_every_plan(
+    text: str, seed: int, duration_s: float, fault_s: float, calm_s: float, brokers: int
+) -> None:
+    config = configured(seed, brokers, duration_s=duration_s, fault_s=fault_s, calm_s=calm_s)
+    steps = plan(text, config)
+    assert [step.fault for step in steps] == list(range(len(steps)))
+    assert [step.at_s for step in steps] == sorted(step.at_s for step in steps)
+    wished = set(FAMILIES) if text == "random" else {wish.family for wish in parse(text)}
+    assert steps
+    assert {step.family for step in steps} <= wished
+    for step in steps:
+        assert step.at_s > 0
+        assert step.hold_s > 0
+        assert step.at_s + step.hold_s < duration_s
+    for mine in by_family(steps).values():
+        for before, after in pairwise(mine):
+            assert before.at_s + before.hold_s < after.at_s
+
+
+@given(text=TEXTS, seed=st.integers(0, 2**63 - 1), brokers=st.integers(3, 9))
+def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers: int) -> None:
+    for step in plan(text, configured(seed, brokers)):
+        kind = NEMESES[step.family].kinds[step.kind]
+        assert not kind.stands_for
+        assert bool(step.target) == kind.targeted
+        assert parse(step.name) == (Wish(step.family, step.kind, step.target),)
+
+
+@given(text=TEXTS, seed=st.integers(0, 2**63 - 1))
+def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -> None:
+    steps = plan(text, configured(seed, duration_s=20))
+    assert len(steps) >= 2
+    assert 0.9 <= steps[0].at_s <= 2
+
+
+@given(text=st.sampled_from(WISHES), seed=st.integers(0, 2**63 - 1), target=st.booleans())
+def test_what_is_given_is_kept(text: str, seed: int, target: bool) -> None:
+    wish = parse(text)[0]
+    kinds = NEMESES[wish.family].kinds
+    for step in plan(text, configured(seed)):
+        assert step.family == wish.family
+        assert wish.target in ("", step.target)
+        assert not wish.kind or step.kind in (wish.kind, *kinds[wish.kind].stands_for)
+
+
+@given(text=TEXTS, seed=st.integers(0, 2**63 - 1), duration_s=st.floats(1, 20))
+def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
+    text: str, seed: int, duration_s: float
+) -> None:
+    config = configured(seed, duration_s=duration_s)
+    try:
+        steps = plan(text, config)
+    except ConfigError as error:
+        told = str(error)
+    else:
+        told = ""
+    if told:
+        assert "pause:long" in text
+        assert "lasts at least 4 s" in told
+        assert duration_s < 10
+        return
+    if text != "random":
+        assert set(by_family(steps)) == {wish.family for wish in parse(text)}
+    assert steps
+    assert all(0 < step.at_s < step.at_s + step.hold_s < duration_s for step in steps)
+    assert all(step.hold_s >= 3.99 for step in steps if step.kind == "long")
+
+
+# ---- seeds
+
+
+def test_the_seed_decides() -> None:
+    for text in ("random", "partition", "kill,pause"):
+        assert plan(text, configured(1)) == plan(text, configured(1))
+        plans = {plan(text, configured(seed)) for seed in range(20)}
+        assert len(plans) == 20
+        seeds = [step.seed for steps in plans for step in steps]
+        assert len(set(seeds)) == len(seeds)
+
+
+def test_plans_and_hits_do_not_depend_on_hashes() -> None:
+    program = """
+from harness.cluster import Roles
+from harness.config import RunConfig
+from nemesis import NEMESES, plan
+from nemesis.fault import Names, Scene
+scene = Scene(nodes=(1, 2, 3, 4, 5), roles=Roles(ns=0, answering=(1, 2, 3, 4, 5)), names=Names())
+for text in ("random", "partition@random,kill@random,pause@random", "partition"):
+    for seed in range(5):
+        for step in plan(text, RunConfig(seed=seed, brokers=5)):
+            print(step)
+            if step.target in ("", "random"):
+                print(NEMESES[step.family].effect.aim(step, scene))
+"""
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("Hit(") > 50
+
+
+# ---- times
+
+
+def test_lengths_and_pauses_are_around_their_means() -> None:
+    steps = plan("kill", configured(duration_s=3000, fault_s=8, calm_s=2))
+    holds = [step.hold_s for step in steps[:-1]]
+    pauses = [after.at_s - before.at_s - before.hold_s for before, after in pairwise(steps)]
+    assert len(steps) == pytest.approx(300, rel=0.05)
+    for values, mean in ((holds, 8), (pauses, 2)):
+        assert min(values) == pytest.approx(0.75 * mean, rel=0.05)
+        assert max(values) == pytest.approx(1.25 * mean, rel=0.05)
+        assert sum(values) / len(values) == pytest.approx(mean, rel=0.05)
+
+
+@pytest.mark.parametrize("fault_s", [0.5, 6, 20])
+def test_pauses_lie_on_their_side_of_the_session_timeout(fault_s: float) -> None:
+    short = plan("pause:short", configured(duration_s=600, fault_s=fault_s))
+    assert all(1.1 <= step.hold_s <= 1.9 for step in short)
+    long = plan("pause:long", configured(duration_s=600, fault_s=fault_s))
+    assert all(step.hold_s >= 4 for step in long)
+    assert max(step.hold_s for step in long) <= max(4, 1.25 * fault_s)
+
+
+def test_pauses_follow_another_session_timeout() -> None:
+    settings = {"broker.session.timeout.ms": "9000"}
+    config = configured(duration_s=600, broker_settings=settings)
+    assert all(3.3 <= step.hold_s <= 5.7 for step in plan("pause:short", config))
+    assert all(step.hold_s >= 10 for step in plan("pause:long", config))
+    for wrong in ("soon", "0", "-3000"):
+        told = refused("pause", broker_settings={"broker.session.timeout.ms": wrong})
+        assert repr(wrong) in told
+
+
+def test_families_of_a_mix_are_staggered_and_overlap() -> None:
+    overlapping = 0
+    for seed in range(20):
+        steps = plan("partition,kill,pause:long", configured(seed))
+        first = {family: mine[0].at_s for family, mine in by_family(steps).items()}
+        assert list(first) == ["partition", "kill", "pause"]
+        assert first["partition"] + 2 < first["kill"] < first["pause"] - 2
+        overlapping += any(
+            before.at_s + before.hold_s > after.at_s for before, after in pairwise(steps)
+        )
+    assert overlapping == 20
+
+
+def test_a_family_of_a_mix_is_planned_on_its_own() -> None:
+    alone = by_family(plan("partition", configured()))["partition"]
+    mixed = by_family(plan("partition,kill", configured()))["partition"]
+    assert [step.name for step in mixed] == [step.name for step in alone]
+
+
+def test_names_of_one_family_take_turns() -> None:
+    text = "kill:all,partition:isolate@leader,kill:one@controller"
+    names = [step.name for step in by_family(plan(text, configured(duration_s=600)))["kill"]]
+    assert set(names[0::2]) == {"kill:all"}
+    assert set(names[1::2]) == {"kill:one@controller"}
+
+
+# ---- what is drawn
+
+
+def test_everything_is_drawn_and_nothing_is_left_out_for_long() -> None:
+    steps = plan("partition", configured(duration_s=1200), TRANSACTIONAL)
+    concrete = {name for name, k in NEMESES["partition"].kinds.items() if not k.stands_for}
+    assert {step.kind for step in steps} == concrete
+    assert {step.target for step in steps} == {"", *NEMESES["partition"].targets}
+    kinds = [re.sub(r"(one-way|clients).*", r"\\1", step.kind) for step in steps]
+    window = 2 * sum(kind.weight for kind in NEMESES["partition"].kinds.values())
+    for at in range(len(kinds) - window):
+        assert len(set(kinds[at : at + window])) >= 5
+
+
+@pytest.mark.parametrize(
+    ("brokers", "text", "kinds"),
+    [
+        (1, "partition", {"clients-requests", "clients-responses"}),
+        (3, "partition", {"isolate", "bridge", "one-way-in", "one-way-out",
+                          "clients-requests", "clients-responses"}),
+        (5, "partition@leader", {"isolate", "bridge", "one-way-in", "one-way-out", "halves",
+                                 "clients-requests", "clients-responses"}),
+        (1, "kill", {"one", "all"}),
+        (3, "kill@controller", {"one", "majority"}),
+        (3, "pause", {"short", "long"}),
+    ],
+)  # fmt: skip
+def test_only_kinds_that_mean_something_are_drawn(brokers: int, text: str, kinds: set[str]) -> None:
+    config = configured(
+        brokers=brokers, duration_s=1200, replication_factor=1, min_insync_replicas=1
+    )
+    assert {step.kind for step in plan(text, config)} == kinds
+
+
+def test_kinds_can_be_asked_for_where_they_would_not_be_drawn() -> None:
+    for text in ("partition:ring", "partition:halves@leader"):
+        assert {step.kind for step in plan(text, configured(brokers=3))} == {parse(text)[0].kind}
+
+
+def test_targets_that_the_workload_cannot_have_are_not_drawn_but_refused() -> None:
+    bare = Names(data=(TopicPartition("q", 0),))
+    config = configured(duration_s=600)
+    for text in ("kill", "random"):
+        drawn = {step.target for step in plan(text, config, bare)}
+        assert drawn == {"", "random", "leader", "controller"}
+    with pytest.raises(ConfigError, match="kill@group-coordinator: this workload has no consumer"):
+        plan("kill@group-coordinator", config, bare)
+    assert plan("kill@group-coordinator", config, TRANSACTIONAL)
+
+
+# ---- random
+
+
+def test_random_rotates_families_kinds_and_calm() -> None:
+    pairs = calm = phases = 0
+    families: Counter[str] = Counter()
+    for seed in range(10):
+        steps = plan("random", configured(seed, duration_s=300))
+        families.update(step.family for step in steps)
+        assert {step.family for step in steps[:6]} == set(FAMILIES)
+        ends = 0.0
+        for step in steps:
+            if step.at_s < ends:
+                pairs += 1
+            else:
+                phases += 1
+                calm += ends > 0 and step.at_s - ends > 5.1
+            ends = max(ends, step.at_s + step.hold_s)
+    assert set(families) == set(FAMILIES)
+    assert min(families.values()) > 0.2 * families.total()
+    assert 0.15 < calm / phases < 0.35
+    assert 0.25 < pairs / phases < 0.6
+
+
+def test_random_never_has_more_than_two_faults_at_once() -> None:
+    for seed in range(20):
+        steps = plan("random", configured(seed, duration_s=300))
+        for step in steps:
+            at_once = [s for s in steps if s.at_s <= step.at_s < s.at_s + s.hold_s]
+            assert len(at_once) <= 2
+
+
+# ---- names
+
+
+def test_none_plans_nothing() -> None:
+    assert plan("none", configured()) == ()
+    assert needs(()) == ()
+
+
+def test_spaces_around_commas_do_not_matter() -> None:
+    assert parse(" kill , pause:long@leader ") == (Wish("kill"), Wish("pause", "long", "leader"))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("partion", "unknown nemesis 'partion'"),
+        ("", "a name is empty"),
+        ("kill,", "a name is empty"),
+        ("kill,@leader", "a name is empty"),
+        ("kill:two", "kill has no kind 'two'"),
+        ("kill:", "kill has no kind ''"),
+        ("kill:one:all", "kill has no kind 'one:all'"),
+        ("kill@", "kill has no target ''"),
+        ("kill@follower", "kill has no target 'follower'"),
+        ("Kill", "unknown nemesis 'Kill'"),
+        ("random:isolate", "random has no kind 'isolate'"),
+        ("none@leader", "none has no target 'leader'"),
+        ("kill:all@leader", "kill:all hits the whole cluster and takes no target"),
+        ("partition:ring@random", "partition:ring hits the whole cluster and takes no target"),
+    ],
+)
+def test_a_wrong_name_is_refused_with_the_known_ones(text: str, why: str) -> None:
+    told = refused(text)
+    assert f"nemesis {text!r}: {why}\n" in told
+    for nemesis in NEMESES.values():
+        assert {nemesis.name, *nemesis.kinds, *nemesis.targets} <= set(re.split(r"[\s,;]+", told))
+
+
+@pytest.mark.parametrize("text", ["none,kill", "kill,random", "random,none", "random,random"])
+def test_none_and_random_stand_alone(text: str) -> None:
+    assert "cannot be mixed" in refused(text)
+
+
+def test_too_few_brokers_are_refused() -> None:
+    few: dict[str, object] = {"replication_factor": 1, "min_insync_replicas": 1}
+    assert "needs at least 2 brokers, there are 1" in refused("partition:isolate", brokers=1, **few)
+    assert "needs at least 3 brokers, there are 2" in refused("partition:ring", brokers=2, **few)
+
+
+# ---- capabilities
+
+
+def test_needs_are_listed_once_in_the_order_of_the_registry() -> None:
+    assert needs(plan("kill", configured())) == (Killable,)
+    assert needs(plan("pause,partition", configured())) == (Partitionable, Pausable)
+    assert set(needs(plan("random", configured(duration_s=300)))) <= set(NEMESES["random"].needs)
+
+
+def test_missing_names_what_a_cluster_lacks() -> None:
+    class OnlyKills:
+        async def kill(self, nodes: object) -> None: ...
+        async def revive(self, nodes: object) -> None: ...
+
+    steps = plan("kill,pause,partition", configured())
+    assert missing(steps, OnlyKills()) == ["Partitionable", "Pausable"]
+    assert missing(plan("kill", configured()), OnlyKills()) == []
+
+
+# ---- registry
+
+
+def test_registry_is_complete_documentation() -> None:
+    assert list(NEMESES) == ["none", *FAMILIES, "random"]
+    for name, nemesis in NEMESES.items():
+        assert nemesis.name == name
+        first, blank, *rest = nemesis.doc.split("\n")
+        assert first.endswith(".")
+        assert blank == ""
+        assert rest
+        assert re.fullmatch("#[0-9A-F]{6}", nemesis.colour)
+        assert (nemesis.effect is not None) == bool(nemesis.kinds)
+        for kind in nemesis.kinds.values():
+            assert kind.doc
+            assert set(kind.stands_for) <= set(nemesis.kinds)
+    colours = [NEMESES[family].colour for family in FAMILIES]
+    assert len(set(colours)) == len(colours)
