@@ -45,7 +45,7 @@ class Read:
 
 @dataclass(kw_only=True)
 class Assign:
-    """What the process reads changed, before the micro-ops that follow.
+    """What the process reads changed, before the micro-ops that follow. ns None = op's invocation.
 
     kept: the process had the partition and keeps its position (as it always does after a REWIND).
     """
@@ -53,17 +53,19 @@ class Assign:
     tp: int
     kind: AssignmentKind = AssignmentKind.ASSIGNED
     kept: bool = False
+    ns: int | None = None
 
 
 @dataclass(kw_only=True)
 class Commit:
-    """A committed consumer offset."""
+    """A committed consumer offset. ns: begin and end of the commit, None = the op's own."""
 
     tp: int
     offset: int
     kind: CommitKind = CommitKind.SYNC
     outcome: Outcome = Outcome.OK
     generation: int = -1
+    ns: tuple[int, int] | None = None
 
 
 @dataclass(kw_only=True)
@@ -214,16 +216,17 @@ def _op_rows(
                 rows["assignments"].append(
                     {
                         **own, "tp": mop.tp, "generation": -1, "assignment": assignment[key],
-                        "kind": mop.kind, "ns": op.invoke,
+                        "kind": mop.kind, "ns": op.invoke if mop.ns is None else mop.ns,
                     }
                 )  # fmt: skip
             case Commit():
+                begin, end = mop.ns or (op.invoke, complete)
                 outcome = op.outcome if mop.kind == CommitKind.TXN else mop.outcome
                 rows["commits"].append(
                     {
                         **own, "group": settings.group, "tp": mop.tp,
                         "generation": mop.generation, "offset": mop.offset, "kind": mop.kind,
-                        "outcome": outcome, "invoke_ns": op.invoke, "complete_ns": complete,
+                        "outcome": outcome, "invoke_ns": begin, "complete_ns": end,
                     }
                 )  # fmt: skip
             case Foreign():
