@@ -91,13 +91,20 @@ class RunConfig(BaseModel):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
+    # What Kafka promises to keep: acks=all, idempotent producers, min.insync.replicas 2.
     "safe": {},
+    # Control. A leader that is cut off from its followers goes on acknowledging acks=1 records;
+    # after healing it truncates them away.
     "acks1": {
+        "nemesis": "partition:isolate@leader",
         "acks": 1,
         "idempotent": False,
         "expect": ("lost-write",),
     },
+    # Control. A request that times out at the client while the broker is frozen is sent again;
+    # the thawed broker appends both.
     "no-idempotence": {
+        "nemesis": "pause:short@leader,partition:clients-responses@leader",
         "idempotent": False,
         "client_settings": {
             "producer.socket.timeout.ms": "1000",
@@ -106,7 +113,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         "expect": ("duplicate",),
     },
+    # Control. Consumers at read_uncommitted are shown records of aborted transactions.
     "read-uncommitted": {
+        "workload": "transactions",
         "isolation": "read_uncommitted",
         "abort_share": 0.3,
         "expect": ("aborted-read",),
