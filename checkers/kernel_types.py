@@ -1,0 +1,176 @@
+"""What the kernels take and give: the context of a partition, findings, results.
+
+Everything here can be pickled: a kernel runs in this process or in one of Spark's workers.
+
+Not here: the rules (docs/checks.md), the kernels (`checkers.kernel`), what is allowed
+(`checkers.catalogue`), words for people (`checkers.witness`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Columns = Mapping[str, Array]
+"""Columns of a table by name, all of one length."""
+
+RU: Final = 0
+RC: Final = 1
+OK: Final = 0
+FAIL: Final = 1
+INFO: Final = 2
+FINAL: Final = 6
+"""Integer values of `Isolation`, `Outcome` and `Phase` (harness.op), as the tables hold them."""
+
+CAP: Final = 64
+"""Findings kept of one class in one partition; counts stay exact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """One row of `bounds`: what the final reads of one level had to reach, and reached."""
+
+    start: int
+    end: int
+    read_to: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a kernel knows beside the rows of its partition.
+
+    processes, acks, idempotent: one entry a process, sorted by process number.
+    vertex, relay: flags by op (docs/checks.md, "Cycles"); empty where cycles are not wanted.
+    proven: ops proven committed in other partitions, sorted.
+    ww: whether write-write edges are wanted.
+    cap: findings kept of one class.
+    """
+
+    portable: bool
+    processes: Array
+    acks: Array
+    idempotent: Array
+    vertex: Array
+    relay: Array
+    bounds: Mapping[int, Mapping[int, Bound]]
+    assignments: Mapping[int, Columns]
+    proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    ww: bool = True
+    cap: int = CAP
+
+    def process_rows(self, processes: Array) -> Array:
+        """Positions in `processes`."""
+        return np.searchsorted(self.processes, processes)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A record as a witness shows it: `what` happened to `value` at `offset` in op `op`.
+
+    outcome: of the record (sends); leader_epoch: as the client knew it (reads).
+    """
+
+    op: int
+    what: str
+    tp: int
+    value: int
+    offset: int
+    outcome: int = OK
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding: `key` is canonical (docs/checks.md, section 2), the rest is its witness.
+
+    at_ns: when it came to light, -1 unknown. process: whose promise was broken, -1 = nobody's.
+    """
+
+    name: str
+    key: tuple[int, ...]
+    variant: str = ""
+    tp: int = -1
+    process: int = -1
+    ops: tuple[int, ...] = ()
+    records: tuple[Shown, ...] = ()
+    at_ns: int = -1
+    detail: Mapping[str, int] = field(default_factory=dict)
+    steps: tuple[tuple[str, int, int, int], ...] = ()
+    """Of a cycle: (kind, from op, to op, tp or -1)."""
+
+    @property
+    def canonical(self) -> tuple[str | int, ...]:
+        """The key by which kernel and oracle are compared."""
+        return (self.name, *self.key)
+
+
+MISSING: Final = 1
+UNDECIDED: Final = 2
+ABSENT: Final = 3
+"""Fate of a transaction's record that no counting read showed; ABSENT = it need not be there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """Records of transactions (OK or INFO) that no counting read showed, one entry each."""
+
+    op: Array
+    op_sends: Array
+    value: Array
+    info: Array
+    fate: Array
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionResult:
+    """What the kernels found in one partition.
+
+    counts: exact, by (class, variant). seen_info: INFO transactions with a record seen here.
+    wr, ww: edges, shape (2, n) int32. undecided: committed records whose loss is undecided.
+    crashed: check -> how. seconds: check -> time spent.
+    """
+
+    tp: int
+    rows: int = 0
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    unseen: Unseen | None = None
+    seen_info: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    wr: Array = field(default_factory=lambda: np.zeros((2, 0), np.int32))
+    ww: Array = field(default_factory=lambda: np.zeros((2, 0), np.int32))
+    undecided: int = 0
+    unread: bool = False
+    """The final reads did not show all of a partition with sends, at a level that matters."""
+    crashed: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def count(self, name: str, hits: int, variant: str = "") -> None:
+        """Add to the exact count of a class."""
+        if hits:
+            self.counts[name, variant] += int(hits)
+
+    def count_by(self, name: str, variants: Array, names: Iterable[tuple[int, str]]) -> None:
+        """Count hits by a variant code each; `names`: code -> variant."""
+        for code, variant in names:
+            self.count(name, int(np.count_nonzero(variants == code)), variant)
+
+
+ACKS: Final = ((0, "0"), (1, "1"), (-1, "all"))
+"""Variants of what was lost: acks of the process."""
+IDEMPOTENT: Final = ((0, "0"), (1, "1"))
+"""Variants of what an idempotent producer excludes."""
+
+
+def spelled(code: int, names: Iterable[tuple[int, str]]) -> str:
+    """The variant of a code."""
+    return dict(names)[int(code)]
+
+
+def integers(*values: Any) -> tuple[int, ...]:
+    """Plain ints of numpy scalars (keys are compared and pickled)."""
+    return tuple(int(value) for value in values)
