@@ -1,0 +1,40 @@
+"""Colours of the drawings. A token `var(--name)` is a colour of the page's style sheet, which knows a
+light and a dark form of it; everything else is a plain colour.
+
+Not here: the style sheet (`report.css`).
+"""
+
+import re
+
+INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
+SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
+"""Lines and areas."""
+FAIL = tuple(f"var(--fail-{number})" for number in range(1, 5))
+INFO = tuple(f"var(--info-{number})" for number in range(1, 5))
+PHASES = ("var(--phase-1)", "var(--phase-2)")
+NOBODY = "#4b5157"
+NODES = (
+    "#8fb8de", "#f2b880", "#a8d5a2", "#d7a9d9", "#f4d35e", "#9ad1d4", "#e59a9a", "#c4c9a0", "#c7b8ea",
+)  # fmt: skip
+FALLBACK = "#7a828a"
+
+_HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+
+
+def node(label: str) -> str:
+    """Colour of a node by its number; of nobody where it is none."""
+    return NODES[(int(label) - 1) % len(NODES)] if label.isdigit() else NOBODY
+
+
+def safe(colour: str) -> str:
+    """A colour from outside if it is `#rgb` or `#rrggbb`, else a grey: it goes into style sheets."""
+    return colour if _HEX.fullmatch(colour) else FALLBACK
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever reads better on a `#…` colour (WCAG relative luminance)."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    channels = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#111111" if luminance > 0.179 else "#ffffff"
