@@ -30,6 +30,7 @@ from kio.schema.metadata.v9 import request as metadata_request
 from kio.schema.metadata.v9.response import MetadataResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from harness.op import Isolation, TopicPartition
@@ -110,7 +111,7 @@ class Connection:
         try:
             _, after = entity_reader(response.__header_schema__)(payload, 0)
             return entity_reader(response)(payload, after)[0]
-        except (ValueError, IndexError, struct.error) as error:
+        except (SerialError, ValueError, IndexError) as error:
             raise AdminError(f"{type(request).__name__}: unreadable response: {error}") from error
 
     def _send(self, request: Any) -> None:

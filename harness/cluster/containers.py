@@ -169,7 +169,9 @@ class Containers:
         """The last lines of a node's log; why not, where they cannot be read."""
         try:
             with _told(f"the log of node {node} could not be read"):
-                return self.client.api.logs(self.identity(node), tail=lines).decode(errors="replace")
+                return self.client.api.logs(self.identity(node), tail=lines).decode(
+                    errors="replace"
+                )
         except ClusterError as error:
             return str(error)
 

@@ -8,6 +8,7 @@ Not here: images (`images`), what runs in the containers (`kafka`).
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 RUN_LABEL = "inquest.run"
 NODE_LABEL = "inquest.node"
+DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 ENGINE_LOG = Path("/var/log/inquest-dockerd.log")
 START_DEADLINE_S = 60.0
 CALL_DEADLINE_S = 60.0
@@ -42,15 +44,25 @@ def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
+    where = os.environ.get("DOCKER_HOST") or DEFAULT_SOCKET
     client = None
     try:
+        if where.startswith("unix://"):
+            _knock(where.removeprefix("unix://"))
         client = docker.from_env(timeout=int(timeout_s), max_pool_size=32)
         client.ping()
-    except (DockerException, RequestException) as error:
+    except (DockerException, RequestException, OSError) as error:
         if client is not None:
             client.close()
-        raise ClusterError(_why_silent(error)) from error
+        raise ClusterError(_why_silent(where, error)) from error
     return client
+
+
+def _knock(path: str) -> None:
+    """Connect and hang up: the SDK leaves a socket open where this fails. Raises: OSError."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5)
+        probe.connect(path)
 
 
 def ensure() -> "DockerClient":
@@ -60,14 +72,24 @@ def ensure() -> "DockerClient":
     """
     try:
         return connect()
-    except ClusterError as error:
-        _refuse_unless_startable(error)
+    except ClusterError:
+        if not startable():
+            raise
     with locked("engine"):
         try:
             return connect()  # another process was faster
         except ClusterError:
             _install()
             return _start()
+
+
+def startable() -> bool:
+    """Whether `ensure` may start an engine here: root on Debian, no other engine asked for."""
+    return (
+        not os.environ.get("DOCKER_HOST")
+        and os.geteuid() == 0
+        and Path("/etc/debian_version").exists()
+    )
 
 
 def remove_run(run: str) -> list[str]:
@@ -131,8 +153,7 @@ def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
     return failed
 
 
-def _why_silent(error: Exception) -> str:
-    where = os.environ.get("DOCKER_HOST", "the local socket")
+def _why_silent(where: str, error: Exception) -> str:
     if "Permission denied" in str(error):
         return (
             f"the Docker engine at {where} refuses this user; "
@@ -142,15 +163,6 @@ def _why_silent(error: Exception) -> str:
         f"no Docker engine answers at {where}; install and start one "
         "(Debian: apt-get install docker.io), or set DOCKER_HOST"
     )
-
-
-def _refuse_unless_startable(error: ClusterError) -> None:
-    if (
-        os.environ.get("DOCKER_HOST")
-        or os.geteuid() != 0
-        or not Path("/etc/debian_version").exists()
-    ):
-        raise error
 
 
 def _install() -> None:

@@ -40,10 +40,10 @@ def ensure_image(client: "DockerClient", version: str) -> str:
     Raises: ClusterError: unknown version, or the build failed (with the tail of its log).
     """
     tag = image_tag(version)
-    if _exists(client, tag):
+    if exists(client, tag):
         return tag
     with locked("images"):
-        if not _exists(client, tag):
+        if not exists(client, tag):
             libs = jars(version)
             base = _ensure_base(client)
             say(f"building image {tag}")
@@ -59,6 +59,17 @@ def image_tag(version: str) -> str:
 def base_tag() -> str:
     """Tag of the base image, by its recipe as it is now."""
     return f"inquest-base:{_hash(RECIPES / 'base')}"
+
+
+def exists(client: "DockerClient", tag: str) -> bool:
+    """Whether the engine has an image of this tag."""
+    from docker.errors import ImageNotFound
+
+    try:
+        client.images.get(tag)
+    except ImageNotFound:
+        return False
+    return True
 
 
 def build(
@@ -97,16 +108,6 @@ def _hash(*recipes: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _exists(client: "DockerClient", tag: str) -> bool:
-    from docker.errors import ImageNotFound
-
-    try:
-        client.images.get(tag)
-    except ImageNotFound:
-        return False
-    return True
-
-
 def _write_context(file: IO[bytes], recipe: Path, libs: Path | None) -> None:
     with tarfile.open(fileobj=file, mode="w") as tar:
         for path in sorted(recipe.iterdir()):
@@ -118,7 +119,7 @@ def _write_context(file: IO[bytes], recipe: Path, libs: Path | None) -> None:
 
 def _ensure_base(client: "DockerClient") -> str:
     tag = base_tag()
-    if _exists(client, tag):
+    if exists(client, tag):
         return tag
     if _pulled(client, DEBIAN_IMAGE):
         say(f"building image {tag} on {DEBIAN_IMAGE}")
@@ -135,7 +136,7 @@ def _pulled(client: "DockerClient", image: str) -> bool:
     """Whether the image is here, or comes from a registry before the deadline."""
     from docker.errors import DockerException
 
-    if _exists(client, image):
+    if exists(client, image):
         return True
     done: list[bool] = []
 

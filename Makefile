@@ -1,0 +1,96 @@
+# Everything a person types. `make` alone prints this list; the work is done by `inquest`.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL: # the tests on a real cluster come last and alone
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/bash
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+RUN ?= results/latest
+KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
+
+# Options of `make test-run`, passed on only where they are given.
+RUN_OPTIONS = $(foreach name,NEMESIS WORKLOAD PRESET SUT KAFKA SEED DURATION BROKERS RATE MASTER,\
+	$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
+
+# make knows failure only as 2: say inquest's own exit code, and end with it.
+define with_exit_code
+	@$(1); code=$$?; [ $$code -eq 0 ] || echo "make: inquest's exit code is $$code"; exit $$code
+endef
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(INSTALLED) ## virtual environment, Docker engine, images; at once when all is there
+	@$(BIN)/inquest setup $(KAFKA_OPTION)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is too old or missing: give make PYTHON=python3.11 or later" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -y -q python3-venv; } \
+		|| { echo "$(PYTHON) cannot make virtual environments: install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+.PHONY: test-run
+test-run: setup ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
+	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
+
+.PHONY: check
+check: $(INSTALLED) ## judge a recorded run again: RUN=results/…
+	$(call with_exit_code,$(BIN)/inquest check '$(RUN)')
+
+.PHONY: report
+report: $(INSTALLED) ## build the report of a checked run again: RUN=results/…
+	$(call with_exit_code,$(BIN)/inquest report '$(RUN)')
+
+.PHONY: doctor
+doctor: $(INSTALLED) ## what is there, what is missing, what to do
+	$(call with_exit_code,$(BIN)/inquest doctor)
+
+.PHONY: test
+test: setup-tests lint types imports test-fast test-browser test-docker ## everything: lint, types, imports, all tests
+
+.PHONY: setup-tests
+setup-tests: $(INSTALLED)
+	@$(BIN)/python -c 'from harness.doctor import setup; setup(browser=True)'
+
+.PHONY: lint
+lint: $(INSTALLED) ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(INSTALLED) ## mypy --strict
+	$(BIN)/mypy
+
+.PHONY: imports
+imports: $(INSTALLED) ## who may import whom
+	$(BIN)/lint-imports
+
+.PHONY: test-fast
+test-fast: $(INSTALLED) ## tests without browser and Docker
+	$(BIN)/pytest -m 'not browser and not docker'
+
+.PHONY: test-browser
+test-browser: $(INSTALLED) ## the report in headless Chromium
+	$(BIN)/pytest -m browser
+
+.PHONY: test-docker
+test-docker: $(INSTALLED) ## tests on a real cluster
+	$(BIN)/pytest -m docker
+
+.PHONY: bench
+bench: setup ## repeatable measurements
+	$(BIN)/python -m benchmarks
+
+.PHONY: clean
+clean: ## remove the virtual environment and tools' caches; run folders and images stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

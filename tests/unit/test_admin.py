@@ -1,0 +1,100 @@
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from harness.cluster import admin, survey
+
+Serve = Callable[[socket.socket], None]
+
+
+@contextmanager
+def broker(serve: Serve) -> Iterator[int]:
+    """A port on which each connection is served by `serve` in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held: list[socket.socket] = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                held.append(connection)
+                with suppress(OSError):
+                    serve(connection)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in held:
+                connection.close()
+
+
+def silent(connection: socket.socket) -> None:
+    connection.recv(1)
+
+
+def drip(connection: socket.socket) -> None:
+    connection.recv(1)
+    connection.sendall(struct.pack(">i", 1000))
+    for _ in range(100):
+        connection.sendall(b"x")
+        time.sleep(0.05)
+
+
+def garbage(connection: socket.socket) -> None:
+    connection.recv(1)
+    connection.sendall(struct.pack(">i", 8) + b"\0" * 8)
+
+
+def hang_up(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.close()
+
+
+@pytest.mark.parametrize("serve", [silent, drip])
+def test_the_deadline_covers_the_whole_exchange(serve: Serve) -> None:
+    with broker(serve) as port:
+        begun = time.monotonic()
+        with (
+            admin.Connection(port, 0.4) as connection,
+            pytest.raises(admin.AdminError, match=r"timed out|deadline"),
+        ):
+            admin.view(connection)
+        assert 0.3 < time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize(("serve", "words"), [(garbage, "unreadable"), (hang_up, "closed|reset")])
+def test_a_broken_answer_is_an_admin_error(serve: Serve, words: str) -> None:
+    with (
+        broker(serve) as port,
+        admin.Connection(port, 5) as connection,
+        pytest.raises(admin.AdminError, match=words),
+    ):
+        admin.view(connection)
+
+
+def test_a_closed_port_is_an_admin_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(admin.AdminError, match="refused"):
+        admin.Connection(port, 1)
+
+
+def test_roles_of_a_cluster_that_is_silent_broken_or_gone_come_in_time() -> None:
+    with broker(silent) as one, broker(garbage) as two, broker(hang_up) as three:
+        begun = time.monotonic()
+        roles = survey.roles({1: one, 2: two, 3: three})
+        assert time.monotonic() - begun < 2
+    assert roles.answering == ()
+    assert not roles.agreed
+    assert roles.controller == -1

@@ -1,0 +1,45 @@
+from collections.abc import Iterator
+
+import pytest
+
+from harness import doctor
+from harness.doctor import Finding, Status
+
+
+def test_every_check_gives_findings_on_this_machine() -> None:
+    subjects = {one.subject for one in doctor.examine()}
+    assert {"Python", "Java", "Docker engine", "Kafka's jars", "disk", "memory"} <= subjects
+
+
+def test_what_is_missing_is_named_with_advice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def examine() -> Iterator[Finding]:
+        yield Finding("Python", Status.THERE, "3.11")
+        yield Finding("image", Status.LATER, "none")
+        yield Finding("Java", Status.MISSING, "none", "install a JRE 17")
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    assert doctor.doctor() == 70
+    printed = capsys.readouterr().out
+    assert "install a JRE 17" in printed
+    assert "missing: Java\n" in printed
+
+
+def test_what_a_run_makes_itself_is_not_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    findings = [Finding("image", Status.LATER, "none"), Finding("x", Status.OPTIONAL, "none")]
+    monkeypatch.setattr(doctor, "examine", lambda: iter(findings))
+    assert doctor.doctor() == 0
+    assert "all that a run needs is there" in capsys.readouterr().out
+
+
+def test_no_java_and_no_engine_are_missing_where_nothing_can_be_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nobody.sock")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    missing = {one.subject for one in doctor.examine() if one.status is Status.MISSING}
+    assert {"Java", "Docker engine"} <= missing

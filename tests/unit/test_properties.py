@@ -1,0 +1,63 @@
+import base64
+from typing import Any
+
+from harness.cluster.properties import cluster_id, server_properties, topic_settings
+from harness.config import run_config
+
+
+def settings(node: int = 1, **config: Any) -> dict[str, str]:
+    text = server_properties(run_config({"seed": 1, **config}), node, 20_001, 20_021)
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_a_node_is_broker_and_controller_of_its_cluster() -> None:
+    found = settings(2)
+    assert found["process.roles"] == "broker,controller"
+    assert found["node.id"] == "2"
+    assert found["controller.quorum.voters"] == "1@broker-1:9093,2@broker-2:9093,3@broker-3:9093"
+    assert found["advertised.listeners"] == (
+        "BROKER://broker-2:9092,CLIENT://127.0.0.1:20001,HARNESS://127.0.0.1:20021"
+    )
+    assert found["inter.broker.listener.name"] == "BROKER"
+
+
+def test_timings_are_tight() -> None:
+    found = settings()
+    assert found["broker.session.timeout.ms"] == "3000"
+    assert found["replica.lag.time.max.ms"] == "3000"
+    assert found["auto.create.topics.enable"] == "false"
+
+
+def test_replication_of_internal_topics_fits_the_cluster() -> None:
+    small = settings(brokers=1, replication_factor=1, min_insync_replicas=1)
+    assert small["transaction.state.log.replication.factor"] == "1"
+    assert small["transaction.state.log.min.isr"] == "1"
+    assert small["min.insync.replicas"] == "1"
+    large = settings(brokers=5)
+    assert large["offsets.topic.replication.factor"] == "3"
+    assert large["transaction.state.log.min.isr"] == "2"
+
+
+def test_unclean_election_follows_the_config() -> None:
+    assert settings()["unclean.leader.election.enable"] == "false"
+    assert settings(unclean_leader_election=True)["unclean.leader.election.enable"] == "true"
+
+
+def test_the_runs_own_settings_win() -> None:
+    own = {"broker.session.timeout.ms": "9000", "num.io.threads": "3"}
+    found = settings(broker_settings=own)
+    assert {key: found[key] for key in own} == own
+
+
+def test_safety_stands_at_the_topic_and_the_caller_wins() -> None:
+    config = run_config({"seed": 1, "unclean_leader_election": True})
+    assert topic_settings(config, {}) == {
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "true",
+    }
+    assert topic_settings(config, {"min.insync.replicas": "1"})["min.insync.replicas"] == "1"
+
+
+def test_a_cluster_id_is_sixteen_bytes_and_belongs_to_the_run() -> None:
+    assert len(base64.urlsafe_b64decode(cluster_id("a-run") + "==")) == 16
+    assert cluster_id("a-run") == cluster_id("a-run") != cluster_id("another")
