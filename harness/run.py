@@ -67,7 +67,8 @@ def plan(config: RunConfig) -> tuple[Workload, tuple[nemeses.Step, ...]]:
         raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
     if config.sut not in SYSTEMS:
         raise ConfigError(f"unknown system under test {config.sut!r}; known: {', '.join(SYSTEMS)}")
-    return WORKLOADS[config.workload], nemeses.plan(config.nemesis, config)
+    workload = WORKLOADS[config.workload]
+    return workload, nemeses.plan(config.nemesis, config, _names(workload, config))
 
 
 def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> Recorded:
