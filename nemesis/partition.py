@@ -25,7 +25,6 @@ def refuse(refused: Mapping[int, Collection[int]]) -> Grudge:
         Cut(node=node, direction=Direction.IN, peer=peer)
         for node, peers in refused.items()
         for peer in peers
-        if peer != node
     )
 
 

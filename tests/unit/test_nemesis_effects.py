@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cluster import (
@@ -21,6 +21,8 @@ from harness.config import RunConfig
 from harness.op import Isolation, TopicPartition
 from harness.session import drive
 from nemesis import NEMESES, Injected, Names, NoTarget, Step, heal, heal_all, inject, plan
+
+UNHURRIED = settings(deadline=None)  # the machine may be loaded
 
 DATA = tuple(TopicPartition("q", number) for number in range(4))
 NAMES = Names(data=DATA, transactional_ids=("tx-0", "tx-1"), groups=("g",))
@@ -169,6 +171,7 @@ def test_the_role_that_was_asked_for_is_hit(name: str, nodes: set[int]) -> None:
     assert set(hit(Recording(), name).nodes) == nodes
 
 
+@UNHURRIED
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1))
 def test_a_killed_majority_is_the_smallest_one_and_has_the_target(size: int, seed: int) -> None:
     cluster = Recording(size)
@@ -197,6 +200,7 @@ def test_texts_of_kill_and_pause() -> None:
         )
 
 
+@UNHURRIED
 @given(st.sampled_from(ALL), st.sampled_from(ALL), st.integers(0, 2**32 - 1), st.booleans())
 def test_two_faults_at_once_heal_in_any_order(
     one: str, other: str, seed: int, first_in_first_out: bool
@@ -337,6 +341,7 @@ def test_heal_all_uses_what_the_cluster_has() -> None:
 # ---- a whole plan
 
 
+@UNHURRIED
 @given(st.sampled_from(["random", "partition,kill,pause", "kill,pause:long"]), st.integers(0, 999))
 def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int) -> None:
     steps = plan(text, RunConfig(seed=seed, brokers=5, duration_s=120))

@@ -1,7 +1,7 @@
 """Grudges as data: who still hears whom after the cuts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cluster import Cut, Direction, Roles
@@ -20,6 +20,8 @@ from nemesis.partition import (
     ring,
     split,
 )
+
+UNHURRIED = settings(deadline=None)  # the machine may be loaded
 
 FIVE = (1, 2, 3, 4, 5)
 CONCRETE = [name for name, kind in PARTITION.kinds.items() if not kind.stands_for]
@@ -89,6 +91,7 @@ def test_ring_of_three_leaves_no_connection() -> None:
     assert linked(nodes, ring([1, 2, 3])) == {1: {1}, 2: {2}, 3: {3}}
 
 
+@UNHURRIED
 @given(st.integers(3, 9).flatmap(lambda n: st.permutations(range(1, n + 1))))
 def test_ring_each_hears_a_majority_and_no_two_the_same(order: list[int]) -> None:
     nodes = tuple(sorted(order))
@@ -99,6 +102,7 @@ def test_ring_each_hears_a_majority_and_no_two_the_same(order: list[int]) -> Non
     assert symmetric(cuts) == (len(nodes) > 3)
 
 
+@UNHURRIED
 @given(st.integers(2, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))
 def test_isolated_node_is_linked_to_nobody_and_the_rest_is_whole(case: tuple[int, int]) -> None:
     nodes, alone = tuple(range(1, case[0] + 1)), case[1]
@@ -173,6 +177,7 @@ def test_what_aimed_cuts_can_be_is_what_a_full_heal_mends() -> None:
             assert set(aimed(kind, "random", seed=seed).cuts) <= set(everything)
 
 
+@UNHURRIED
 @given(st.integers(2, 9), st.integers(0, 2**32 - 1))
 def test_halves_put_the_target_in_the_smaller_half(size: int, seed: int) -> None:
     nodes = tuple(range(1, size + 1))
@@ -182,6 +187,7 @@ def test_halves_put_the_target_in_the_smaller_half(size: int, seed: int) -> None
     assert set(hit.cuts) == split([hit.nodes, set(nodes) - set(hit.nodes)])
 
 
+@UNHURRIED
 @given(st.integers(3, 9), st.integers(0, 2**32 - 1))
 def test_bridge_joins_two_sides_of_nearly_one_size(size: int, seed: int) -> None:
     nodes = tuple(range(1, size + 1))

@@ -5,11 +5,12 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cluster import Killable, Partitionable, Pausable
@@ -53,6 +54,7 @@ def refused(text: str, brokers: int = 5, **settings: object) -> str:
 # ---- properties of every plan
 
 
+@UNHURRIED
 @given(
     text=TEXTS,
     seed=st.integers(0, 2**63 - 1),
@@ -80,6 +82,7 @@ def test_every_plan(
             assert before.at_s + before.hold_s < after.at_s
 
 
+@UNHURRIED
 @given(text=TEXTS, seed=st.integers(0, 2**63 - 1), brokers=st.integers(3, 9))
 def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers: int) -> None:
     for step in plan(text, configured(seed, brokers)):
@@ -89,6 +92,7 @@ def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers:
         assert parse(step.name) == (Wish(step.family, step.kind, step.target),)
 
 
+@UNHURRIED
 @given(text=TEXTS, seed=st.integers(0, 2**63 - 1))
 def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -> None:
     steps = plan(text, configured(seed, duration_s=20))
@@ -96,6 +100,7 @@ def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -
     assert 0.9 <= steps[0].at_s <= 2
 
 
+@UNHURRIED
 @given(text=st.sampled_from(WISHES), seed=st.integers(0, 2**63 - 1), target=st.booleans())
 def test_what_is_given_is_kept(text: str, seed: int, target: bool) -> None:
     wish = parse(text)[0]
@@ -106,6 +111,7 @@ def test_what_is_given_is_kept(text: str, seed: int, target: bool) -> None:
         assert not wish.kind or step.kind in (wish.kind, *kinds[wish.kind].stands_for)
 
 
+@UNHURRIED
 @given(text=TEXTS, seed=st.integers(0, 2**63 - 1), duration_s=st.floats(1, 20))
 def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
     text: str, seed: int, duration_s: float
@@ -147,6 +153,8 @@ from harness.cluster import Roles
 from harness.config import RunConfig
 from nemesis import NEMESES, plan
 from nemesis.fault import Names, Scene
+
+UNHURRIED = settings(deadline=None)  # the machine may be loaded
 scene = Scene(nodes=(1, 2, 3, 4, 5), roles=Roles(ns=0, answering=(1, 2, 3, 4, 5)), names=Names())
 for text in ("random", "partition@random,kill@random,pause@random", "partition"):
     for seed in range(5):
@@ -367,6 +375,13 @@ def test_needs_are_listed_once_in_the_order_of_the_registry() -> None:
     assert needs(plan("kill", configured())) == (Killable,)
     assert needs(plan("pause,partition", configured())) == (Partitionable, Pausable)
     assert set(needs(plan("random", configured(duration_s=300)))) <= set(NEMESES["random"].needs)
+
+
+def test_a_need_of_two_families_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = plan("kill,pause", configured())
+    pause = replace(NEMESES["pause"], needs=(Pausable, Killable))
+    monkeypatch.setitem(NEMESES, "pause", pause)
+    assert needs(steps) == (Killable, Pausable)
 
 
 def test_missing_names_what_a_cluster_lacks() -> None:

@@ -13,10 +13,8 @@ from nemesis.targets import TARGETS, Aim, described, find, listed, unnamed
 NODES = (1, 2, 3)
 DATA = tuple(TopicPartition("q", number) for number in range(6))
 NAMES = Names(data=DATA, transactional_ids=("tx-0", "tx-1"), groups=("g",))
-INTERNAL = {
-    TopicPartition(topic, number): number % 3 + 1
-    for topic in (TRANSACTION_TOPIC, GROUP_TOPIC)
-    for number in range(5)
+INTERNAL = {TopicPartition(TRANSACTION_TOPIC, n): n % 3 + 1 for n in range(5)} | {
+    TopicPartition(GROUP_TOPIC, n): (n + 1) % 3 + 1 for n in range(5)
 }
 
 
@@ -69,16 +67,16 @@ def test_controller() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "role", "ids"),
+    ("target", "role", "ids", "shift"),
     [
-        ("txn-coordinator", "transaction coordinator", ("tx-0", "tx-1")),
-        ("group-coordinator", "group coordinator", ("g",)),
+        ("txn-coordinator", "transaction coordinator", ("tx-0", "tx-1"), 0),
+        ("group-coordinator", "group coordinator", ("g",), 1),
     ],
 )
 def test_coordinators_are_found_by_kafkas_hash(
-    target: str, role: str, ids: tuple[str, ...]
+    target: str, role: str, ids: tuple[str, ...], shift: int
 ) -> None:
-    expected = {Aim(java_hash(name) % 5 % 3 + 1, f"{role} of {name}") for name in ids}
+    expected = {Aim((java_hash(name) % 5 + shift) % 3 + 1, f"{role} of {name}") for name in ids}
     assert drawn(target, scene()) == expected
 
 
@@ -124,14 +122,14 @@ def test_what_a_workload_lacks() -> None:
 
 
 def test_described_lists_all_roles_and_the_aimed_one_first() -> None:
-    names = Names(data=DATA, groups=("h",))  # hash 104: partition 4, led by node 2
+    names = Names(data=DATA, groups=("g",))  # hash 103: partition 3, led by node 2
     at = scene(dict.fromkeys(DATA, 1), controller=1, names=names)
     assert described(1, at) == "node 1 (leader of q-0, q-1, q-2 and 3 more; controller)"
     assert described(1, at, "leader of q-4") == (
         "node 1 (leader of q-4, q-0, q-1 and 3 more; controller)"
     )
     assert described(1, at, "controller").startswith("node 1 (controller; leader of q-0")
-    assert described(2, at) == "node 2 (group coordinator of h)"
+    assert described(2, at) == "node 2 (group coordinator of g)"
     assert described(3, at) == "node 3"
 
 
