@@ -10,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from harness.cluster import Killable, Partitionable, Pausable
@@ -18,6 +19,8 @@ from harness.config import ConfigError, RunConfig, run_config
 from harness.op import TopicPartition
 from nemesis import NEMESES, Names, Step, missing, needs, plan
 from nemesis.schedule import Wish, parse
+
+UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
 
 FAMILIES = ("partition", "kill", "pause")
 WISHES = [
@@ -153,8 +156,6 @@ from harness.cluster import Roles
 from harness.config import RunConfig
 from nemesis import NEMESES, plan
 from nemesis.fault import Names, Scene
-
-UNHURRIED = settings(deadline=None)  # the machine may be loaded
 scene = Scene(nodes=(1, 2, 3, 4, 5), roles=Roles(ns=0, answering=(1, 2, 3, 4, 5)), names=Names())
 for text in ("random", "partition@random,kill@random,pause@random", "partition"):
     for seed in range(5):
