@@ -35,7 +35,7 @@ def regressions(tables: Mapping[str, pa.Table]) -> list[Finding]:
         mine = (commits["group"] == group) & (commits["tp"] == tp)
         rows = {name: column[mine] for name, column in commits.items()}
         changes = {name: c[assignments["tp"] == tp] for name, c in assignments.items()}
-        for rule in (_forgotten(rows, rc), _own(rows, changes), _later(rows, changes)):
+        for rule in (_forgotten(rows, rc), _own(rows, changes), _later(rows, changes, rc)):
             for earlier, later in rule:
                 finding = _finding(rows, earlier, later)
                 found.setdefault(finding.key, finding)
@@ -78,7 +78,7 @@ def _own(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
     explicit = _stored(rows) & (rows["kind"] != CommitKind.AUTO)
     for process in np.unique(rows["process"][explicit]).tolist():
         mine = np.flatnonzero(explicit & (rows["process"] == process))
-        mine = mine[np.lexsort((rows["op"][mine], rows["done"][mine]))]
+        mine = mine[np.lexsort((rows["invoke_ns"][mine], rows["op"][mine], rows["done"][mine]))]
         last = np.searchsorted(rows["done"][mine], rows["invoke_ns"][mine], side="left") - 1
         has = np.flatnonzero(last >= 0)
         c, d = mine[last[has]], mine[has]
@@ -90,7 +90,7 @@ def _own(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
                 yield a, b
 
 
-def _later(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
+def _later(rows: Columns, changes: Columns, rc: set[int]) -> Iterator[tuple[int, int]]:
     """A later generation commits less than an earlier one had committed."""
     known = np.flatnonzero(_stored(rows) & (rows["generation"] >= 0))
     moving = (AssignmentKind.MANUAL, AssignmentKind.REWIND, AssignmentKind.RESET)
@@ -108,6 +108,8 @@ def _later(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
                 (rows["offset"][before] > rows["offset"][d])
                 & (rows["process"][before] != rows["process"][d])
             ]
+            if int(rows["process"][d]) not in rc:
+                more = more[rows["kind"][more] != CommitKind.TXN]
             moved = reason & (changes["process"] == rows["process"][d])
             moved &= changes["ns"] < rows["complete_ns"][d]
             if len(more) and not moved.any():
