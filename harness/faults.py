@@ -6,6 +6,7 @@ always happens: at the end of its time, at the end of the phase, and when the ru
 Not here: which faults there are and whom they hit (`nemesis`).
 """
 
+import heapq
 import threading
 import time
 from collections.abc import Sequence
@@ -71,9 +72,12 @@ class Nemesis(Protocol):
 
 
 class FaultThread:
-    """Runs the plan; `in_force` names the faults in force now."""
+    """Runs the plan within `length_s`; `in_force` names the faults in force now."""
 
-    def __init__(self, nemesis: Nemesis, cluster: Cluster, recorder: Recorder) -> None:
+    def __init__(
+        self, nemesis: Nemesis, cluster: Cluster, recorder: Recorder, length_s: float
+    ) -> None:
+        self._length_s = length_s
         self._nemesis = nemesis
         self._cluster = cluster
         self._recorder = recorder
@@ -112,21 +116,22 @@ class FaultThread:
         return ""
 
     def _run(self) -> None:
-        steps = self._nemesis.steps
-        agenda: list[tuple[float, int, int, Step]] = []
-        for step in steps:
-            agenda.append((step.at_s, 1, step.fault, step))
-            agenda.append((step.at_s + step.hold_s, 0, step.fault, step))
         begin = time.monotonic()
-        for due, starts, fault, step in sorted(agenda, key=lambda entry: entry[:3]):
+        agenda = [(step.at_s, 1, step.fault, step) for step in self._nemesis.steps]
+        heapq.heapify(agenda)
+        while agenda:
+            due, starts, fault, step = heapq.heappop(agenda)
             if self._stop.wait(max(0.0, begin + due - time.monotonic())):
                 return
-            if starts:
-                self._inject(step)
-            else:
+            if not starts:
                 self._heal(fault)
+            elif self._inject(step):
+                # Held from when it is in force: finding the target may have taken seconds.
+                until = min(time.monotonic() - begin + step.hold_s, self._length_s)
+                heapq.heappush(agenda, (until, 0, fault, step))
 
-    def _inject(self, step: Step) -> None:
+    def _inject(self, step: Step) -> bool:
+        """Whether it is in force now."""
         begin = time.monotonic_ns()
         try:
             roles = drive(self._cluster.roles())
@@ -135,7 +140,7 @@ class FaultThread:
             why = f"{type(error).__name__}: {error}"
             event = FaultFailed(ns=time.monotonic_ns(), fault=step.fault, name=step.name, why=why)
             self._recorder.write(event)
-            return
+            return False
         self._held[step.fault] = injected
         self._names[step.fault] = step.name
         self._set_in_force()
@@ -150,6 +155,7 @@ class FaultThread:
                 colour=injected.colour,
             )
         )
+        return True
 
     def _heal(self, fault: int) -> None:
         if fault not in self._held:

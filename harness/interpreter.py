@@ -143,14 +143,17 @@ class Interpreter:
 
     def _suffer(self) -> None:
         self._enter(Phase.FAULTS)
-        self._faults = FaultThread(self.nemesis, self.cluster, self.recorder)
+        self._faults = self._fault_thread()
         self._faults.start()
         until = time.monotonic() + self.config.duration_s
         self._wait(lambda: "" if time.monotonic() >= until else "…", self.config.duration_s + 1)
 
+    def _fault_thread(self) -> FaultThread:
+        return FaultThread(self.nemesis, self.cluster, self.recorder, self.config.duration_s)
+
     def _heal(self) -> None:
         self._enter(Phase.HEAL)
-        faults = self._faults or FaultThread(self.nemesis, self.cluster, self.recorder)
+        faults = self._faults or self._fault_thread()
         faults.stop()
         if trouble := faults.heal_all():
             self.recorder.note(trouble)

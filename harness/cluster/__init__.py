@@ -102,6 +102,10 @@ class Cluster(Protocol):
         Partitions that could not be listed are left out.
         """
 
+    async def trouble(self) -> str:
+        """Why this system cannot be judged any more ("" = it can): what runs it is gone, which is
+        not a fault of the system itself (the Docker engine died). Bounded (5 s), never raises."""
+
     async def collect(self, into: Path) -> None:
         """Write each node's log to `into/<node>/server.log`. Never raises; says what it missed
         in `into/<node>/missing.txt`."""
@@ -169,7 +173,7 @@ class Partitionable(Protocol):
         """Add cuts to the ones in force; one atomic change per node."""
 
     async def mend(self, cuts: Sequence[Cut]) -> None:
-        """Take cuts back."""
+        """Take cuts back. No-op for cuts that are not in force."""
 
 
 ClusterFactory = Callable[[Any, Path], Cluster]

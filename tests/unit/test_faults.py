@@ -1,0 +1,128 @@
+"""Executing a plan: faults are held as long as planned, failures are told, healing always happens."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import events as ev
+from harness.cluster import Roles
+from harness.faults import FaultThread
+from harness.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Step:
+    fault: int
+    at_s: float
+    hold_s: float
+    name: str = "test:one@random"
+
+
+@dataclass(frozen=True)
+class Injected:
+    step: Step
+    nodes: tuple[int, ...] = (1,)
+    text: str = "node 1 was hit"
+    colour: str = "#000000"
+
+
+@dataclass
+class Nemesis:
+    steps: list[Step]
+    fail: Callable[[str, int], None] = lambda _verb, _fault: None
+    done: list[tuple[str, int]] = field(default_factory=list)
+
+    async def inject(self, cluster: Any, step: Step, roles: Roles) -> Injected:
+        self.fail("inject", step.fault)
+        self.done.append(("inject", step.fault))
+        return Injected(step)
+
+    async def heal(self, cluster: Any, injected: Injected) -> None:
+        self.fail("heal", injected.step.fault)
+        self.done.append(("heal", injected.step.fault))
+
+    async def heal_all(self, cluster: Any) -> None:
+        self.fail("heal_all", -1)
+        self.done.append(("heal_all", -1))
+
+
+class Slow:
+    """A cluster that takes its time to say who leads."""
+
+    async def roles(self) -> Roles:
+        time.sleep(0.2)
+        return Roles(ns=0)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(tmp_path / "events.jsonl")
+
+
+def execute(nemesis: Nemesis, recorder: Recorder, length_s: float = 5.0) -> str:
+    thread = FaultThread(nemesis, Slow(), recorder, length_s)  # type: ignore[arg-type]
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not thread.done and time.monotonic() < deadline:
+        time.sleep(0.01)
+    thread.stop()
+    return thread.heal_all()
+
+
+def events(tmp_path: Path) -> list[ev.Event]:
+    return ev.decode((tmp_path / "events.jsonl").read_bytes())
+
+
+def test_a_fault_is_held_from_when_it_is_in_force(recorder: Recorder, tmp_path: Path) -> None:
+    execute(Nemesis([Step(0, 0.0, 0.1)]), recorder)
+    started, healed = events(tmp_path)
+    assert isinstance(started, ev.FaultStarted)
+    assert isinstance(healed, ev.FaultHealed)
+    assert healed.begin_ns - started.ns >= 0.09e9
+    assert started.ns - started.begin_ns >= 0.2e9
+
+
+def test_a_fault_never_outlasts_the_phase(recorder: Recorder, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    execute(Nemesis([Step(0, 0.0, 60.0)]), recorder, length_s=0.5)
+    assert time.monotonic() - begin < 5
+    assert isinstance(events(tmp_path)[-1], ev.FaultHealed)
+
+
+def test_a_fault_that_finds_no_target_is_told_and_the_plan_goes_on(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    def fail(verb: str, fault: int) -> None:
+        if (verb, fault) == ("inject", 0):
+            raise LookupError("no leader")
+
+    nemesis = Nemesis([Step(0, 0.0, 0.1), Step(1, 0.1, 0.1)], fail)
+    assert execute(nemesis, recorder) == ""
+    first = events(tmp_path)[0]
+    assert isinstance(first, ev.FaultFailed)
+    assert "no leader" in first.why
+    assert nemesis.done == [("inject", 1), ("heal", 1), ("heal_all", -1)]
+
+
+def test_a_fault_that_could_not_be_healed_stays_in_force_until_heal_all(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    def fail(verb: str, _fault: int) -> None:
+        if verb == "heal":
+            raise OSError("stuck")
+
+    assert execute(Nemesis([Step(0, 0.0, 0.1)], fail), recorder) == ""
+    kinds = [type(event) for event in events(tmp_path)]
+    assert kinds == [ev.FaultStarted, ev.Note, ev.Note, ev.FaultHealed]
+
+
+def test_what_cannot_be_healed_at_all_is_said(recorder: Recorder) -> None:
+    def fail(verb: str, _fault: int) -> None:
+        if verb != "inject":
+            raise OSError("stuck")
+
+    assert "stuck" in execute(Nemesis([Step(0, 0.0, 0.1)], fail), recorder)
