@@ -297,18 +297,28 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
 )
 
 
-def findings(tables: Mapping[str, pa.Table], *, recorded: bool | None = None) -> set[Key]:
+CLASSES: Final = (
+    "lost-write", "unseen", "duplicate", "torn-txn", "aborted-read", "precommitted-read",
+    "phantom-read", "corrupt-record", "misdirected-record", "inconsistent-offsets", "offset-reuse",
+    "offset-realtime-inversion", "nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip",
+    "nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip", "G0", "G1c",
+    "G1c-ww", "G0-realtime", "G1c-realtime", "offset-commit-regression", "stuck-lso",
+)  # fmt: skip
+"""Every class that the rules can find."""
+
+
+def findings(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[Key]:
     """The keys of all findings, allowed or not.
 
-    recorded: whether an `inquest run` made the history; None: yes if it has rows in `bounds`.
+    portable: whether anything else than `inquest run` made the history; None: if it has no `bounds`.
     """
-    history = History(tables, recorded=recorded)
+    history = History(tables, portable=portable)
     return {key for rule in RULES for key in rule(history)}
 
 
-def undecided(tables: Mapping[str, pa.Table], *, recorded: bool | None = None) -> set[str]:
+def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:
     """Which of lost-write and torn-txn would need a final read that was not made."""
-    history = History(tables, recorded=recorded)
+    history = History(tables, portable=portable)
     if not history.recorded:
         return set()
     found = set()

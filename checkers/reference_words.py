@@ -134,9 +134,9 @@ class Partition:
 class History:
     """All rows of a history, and what is known of whole ops."""
 
-    def __init__(self, tables: Mapping[str, pa.Table], *, recorded: bool | None) -> None:
+    def __init__(self, tables: Mapping[str, pa.Table], *, portable: bool | None) -> None:
         rows = {name: table.to_pylist() for name, table in tables.items()}
-        self.recorded = bool(rows["bounds"]) if recorded is None else recorded
+        self.recorded = bool(rows["bounds"]) if portable is None else not portable
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
         self.sends: list[Row] = sorted(rows["sends"], key=_program_order)

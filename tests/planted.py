@@ -32,6 +32,14 @@ def random_history(seed: int) -> tuple[Built, bool, list[str]]:
     for kind in chosen:
         for _ in range(rng.randint(1, 3)):
             kinds[kind](rng, built)
+    if not portable and rng.random() < 0.2:
+        chosen.append("commit")
+        for _ in range(3):
+            commit(rng, built)
+    for op in _readers(built):
+        settings = built.processes.setdefault(op.process, Process())
+        if settings.isolation == Isolation.NONE:  # who reads does so at some level
+            settings.isolation = Isolation.READ_COMMITTED
     return built, not portable, chosen
 
 

@@ -1,0 +1,179 @@
+"""A notation for small histories, read by `tests/unit/test_golden.py` from `tests/histories/*.txt`.
+
+    == lost-write: hit: the end of the log was read, the record is not there
+    p0 send x:1@0 x:2@1
+    p9 final x[1@0]
+    end x rc 2
+    = lost-write x 2
+
+`==` begins a case, with the class that it is about, what it shows (hit, near miss, indeterminate) and
+its story. Then one op a line, in order of completion; `#` begins a comment.
+
+    p0 send …      process 0, f (send, poll, txn, assign, final = a poll of the final reads)
+    p0! p0? p0*    the op failed, is indeterminate, never completed (no mark: ok)
+    | p0 …         overlaps the line before it: all ops of such a group begin before one completes
+    x:1@0 x:1      send value 1 to partition x, acknowledged at offset 0, or with no known offset;
+                   x:1! x:1? the record failed, is in doubt (no mark: acknowledged if there is an
+                   offset, else as the op)
+    x[1@0,2@1]     a poll returned value 1 at offset 0 and value 2 at offset 1 of x
+    x/assigned     the assignment of x changed (assigned, revoked, lost, manual, rewind, reset; kept =
+                   manual, but the process had it before)
+    x/corrupt@3    a poll returned a foreign record at offset 3 (the reasons of harness.history)
+    x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the
+                   group; with an outcome, and a generation
+    set p1 ru …    settings of a process: ru, rc, acks0, acks1, plain (not idempotent), group0, …
+    end x rc 5 …   final read of x: its end; `read 3` = it only got there; `from 2` = start of the log
+    recorded       a recorded history although there is no `end`
+    = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case)
+    unknown class  the class cannot be decided
+
+Times are one tick an event. The findings must be exactly those listed.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase
+from tests.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
+
+MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
+NEVER: Final = -1
+LEVELS: Final = {"rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED}
+COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
+FINDING: Final = re.compile(r"= (\S+) ?(.*)")
+OP: Final = re.compile(r"(\|?) *p(\d+)([!?*]?) (\w+) ?(.*)")
+SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?([!?]?)")
+POLL: Final = re.compile(r"(\w+)\[(.*)\]")
+CHANGE: Final = re.compile(r"(\w+)/([a-z-]+)(?:@(\d+))?")
+COMMIT: Final = re.compile(r"(\w+)(>+|<)(\d+)([!?]?)(?:g(\d+))?")
+
+
+@dataclass(kw_only=True)
+class Story:
+    """One case. `recorded` None: by its bounds. `findings` as keys of docs/checks.md."""
+
+    name: str
+    built: Built = field(default_factory=lambda: Built(tps=[]))
+    recorded: bool | None = None
+    expected: list[tuple[str, str]] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+
+    @property
+    def portable(self) -> bool | None:
+        """Whether it is portable; None: if it has no bounds."""
+        return None if self.recorded is None else not self.recorded
+
+    def findings(self) -> set[tuple[str | int, ...]]:
+        order = sorted(self.built.ops, key=lambda op: (op.complete is None, op.complete, op.invoke))
+        words = {f"#{n}": order.index(op) for n, op in enumerate(self.built.ops, 1)}
+        words |= {"-": -1} | {tp: n for n, tp in enumerate(self.built.tps)}
+        return {
+            (name, *(words[word] if word in words else int(word) for word in rest.split()))
+            for name, rest in self.expected
+        }
+
+
+def stories(text: str) -> Iterator[Story]:
+    """The cases of a file. Raises ValueError on a line that means nothing."""
+    for block in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+        name, *lines = block.splitlines()
+        story, group, now = Story(name=name), list[Op](), 0
+        for line in [*(line.split("#  ")[0].strip() for line in lines), ""]:
+            op = OP.fullmatch(line)
+            if not (op and op[1]):
+                now = _complete(group, now)
+                group = []
+            if op:
+                now += 1
+                group.append(_op(story.built, op, now))
+            elif line and not line.startswith("# "):
+                _line(story, line)
+        yield story
+
+
+def _complete(group: list[Op], now: int) -> int:
+    """All ops of a group complete, in their order, but those that never do."""
+    for op in group:
+        now += 1
+        op.complete = None if op.complete == NEVER else now
+    return now
+
+
+def _op(built: Built, found: re.Match[str], now: int) -> Op:
+    f, rest = found[4], found[5]
+    complete = NEVER if found[3] == "*" else None
+    op = Op(process=int(found[2]), f=f, invoke=now, complete=complete, txn=f == "txn")
+    op.outcome = MARKS[found[3]]
+    op.phase = Phase.FINAL if f == "final" else Phase.FAULTS
+    op.mops = [mop for word in rest.split() for mop in _mops(built, word)]
+    built.ops.append(op)
+    return op
+
+
+def _tp(built: Built, name: str) -> int:
+    if name not in built.tps:
+        built.tps.append(name)
+    return built.tps.index(name)
+
+
+def _mops(built: Built, word: str) -> Iterator[Mop]:
+    if found := SEND.fullmatch(word):
+        offset = int(found[3] or -1)
+        outcome = MARKS[found[4]] if found[4] else None
+        yield Send(tp=_tp(built, found[1]), value=int(found[2]), offset=offset, outcome=outcome)
+    elif found := POLL.fullmatch(word):
+        tp = _tp(built, found[1])
+        for record in filter(None, found[2].split(",")):
+            value, offset = record.split("@")
+            yield Read(tp=tp, offset=int(offset), value=int(value))
+    elif found := COMMIT.fullmatch(word):
+        kind, generation = CommitKind[COMMITS[found[2]]], int(found[5] or -1)
+        tp, outcome = _tp(built, found[1]), MARKS[found[4]]
+        offset = int(found[3])
+        yield Commit(tp=tp, offset=offset, kind=kind, outcome=outcome, generation=generation)
+    elif found := CHANGE.fullmatch(word):
+        tp, what = _tp(built, found[1]), found[2]
+        if found[3]:
+            yield Foreign(tp=tp, offset=int(found[3]), reason=what)
+        else:
+            change = AssignmentKind["MANUAL" if what == "kept" else what.upper()]
+            yield Assign(tp=tp, kind=change, kept=what == "kept")
+    else:
+        raise ValueError(f"what is {word!r}?")
+
+
+def _line(story: Story, line: str) -> None:
+    word, *rest = line.split()
+    if found := FINDING.fullmatch(line):
+        story.expected.append((found[1], found[2]))
+    elif word == "set":
+        settings = story.built.processes.setdefault(int(rest[0][1:]), Process())
+        for each in rest[1:]:
+            _set(settings, each)
+    elif word == "end":
+        tp, level, end, *more = rest
+        options = dict(zip(more[::2], map(int, more[1::2]), strict=True))
+        bound = Bound(tp=_tp(story.built, tp), isolation=LEVELS[level], end=int(end), read_to=-1)
+        bound.read_to, bound.start = options.get("read", bound.end), options.get("from", 0)
+        story.built.bounds.append(bound)
+    elif word == "unknown":
+        story.unknown.add(rest[0])
+    elif line == "recorded":
+        story.recorded = True
+    else:
+        raise ValueError(f"what is {line!r}?")
+
+
+def _set(settings: Process, word: str) -> None:
+    if word in LEVELS:
+        settings.isolation = LEVELS[word]
+    elif word == "plain":
+        settings.idempotent = False
+    elif word.startswith("acks"):
+        settings.acks, settings.idempotent = int(word[4:]), False
+    elif word.startswith("group"):
+        settings.group = int(word[5:])
+    else:
+        raise ValueError(f"what is {word!r}?")

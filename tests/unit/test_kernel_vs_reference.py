@@ -1,0 +1,75 @@
+"""Kernels and oracle say the same of random histories, and nothing forbidden of undamaged ones.
+
+`INQUEST_SEEDS=1000 pytest tests/unit/test_kernel_vs_reference.py` runs a thousand; the first 200 run
+by default.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+
+from checkers import findings, reference
+from checkers.pipeline import check_tables
+from tests.planted import DAMAGE, RECORDED_DAMAGE, random_history
+from tests.random_history import simulate
+
+SEEDS = int(os.environ.get("INQUEST_SEEDS", "200"))
+CHUNK = 50
+
+NOTES = {"int-send-skip", "G0", "G0-realtime", "G1c-ww", "offset-reuse"}
+"""What a correct cluster shows as well."""
+
+
+def difference(seed: int) -> str:
+    """What the two say differently of one seed; empty if nothing."""
+    built, recorded, kinds = random_history(seed)
+    tables = built.tables()
+    fast = findings(tables, portable=not recorded)
+    slow = reference.findings(tables, portable=not recorded)
+    tally = check_tables(tables, portable=not recorded)
+    undecided = {"lost-write": tally.undecided > 0, "torn-txn": tally.torn_undecided > 0}
+    fast |= {("undecided", name) for name, is_so in undecided.items() if is_so}
+    slow |= {("undecided", name) for name in reference.undecided(tables, portable=not recorded)}
+    if fast == slow:
+        return ""
+    return (
+        f"seed {seed} ({'recorded' if recorded else 'portable'}, {', '.join(kinds)}): "
+        f"only the kernel: {sorted(fast - slow)}; only the oracle: {sorted(slow - fast)}"
+    )
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_kernel_and_oracle_agree_on_damaged_histories(first: int) -> None:
+    wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_nothing_forbidden_is_found_in_what_a_correct_cluster_did(portable: bool) -> None:
+    for seed in range(10_000, 10_060):
+        tables = simulate(seed, portable=portable).tables()
+        isolation = {row["op"]: row["isolation"] for row in tables["reads"].to_pylist()}
+        for name, *rest in findings(tables, portable=portable):
+            uncommitted = name in ("aborted-read", "precommitted-read")
+            if uncommitted and isolation[int(rest[2])] == 0:
+                continue
+            # a portable history need not end with reads of everything
+            assert name in NOTES | ({"unseen", "torn-txn"} if portable else set()), (seed, name)
+
+
+def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(200):
+        built, recorded, _ = random_history(seed)
+        found = reference.findings(built.tables(), portable=not recorded)
+        counts.update({str(key[0]) for key in found})
+    rare = {name: counts[name] for name in reference.CLASSES if counts[name] < 3}
+    assert rare == {}
+
+
+def test_every_kind_of_damage_changes_some_history() -> None:
+    seen: set[str] = set()
+    for seed in range(200):
+        seen |= set(random_history(seed)[2])
+    assert seen == set(DAMAGE) | set(RECORDED_DAMAGE)
