@@ -21,6 +21,8 @@ from typing import Any, Self
 
 from kio.schema.create_topics.v5 import request as create_topics
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
+from kio.schema.describe_configs.v1 import request as describe_configs
+from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.describe_quorum.v0 import request as describe_quorum
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse
 from kio.schema.errors import ErrorCode
@@ -36,6 +38,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from harness.op import Isolation, TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
+TOPIC_RESOURCE = 2
 EARLIEST = -2
 LATEST = -1
 _ids = itertools.count(1)
@@ -254,6 +257,18 @@ def create_topic(
     answer: CreateTopicsResponse = connection.call(request, CreateTopicsResponse)
     result = answer.topics[0]
     _check(f"topic {topic}", result.error_code, result.error_message or "")
+
+
+def topic_configs(connection: Connection, topic: str) -> dict[str, str]:
+    """All settings of a topic as they are in force, defaults included. Raises: AdminError."""
+    resource = describe_configs.DescribeConfigsResource(
+        resource_type=i8(TOPIC_RESOURCE), resource_name=topic, configuration_keys=None
+    )
+    request = describe_configs.DescribeConfigsRequest(resources=(resource,))
+    answer: DescribeConfigsResponse = connection.call(request, DescribeConfigsResponse)
+    (result,) = answer.results
+    _check(f"topic {topic}", result.error_code, result.error_message or "")
+    return {one.name: one.value or "" for one in result.configs}
 
 
 def _check(what: str, code: ErrorCode, message: str = "") -> None:

@@ -45,29 +45,39 @@ PROPERTIES = "/etc/kafka/node.properties"
 
 
 class KafkaCluster:
-    """`Cluster`, `Killable`, `Pausable`, `Partitionable` over containers of one Docker engine."""
+    """`Cluster`, `Killable`, `Pausable`, `Partitionable` over containers of one Docker engine.
+
+    run: value of the label that all its containers and networks carry. ports: host port of each
+    node's listener for the harness. addresses: of each node, once started.
+    """
 
     def __init__(
         self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
     ) -> None:
         """Only takes its ports; nothing is started. Raises: ClusterError, where none are free."""
         self._config = config
-        self._run = Run(run_dir).name
+        self.run = Run(run_dir).name
         self._nodes = tuple(range(1, config.brokers + 1))
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
-        self._ports = {node: self._plan.harness(node) for node in self._nodes}
+        self.ports = {node: self._plan.harness(node) for node in self._nodes}
         self._image = ""
         self._client: DockerClient | None = None
         self._containers: Containers | None = None
         self._links: Links | None = None
         self._reaper: Reaper | None = None
         self._from_host: bool | None = None
+        self.addresses: Mapping[int, str] = {}
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """Node numbers, 1 to N."""
         return self._nodes
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The cuts in force, each once."""
+        return self._links.in_force if self._links else ()
 
     def endpoint(self) -> Endpoint:
         """The client listeners of all nodes, on the loopback."""
@@ -81,13 +91,13 @@ class KafkaCluster:
         """
         self._client = engine.ensure()
         self._image = ensure_image(self._client, self._config.kafka)
-        self._reaper = start_reaper(self._run)
-        self._containers = Containers(self._client, self._run)
+        self._reaper = start_reaper(self.run)
+        self._containers = Containers(self._client, self.run)
         subnet = self._containers.make_network(self._plan.subnets())
-        addresses = {node: address(subnet, node) for node in self._nodes}
-        self._links = Links(addresses, PORTS, self._set_table)
+        self.addresses = {node: address(subnet, node) for node in self._nodes}
+        self._links = Links(self.addresses, PORTS, self._set_table)
         for node in self._nodes:
-            self._containers.make(self._node(node, addresses))
+            self._containers.make(self._node(node))
         on_each(self._containers.start, self._nodes)
         self._wait_until_ready()
 
@@ -100,17 +110,17 @@ class KafkaCluster:
         Raises: ClusterError.
         """
         wanted = topic_settings(self._config, settings)
-        survey.create_topic(self._ports, topic, partitions, replication, wanted, TOPIC_DEADLINE_S)
+        survey.create_topic(self.ports, topic, partitions, replication, wanted, TOPIC_DEADLINE_S)
 
     async def roles(self) -> Roles:
         """Asked of all nodes at once; within 2 s, whatever they do."""
-        return survey.roles(self._ports)
+        return survey.roles(self.ports)
 
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
     ) -> dict[TopicPartition, tuple[int, int]]:
         """(log start, LSO or HW) from each partition's agreed leader, in the agreed epoch."""
-        return survey.offsets(self._ports, survey.roles(self._ports), tps, isolation)
+        return survey.offsets(self.ports, survey.roles(self.ports), tps, isolation)
 
     async def trouble(self) -> str:
         """Says so where the Docker engine no longer answers."""
@@ -136,7 +146,7 @@ class KafkaCluster:
         """Remove everything that carries the run's label."""
         if self._client is not None:
             try:
-                left = engine.remove_run(self._run)
+                left = engine.remove_run(self.run)
             except ClusterError as error:
                 left = [str(error)]
             for line in left:
@@ -180,19 +190,19 @@ class KafkaCluster:
 
     # ---- starting
 
-    def _node(self, node: int, addresses: Mapping[int, str]) -> Node:
+    def _node(self, node: int) -> Node:
         return Node(
             number=node,
             image=self._image,
             hostname=host(node),
-            address=addresses[node],
+            address=self.addresses[node],
             ports={
                 PORTS[Listener.CLIENT]: self._plan.advertised(node),
                 HARNESS_PORT: self._plan.harness(node),
             },
             files={PROPERTIES: self._properties(node)},
-            environment={"CLUSTER_ID": cluster_id(self._run)},
-            hosts={host(peer): its for peer, its in addresses.items()},
+            environment={"CLUSTER_ID": cluster_id(self.run)},
+            hosts={host(peer): its for peer, its in self.addresses.items()},
         )
 
     def _properties(self, node: int) -> str:
@@ -212,7 +222,7 @@ class KafkaCluster:
                         f"node {node} ended with exit code {state['ExitCode']} while starting; "
                         f"the end of its log:\n{self._made().log_tail(node)}"
                     )
-            views = survey.views(self._ports)
+            views = survey.views(self.ports)
             missing = [n for n in self._nodes if n not in views or views[n].brokers != everyone]
             if not missing:
                 return
@@ -248,7 +258,7 @@ class KafkaCluster:
                 restore_from_host(sandbox, table)
             else:
                 restore_from_sidecar(
-                    made.client, made.identity(node), self._image, table, {RUN_LABEL: self._run}
+                    made.client, made.identity(node), self._image, table, {RUN_LABEL: self.run}
                 )
         except ClusterError:
             if made.is_up(node):

@@ -32,8 +32,13 @@ def host(node: int) -> str:
 
 
 def cluster_id(run: str) -> str:
-    """A cluster id (16 bytes, base64url) made from the run's name."""
-    return base64.urlsafe_b64encode(hashlib.sha256(run.encode()).digest()[:16]).decode().rstrip("=")
+    """A cluster id (16 bytes, base64url) made from the run's name.
+
+    Its first bit is 0, so it never begins with `-`, which Kafka's tools would take for an option.
+    """
+    digest = hashlib.sha256(run.encode()).digest()
+    raw = bytes([digest[0] & 0x7F]) + digest[1:16]
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def server_properties(config: RunConfig, node: int, advertised: int, harness: int) -> str:

@@ -8,6 +8,7 @@ Not here: the requests (`admin`), what the answers mean together (`roles`).
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -22,32 +23,53 @@ Question = Callable[[admin.Connection], T]
 Span = dict[TopicPartition, tuple[int, int]]
 
 ASK_S = 1.7
-"""What one round of questions may take; the thread that waits allows 0.1 s more."""
+"""What one round of questions may take."""
+GRACE_S = 0.4
 CALL_S = 5.0
 POLL_S = 0.1
 
 
-def ask(questions: Mapping[K, tuple[int, Question[T]]]) -> dict[K, T]:
-    """Put each question to its port, all at once; the answers that came within `ASK_S`."""
+def _never(_: object) -> bool:
+    return False
+
+
+def ask(
+    questions: Mapping[K, tuple[int, Question[T]]],
+    enough: Callable[[Mapping[K, T]], bool] = _never,
+) -> dict[K, T]:
+    """Put each question to its port, all at once; the answers that came within `ASK_S`.
+
+    Once there are `enough`, the others have `GRACE_S` left: a node that hangs shall not make every
+    look at a broken cluster last `ASK_S`.
+    """
     answers: dict[K, T] = {}
+    waiting = set(questions)
+    changed = threading.Condition()
 
     def put(key: K, port: int, question: Question[T]) -> None:
+        answer: T | None = None
         try:
             with admin.Connection(port, ASK_S) as connection:
-                answers[key] = question(connection)
+                answer = question(connection)
         except admin.AdminError:
             pass  # no answer is the answer
+        with changed:
+            waiting.discard(key)
+            if answer is not None:
+                answers[key] = answer
+            changed.notify()
 
-    threads = [
-        threading.Thread(target=put, args=(key, port, question), daemon=True)
-        for key, (port, question) in questions.items()
-    ]
-    for thread in threads:
-        thread.start()
-    ends = time.monotonic() + ASK_S + 0.1
-    for thread in threads:
-        thread.join(max(0.0, ends - time.monotonic()))
-    return dict(answers)
+    for key, (port, question) in questions.items():
+        threading.Thread(target=put, args=(key, port, question), daemon=True).start()
+    ends = time.monotonic() + ASK_S
+    with changed:
+        while waiting and (left := ends - time.monotonic()) > 0:
+            if enough(answers):
+                left = min(left, GRACE_S)
+                ends = time.monotonic() + left
+                enough = _never
+            changed.wait(left)
+        return dict(answers)
 
 
 def views(ports: Mapping[int, int]) -> dict[int, admin.View]:
@@ -62,10 +84,15 @@ def roles(ports: Mapping[int, int]) -> Roles:
     for node, port in ports.items():
         questions["view", node] = (port, admin.view)
         questions["quorum", node] = (port, admin.quorum)
-    answers = ask(questions)
+    answers = ask(questions, lambda so_far: _two_majorities(so_far, len(ports)))
     told = {node: one for (_, node), one in answers.items() if isinstance(one, admin.View)}
     quorums = {node: one for (_, node), one in answers.items() if isinstance(one, admin.Quorum)}
     return agree(ns, tuple(ports), told, quorums)
+
+
+def _two_majorities(answers: Mapping[tuple[str, int], object], nodes: int) -> bool:
+    kinds = Counter(kind for kind, _ in answers)
+    return all(2 * kinds[kind] > nodes for kind in ("view", "quorum"))
 
 
 def offsets(

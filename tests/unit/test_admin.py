@@ -90,6 +90,16 @@ def test_a_closed_port_is_an_admin_error() -> None:
         admin.Connection(port, 1)
 
 
+def test_once_there_is_enough_the_slow_are_not_waited_for_long() -> None:
+    with broker(silent) as slow:
+        questions = {"quick": (slow, lambda _: 1), "slow": (slow, lambda c: admin.view(c))}
+        begun = time.monotonic()
+        assert survey.ask(questions, lambda got: "quick" in got) == {"quick": 1}
+        assert survey.GRACE_S <= time.monotonic() - begun < survey.ASK_S
+        assert survey.ask(questions) == {"quick": 1}
+        assert time.monotonic() - begun > survey.ASK_S
+
+
 def test_roles_of_a_cluster_that_is_silent_broken_or_gone_come_in_time() -> None:
     with broker(silent) as one, broker(garbage) as two, broker(hang_up) as three:
         begun = time.monotonic()

@@ -61,3 +61,7 @@ def test_safety_stands_at_the_topic_and_the_caller_wins() -> None:
 def test_a_cluster_id_is_sixteen_bytes_and_belongs_to_the_run() -> None:
     assert len(base64.urlsafe_b64decode(cluster_id("a-run") + "==")) == 16
     assert cluster_id("a-run") == cluster_id("a-run") != cluster_id("another")
+
+
+def test_no_cluster_id_looks_like_an_option() -> None:
+    assert all(cluster_id(f"run-{number}")[0].isalnum() for number in range(1000))

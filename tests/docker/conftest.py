@@ -1,0 +1,113 @@
+"""One real cluster for all Docker tests; after each test it is whole again.
+
+Nothing here is skipped: where no engine answers it is set up, or the tests fail.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import Roles
+from harness.cluster.kafka import KafkaCluster
+from harness.config import run_config
+from harness.op import TopicPartition
+from harness.session import drive
+
+HERE = Path(__file__).parent
+TOPIC = "shared"
+TP = TopicPartition(TOPIC, 0)
+WHOLE_S = 60.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.docker)
+
+
+def until(true: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait for a condition; fails with `what` when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+def roles_when(
+    cluster: KafkaCluster, true: Callable[[Roles], bool], seconds: float, what: str
+) -> Roles:
+    """The first roles that satisfy a condition."""
+    seen: list[Roles] = []
+
+    def met() -> bool:
+        seen[:] = [drive(cluster.roles())]
+        return true(seen[0])
+
+    try:
+        until(met, seconds, what)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; last seen: {seen}") from None
+    return seen[0]
+
+
+def whole(cluster: KafkaCluster, topic: str = TOPIC) -> Roles:
+    """Roles once all nodes agree, every replica is in sync and the quorum has a leader."""
+    copies = min(3, len(cluster.nodes))
+
+    def good(roles: Roles) -> bool:
+        mine = [isr for tp, isr in roles.isr.items() if tp.topic == topic]
+        return (
+            roles.agreed
+            and roles.controller > 0
+            and all(leader > 0 for leader in roles.leaders.values())
+            and all(len(isr) == copies for isr in mine)
+        )
+
+    return roles_when(cluster, good, WHOLE_S, "the cluster is whole")
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A running cluster of three with the topic `shared`; tests take `cluster` instead."""
+    folder = tmp_path_factory.mktemp("docker") / f"docker-tests-{time.time_ns()}"
+    cluster = KafkaCluster(run_config({"seed": 1}), folder)
+    try:
+        drive(cluster.start())
+        drive(cluster.create_topic(TOPIC, 6, 3, {}))
+        yield cluster
+    finally:
+        drive(cluster.stop())
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.fixture
+def cluster(
+    started: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[KafkaCluster]:
+    """The shared cluster, whole before and after the test, whatever the test did to it.
+
+    The brokers' logs of a failed test are kept in its temporary folder.
+    """
+    whole(started)
+    yield started
+    if request.node.stash.get(FAILED, False):
+        drive(started.collect(tmp_path / "cluster"))
+        print(f"brokers' logs: {tmp_path / 'cluster'}")
+    drive(started.mend(started.cuts * 2))
+    drive(started.resume(started.nodes))
+    drive(started.revive(started.nodes))
+    whole(started)

@@ -1,0 +1,210 @@
+"""Each fault has its effect on a real cluster, and is gone when it is healed."""
+
+import time
+
+import docker
+import pytest
+from docker.models.containers import Container
+
+from harness.cluster import ClusterError, Cut, Direction, Listener, Roles, admin
+from harness.cluster.engine import NODE_LABEL, RUN_LABEL
+from harness.cluster.kafka import KafkaCluster
+from harness.op import Isolation
+from harness.session import drive
+from tests.docker.conftest import TP, roles_when, until, whole
+
+IN, OUT = Direction.IN, Direction.OUT
+
+
+def leader(cluster: KafkaCluster) -> int:
+    return drive(cluster.roles()).leaders[TP]
+
+
+def other(cluster: KafkaCluster, *nodes: int) -> int:
+    return next(node for node in cluster.nodes if node not in nodes)
+
+
+def container(cluster: KafkaCluster, node: int) -> Container:
+    client = docker.from_env()
+    try:
+        labels = [f"{RUN_LABEL}={cluster.run}", f"{NODE_LABEL}={node}"]
+        (found,) = client.containers.list(all=True, filters={"label": labels})
+        return found
+    finally:
+        client.close()
+
+
+def reaches(cluster: KafkaCluster, source: int, target: int, listener_port: int) -> bool:
+    """Whether a new TCP connection inside the network is established."""
+    probe = f"timeout 1 bash -c '</dev/tcp/broker-{target}/{listener_port}'"
+    result = container(cluster, source).exec_run(["bash", "-c", probe])
+    return result.exit_code == 0
+
+
+def isolation(cluster: KafkaCluster, node: int, *directions: Direction) -> list[Cut]:
+    peers = [peer for peer in cluster.nodes if peer != node]
+    return [Cut(node=node, direction=d, peer=peer) for d in directions for peer in peers]
+
+
+def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: KafkaCluster) -> None:
+    victim = leader(cluster)
+    address = cluster.addresses[victim]
+    drive(cluster.kill([victim]))
+    assert container(cluster, victim).status == "exited"
+    roles = roles_when(
+        cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads"
+    )
+    assert victim not in roles.answering
+    assert not roles.agreed
+    drive(cluster.kill([victim]))  # no-op
+    drive(cluster.revive([victim]))
+    drive(cluster.revive(cluster.nodes))  # no-op
+    assert whole(cluster).isr[TP] == cluster.nodes
+    networks = container(cluster, victim).attrs["NetworkSettings"]["Networks"].values()
+    assert [one["IPAddress"] for one in networks] == [address]
+
+
+def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaCluster) -> None:
+    before = set(drive(cluster.roles()).leaders)
+    drive(cluster.kill(cluster.nodes))
+    assert drive(cluster.roles()).answering == ()
+    for node in reversed(cluster.nodes):  # another order than at first
+        drive(cluster.revive([node]))
+    assert set(whole(cluster).leaders) == before
+    for node, address in cluster.addresses.items():
+        (network,) = container(cluster, node).attrs["NetworkSettings"]["Networks"].values()
+        assert network["IPAddress"] == address
+
+
+def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: KafkaCluster) -> None:
+    first = whole(cluster).controller
+    drive(cluster.kill([first]))
+    roles = roles_when(
+        cluster, lambda r: r.controller not in (first, -1), 30, "another node is controller"
+    )
+    assert roles.controller in roles.answering
+
+
+def test_a_paused_leader_is_replaced_and_thawed_again(cluster: KafkaCluster) -> None:
+    victim = leader(cluster)
+    drive(cluster.pause([victim]))
+    drive(cluster.pause([victim]))  # no-op
+    begun = time.monotonic()
+    assert victim not in drive(cluster.roles()).answering
+    assert time.monotonic() - begun < 2.5
+    roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads")
+    drive(cluster.resume([victim]))
+    drive(cluster.resume(cluster.nodes))  # no-op
+    assert victim in whole(cluster).answering
+
+
+def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: KafkaCluster) -> None:
+    drive(cluster.pause([2]))
+    drive(cluster.kill([2]))
+    assert container(cluster, 2).status == "exited"
+    with pytest.raises(ClusterError, match="node 2 could not be paused"):
+        drive(cluster.pause([2]))
+    drive(cluster.resume([2]))  # a heal of both faults must not stumble over it
+    drive(cluster.revive([2]))
+
+
+@pytest.mark.parametrize("directions", [(IN, OUT), (IN,), (OUT,)], ids=["both", "in", "out"])
+def test_an_isolated_leader_is_replaced_and_outvoted(
+    cluster: KafkaCluster, directions: tuple[Direction, ...]
+) -> None:
+    victim = leader(cluster)
+    cuts = isolation(cluster, victim, *directions)
+    drive(cluster.cut(cuts))
+
+    def moved(roles: Roles) -> bool:
+        return roles.leaders[TP] not in (victim, -1) and roles.controller not in (victim, -1)
+
+    roles = roles_when(cluster, moved, 30, "another node leads, and is controller")
+    # It still answers its clients, from stale metadata: no agreement, but a known leader.
+    assert victim in roles.answering
+    assert not roles.agreed
+    drive(cluster.mend(cuts))
+    whole(cluster)
+
+
+def test_a_cut_link_blocks_new_connections_between_the_pair_only(cluster: KafkaCluster) -> None:
+    cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=2, direction=IN, peer=1)]
+    assert reaches(cluster, 1, 2, 9092)
+    drive(cluster.cut(cuts))
+    assert not reaches(cluster, 1, 2, 9092)
+    assert not reaches(cluster, 2, 1, 9093)
+    assert reaches(cluster, 1, 3, 9092)
+    assert reaches(cluster, 2, 3, 9093)
+    drive(cluster.mend(cuts))
+    assert reaches(cluster, 1, 2, 9092)
+
+
+def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster) -> None:
+    cuts = [Cut(node=1, direction=d, peer=2, listener=Listener.BROKER) for d in (IN, OUT)]
+    drive(cluster.cut(cuts))
+    assert not reaches(cluster, 1, 2, 9092)
+    assert not reaches(cluster, 2, 1, 9092)
+    assert reaches(cluster, 1, 2, 9093)
+    assert reaches(cluster, 2, 1, 9093)
+
+
+def test_cuts_are_in_force_again_after_a_restart(cluster: KafkaCluster) -> None:
+    cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=3, direction=OUT, peer=2)]
+    drive(cluster.cut(cuts[:1]))
+    drive(cluster.kill([1, 3]))
+    drive(cluster.cut(cuts[1:]))  # while node 3 is down
+    drive(cluster.revive([1, 3]))
+    assert not reaches(cluster, 2, 1, 9092)
+    until(lambda: reaches(cluster, 1, 3, 9092), 30, "node 3 listens")
+    assert not reaches(cluster, 2, 3, 9092)
+    drive(cluster.mend(cuts))
+    until(lambda: reaches(cluster, 2, 1, 9092), 30, "node 1 listens")
+
+
+def test_clients_requests_cut_do_not_arrive(cluster: KafkaCluster) -> None:
+    _ask_through(cluster, IN, "cut-requests")
+    time_to_arrive = time.monotonic() + 2
+    while time.monotonic() < time_to_arrive:
+        assert not _exists(cluster, "cut-requests")
+
+
+def test_clients_responses_cut_are_lost_but_the_request_took_effect(cluster: KafkaCluster) -> None:
+    _ask_through(cluster, OUT, "cut-responses")
+    until(lambda: _exists(cluster, "cut-responses"), 10, "the topic exists")
+
+
+def _ask_through(cluster: KafkaCluster, direction: Direction, topic: str) -> None:
+    """Create a topic over a client's open connection to node 1 while that direction is cut."""
+    port = int(cluster.endpoint().args["bootstrap"].split(",")[0].split(":")[1])
+    with admin.Connection(port, 4) as connection:
+        admin.view(connection)  # established before the cut
+        drive(cluster.cut([Cut(node=1, direction=direction)]))
+        with pytest.raises(admin.AdminError, match=r"timed out|deadline"):
+            admin.create_topic(connection, topic, 1, 1, {}, 2)
+    assert 1 in drive(cluster.roles()).answering  # the harness's own listener is not concerned
+
+
+def _exists(cluster: KafkaCluster, topic: str) -> bool:
+    return any(tp.topic == topic for tp in drive(cluster.roles()).leaders)
+
+
+def test_a_sidecar_cuts_where_the_host_cannot(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_from_host", False)
+    cuts = [Cut(node=1, direction=OUT, peer=2)]
+    drive(cluster.cut(cuts))
+    assert not reaches(cluster, 1, 2, 9092)
+    assert reaches(cluster, 1, 3, 9092)
+    drive(cluster.mend(cuts))
+    assert reaches(cluster, 1, 2, 9092)
+
+
+def test_offsets_are_those_of_the_agreed_leader(cluster: KafkaCluster) -> None:
+    everything = list(drive(cluster.roles()).leaders)
+    for level in (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED):
+        found = drive(cluster.offsets(everything, level))
+        assert set(found) == set(everything), (drive(cluster.roles()), found)
+        assert all(0 <= start <= end for start, end in found.values())
+    drive(cluster.kill(cluster.nodes))
+    assert drive(cluster.offsets(everything, Isolation.READ_COMMITTED)) == {}

@@ -1,0 +1,172 @@
+"""Starting, creating topics, collecting and leaving nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.cluster import ClusterError, admin, engine
+from harness.cluster.images import build, ensure_image
+from harness.cluster.kafka import KafkaCluster
+from harness.config import RunConfig, run_config
+from harness.op import TopicPartition
+from harness.session import drive
+from tests.docker.conftest import TOPIC, until
+
+
+def one_broker(**settings: object) -> RunConfig:
+    small = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
+    return run_config(small | settings)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / f"docker-tests-{time.time_ns()}"
+
+
+def test_every_node_leads_and_the_topic_carries_the_configs_safety(cluster: KafkaCluster) -> None:
+    roles = drive(cluster.roles())
+    assert roles.agreed
+    assert roles.answering == cluster.nodes == (1, 2, 3)
+    assert sum(tp.topic == TOPIC for tp in roles.leaders) == 6
+    port = cluster.ports[1]
+    with admin.Connection(port, 5) as connection:
+        found = admin.topic_configs(connection, TOPIC)
+    assert found["min.insync.replicas"] == "2"
+    assert found["unclean.leader.election.enable"] == "false"
+
+
+def test_a_topic_that_exists_or_is_nonsense_is_refused(cluster: KafkaCluster) -> None:
+    with pytest.raises(ClusterError, match="TOPIC_ALREADY_EXISTS"):
+        drive(cluster.create_topic(TOPIC, 1, 1, {}))
+    with pytest.raises(ClusterError, match="INVALID_CONFIG"):
+        drive(cluster.create_topic("odd", 1, 1, {"retention.ms": "banana"}))
+    with pytest.raises(ClusterError, match="INVALID_REPLICATION_FACTOR"):
+        drive(cluster.create_topic("odd", 1, 4, {}))
+
+
+def test_logs_are_collected_over_restarts_and_say_what_happened(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    tp = TopicPartition(TOPIC, 0)
+    victim = drive(cluster.roles()).leaders[tp]
+    drive(cluster.kill([victim]))
+    until(lambda: drive(cluster.roles()).leaders[tp] not in (victim, -1), 30, "the leader moved")
+    drive(cluster.revive([victim]))
+    until(lambda: drive(cluster.roles()).agreed, 60, "all agree")
+    drive(cluster.collect(tmp_path))
+    own = (tmp_path / str(victim) / "server.log").read_text()
+    assert own.count("Kafka Server started") >= 2
+    every = "".join((tmp_path / str(node) / "server.log").read_text() for node in cluster.nodes)
+    assert f"Fencing broker {victim}" in every
+    assert f"{TOPIC}-0" in every
+    assert "leaderEpoch" in every
+    assert not list(tmp_path.rglob("missing.txt"))
+    properties = (tmp_path / "1" / "node.properties").read_text()
+    assert "node.id=1\n" in properties
+
+
+def test_two_clusters_side_by_side_and_stop_leaves_nothing(
+    cluster: KafkaCluster, folder: Path
+) -> None:
+    second = KafkaCluster(one_broker(), folder)
+    try:
+        drive(second.start())
+        assert not set(second.ports.values()) & set(cluster.ports.values())
+        assert not set(second.addresses.values()) & set(cluster.addresses.values())
+        assert len(engine.leftovers(second.run)) == 2  # a container and a network
+        drive(second.pause([1]))
+    finally:
+        drive(second.stop())
+    assert engine.leftovers(second.run) == []
+    drive(second.stop())
+    assert len(engine.leftovers(cluster.run)) == 4
+
+
+def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from harness.cluster.kafka import KafkaCluster\n"
+        "from harness.config import run_config\n"
+        "from harness.session import drive\n"
+        "config = run_config({'seed': 1, 'brokers': 1, 'replication_factor': 1,"
+        " 'min_insync_replicas': 1})\n"
+        "cluster = KafkaCluster(config, Path(sys.argv[1]))\n"
+        "drive(cluster.start())\n"
+        "print('started', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"started\n"
+        assert len(engine.leftovers(folder.name)) == 2
+        os.kill(harness.pid, signal.SIGKILL)
+    until(lambda: engine.leftovers(folder.name) == [], 60, "nothing is left")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("num.io.threads", "banana", "Invalid value banana for configuration num.io.threads"),
+        ("authorizer.class.name", "no.such.Authorizer", "no.such.Authorizer"),
+    ],
+    ids=["refused by format", "refused by the server"],
+)
+def test_a_broker_that_ends_while_starting_shows_why(
+    folder: Path, setting: str, value: str, words: str
+) -> None:
+    cluster = KafkaCluster(one_broker(broker_settings={setting: value}), folder)
+    try:
+        with pytest.raises(ClusterError, match="node 1 ended with exit code") as error:
+            drive(cluster.start())
+        assert words in str(error.value)
+        drive(cluster.collect(folder / "cluster"))
+        assert words in (folder / "cluster" / "1" / "server.log").read_text()
+    finally:
+        drive(cluster.stop())
+    assert engine.leftovers(cluster.run) == []
+
+
+def test_a_broker_that_never_comes_up_shows_the_end_of_its_log(folder: Path) -> None:
+    # A quorum of two of which one does not exist: it waits for ever.
+    lonely = {"controller.quorum.voters": "1@broker-1:9093,2@broker-1:1"}
+    cluster = KafkaCluster(one_broker(broker_settings=lonely), folder, ready_deadline_s=5)
+    try:
+        with pytest.raises(ClusterError, match="did not see all 1 nodes within 5 s") as error:
+            drive(cluster.start())
+        assert "org.apache.kafka" in str(error.value)
+    finally:
+        drive(cluster.stop())
+
+
+def test_an_image_that_cannot_be_built_shows_the_end_of_the_log(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    base = "inquest-broken"
+    client = engine.connect()
+    try:
+        image = ensure_image(client, "4.3.1")  # there: nothing to do
+        (tmp_path / "Dockerfile").write_text(f"FROM {image}\nRUN echo oh dear; exit 3\n")
+        with pytest.raises(ClusterError, match="could not be built") as error:
+            build(client, f"{base}:1", tmp_path, {})
+    finally:
+        client.close()
+    assert "oh dear" in str(error.value)
+    assert "code: 3" in str(error.value)
+
+
+def test_a_version_that_does_not_exist_is_said_so() -> None:
+    client = engine.connect()
+    try:
+        with pytest.raises(ClusterError, match=r"there is no Kafka 4\.99\.0 on Maven Central"):
+            ensure_image(client, "4.99.0")
+    finally:
+        client.close()
