@@ -51,6 +51,11 @@ check: $(INSTALLED) ## judge a recorded run again: RUN=results/…
 report: $(INSTALLED) ## build the report of a checked run again: RUN=results/…
 	$(call with_exit_code,$(BIN)/inquest report '$(RUN)')
 
+.PHONY: catalogue
+catalogue: $(INSTALLED) ## write docs/catalogue.md from the registries
+	$(BIN)/python -m harness.catalogue > docs/catalogue.md.new
+	mv docs/catalogue.md.new docs/catalogue.md
+
 .PHONY: doctor
 doctor: $(INSTALLED) ## what is there, what is missing, what to do
 	$(call with_exit_code,$(BIN)/inquest doctor)
