@@ -16,7 +16,8 @@ import numpy as np
 from harness.op import Outcome
 from harness.report import colours
 from harness.report.inputs import Floats, Ints
-from harness.report.timeline import Lane, Rates, Timeline
+from harness.report.lanes import Lane
+from harness.report.timeline import Rates, Timeline
 
 Json = dict[str, Any]
 LANE_PX = 22
@@ -29,7 +30,7 @@ HEADER_PX = {
     "narrow": {"records": 50, "ops": 90, "latency": 90, "errors": 44},
 }
 """Room above each panel for its heading and legend; on a narrow screen legends break into lines."""
-FOOT_PX = 44
+FOOT_PX = 28
 FONT = {"family": "system-ui, sans-serif", "size": 12, "color": colours.INK}
 
 
@@ -170,6 +171,7 @@ def _fill(kind: str, number: int, label: str, colour: str) -> str:
 def _lane_hover(lane: Lane, number: int) -> str:
     span = lane.spans[number]
     holder = "nobody known" if span.label == "none" else f"node {text(span.label)}"
+    holder = text(span.text) or holder
     what = {
         "phase": f"<b>phase {text(span.label)}</b><br>{text(span.text)}",
         "fault": f"<b>{text(span.label)}</b><br>{_wrapped(span.text)}",

@@ -37,7 +37,8 @@ def render(verdict: Verdict) -> bytes:
     suite.extend(cases)
     ET.SubElement(suite, "system-out").text = _text(f"{verdict.summary}\n{verdict.repro}")
     ET.indent(root)
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data + b"\n"
 
 
 def _text(value: str) -> str:

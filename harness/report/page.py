@@ -10,6 +10,7 @@ Not here: what things mean (`words`, the verdict), numbers (`timeline`), drawing
 import base64
 import hashlib
 import zlib
+from functools import cache
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -59,7 +60,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=words.number, moment=words.moment, plain=words.plain, ms=words.ms, value=words.value, clip=clip,
+        number=words.number, moment=words.moment, plain=words.plain, ms=words.ms,
+        value=words.value, clip=clip,
         safe_colour=colours.safe, ink_on=lambda colour: colours.ink_on(colours.safe(colour)),
         safe_url=safe_url,
     )  # fmt: skip
@@ -123,16 +125,12 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
              f"{words.number(ops['info'])} unknown"]  # fmt: skip
     if aborts:
         parts.append(f"{words.number(aborts)} deliberately aborted")
-    return [
-        ("Ops", f"{words.number(total)}: {', '.join(parts)}"),
-        *(
-            (term, f"{words.number(many)} records by ok ops, on average {words.number(many / seconds)} per second")
-            for term, many in (
-                ("Written", sum(row.written for row in kinds)),
-                ("Read", sum(row.read for row in kinds)),
-            )
-        ),
-    ]
+    rows = [("Ops", f"{words.number(total)}: {', '.join(parts)}")]
+    for term, name in (("Written", "written"), ("Read", "read")):
+        many = sum(getattr(row, name) for row in kinds)
+        mean = words.number(many / seconds)
+        rows.append((term, f"{words.number(many)} records by ok ops, on average {mean} per second"))
+    return rows
 
 
 def _notes(inputs: Inputs) -> list[tuple[float, str, str]]:
@@ -163,13 +161,11 @@ def _assets(timeline: timelines.Timeline) -> dict[str, Any]:
     style = source.joinpath("report.css").read_text(encoding="utf-8")
     script = source.joinpath("report.js").read_text(encoding="utf-8")
     drawn = figures.build(timeline)
-    scripts = [script]
-    plotly = Markup()
+    plotly, digests = Markup(), [_digest(script)]
     if drawn:
-        code = get_plotlyjs()
-        scripts.append(code)
-        plotly = Markup(base64.b64encode(zlib.compress(code.encode(), 9)).decode())
-    hashes = " ".join(f"'sha256-{_digest(code)}'" for code in scripts)
+        plotly, digest = _plotly()
+        digests.append(digest)
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     return {
         "style": Markup(style),
         "script": Markup(script),
@@ -178,6 +174,13 @@ def _assets(timeline: timelines.Timeline) -> dict[str, Any]:
         "policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; "
         f"script-src {hashes}; base-uri 'none'; form-action 'none'",
     }
+
+
+@cache
+def _plotly() -> tuple[Markup, str]:
+    """plotly.js, deflated, as text; and the digest of what comes out of it."""
+    code = get_plotlyjs()
+    return Markup(base64.b64encode(zlib.compress(code.encode(), 9)).decode()), _digest(code)
 
 
 def _digest(code: str) -> str:

@@ -14,13 +14,16 @@ import numpy as np
 
 from harness.report import colours
 from harness.report.inputs import Floats
-from harness.report.timeline import Lane, Rates, Timeline
+from harness.report.lanes import Lane
+from harness.report.timeline import Rates, Timeline
 from harness.verdict import Example, Fault
 
 WIDTH, HEIGHT = 1000, 20
 LEAST = 3.0
 """Least width of a bar: what happened must be seen, however short it was."""
 WITNESS_ROWS_MAX = 16
+FAULT_ROWS_MAX = 12
+HOLDERS = ("leader", "controller")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,14 @@ class Strip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Strips on one time axis from `begin` to `end`, in seconds; `ticks` as (per cent, text)."""
+    """Strips on one time axis from `begin` to `end`, in seconds; `ticks` as (per cent, text);
+    `key`: what colours mean, as (colour, text)."""
 
     begin: float
     end: float
     strips: list[Strip]
     ticks: list[tuple[float, str]]
+    key: list[tuple[str, str]]
 
 
 def _bar(
@@ -76,7 +81,8 @@ def _ticks(window: tuple[float, float]) -> list[tuple[float, str]]:
     low, high = window
     digits = int(np.clip(np.ceil(1 - np.log10(max(high - low, 1e-6))), 0, 6))
     return [
-        (share * 100, f"{low + share * (high - low):.{digits}f} s") for share in (0, 0.25, 0.5, 0.75, 1)
+        (share * 100, f"{low + share * (high - low):.{digits}f} s")
+        for share in (0, 0.25, 0.5, 0.75, 1)
     ]
 
 
@@ -90,10 +96,35 @@ def timeline(timeline: Timeline) -> Drawing:
         for span in lane.spans
         if (bar := _bar(span.begin, span.end, window, colours.safe(span.colour), "", span.label))
     ]
-    strips = [_lane_strip(lane, window) for lane in timeline.lanes]
+    strips = [_lane_strip(lane, window) for lane in _named(timeline.lanes)]
     if timeline.rates is not None:
         strips += _rate_strips(timeline.rates, window, bands)
-    return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window))
+    return Drawing(
+        begin=window[0],
+        end=window[1],
+        strips=strips,
+        ticks=_ticks(window),
+        key=_key(timeline.lanes),
+    )
+
+
+def _key(lanes: Sequence[Lane]) -> list[tuple[str, str]]:
+    """Nodes that led something."""
+    held = {span.label for lane in lanes if lane.kind in HOLDERS for span in lane.spans}
+    nodes = sorted((label for label in held if label.isdigit()), key=int)
+    key = [(colours.node(label), f"node {label}") for label in nodes]
+    return [*key, (colours.NOBODY, "nobody known")] if "none" in held else key
+
+
+def _named(lanes: Sequence[Lane]) -> list[Lane]:
+    """One lane for each fault where they are few, so that each has its name beside it."""
+    faults = [span for lane in lanes if lane.kind == "fault" for span in lane.spans]
+    if len(faults) > FAULT_ROWS_MAX:
+        return list(lanes)
+    faults.sort(key=lambda span: span.begin)
+    rows = [Lane(label=f"fault {span.short}", kind="fault", spans=[span]) for span in faults]
+    first = [lane for lane in lanes if lane.kind == "phase"]
+    return [*first, *rows, *(lane for lane in lanes if lane.kind not in ("phase", "fault"))]
 
 
 def _lane_strip(lane: Lane, window: tuple[float, float]) -> Strip:
@@ -103,15 +134,14 @@ def _lane_strip(lane: Lane, window: tuple[float, float]) -> Strip:
         if lane.kind == "phase":
             style = f"phase-{number % 2 + 1}"
         else:
-            colour = (
-                colours.safe(span.colour) if lane.kind == "fault" else colours.node(span.label)
-            )
-        who = f"node {span.label}" if lane.kind in ("leader", "controller") else span.label
+            colour = colours.safe(span.colour) if lane.kind == "fault" else colours.node(span.label)
+        who = f"node {span.label}" if lane.kind in HOLDERS else span.label
         bars.append(
             _bar(span.begin, span.end, window, colour, style,
                  f"{who}, {span.begin:.2f} s to {span.end:.2f} s")
         )  # fmt: skip
-    return Strip(label=lane.label, bars=[bar for bar in bars if bar], bands=[])
+    note = lane.spans[0].label if lane.kind == "fault" and len(lane.spans) == 1 else ""
+    return Strip(label=lane.label, note=note, bars=[bar for bar in bars if bar], bands=[])
 
 
 def _rate_strips(rates: Rates, window: tuple[float, float], bands: list[Bar]) -> list[Strip]:
@@ -197,8 +227,7 @@ def witness(example: Example, faults: Sequence[Fault]) -> Drawing | None:
         took = "never completed" if op.end_s is None else f"{(stop - op.begin_s) * 1e3:.1f} ms"
         style = f"op-{op.outcome}" if op.outcome in ("ok", "fail", "info") else "op-info"
         bar = _bar(op.begin_s, stop, window, "", style, f"{op.f} {op.outcome}, {took}")
-        strips.append(
-            Strip(label=f"op {op.op}", note=f"{op.f} {op.outcome}, process {op.process}", bars=[bar] if bar else [],
-                  bands=behind)
-        )  # fmt: skip
-    return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window))
+        note = f"{op.f} {op.outcome}, process {op.process}"
+        bars = [bar] if bar else []
+        strips.append(Strip(label=f"op {op.op}", note=note, bars=bars, bands=behind))
+    return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=[])

@@ -66,9 +66,12 @@ def _row(name: str, anomaly: Anomaly) -> str:
 def _text(value: str) -> str:
     """Text from outside on one line, with nothing in it that Markdown or HTML would take."""
     short = value if len(value) <= TEXT_MOST else value[:TEXT_MOST] + "…"
-    return _SPECIAL.sub(r"\\\1", " ".join(short.split())).replace("\\<", "&lt;").replace(
-        "\\>", "&gt;"
-    ).replace("\\&", "&amp;")
+    return (
+        _SPECIAL.sub(r"\\\1", " ".join(short.split()))
+        .replace("\\<", "&lt;")
+        .replace("\\>", "&gt;")
+        .replace("\\&", "&amp;")
+    )
 
 
 def _code(value: str) -> str:

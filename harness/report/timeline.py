@@ -1,31 +1,26 @@
-"""The run over time, as numbers: what was done per bin, and who led what when.
+"""The run over time, as numbers: what was done per bin, how long it took, what went wrong.
 
 All times are seconds since the start of the run. An op counts where it completed; one that never
 completed counts, as unknown, where it was invoked. So the bins add up to the ops.
 
-Not here: reading files (`inputs`), drawing (`figures`, `static`).
+Not here: reading files (`inputs`), who led what when (`lanes`), drawing (`figures`, `static`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from harness.events import Event, PhaseStarted, RolesSeen
-from harness.op import Outcome, Phase
+from harness.events import PhaseStarted
+from harness.op import Outcome
 from harness.report.inputs import Floats, Inputs, Ints, Ops
-from harness.verdict import Fault
+from harness.report.lanes import Lane, Roles
+from harness.report.lanes import build as build_lanes
 
 BINS_MAX = 240
 WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 KINDS_MAX = 6
 ERRORS_MAX = 4
-LANES_MAX = 12
-FAULT_LANES_MAX = 5
-LETTERS = 165
-"""Letters that fit into the width of the timeline on a wide screen."""
-SPANS_MAX = 300
-"""Most spans of a lane; in longer runs short neighbours are shown as one."""
 OTHER = "other"
 
 
@@ -55,30 +50,6 @@ class Rates:
     def width(self) -> float:
         """Length of a bin in seconds."""
         return float(self.edges[1] - self.edges[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Something that held from `begin` to `end`; `open`: it still held when the run ended; `short`:
-    its label where there is little room."""
-
-    begin: float
-    end: float
-    label: str
-    text: str
-    colour: str
-    open: bool = False
-    short: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """One row of spans that do not overlap. `named`: there is room for their names."""
-
-    label: str
-    kind: str
-    spans: list[Span]
-    named: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,19 +88,15 @@ class Timeline:
     lanes: list[Lane]
     kinds: list[KindRow]
     errors: list[ErrorRow]
-    leader_changes: int
-    lanes_left_out: int
+    roles: Roles
 
 
 def build(inputs: Inputs) -> Timeline:
     """The timeline of a run; parts without data are empty."""
     ops = inputs.ops if inputs.ops is not None and len(inputs.ops.f) else None
     end = _end(inputs, ops)
-    roles, left_out, changes = _role_lanes(inputs, end)
     begin = _begin(inputs, ops)
-    faults = fault_lanes(inputs.verdict.faults, end, (end - begin) / LETTERS)
-    lanes = [*_phase_lane(inputs, end), *faults, *roles]
-    lanes = [replace(lane, spans=coalesced(lane.spans)) for lane in lanes]
+    lanes, roles = build_lanes(inputs, begin, end)
     return Timeline(
         begin=begin,
         end=end,
@@ -137,8 +104,7 @@ def build(inputs: Inputs) -> Timeline:
         lanes=lanes,
         kinds=kind_rows(ops) if ops is not None else [],
         errors=error_rows(ops) if ops is not None else [],
-        leader_changes=changes,
-        lanes_left_out=left_out,
+        roles=roles,
     )
 
 
@@ -304,120 +270,3 @@ def error_rows(ops: Ops) -> list[ErrorRow]:
             )
         )
     return sorted(rows, key=lambda row: (-row.failed - row.unknown, row.error))
-
-
-def _phase_lane(inputs: Inputs, end: float) -> list[Lane]:
-    starts = [event for event in inputs.events if isinstance(event, PhaseStarted)]
-    times = [*(inputs.seconds(event.ns) for event in starts), end]
-    spans = [
-        Span(begin, stop, event.phase.name.lower(), _phase_text(event.phase), "")
-        for event, begin, stop in zip(starts, times, times[1:], strict=False)
-    ]
-    return [Lane(label="phase", kind="phase", spans=spans)] if spans else []
-
-
-def _phase_text(phase: Phase) -> str:
-    return {
-        Phase.SETUP: "the cluster starts",
-        Phase.WARMUP: "first ops, no faults",
-        Phase.FAULTS: "ops under faults",
-        Phase.HEAL: "all faults are taken back",
-        Phase.RECOVER: "waiting until every partition works again",
-        Phase.QUIESCE: "clients closed; waiting until nothing changes",
-        Phase.FINAL: "fresh consumers read every partition to its end",
-        Phase.COLLECT: "logs are collected",
-        Phase.SEAL: "the history is sealed",
-    }[phase]
-
-
-def fault_lanes(faults: Sequence[Fault], end: float, label_s: float = 0.0) -> list[Lane]:
-    """Faults in as few lanes as show each in full. label_s: time that a letter of a name takes in
-    the drawing; names get room, unless that took more than `FAULT_LANES_MAX` lanes."""
-    lanes: list[list[Span]] = []
-    for fault in sorted(faults, key=lambda fault: (fault.begin_s, fault.fault)):
-        stop = end if fault.end_s is None else max(fault.end_s, fault.begin_s)
-        span = Span(
-            fault.begin_s, stop, fault.name, fault.text, fault.colour, fault.end_s is None,
-            str(fault.fault),
-        )  # fmt: skip
-        lane = next((lane for lane in lanes if _needs(lane[-1], label_s) <= span.begin), None)
-        if lane is None:
-            lanes.append([span])
-        else:
-            lane.append(span)
-    if label_s and len(lanes) > FAULT_LANES_MAX:
-        return fault_lanes(faults, end)
-    return [
-        Lane(label="faults" if number == 0 else "", kind="fault", spans=spans, named=label_s > 0)
-        for number, spans in enumerate(lanes)
-    ]
-
-
-def _needs(span: Span, label_s: float) -> float:
-    """Until when a span and its name need their lane."""
-    return max(span.end, span.begin + label_s * (len(span.label) + 2))
-
-
-def coalesced(spans: list[Span]) -> list[Span]:
-    """At most about `SPANS_MAX` spans: neighbours that are too short to tell apart become one."""
-    if len(spans) <= SPANS_MAX:
-        return spans
-    least = (spans[-1].end - spans[0].begin) / SPANS_MAX
-    groups: list[list[Span]] = []
-    for span in spans:
-        if groups and span.end - groups[-1][0].begin <= least:
-            groups[-1].append(span)
-        else:
-            groups.append([span])
-    return [group[0] if len(group) == 1 else _several(group) for group in groups]
-
-
-def _several(group: list[Span]) -> Span:
-    labels = {span.label for span in group}
-    label = group[0].label if len(labels) == 1 else "several"
-    text = f"{len(group)} in a row: {', '.join(sorted(labels)[:8])}"
-    return Span(group[0].begin, group[-1].end, label, text, group[0].colour, group[-1].open)
-
-
-def _role_lanes(inputs: Inputs, end: float) -> tuple[list[Lane], int, int]:
-    """Lanes of the controller and of the partitions whose leader changed most; how many were left
-    out; and how often any leader of a partition changed."""
-    seen = [event for event in inputs.events if isinstance(event, RolesSeen)]
-    if not seen:
-        return [], 0, 0
-    keys = {key for event in seen for key in event.leaders if not key.startswith("__")}
-    held = {
-        key: _held([(inputs.seconds(e.ns), e.leaders[key]) for e in seen if key in e.leaders], end)
-        for key in keys
-    }
-    changes = {key: _changes(spans) for key, spans in held.items()}
-    shown = sorted(keys, key=lambda key: (-changes[key], _natural(key)))[:LANES_MAX]
-    controller = _held([(inputs.seconds(e.ns), e.controller) for e in seen], end)
-    lanes = [Lane(label="controller", kind="controller", spans=controller)]
-    lanes += [
-        Lane(label=key, kind="leader", spans=held[key]) for key in sorted(shown, key=_natural)
-    ]
-    return lanes, len(keys) - len(shown), sum(changes.values())
-
-
-def _held(points: list[tuple[float, int]], end: float) -> list[Span]:
-    """Spans of one holder from what was seen at points in time; -1 = nobody known."""
-    spans: list[Span] = []
-    for position, (begin, node) in enumerate(points):
-        stop = points[position + 1][0] if position + 1 < len(points) else max(end, begin)
-        label = str(node) if node >= 0 else "none"
-        if spans and spans[-1].label == label:
-            begin = spans.pop().begin
-        spans.append(Span(begin, stop, label, "", ""))
-    return spans
-
-
-def _changes(spans: list[Span]) -> int:
-    """How often the holder became another node; a gap without any is not a change by itself."""
-    nodes = [span.label for span in spans if span.label != "none"]
-    return sum(before != after for before, after in zip(nodes, nodes[1:], strict=False))
-
-
-def _natural(key: str) -> tuple[str, int]:
-    topic, _, number = key.rpartition("-")
-    return (topic, int(number)) if number.isdigit() else (key, -1)

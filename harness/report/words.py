@@ -175,9 +175,7 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if has("sut", "kafka", "brokers"):
         system = "Apache Kafka" if config["sut"] == "kafka" else str(config["sut"])
-        rows.append(
-            ("System", f"{system} {config['kafka']}, {_brokers(config['brokers'])}")
-        )
+        rows.append(("System", f"{system} {config['kafka']}, {_brokers(config['brokers'])}"))
     if has("partitions", "replication_factor", "min_insync_replicas"):
         unclean = config.get("unclean_leader_election")
         rows.append((

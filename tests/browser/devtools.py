@@ -29,7 +29,9 @@ Json = dict[str, Any]
 
 def chromium() -> str | None:
     """Path of a Chromium on this machine, or None."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    return next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
 
 
 class Browser:
@@ -121,10 +123,7 @@ class Page:
         ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
-            mobile=width < 600,
-        )  # fmt: skip
+        self.resize(width)
         self.media(scheme)
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
         self.call("Page.navigate", url=path.as_uri())
@@ -133,13 +132,18 @@ class Page:
             self.until("document.documentElement.dataset.charts !== undefined")
 
     def _mine(self, method: str) -> Callable[[Json], bool]:
-        return lambda event: (
-            event.get("sessionId") == self._session and event["method"] == method
-        )
+        return lambda event: event.get("sessionId") == self._session and event["method"] == method
 
     def call(self, method: str, **params: Any) -> Json:
         """A command to this page."""
         return self._browser.call(method, self._session, **params)
+
+    def resize(self, width: int) -> None:
+        """Width of the window in pixels."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+            mobile=width < 600,
+        )  # fmt: skip
 
     def media(self, scheme: str, medium: str = "") -> None:
         """Prefer a colour scheme; show as for a medium (`print`)."""

@@ -4,6 +4,7 @@ Numbers look like those of real runs (rates dip and latencies rise under faults)
 measured: a fixture says what the report has to show, and how much of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,14 @@ class Folder:
         return run
 
 
-def ops_table(rows: dict[str, list[int] | np.ndarray]) -> pa.Table:
+def ops_table(rows: Mapping[str, list[int] | np.ndarray]) -> pa.Table:
     """A table of ops from the columns that matter; the others are filled in."""
     n = len(rows["f"])
     columns: dict[str, Any] = {
         "op": np.arange(n), "process": np.zeros(n), "phase": np.full(n, Phase.FAULTS),
         "txn": np.zeros(n), "deliberate": np.zeros(n), "error": np.full(n, -1),
         "n_sends": np.zeros(n), "n_reads": np.zeros(n),
-    } | rows  # fmt: skip
+    } | dict(rows)  # fmt: skip
     schema = TABLES["ops"]
     arrays = [pa.array(np.asarray(columns[f.name]).astype(np.int64)).cast(f.type) for f in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -289,7 +290,9 @@ def anomalous() -> Folder:
 def hostile() -> Folder:
     """The anomalous run with markup in every name and text that comes from outside."""
     folder = anomalous()
-    assert folder.verdict is not None and folder.events is not None and folder.names is not None
+    assert folder.verdict is not None
+    assert folder.events is not None
+    assert folder.names is not None
     data = msgspec.json.decode(msgspec.json.encode(folder.verdict))
     for key in ("run", "summary", "repro"):
         data[key] = HOSTILE
@@ -339,7 +342,8 @@ def empty() -> Folder:
 def interrupted() -> Folder:
     """A run that was cut short under a fault that was never healed; its last event is half a line."""
     folder = clean()
-    assert folder.events is not None and folder.ops is not None
+    assert folder.events is not None
+    assert folder.ops is not None
     cut = _ns(50.0)
     kept = [event for event in folder.events if event.ns < cut]
     folder.events = None

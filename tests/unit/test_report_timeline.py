@@ -1,0 +1,210 @@
+"""The numbers of the timeline: bins add up, quantiles are right, lanes tell who held what."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from harness import events as ev
+from harness.history import OPEN
+from harness.op import Outcome, Phase
+from harness.report import inputs as report_inputs
+from harness.report import lanes
+from harness.report import timeline as tl
+from harness.report.inputs import Inputs, Ops
+from harness.verdict import Fault
+from tests.browser import report_runs
+from tests.browser.report_runs import START_NS, clean, ops_table
+
+
+def ops_of(rows: dict[str, list[int]]) -> Ops:
+    names = report_inputs.Names(f=["send", "poll", "txn"], error=["E1", "E2"])
+    return report_inputs._ops(ops_table(rows), names, START_NS)
+
+
+def inputs_of(folder: report_runs.Folder, tmp_path: object) -> Inputs:
+    from pathlib import Path
+
+    return report_inputs.read(folder.write(Path(str(tmp_path)) / "run"))
+
+
+def some_ops(seed: int, n: int = 3000) -> Ops:
+    inputs_folder = clean(ops=n, seed=seed)
+    assert inputs_folder.ops is not None
+    names = report_inputs.Names(f=list(report_runs.F), error=list(report_runs.ERRORS))
+    return report_inputs._ops(inputs_folder.ops, names, START_NS)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_bins_add_up_to_the_ops(seed: int) -> None:
+    ops = some_ops(seed)
+    rates = tl.rates(ops)
+    binned = {
+        "ok": sum(int(counts.sum()) for counts in rates.ok.values()),
+        "fail": sum(int(counts.sum()) for counts in rates.fail.values()),
+        "info": sum(int(counts.sum()) for counts in rates.info.values()),
+        "aborts": int(rates.aborts.sum()),
+    }
+    deliberate = (ops.deliberate == 1) & (ops.outcome == Outcome.FAIL)
+    assert binned == {
+        "ok": int((ops.outcome == Outcome.OK).sum()),
+        "fail": int(((ops.outcome == Outcome.FAIL) & ~deliberate).sum()),
+        "info": int((ops.outcome == Outcome.INFO).sum()),
+        "aborts": int(deliberate.sum()),
+    }
+    assert sum(binned.values()) == len(ops.f)
+    assert min(binned.values()) > 0, "the fixture has all of them"
+    ok = ops.outcome == Outcome.OK
+    assert rates.written.sum() == ops.n_sends[ok].sum()
+    assert rates.read.sum() == ops.n_reads[ok].sum()
+
+
+def test_the_tables_add_up_to_the_ops() -> None:
+    ops = some_ops(4)
+    rows = tl.kind_rows(ops)
+    assert sum(row.ok + row.fail + row.info + row.aborts for row in rows) == len(ops.f)
+    errors = tl.error_rows(ops)
+    assert sum(row.failed for row in errors) == sum(row.fail for row in rows)
+    assert sum(row.unknown for row in errors) == sum(row.info for row in rows)
+    for error in errors:
+        assert sum(many for _, many in error.kinds) == error.failed + error.unknown
+
+
+def test_rare_kinds_and_errors_are_added_up_as_other() -> None:
+    n = 40
+    ops = report_inputs._ops(
+        ops_table({
+            "f": list(range(n)), "outcome": [int(Outcome.FAIL)] * n, "error": list(range(n)),
+            "invoke_ns": [START_NS] * n, "complete_ns": [START_NS + 1] * n,
+        }),
+        report_inputs.Names(f=[f"f{i}" for i in range(n)], error=[f"e{i}" for i in range(n)]),
+        START_NS,
+    )  # fmt: skip
+    rates = tl.rates(ops)
+    assert len(rates.ok) == tl.KINDS_MAX
+    assert list(rates.fail) == ["e0", "e1", "e2", "other"]
+    assert sum(int(counts.sum()) for counts in rates.fail.values()) == n
+
+
+def test_an_op_that_never_completed_counts_where_it_began() -> None:
+    ops = ops_of({
+        "f": [0, 0], "outcome": [Outcome.OK, Outcome.INFO],
+        "invoke_ns": [START_NS, START_NS + 5 * 10**9], "complete_ns": [START_NS + 10**9, OPEN],
+    })  # fmt: skip
+    rates = tl.rates(ops)
+    where = int(np.flatnonzero(rates.info["no error code"])[0])
+    assert rates.edges[where] <= 5.0 < rates.edges[where + 1]
+
+
+def test_latency_is_the_nearest_rank_of_the_ok_ops_of_a_bin() -> None:
+    ops = some_ops(5)
+    rates = tl.rates(ops)
+    compared = 0
+    for kind, latency in rates.latency.items():
+        code = ops.names.index(kind)
+        mine = (ops.f == code) & (ops.outcome == Outcome.OK)
+        for number in range(len(rates.aborts)):
+            low, high = rates.edges[number], rates.edges[number + 1]
+            took = sorted(
+                (ops.complete - ops.invoke)[mine & (ops.complete >= low) & (ops.complete < high)]
+            )
+            if not took:
+                assert np.isnan(latency.median[number])
+                continue
+            for share, values in ((0.5, latency.median), (0.99, latency.p99)):
+                rank = max(int(np.ceil(share * len(took))), 1) - 1
+                assert values[number] == pytest.approx(took[rank] * 1e3)
+                compared += 1
+    assert compared > 100
+
+
+@pytest.mark.parametrize("length", [0.0, 0.05, 1.0, 20.0, 61.7, 3600.0, 86_400.0, 2_000_000.0])
+def test_bins_cover_the_run_and_are_few(length: float) -> None:
+    edges = tl.bin_edges(13.37, 13.37 + length)
+    assert edges[0] <= 13.37
+    assert edges[-1] > 13.37 + length
+    assert 1 <= len(edges) - 1 <= tl.BINS_MAX
+    assert np.diff(edges) == pytest.approx(edges[1] - edges[0])
+
+
+def roles(at: float, controller: int, **leaders: int) -> ev.RolesSeen:
+    named = {
+        name if name[:2] == "__" else name.replace("_", "-"): node for name, node in leaders.items()
+    }
+    return ev.RolesSeen(
+        ns=START_NS + int(at * 1e9), leaders=named, isr={}, controller=controller, answering=(),
+        agreed=True,
+    )  # fmt: skip
+
+
+def test_leaders_and_controller_as_lanes(tmp_path: object) -> None:
+    folder = clean(ops=50)
+    folder.events = [
+        roles(10, 1, q_0=1, q_1=2), roles(20, 1, q_0=-1, q_1=2), roles(22, 2, q_0=1, q_1=3),
+        roles(30, 2, q_0=3, q_1=3), roles(40, 2, **{"__transaction_state-0": 1}),
+    ]  # fmt: skip
+    timeline = tl.build(inputs_of(folder, tmp_path))
+    held = {
+        lane.label: [(span.begin, span.label) for span in lane.spans]
+        for lane in timeline.lanes
+        if lane.kind in ("leader", "controller")
+    }
+    assert held == {
+        "controller": [(10, "1"), (22, "2")],
+        "q-0": [(10, "1"), (20, "none"), (22, "1"), (30, "3")],
+        "q-1": [(10, "2"), (22, "3")],
+    }
+    assert timeline.roles.changes == 2, "a gap between the same leader is no change"
+
+
+def test_only_the_partitions_that_changed_most_are_shown(tmp_path: object) -> None:
+    folder = clean(ops=50)
+    quiet = {f"q_{number}": 1 for number in range(30)}
+    folder.events = [roles(10, 1, **quiet), roles(20, 1, **(quiet | {"q_17": 2, "q_4": 3}))]
+    timeline = tl.build(inputs_of(folder, tmp_path))
+    shown = [lane.label for lane in timeline.lanes if lane.kind == "leader"]
+    assert len(shown) == lanes.LANES_MAX
+    assert {"q-17", "q-4"} <= set(shown)
+    assert shown == sorted(shown, key=lambda label: int(label[2:]))
+    assert timeline.roles.left_out == 30 - lanes.LANES_MAX
+
+
+def fault(number: int, begin: float, end: float | None, name: str = "kill") -> Fault:
+    return Fault(
+        fault=number, name=name, text="", nodes=[], begin_s=begin, end_s=end, colour="#123"
+    )
+
+
+def test_faults_that_overlap_get_lanes_of_their_own() -> None:
+    faults = [fault(0, 0, 5), fault(1, 3, 8), fault(2, 5, 6), fault(3, 9, None)]
+    found = lanes.fault_lanes(faults, 20.0)
+    assert [[span.short for span in lane.spans] for lane in found] == [["0", "2", "3"], ["1"]]
+    assert found[0].spans[-1].end == 20.0
+    assert found[0].spans[-1].open
+
+
+def test_names_of_faults_get_room_where_lanes_are_few() -> None:
+    faults = [fault(0, 0, 5, "a-long-name"), fault(1, 6, 8, "b")]
+    assert len(lanes.fault_lanes(faults, 20.0, 0.1)) == 1
+    roomy = lanes.fault_lanes(faults, 20.0, 1.0)
+    assert len(roomy) == 2
+    assert all(lane.named for lane in roomy)
+    many = [fault(number, number, number + 0.5, "a-long-name") for number in range(50)]
+    crowded = lanes.fault_lanes(many, 60.0, 1.0)
+    assert len(crowded) == 1
+    assert not crowded[0].named
+
+
+def test_a_long_lane_is_thinned_and_keeps_its_length() -> None:
+    spans = [lanes.Span(n / 10, (n + 1) / 10, str(n % 3), "", "") for n in range(20_000)]
+    few = lanes.coalesced(spans)
+    assert len(few) <= 2 * lanes.SPANS_MAX
+    assert (few[0].begin, few[-1].end) == (spans[0].begin, spans[-1].end)
+    assert all(a.end <= b.begin for a, b in itertools.pairwise(few))
+    assert lanes.coalesced(spans[:100]) == spans[:100]
+
+
+def test_the_timeline_begins_with_the_phase_of_the_first_op(tmp_path: object) -> None:
+    timeline = tl.build(inputs_of(clean(), tmp_path))
+    assert timeline.begin == pytest.approx(report_runs.PHASES[Phase.WARMUP])
+    assert timeline.end == pytest.approx(89.0)
