@@ -75,7 +75,7 @@ def components(edges: Edges, clock: Columns | None = None) -> Components:
     ops, flat = np.unique(edges, return_inverse=True)
     flat = flat.reshape(edges.shape)
     size: int = len(ops)
-    graph = flat
+    graph: Array = flat
     if clock is not None and size:
         chain, size = _real_time(ops, clock)
         graph = np.concatenate((flat, chain), axis=1)

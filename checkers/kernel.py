@@ -18,7 +18,7 @@ from checkers.kernel_offsets import conflicts, inversions
 from checkers.kernel_polls import poll_order
 from checkers.kernel_reads import future_reads, integrity, isolation
 from checkers.kernel_sends import send_order
-from checkers.kernel_types import Columns, Context, PartitionResult
+from checkers.kernel_types import OK, Columns, Context, PartitionResult
 from checkers.kernel_view import Partition, view
 
 Kernel = Callable[[Partition, PartitionResult], None]
@@ -56,6 +56,7 @@ def check_partition(tp: int, sends: Columns, reads: Columns, context: Context) -
     (sends by op, pos; reads by process, op, pos).
     """
     result = PartitionResult(tp=tp, rows=len(sends["op"]) + len(reads["op"]))
+    result.acknowledged = int((sends["outcome"] == OK).sum())
     begin = time.perf_counter()
     try:
         partition = view(tp, sends, reads, context)

@@ -137,6 +137,7 @@ class PartitionResult:
 
     tp: int
     rows: int = 0
+    acknowledged: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     unseen: Unseen | None = None

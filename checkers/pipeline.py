@@ -79,7 +79,7 @@ def findings(
     return {finding.canonical for finding in found.findings}
 
 
-def check_sealed(sealed: Sealed, runner: Runner, *, ww: bool) -> Tally:
+def check_sealed(sealed: Sealed, runner: Runner, *, ww: bool = True) -> Tally:
     """Check a sealed run with the given runner.
 
     Raises: HistoryError, where a file proves damaged.

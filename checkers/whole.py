@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from checkers import cycles, groups
 from checkers.kernel_types import (
-    CAP,
     MISSING,
     RC,
     RU,
@@ -59,6 +58,7 @@ class Tally:
     crashed: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     rows: int = 0
+    acknowledged: int = 0
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Findings of which none was left out."""
@@ -76,6 +76,7 @@ def tally(
     """Join the results of all partitions with what the small tables and events say."""
     whole = Tally(rows=sum(result.rows for result in results))
     for result in results:
+        whole.acknowledged += result.acknowledged
         whole.counts += result.counts
         whole.findings += result.findings
         whole.undecided += result.undecided
@@ -226,8 +227,3 @@ def _recovery(whole: Tally, events: Sequence[Event]) -> None:
     whole.recovered = seen[-1]
     if not seen[-1].recovered:
         whole.add([Finding(name="not-recovered", key=(-1,), at_ns=seen[-1].ns)])
-
-
-def capped(findings: Sequence[Finding]) -> bool:
-    """Whether some kernel may have left findings out."""
-    return len(findings) >= CAP

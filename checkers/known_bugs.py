@@ -1,0 +1,153 @@
+"""Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
+
+A label explains a finding; it never makes it allowed. A bug is claimed only where its mechanism left
+traces: the client's statistics, the durations and outcomes of the ops around it, the exact pattern of
+what is missing. A finding that merely resembles one stays open.
+
+Not here: how findings are made (docs/checks.md), the bugs' stories (docs/known-bugs.md).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.kernel_types import FAIL, OK, RC, Finding
+from checkers.lookup import Lookup, Row, ended_ns
+
+STATISTICS_NS: Final = 2_000_000_000
+"""Statistics come once a second: a change may be told this much later than it happened."""
+SOCKET_TIMEOUT_MS: Final = 3000
+"""`socket.timeout.ms` that the harness gives its producers unless told otherwise."""
+
+Match = Callable[[Lookup, Finding, Mapping[str, Any]], bool]
+"""(run, finding, settings of the run) -> whether the finding bears the bug's signature."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBug:
+    """One bug; its id is the key in `KNOWN_BUGS`. evidence: what a finding must show, in words."""
+
+    title: str
+    url: str
+    evidence: str
+    anomalies: tuple[str, ...]
+    match: Match = field(repr=False)
+
+
+def label(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> str:
+    """Id of the known bug whose signature the finding bears, "" = none."""
+    for name, bug in KNOWN_BUGS.items():
+        if finding.name in bug.anomalies and bug.match(lookup, finding, config):
+            return name
+    return ""
+
+
+def _epoch_bump(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
+    """A plain idempotent producer bumped its epoch while the record was not acknowledged yet."""
+    process = lookup.process(finding.process)
+    if not process or not process["idempotent"] or process["transactional_id"]:
+        return False
+    sends = lookup.sends_to(finding.tp)
+    row = int(np.flatnonzero(sends["value"] == finding.key[1])[0])
+    begin, acked = int(sends["invoke_ns"][row]), int(sends["ack_ns"][row])
+    until = acked if acked >= 0 else ended_ns(lookup.op(int(sends["op"][row])))
+    known = lookup.identities(finding.process)
+    return any(
+        later["epoch_cnt"] > earlier["epoch_cnt"] >= 1
+        and later["producer_id"] == earlier["producer_id"]
+        and begin <= later["ns"] <= until + STATISTICS_NS
+        for earlier, later in pairwise(known)
+    )
+
+
+def _late_end(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
+    """The transaction before this one, of the same transactional id, ended the other way and so slowly
+    that the client asked again; and what became of this one differs by partition."""
+    op = lookup.op(finding.ops[0])
+    if not op["txn"] or op["outcome"] not in (OK, FAIL):
+        return False
+    before = lookup.previous_ops(op, txn=True)[:1]
+    other = FAIL if op["outcome"] == OK else OK
+    if not before or before[0]["outcome"] != other:
+        return False
+    return _asked_again(lookup, before[0], config) and _split_by_partition(lookup, op)
+
+
+def _asked_again(lookup: Lookup, op: Row, config: Mapping[str, Any]) -> bool:
+    """Ending the transaction took longer than the client waits for one answer."""
+    sends, reads = lookup.records(ops=[op["op"]])
+    last = max((int(row["ack_ns"]) for row in sends), default=-1)
+    last = max(last, *(int(row["complete_ns"]) for row in reads), int(op["invoke_ns"]))
+    settings = config.get("client_settings", {})
+    waits = settings.get("producer.socket.timeout.ms", settings.get("socket.timeout.ms"))
+    return ended_ns(op) - last >= int(waits or SOCKET_TIMEOUT_MS) * 1_000_000
+
+
+def _split_by_partition(lookup: Lookup, op: Row) -> bool:
+    """In some partitions all of its records are visible, in the others none."""
+    own, _ = lookup.records(ops=[op["op"]])
+    own = [row for row in own if row["op"] == op["op"] and row["outcome"] == OK]
+    _, reads = lookup.records(values=[row["value"] for row in own])
+    visible = {
+        (r["tp"], r["value"])
+        for r in reads
+        if r["isolation"] == RC and r["op"] != op["op"]
+    }  # fmt: skip
+    by_tp: dict[int, set[bool]] = {}
+    for row in own:
+        by_tp.setdefault(row["tp"], set()).add((row["tp"], row["value"]) in visible)
+    return (
+        {True} in by_tp.values()
+        and {False} in by_tp.values()
+        and {True, False} not in (by_tp.values())
+    )
+
+
+def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
+    """Nothing was acknowledged in the partition when an idempotent producer sent the record, and a
+    later record of the same producer is there."""
+    process = lookup.process(finding.process)
+    if not process or not process["idempotent"]:
+        return False
+    sends = lookup.sends_to(finding.tp)
+    row = int(np.flatnonzero(sends["value"] == finding.key[1])[0])
+    acks = sends["ack_ns"][sends["ack_ns"] >= 0]
+    if bool((acks < sends["invoke_ns"][row]).any()):
+        return False
+    mine = (sends["process"] == finding.process) & (sends["value"] > finding.key[1])
+    _, reads = lookup.records(values=sends["value"][mine][:64].tolist(), tps=[finding.tp])
+    return any(read["tp"] == finding.tp for read in reads)
+
+
+KNOWN_BUGS: Final[dict[str, KnownBug]] = {
+    "librdkafka-4953": KnownBug(
+        title="Idempotent producer writes a record twice after an epoch bump",
+        url="https://github.com/confluentinc/librdkafka/issues/4953",
+        evidence="The producer is idempotent and not transactional, and its statistics show a raised epoch"
+        " counter (`eos.epoch_cnt`) under the same producer id between sending the record and its"
+        " acknowledgement.",
+        anomalies=("duplicate",),
+        match=_epoch_bump,
+    ),
+    "KAFKA-17754": KnownBug(
+        title="A delayed EndTxn ends the producer's next transaction",
+        url="https://issues.apache.org/jira/browse/KAFKA-17754",
+        evidence="The transaction before it, of the same transactional id, ended the other way and took"
+        " longer to end than the client waits for one answer (so EndTxn was sent again); and of this"
+        " transaction whole partitions are visible while others are not.",
+        anomalies=("aborted-read", "torn-txn", "lost-write"),
+        match=_late_end,
+    ),
+    "KAFKA-15591": KnownBug(
+        title="First batches of a fresh partition accepted out of order, the first one lost",
+        url="https://issues.apache.org/jira/browse/KAFKA-15591",
+        evidence="The producer is idempotent, nothing had been acknowledged in the partition when the record"
+        " was sent, and a later record of the same producer is in the log.",
+        anomalies=("lost-write",),
+        match=_fresh_partition,
+    ),
+}
+"""Id -> bug."""

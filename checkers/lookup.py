@@ -1,0 +1,163 @@
+"""Looking things up for witnesses: ops, names, producer identities, faults, single records.
+
+Small tables are in memory; records are read from the units on demand, for few ops at a time.
+
+Not here: sentences (`checkers.sentences`), examples (`checkers.witness`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.kernel import READS, SENDS
+from checkers.kernel_types import Columns
+from checkers.sealed import Sealed, columns, read_table, rows_where
+from harness.events import FaultHealed, FaultStarted
+from harness.history import OPEN
+from harness.op import Isolation, Outcome, Phase
+from harness.verdict import Fault
+
+Row = dict[str, Any]
+
+
+def show_value(value: int) -> str:
+    """A value as people read it: process/number."""
+    return f"{value >> 32}/{value & 0xFFFFFFFF}"
+
+
+@dataclass(slots=True)
+class Lookup:
+    """One sealed run, by op, process, partition and time."""
+
+    sealed: Sealed
+    _ops: pa.Table = field(init=False)
+    _processes: dict[int, Row] = field(init=False)
+    _tps: dict[int, str] = field(init=False)
+    faults: list[Fault] = field(init=False)
+    _sends: dict[int, Columns] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tables = self.sealed.tables
+        self._ops = tables["ops"]
+        self._processes = {row["process"]: row for row in tables["processes"].to_pylist()}
+        self._tps = {r["tp"]: f"{r['topic']}-{r['partition']}" for r in tables["tps"].to_pylist()}
+        self.faults = self._all_faults()
+
+    def seconds(self, ns: int) -> float:
+        """Seconds since the start of the run."""
+        return round((ns - self.sealed.names.start_ns) / 1e9, 6)
+
+    def tp(self, tp: int) -> str:
+        """`topic-partition`."""
+        return self._tps.get(tp, str(tp))
+
+    def op(self, op: int) -> Row:
+        """Row of `ops` (they are sorted by number), with names for codes."""
+        row: Row = self._ops.slice(op, 1).to_pylist()[0]
+        names = self.sealed.names
+        row["name"] = names.f[row["f"]] if 0 <= row["f"] < len(names.f) else "?"
+        row["why"] = names.error[row["error"]] if 0 <= row["error"] < len(names.error) else ""
+        row["outcome_name"] = Outcome(row["outcome"]).name.lower()
+        row["phase_name"] = Phase(row["phase"]).name.lower()
+        return row
+
+    def process(self, process: int) -> Row:
+        """Row of `processes`, with names for codes; empty for a process that is not on record."""
+        row = dict(self._processes.get(process, {}))
+        if row:
+            ids = self.sealed.names.txn_id
+            row["transactional_id"] = ids[row["txn_id"]] if 0 <= row["txn_id"] < len(ids) else ""
+            row["level"] = Isolation(row["isolation"]).name.lower()
+        return row
+
+    def previous_ops(self, op: Row, *, txn: bool) -> list[Row]:
+        """Earlier ops of the same slot (so, of the same transactional id), newest first: at most 3.
+
+        txn: only transactions.
+        """
+        slot = self.process(op["process"]).get("slot")
+        same = [p for p, row in self._processes.items() if row["slot"] == slot]
+        ops = columns(self._ops, ("op", "process", "txn", "invoke_ns"))
+        earlier = np.isin(ops["process"], same) & (ops["invoke_ns"] < op["invoke_ns"])
+        if txn:
+            earlier &= ops["txn"] == 1
+        rows = np.flatnonzero(earlier)
+        newest = rows[np.argsort(-ops["invoke_ns"][rows], kind="stable")][:3]
+        return [self.op(int(ops["op"][row])) for row in newest]
+
+    def identity(self, process: int, ns: int) -> dict[str, int]:
+        """The producer identity of a process at a moment, as its statistics told it; {} unknown."""
+        known: dict[str, int] = {}
+        for row in self.identities(process):
+            if row["ns"] <= ns or not known:
+                known = {
+                    "producer_id": row["producer_id"],
+                    "epoch": row["producer_epoch"],
+                    "epoch_cnt": row["epoch_cnt"],
+                }
+        return known
+
+    def identities(self, process: int) -> list[Row]:
+        """All producer identities of a process in order of time."""
+        table = self.sealed.tables["producers"]
+        rows: list[Row] = rows_where(table, "process", np.array([process], np.int32)).to_pylist()
+        return sorted(rows, key=lambda row: int(row["ns"]))
+
+    def sends_to(self, tp: int) -> Columns:
+        """All sends to one partition, as columns."""
+        if tp not in self._sends:
+            unit = next(unit for unit in self.sealed.names.units if tp in unit.tps)
+            path = self.sealed.run.table("sends") / f"{unit.name}.parquet"
+            table = read_table(path, "sends", ("tp", *SENDS))
+            self._sends = {tp: columns(rows_where(table, "tp", np.array([tp], np.int32)))}
+        return self._sends[tp]
+
+    def records(
+        self, *, ops: Iterable[int] = (), values: Iterable[int] = (), tps: Iterable[int] = ()
+    ) -> tuple[list[Row], list[Row]]:
+        """Rows of sends and reads of these ops or values, from the units (of these tps; () = all)."""
+        wanted_ops = np.array(sorted(set(ops)), np.int32)
+        wanted_values = np.array(sorted(set(values)), np.int64)
+        only = set(tps)
+        found: tuple[list[Row], list[Row]] = ([], [])
+        for unit in self.sealed.names.units:
+            if only and not only & set(unit.tps):
+                continue
+            for n, (name, names) in enumerate((("sends", SENDS), ("reads", READS))):
+                path = self.sealed.run.table(name) / f"{unit.name}.parquet"
+                table = read_table(path, name, ("tp", *names))
+                by_op = rows_where(table, "op", wanted_ops)
+                by_value = rows_where(table, "value", wanted_values)
+                rows = pa.concat_tables([by_op, by_value]).to_pylist()
+                found[n].extend({(r["tp"], r["op"], r["pos"]): r for r in rows}.values())
+        return found
+
+    def faults_during(self, begin_ns: int, end_ns: int) -> list[int]:
+        """Ids of the faults that were in force at some moment of an interval."""
+        begin, end = self.seconds(begin_ns), self.seconds(end_ns)
+        return [
+            fault.fault
+            for fault in self.faults
+            if fault.begin_s <= end and (fault.end_s is None or fault.end_s >= begin)
+        ]
+
+    def _all_faults(self) -> list[Fault]:
+        events = self.sealed.events
+        healed = {e.fault: self.seconds(e.ns) for e in events if isinstance(e, FaultHealed)}
+        return [
+            Fault(
+                fault=e.fault, name=e.name, text=e.text, nodes=list(e.nodes), colour=e.colour,
+                begin_s=self.seconds(e.begin_ns), end_s=healed.get(e.fault),
+            )
+            for e in events
+            if isinstance(e, FaultStarted)
+        ]  # fmt: skip
+
+
+def ended_ns(op: Row) -> int:
+    """When an op completed; its invocation where it never did."""
+    complete, invoke = int(op["complete_ns"]), int(op["invoke_ns"])
+    return invoke if complete == OPEN else complete

@@ -1,0 +1,306 @@
+"""From what was found to the verdict: what is allowed, what could not be decided, what it comes to.
+
+Not here: finding (`checkers.pipeline`), the rules of allowing (`checkers.catalogue`), files
+(`checkers`).
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from checkers.catalogue import ANOMALIES, CHECKS, Answer, ground
+from checkers.kernel_types import FAIL, INFO, OK, Finding
+from checkers.known_bugs import KNOWN_BUGS, label
+from checkers.lookup import Lookup
+from checkers.sealed import Sealed
+from checkers.whole import Tally
+from checkers.witness import EXAMPLES, example
+from harness.config import PRESETS, RunConfig
+from harness.events import Note
+from harness.history import OPEN
+from harness.verdict import Anomaly, CheckResult, Verdict
+
+VALID, ANOMALY, UNKNOWN, NOT_RECOVERED, CONTROL_SILENT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+LABELLED: Final = 256
+"""Findings of one class that are looked at for signatures of known bugs; beyond, none is claimed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Judged:
+    """One finding with what was decided about it."""
+
+    finding: Finding
+    allowed: bool
+    why: str
+    bug: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Case:
+    """A run while it is judged."""
+
+    sealed: Sealed
+    config: RunConfig
+    tally: Tally
+    seconds: float
+    spark: bool
+    lookup: Lookup = field(init=False)
+    judged: list[Judged] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lookup = Lookup(self.sealed)
+
+
+def exit_code(
+    *, forbidden: Iterable[str], unknown: bool, expect: Mapping[str, bool], interrupted: bool
+) -> int:
+    """Exit code of a verdict: 130, then 1 > 3 > 4 > 2 > 0 (docs/architecture.md, "Exit codes").
+
+    forbidden: classes with findings that are not allowed. expect: class -> found.
+    """
+    classes = set(forbidden)
+    if interrupted:
+        return INTERRUPTED
+    if classes - {"not-recovered"}:
+        return ANOMALY
+    if classes:
+        return NOT_RECOVERED
+    if not all(expect.values()):
+        return CONTROL_SILENT
+    return UNKNOWN if unknown else VALID
+
+
+def judge(case: Case) -> Verdict:
+    """The verdict of a run."""
+    answers = _answers(case)
+    anomalies = _anomalies(case, answers)
+    forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
+    unknown = _undecided(case)
+    checks = _checks(case, forbidden, unknown)
+    words = [f"{name}: {why}" for name, reasons in unknown.items() for why in reasons]
+    words += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
+    notes = [event for event in case.sealed.events if isinstance(event, Note)]
+    interrupted = any(n.incomplete and n.text.startswith("interrupted") for n in notes)
+    found = {name for name, _ in case.tally.counts}
+    expect = {name: name in found for name in case.config.expect}
+    valid: bool | Literal["unknown"] = not forbidden
+    if valid and words:
+        valid = "unknown"
+    recovery = case.tally.recovered
+    verdict = Verdict(
+        run=case.sealed.run.name,
+        valid=valid,
+        exit_code=exit_code(
+            forbidden=forbidden, unknown=bool(words), expect=expect, interrupted=interrupted
+        ),
+        seed=case.config.seed,
+        summary="",
+        config=case.sealed.config,
+        anomalies=anomalies,
+        checks=checks,
+        unknown=words,
+        expect=expect,
+        recovered=None if recovery is None else recovery.recovered,
+        recovery_s=recovery.seconds if recovery is not None and recovery.recovered else None,
+        interrupted=interrupted,
+        faults=case.lookup.faults,
+        stats=_stats(case),
+        repro=repro(case.config),
+    )
+    return msgspec.structs.replace(verdict, summary=_summary(verdict))
+
+
+def _answers(case: Case) -> dict[tuple[str, str], Answer]:
+    """Whether each (class, variant) that was found is allowed here, and why."""
+    here = ground(case.config, [fault.name for fault in case.lookup.faults])
+    return {key: ANOMALIES[key[0]].rule(here, key[1]) for key in case.tally.counts}
+
+
+def _anomalies(case: Case, answers: Mapping[tuple[str, str], Answer]) -> dict[str, Anomaly]:
+    made: dict[str, Anomaly] = {}
+    for name, kind in ANOMALIES.items():
+        counts = {key: n for key, n in case.tally.counts.items() if key[0] == name}
+        if not counts:
+            continue
+        mine = [f for f in case.tally.findings if f.name == name]
+        judged = [_judge(answers, finding) for finding in mine]
+        disallowed = sum(n for key, n in counts.items() if not answers[key][0])
+        bug = _label(case, [j for j in judged if not j.allowed], disallowed)
+        judged.sort(key=lambda j: (j.allowed, bool(j.bug), j.finding.at_ns, j.finding.key))
+        case.judged += judged
+        reasons = dict.fromkeys(
+            answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed)
+        )
+        made[name] = Anomaly(
+            title=kind.title,
+            literature=kind.literature,
+            meaning=kind.meaning,
+            count=sum(counts.values()),
+            disallowed=disallowed,
+            allowed=disallowed == 0,
+            why="; ".join(reasons),
+            known_bug=bug,
+            known_bug_url=KNOWN_BUGS[bug].url if bug else "",
+            examples=[
+                example(case.lookup, j.finding, allowed=j.allowed, why=j.why, bug=j.bug)
+                for j in judged[:EXAMPLES]
+            ],
+        )
+    return made
+
+
+def _judge(answers: Mapping[tuple[str, str], Answer], finding: Finding) -> Judged:
+    permitted, why = answers[finding.name, finding.variant]
+    return Judged(finding=finding, allowed=permitted, why=why)
+
+
+def _label(case: Case, judged: Sequence[Judged], count: int) -> str:
+    """Label findings; the bug whose signature all `count` of them bear, "" = there is none."""
+    for each in judged[:LABELLED]:
+        each.bug = label(case.lookup, each.finding, case.sealed.config)
+    bugs = {each.bug for each in judged}
+    return bugs.pop() if len(bugs) == 1 and len(judged) == count else ""
+
+
+def _undecided(case: Case) -> dict[str, list[str]]:
+    """Check -> what kept it from deciding. An empty run decides nothing."""
+    tally, reasons = case.tally, dict[str, list[str]]()
+
+    def doubt(check: str, why: str) -> None:
+        reasons.setdefault(check, []).append(why)
+
+    if tally.undecided:
+        doubt("durability", f"{tally.undecided} committed records may be lost or not: the final"
+                            " reads did not reach them")  # fmt: skip
+    if tally.torn_undecided:
+        doubt("atomicity", f"{tally.torn_undecided} transactions are partly visible, and the final"
+                           " reads did not reach the rest")  # fmt: skip
+    if tally.unread:
+        where = _listed(case, tally.unread)
+        for name, check in CHECKS.items():
+            if check.content:
+                doubt(name, f"the final reads did not reach the end of {where}")
+    if tally.unlisted:
+        doubt("stability", f"the ends of {_listed(case, tally.unlisted)} are not known")
+    if tally.recovered is None:
+        doubt("recovery", "the run was over before it could be seen whether the cluster recovers")
+    for event in case.sealed.events:
+        if isinstance(event, Note) and event.incomplete:
+            for name in CHECKS:
+                doubt(name, f"the recording is not whole: {event.text}")
+    if not tally.rows:
+        for name in CHECKS:
+            doubt(name, "nothing was sent or read")
+    return reasons
+
+
+def _listed(case: Case, tps: Sequence[int]) -> str:
+    names = [case.lookup.tp(tp) for tp in tps[:4]]
+    return ", ".join(names) + (f" and {len(tps) - 4} more" if len(tps) > 4 else "")
+
+
+def _checks(
+    case: Case, forbidden: Sequence[str], unknown: Mapping[str, Sequence[str]]
+) -> dict[str, CheckResult]:
+    results: dict[str, CheckResult] = {}
+    for name, check in CHECKS.items():
+        crashed = [case.tally.crashed[s] for s in check.subjects if s in case.tally.crashed]
+        bad = [a for a in check.anomalies if a in forbidden]
+        status: Literal["valid", "invalid", "unknown", "crashed"] = "valid"
+        why = ""
+        if crashed:
+            status, why = "crashed", crashed[0]
+        elif bad:
+            status, why = "invalid", f"found {', '.join(bad)}"
+        elif name in unknown:
+            status, why = "unknown", "; ".join(unknown[name])
+        seconds = sum(case.tally.seconds.get(subject, 0.0) for subject in check.subjects)
+        results[name] = CheckResult(
+            claim=check.claim,
+            status=status,
+            seconds=round(seconds, 4),
+            rows=case.tally.rows,
+            why=why,
+        )
+    return results
+
+
+def _stats(case: Case) -> dict[str, float]:
+    ops = case.sealed.tables["ops"]
+    outcome = ops.column("outcome").to_numpy()
+    begin, end = ops.column("invoke_ns").to_numpy(), ops.column("complete_ns").to_numpy()
+    done = end[end != OPEN]
+    lasted = (max(done.max(initial=0), begin.max(initial=0)) - begin.min(initial=OPEN)) / 1e9
+    return {
+        "ops": len(outcome),
+        "ok": int((outcome == OK).sum()),
+        "fail": int((outcome == FAIL).sum()),
+        "info": int((outcome == INFO).sum()),
+        "records sent": int(np.sum(ops.column("n_sends").to_numpy())),
+        "records acknowledged": case.tally.acknowledged,
+        "records read": int(np.sum(ops.column("n_reads").to_numpy())),
+        "partitions": case.sealed.tables["tps"].num_rows,
+        "faults": len(case.lookup.faults),
+        "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
+        "seconds to check": round(case.seconds, 3),
+        "checked by Spark": int(case.spark),
+    }
+
+
+def _summary(verdict: Verdict) -> str:
+    """The verdict in one sentence."""
+    bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
+    told = ", ".join(f"{name} ({a.disallowed})" for name, a in bad.items())
+    legal = ", ".join(f"{name} ({a.count})" for name, a in verdict.anomalies.items() if a.allowed)
+    also = f"; allowed here: {legal}" if legal else ""
+    missing = [name for name, found in verdict.expect.items() if not found]
+    if bad:
+        bugs = {a.known_bug for a in bad.values()}
+        known = f"; all bear the signature of {', '.join(sorted(bugs))}" if "" not in bugs else ""
+        cut = "the run was interrupted; " if verdict.interrupted else ""
+        return f"{cut}forbidden here, and found: {told}{known}{also}"
+    if missing:
+        return f"this control had to find {', '.join(missing)}, and did not{also}"
+    if verdict.valid == "unknown":
+        first = verdict.unknown[0]
+        more = f" (and {len(verdict.unknown) - 1} more)" if len(verdict.unknown) > 1 else ""
+        return f"nothing forbidden was found, but not everything was decided: {first}{more}{also}"
+    s = verdict.stats
+    fired = (
+        f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
+    )
+    return (
+        f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
+        f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{also}{fired}"
+    )
+
+
+OPTIONS: Final = {
+    "workload": "workload", "nemesis": "nemesis", "preset": "preset", "sut": "sut", "kafka": "kafka",
+    "seed": "seed", "duration_s": "duration", "brokers": "brokers", "rate": "rate",
+}  # fmt: skip
+"""Settings with an option of their own (`inquest run --help`)."""
+ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
+
+
+def repro(config: RunConfig) -> str:
+    """The command that repeats a run."""
+    usual = RunConfig(**{**PRESETS.get(config.preset, {}), "seed": config.seed}).model_dump()
+    words = ["inquest", "run"]
+    for name, value in config.model_dump().items():
+        if name in ALWAYS or (value != usual[name] and name in OPTIONS):
+            shown = f"{value:g}" if isinstance(value, float) else str(value)
+            words += [f"--{OPTIONS[name]}", shown]
+        elif value != usual[name]:
+            words += ["--set", f"{name}={_json(name, value)}"]
+    return shlex.join(words)
+
+
+def _json(name: str, value: Any) -> str:
+    if name == "isolation":
+        return str(value.name.lower())
+    return msgspec.json.encode(value).decode()

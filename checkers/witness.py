@@ -1,0 +1,147 @@
+"""Examples of findings for people: the sentence, the ops and records, the faults in force.
+
+Not here: the sentences (`checkers.sentences`), which findings there are.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from checkers.kernel_types import FINAL, INFO, OK, Finding, Shown
+from checkers.lookup import Lookup, Row, ended_ns, show_value
+from checkers.sentences import sentence
+from harness.history import OPEN
+from harness.verdict import Example, OpView
+
+EXAMPLES: Final = 16
+"""Examples of one class in a verdict."""
+RECORDS: Final = 8
+"""Records shown of one op."""
+
+
+def example(lookup: Lookup, finding: Finding, *, allowed: bool, why: str, bug: str) -> Example:
+    """One finding, told and shown."""
+    shown = (*finding.records, *_more(lookup, finding))
+    ops = list(dict.fromkeys((*finding.ops, *(each.op for each in shown))))
+    rows = [lookup.op(op) for op in ops if op >= 0]
+    return Example(
+        sentence=sentence(lookup, finding),
+        allowed=allowed,
+        why=why,
+        known_bug=bug,
+        partition=lookup.tp(finding.tp) if finding.tp >= 0 else "",
+        offsets=_distinct(each.offset for each in shown),
+        values=_distinct(each.value for each in shown),
+        leader_epochs=_distinct(each.leader_epoch for each in shown),
+        at_s=lookup.seconds(finding.at_ns) if finding.at_ns > 0 else None,
+        faults=_faults(lookup, finding, rows),
+        ops=[_view(lookup, row, shown) for row in rows],
+        producer=_producer(lookup, finding, rows),
+    )
+
+
+def _distinct(numbers: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(number for number in numbers if number >= 0))
+
+
+def _producer(lookup: Lookup, finding: Finding, rows: list[Row]) -> dict[str, int]:
+    """Identity of the sending process when its op was over."""
+    if finding.process < 0 or not rows:
+        return {}
+    own = [row for row in rows if row["process"] == finding.process]
+    return lookup.identity(finding.process, ended_ns(own[0])) if own else {}
+
+
+def _faults(lookup: Lookup, finding: Finding, rows: list[Row]) -> list[int]:
+    """Faults in force during the ops of the witness; final reads came after all faults."""
+    found: set[int] = set()
+    for row in rows:
+        if row["phase"] != FINAL:
+            found.update(lookup.faults_during(row["invoke_ns"], ended_ns(row)))
+    if not rows and finding.at_ns > 0:
+        found.update(lookup.faults_during(finding.at_ns, finding.at_ns))
+    return sorted(found)
+
+
+def _view(lookup: Lookup, row: Row, shown: Iterable[Shown]) -> OpView:
+    process = lookup.process(row["process"])
+    mine = [each for each in shown if each.op == row["op"]]
+    told = list(dict.fromkeys(_record(lookup, each) for each in mine))
+    end = None if row["complete_ns"] == OPEN else lookup.seconds(row["complete_ns"])
+    return OpView(
+        op=row["op"],
+        process=row["process"],
+        slot=process.get("slot", -1),
+        f=row["name"],
+        outcome=row["outcome_name"],
+        phase=row["phase_name"],
+        error=row["why"],
+        txn=bool(row["txn"]),
+        transactional_id=process.get("transactional_id", ""),
+        isolation="" if process.get("isolation", -1) < 0 else process["level"],
+        begin_s=lookup.seconds(row["invoke_ns"]),
+        end_s=end,
+        records=told[:RECORDS],
+    )
+
+
+def _record(lookup: Lookup, shown: Shown) -> str:
+    tp, value = lookup.tp(shown.tp), show_value(shown.value)
+    at = f"offset {shown.offset}"
+    if shown.what == "send":
+        fate = at if shown.offset >= 0 else ("acknowledged" if shown.outcome == OK else "no offset")
+        doubt = " (in doubt)" if shown.outcome == INFO else ""
+        return f"send {tp} {value} -> {fate}{doubt}"
+    if shown.what == "read":
+        epoch = f" (leader epoch {shown.leader_epoch})" if shown.leader_epoch >= 0 else ""
+        return f"read {tp} {at} -> {value}{epoch}"
+    return f"{shown.what} {tp} -> {at}"
+
+
+def _more(lookup: Lookup, finding: Finding) -> list[Shown]:
+    """Records that a witness over several partitions needs and no kernel had."""
+    if finding.name == "torn-txn":
+        return _of_transaction(lookup, finding.ops[0])
+    if finding.steps:
+        return _of_cycle(lookup, finding)
+    return []
+
+
+def _of_transaction(lookup: Lookup, op: int) -> list[Shown]:
+    """All records of a transaction, and one read of each that was read."""
+    sends, _ = lookup.records(ops=[op])
+    own = [_sent(row) for row in sends]
+    _, reads = lookup.records(values=[each.value for each in own])
+    first: dict[tuple[int, int], Row] = {}
+    for row in reads:
+        first.setdefault((row["tp"], row["value"]), row)
+    kept = [first[at] for each in own if (at := (each.tp, each.value)) in first]
+    return [*own, *(_got(one) for one in kept[:RECORDS])]
+
+
+def _of_cycle(lookup: Lookup, finding: Finding) -> list[Shown]:
+    """For each step the record that makes it."""
+    tps = {tp for _, _, _, tp in finding.steps if tp >= 0}
+    sends, reads = lookup.records(ops=finding.ops, tps=tps)
+    shown: list[Shown] = []
+    for kind, a, b, tp in finding.steps:
+        sent = {row["value"]: row for row in sends if row["op"] == a and row["tp"] == tp}
+        if kind == "wr":
+            read = [r for r in reads if r["op"] == b and r["tp"] == tp and r["value"] in sent]
+            shown += [_sent(sent[r["value"]]) for r in read[:1]] + [_got(r) for r in read[:1]]
+        elif kind == "ww":
+            later = [row for row in sends if row["op"] == b and row["tp"] == tp]
+            pairs = [
+                (s, t) for s in sent.values() for t in later if 0 <= s["place"] < t["place"]
+            ]  # fmt: skip
+            for s, t in sorted(pairs, key=lambda pair: pair[1]["place"] - pair[0]["place"])[:1]:
+                shown += [_sent(s), _sent(t)]
+    return shown
+
+
+def _sent(row: Mapping[str, Any]) -> Shown:
+    at = row["offset"] if row["offset"] >= 0 else row["place"]
+    return Shown(row["op"], "send", row["tp"], row["value"], at, row["outcome"])
+
+
+def _got(row: Mapping[str, Any]) -> Shown:
+    return Shown(row["op"], "read", row["tp"], row["value"], row["offset"], OK, row["leader_epoch"])

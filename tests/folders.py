@@ -1,0 +1,41 @@
+"""Sealed run folders for tests: tables, a configuration and events, written as a run writes them.
+
+Not here: building the tables (`tests.built`).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from harness.config import run_config
+from harness.events import Event, Recovered, RunStarted, encode
+from harness.seal import write_history
+from harness.store import Run
+
+STARTED = RunStarted(ns=0, wall="2026-01-01T00:00:00Z", run="test", versions={})
+RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
+NAMES = {
+    "f": ["send", "poll", "txn", "assign", "subscribe", "crash", "final"],
+    "error": [],
+    "group": ["group-0"],
+    "txn_id": [f"txn-{n}" for n in range(8)],
+}
+
+
+def write_run(
+    folder: Path,
+    tables: Mapping[str, pa.Table],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    events: Sequence[Event] = (STARTED, RECOVERED),
+) -> Run:
+    """A sealed run folder with this history."""
+    run = Run(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    config = run_config({"seed": 7, **(settings or {})})
+    run.config.write_text(config.model_dump_json())
+    run.events.write_bytes(b"".join(encode(event) for event in events))
+    write_history(run, dict(tables), names=NAMES, start_ns=0, start_wall="2026-01-01T00:00:00Z")
+    return run
