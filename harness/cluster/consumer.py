@@ -7,7 +7,6 @@ this session asked for.
 Not here: which errors are definite (`outcomes`), settings (`settings`).
 """
 
-import re
 import struct
 import threading
 import time
@@ -29,7 +28,6 @@ T = TypeVar("T")
 SEEK_WAIT_S: Final = 0.01
 """Pause between two tries of a seek that came before its partition was started."""
 
-_RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset ")
 _METADATA_MAGIC: Final = b"CGMDv2:"
 _DEAD: Final = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError._FATAL})
 """Errors in a polled message after which nothing more will be fetched."""
@@ -45,22 +43,19 @@ class SessionConsumer:
         self._subscribed = False
         self._broken: Indefinite | None = None
         self._committing: threading.Thread | None = None
-        self._client = Consumer(
-            {**settings, "error_cb": sidelight.error, "logger": ResetLog(sidelight)}
-        )
+        self._client = Consumer({**settings, "error_cb": sidelight.error, "logger": sidelight})
         self.fatal: str | None = None
 
     def poll(self, max_records: int, seconds: float) -> list[Fetched]:
         """What is there, waiting for the first message or event only."""
-        if self._broken is not None:
-            raise self._broken
+        client = self._usable()
         try:
-            first = self._client.poll(seconds)
+            first = client.poll(seconds)
             if first is None:
                 return []
             messages = [first]
             if max_records > 1:
-                messages += self._client.consume(max_records - 1, 0)
+                messages += client.consume(max_records - 1, 0)
         except (KafkaException, SystemError) as error:
             # Messages that librdkafka had handed over in this call are gone: the session is over.
             self._broken = Indefinite(self._failure(error).code)
@@ -88,19 +83,21 @@ class SessionConsumer:
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets; leaves the group if there is one."""
+        client = self._usable()
         if self._subscribed:
-            self._local(self._client.unsubscribe)
+            self._local(client.unsubscribe)
             self._subscribed = False
-        self._local(self._client.assign, [KafkaPartition(*tp, at) for tp, at in positions.items()])
+        self._local(client.assign, [KafkaPartition(*tp, at) for tp, at in positions.items()])
         self._asked = dict(positions)
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics."""
+        client = self._usable()
         if not self._subscribed:
-            self._local(self._client.unassign)
+            self._local(client.unassign)
         self._asked = {}
         self._local(
-            lambda: self._client.subscribe(
+            lambda: client.subscribe(
                 list(topics),
                 on_assign=self._rebalance(AssignmentKind.ASSIGNED),
                 on_revoke=self._rebalance(AssignmentKind.REVOKED),
@@ -112,11 +109,11 @@ class SessionConsumer:
     def seek(self, positions: Mapping[TopicPartition, int], seconds: float) -> None:
         """Move positions. A partition that is not started yet is waited for: librdkafka starts
         what it is assigned in the background and refuses to seek before (_STATE)."""
-        until = monotonic() + seconds
+        client, until = self._usable(), monotonic() + seconds
         for tp, offset in positions.items():
             while True:
                 try:
-                    self._client.seek(KafkaPartition(*tp, offset))
+                    client.seek(KafkaPartition(*tp, offset))
                 except KafkaException as error:
                     failure = self._failure(error)
                     if failure.code not in ("_STATE", "_PREV_IN_PROGRESS"):
@@ -142,32 +139,36 @@ class SessionConsumer:
 
     def group_metadata(self) -> Any:
         """What `send_offsets_to_transaction` wants of the group."""
-        return self._client.consumer_group_metadata()
+        return self._usable().consumer_group_metadata()
 
     def commit(self, positions: Mapping[TopicPartition, int], seconds: float) -> int:
         """Commit to the group and wait for the answer; the generation used.
 
         confluent-kafka's synchronous commit has no time-out, so it runs in a thread of its own,
-        which is left behind when the time is over.
+        which is left behind when the time is over. Until it ends, every other call on this consumer
+        would block (confluent-kafka 2.16 lets one thread in at a time): the session is over.
         """
+        client = self._usable()
         generation = self.generation()
         offsets = self._with_epochs(positions)
         answers: list[Failure | None] = []
 
         def commit() -> None:
             try:
-                done = self._client.commit(offsets=offsets, asynchronous=False) or []
+                done = client.commit(offsets=offsets, asynchronous=False) or []
                 errors = [tp.error for tp in done if tp.error is not None]
                 answers.append(failure_of(KafkaException(errors[0])) if errors else None)
             except (KafkaException, SystemError) as error:
                 answers.append(failure_of(error))
 
-        self._committing = threading.Thread(target=commit, name="commit", daemon=True)
-        self._committing.start()
-        self._committing.join(seconds)
+        committing = threading.Thread(target=commit, name="commit", daemon=True)
+        committing.start()
+        committing.join(seconds)
         if not answers:
-            raise Indefinite(EXPIRED)
-        self._committing = None
+            self._committing = committing
+            self.fatal = EXPIRED
+            self._broken = Indefinite(EXPIRED, "a commit without answer holds the client")
+            raise self._broken
         if answers[0] is not None:
             raise outcome(Verb.COMMIT_OFFSETS, answers[0])
         return generation
@@ -175,8 +176,17 @@ class SessionConsumer:
     def close(self) -> None:
         """Leave the group and end; unbounded (the session bounds it)."""
         if self._committing is not None:
-            self._committing.join()  # to close under a running commit would crash the process
-        self._client.close()
+            self._committing.join()
+        try:
+            self._client.close()
+        except (KafkaException, SystemError) as error:
+            failure = self._failure(error)  # closing runs callbacks, and tells of fatal errors
+            self._sidelight.note(failure.code, failure.message)
+
+    def _usable(self) -> Consumer:
+        if self._broken is not None:
+            raise self._broken
+        return self._client
 
     def _tp(self, message: Message) -> TopicPartition:
         key = (message.topic() or "", message.partition() or 0)
@@ -203,16 +213,16 @@ class SessionConsumer:
     def _rebalance(self, kind: AssignmentKind) -> Callable[[Consumer, list[KafkaPartition]], None]:
         def rebalanced(_: Consumer, partitions: list[KafkaPartition]) -> None:
             tps = tuple(TopicPartition(at.topic, at.partition) for at in partitions)
-            event = AssignmentEvent(
-                kind=kind, tps=tps, generation=self.generation(), ns=monotonic_ns()
-            )
-            self._sidelight.add(event)
+            generation = generation_of(self._client.consumer_group_metadata())
+            now = monotonic_ns()
+            self._sidelight.add(AssignmentEvent(kind=kind, tps=tps, generation=generation, ns=now))
 
         return rebalanced
 
     def _positions(self) -> dict[TopicPartition, KafkaPartition]:
-        assigned = self._local(self._client.assignment)
-        found = self._local(self._client.position, assigned) if assigned else []
+        client = self._usable()
+        assigned = self._local(client.assignment)
+        found = self._local(client.position, assigned) if assigned else []
         return {TopicPartition(at.topic, at.partition): at for at in found}
 
     def _with_epochs(self, positions: Mapping[TopicPartition, int]) -> list[KafkaPartition]:
@@ -239,28 +249,6 @@ class SessionConsumer:
         if failure.fatal and self.fatal is None:
             self.fatal = failure.code
         return failure
-
-
-class ResetLog:
-    """The `logger` of a consumer: offset resets become events, everything else is dropped.
-
-    librdkafka tells of a reset after an error (offset out of range, truncation) by a warning in its
-    log only (rdkafka_offset.c, rd_kafka_offset_reset).
-    """
-
-    def __init__(self, sidelight: Sidelight) -> None:
-        self._sidelight = sidelight
-
-    def log(self, _level: int, _format: str, facility: str, _client: str, text: str) -> None:
-        """One line of librdkafka's log, as confluent-kafka passes it to a Python logger."""
-        found = _RESET.match(text) if facility == "OFFSET" else None
-        if found is None:
-            return
-        tps = (TopicPartition(found[1], int(found[2])),)
-        now = monotonic_ns()
-        event = AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now)
-        self._sidelight.add(event)
-        self._sidelight.note("_AUTO_OFFSET_RESET", text)
 
 
 def generation_of(metadata: object) -> int:

@@ -64,7 +64,12 @@ class SessionProducer:
         self._identity = (-1, -1, 0)
         self._initialised = False
         self._client = Producer(
-            {**settings, "error_cb": sidelight.error, "stats_cb": self._statistics}
+            {
+                **settings,
+                "error_cb": sidelight.error,
+                "stats_cb": self._statistics,
+                "logger": sidelight,  # without one, fatal errors go to stderr at any log level
+            }
         )
         self.fatal: str | None = None
 

@@ -61,7 +61,7 @@ def consumer_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, A
     settings: dict[str, Any] = {**COMMON, **CONSUMER}
     settings.update(_reaching(args))
     settings.update(_own(spec, "consumer.", "producer."))
-    # Warnings tell of offset resets, by no other way (see consumer.ResetLog).
+    # Warnings tell of offset resets, by no other way (see Sidelight.log).
     settings["log_level"] = 4
     settings["isolation.level"] = (
         "read_committed" if spec.isolation is Isolation.READ_COMMITTED else "read_uncommitted"

@@ -1,14 +1,21 @@
-"""What a client says outside of any verb's result: collected here, handed out as session events."""
+"""What a client says outside of any verb's result: collected here, handed out as session events.
 
+Not here: results of verbs (`producer`, `consumer`).
+"""
+
+import re
 from time import monotonic_ns
 from typing import Final
 
 from confluent_kafka import KafkaError
 
-from harness.session import ClientError, SessionEvent
+from harness.op import AssignmentKind, TopicPartition
+from harness.session import AssignmentEvent, ClientError, SessionEvent
 
 QUIET_NS: Final = 1_000_000_000
 """The same error is told at most once in this time: a dead broker repeats itself 50 times a second."""
+
+_RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset ")
 
 
 class Sidelight:
@@ -25,6 +32,20 @@ class Sidelight:
     def error(self, error: KafkaError) -> None:
         """librdkafka's error callback."""
         self.note(error.name(), error.str())
+
+    def log(self, _level: int, _format: str, facility: str, _client: str, text: str) -> None:
+        """librdkafka's log, as confluent-kafka passes it to a Python logger.
+
+        An offset reset after an error (offset out of range, truncation) is told nowhere else than
+        in a warning (rdkafka_offset.c, rd_kafka_offset_reset). All other lines are dropped.
+        """
+        found = _RESET.match(text) if facility == "OFFSET" else None
+        if found is None:
+            return
+        tps = (TopicPartition(found[1], int(found[2])),)
+        now = monotonic_ns()
+        self.add(AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now))
+        self.note("_AUTO_OFFSET_RESET", text)
 
     def note(self, code: str, message: str) -> None:
         """Append a ClientError, unless the same code was told just now."""

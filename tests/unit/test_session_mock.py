@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from harness.cluster.consumer import ResetLog, generation_of
+from harness.cluster.consumer import generation_of
 from harness.cluster.producer import SessionProducer, _Reports
 from harness.cluster.session import KafkaSession, connect
 from harness.cluster.settings import consumer_settings, producer_settings
@@ -343,9 +343,8 @@ def test_an_offset_that_does_not_exist_is_reset_and_told(
 
 def test_a_line_of_the_log_that_is_no_reset_is_dropped() -> None:
     sidelight = Sidelight()
-    log = ResetLog(sidelight)
-    log.log(30, "%s [%s] %s", "FAIL", "client", "orders [3]: offset reset is not this")
-    log.log(30, "%s [%s] %s", "OFFSET", "client", "something else")
+    sidelight.log(30, "%s [%s] %s", "FAIL", "client", "orders [3]: offset reset is not this")
+    sidelight.log(30, "%s [%s] %s", "OFFSET", "client", "something else")
     assert sidelight.take() == []
 
 
@@ -376,6 +375,13 @@ def test_committing_where_nobody_answers_ends_at_the_deadline(
     with pytest.raises(Indefinite, match="_TIMED_OUT"):
         drive(session.commit_offsets({tp: 1}))
     assert 0.4 <= time.monotonic() - begin < 2
+    # The commit still holds the client: nothing may wait for it.
+    assert session.fatal == "_TIMED_OUT"
+    begin = time.monotonic()
+    with pytest.raises(Indefinite, match="_TIMED_OUT"):
+        drive(session.poll(1, 5000))
+    drive(session.close())
+    assert time.monotonic() - begin < 2
 
 
 def test_committing_nothing_did_not_happen(bootstrap: str, opened: Connect) -> None:
