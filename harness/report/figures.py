@@ -262,8 +262,16 @@ def _trace(panel: str, name: str, rates: Rates, y: list[float | None], **more: A
     return {
         "type": "scatter", "mode": "lines", "name": text(name), "xaxis": "x", "yaxis": _y(number),
         "legend": f"legend{number + 1 if number else ''}", "showlegend": True,
-        "x": [round(float(centre), 3) for centre in centres], "y": y, **more,
+        "x": [round(float(centre), 3) for centre in centres], "y": y, **_alone(y), **more,
     }  # fmt: skip
+
+
+def _alone(y: list[float | None]) -> Json:
+    """Dots for the values that have no neighbour, which a line would not show."""
+    known = [False, *(value is not None for value in y), False]
+    sizes = [4 * (here and not before and not after)
+             for before, here, after in zip(known, known[1:], known[2:], strict=False)]  # fmt: skip
+    return {"mode": "lines+markers", "marker": {"size": sizes, "opacity": 1}} if any(sizes) else {}
 
 
 def _line(colour: str, **more: Any) -> Json:

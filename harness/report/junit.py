@@ -119,7 +119,7 @@ def _recovered(verdict: Verdict) -> ET.Element:
 
 def _decided(verdict: Verdict) -> ET.Element:
     case = _case("run", "decided")
-    reasons = list(verdict.unknown)
+    reasons = words.undecided(verdict)
     if verdict.interrupted:
         reasons.insert(0, "the run was interrupted before its end")
     if verdict.valid == "unknown" and not reasons:

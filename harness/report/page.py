@@ -60,7 +60,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=words.number, moment=words.moment, plain=words.plain, ms=words.ms,
+        number=words.number, moment=words.moment, plain=words.plain, ms=words.ms, sentence=words.sentence,
         value=words.value, clip=clip,
         safe_colour=colours.safe, ink_on=lambda colour: colours.ink_on(colours.safe(colour)),
         safe_url=safe_url,
@@ -90,6 +90,7 @@ def _context(inputs: Inputs) -> dict[str, Any]:
         "contradiction": words.contradiction(verdict),
         "tested": words.tested(verdict.config),
         "anomalies": words.ranked(verdict),
+        "undecided": words.undecided(verdict),
         "held": words.held(verdict),
         "throughput": throughput(timeline),
         "timeline": timeline,

@@ -36,7 +36,7 @@ def render(verdict: Verdict) -> str:
     lines = [
         f"### {state.symbol} Inquest: {state.word}",
         "",
-        _text(verdict.summary),
+        _text(words.sentence(verdict.summary)),
         "",
         " · ".join(f"{term}: {_text(value)}" for term, value in words.tested(verdict.config)),
         "",
@@ -51,7 +51,9 @@ def render(verdict: Verdict) -> str:
             *(_row(name, anomaly) for name, anomaly in words.ranked(verdict)[:CLASSES_MAX]),
             "",
         ]
-    lines += [f"- Not decided: {_text(reason)}" for reason in verdict.unknown[:CLASSES_MAX]]
+    lines += [
+        f"- Not decided: {_text(reason)}" for reason in words.undecided(verdict)[:CLASSES_MAX]
+    ]
     lines += ["", "Repeat with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)
 

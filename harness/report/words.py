@@ -136,7 +136,7 @@ def ms(value: float) -> str:
 
 def value(code: int) -> str:
     """A record's value with the process that sent it, which its high half names."""
-    return f"{code >> 32}:{code & 0xFFFFFFFF}" if code >= 1 << 32 else str(code)
+    return f"{code >> 32}/{code & 0xFFFFFFFF}"
 
 
 def isolation(setting: Any) -> str:
@@ -152,6 +152,25 @@ def findings(anomaly: Anomaly) -> str:
     if anomaly.disallowed in (0, anomaly.count):
         return many
     return f"{many}, {number(anomaly.disallowed)} of them forbidden"
+
+
+def sentence(value: str) -> str:
+    """The text with a capital letter first and a full stop last."""
+    stop = "." if value and value[-1] not in ".!?…" else ""
+    return value[:1].upper() + value[1:] + stop
+
+
+def undecided(verdict: Verdict) -> list[str]:
+    """What could not be decided: checks that lack the same thing are told together."""
+    reasons: dict[str, list[str]] = {}
+    for told in verdict.unknown:
+        check, colon, why = told.partition(": ")
+        known = colon and check in verdict.checks
+        reasons.setdefault(why if known else told, []).extend([check] if known else [])
+    return [
+        sentence(f"{', '.join(checks)}: {why}" if checks else why)
+        for why, checks in reasons.items()
+    ]
 
 
 def held(verdict: Verdict) -> str:

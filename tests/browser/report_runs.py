@@ -196,7 +196,7 @@ VALUE = 4 << 32 | 1207
 def lost_write(number: int = 0) -> Example:
     """A record that was acknowledged and is not in the log."""
     return Example(
-        sentence=f"Record 4:{1207 + number} was acknowledged at offset {5512 + number} of queue-3 at "
+        sentence=f"Record 4/{1207 + number} was acknowledged at offset {5512 + number} of queue-3 at "
         "20.3 s and is not there: complete final reads show another record at that offset.",
         allowed=False, why="acks=all with clean leader elections only protects acknowledged records.",
         partition="queue-3", offsets=[5512 + number], values=[VALUE + number, 7 << 32 | 88],
@@ -204,11 +204,11 @@ def lost_write(number: int = 0) -> Example:
         producer={"producer_id": 2001, "epoch": 0, "epoch_cnt": 1},
         ops=[
             _op(1840, "send", 20.211, 20.314,
-                records=[f"send queue-3 value 4:{1207 + number} -> offset {5512 + number}"]),
+                records=[f"send queue-3 value 4/{1207 + number} -> offset {5512 + number}"]),
             _op(1902, "send", 21.9, 22.04, process=7, slot=3,
-                records=[f"send queue-3 value 7:88 -> offset {5512 + number}"]),
+                records=[f"send queue-3 value 7/88 -> offset {5512 + number}"]),
             _op(5980, "poll", 85.1, 85.16, process=31, slot=9, isolation="read_committed",
-                phase="final", records=[f"poll queue-3 offset {5512 + number}: value 7:88, epoch 5"]),
+                phase="final", records=[f"poll queue-3 offset {5512 + number}: value 7/88, epoch 5"]),
         ],
     )  # fmt: skip
 
@@ -223,9 +223,9 @@ def _anomalies() -> dict[str, Anomaly]:
         producer={"producer_id": 2004, "epoch": 3, "epoch_cnt": 2},
         ops=[
             _op(2210, "txn", 48.12, 48.9, txn=True, transactional_id="inquest-2",
-                records=["send queue-1 value 4:1216 -> offset 77", "send queue-4 value 4:1217"]),
+                records=["send queue-1 value 4/1216 -> offset 77", "send queue-4 value 4/1217"]),
             _op(2214, "txn", 49.0, None, outcome="info", error="_TIMED_OUT", txn=True,
-                transactional_id="inquest-2", records=["send queue-4 value 4:1218"]),
+                transactional_id="inquest-2", records=["send queue-4 value 4/1218"]),
         ],
     )  # fmt: skip
     skip = Example(

@@ -68,7 +68,7 @@ def test_verdict_and_witness_need_no_script(
         if name != "empty":
             assert visible(page, "#strips .drawing svg path")
         if name == "anomalous":
-            assert "send queue-3 value 4:1207 -> offset 5512" in text(page, "details[open] table")
+            assert "send queue-3 value 4/1207 -> offset 5512" in text(page, "details[open] table")
             assert visible(page, "details[open] .drawing svg rect")
             assert not visible(page, "details:not([open]) table")
             page.ask("document.querySelector('details:not([open]) summary').focus()")
@@ -227,7 +227,7 @@ def test_markup_from_outside_does_nothing(shelf: Shelf) -> None:
         )
         dialogs = [event for event in shelf.browser.events if "javascriptDialog" in event["method"]]
         assert dialogs == []
-        assert text(page, ".summary").replace("\ufffd", "\x07") == HOSTILE
+        assert text(page, ".summary").replace("\ufffd", "\x07") == f"{HOSTILE}."
 
 
 def tampered(report: Path, folder: Path, old: str, new: str) -> Path:

@@ -51,6 +51,12 @@ def test_the_lines_hold_the_counts(tmp_path: Path) -> None:
         assert total("y4", f"failed: {error}") == counts.sum()
 
 
+def test_a_value_without_neighbours_is_a_dot() -> None:
+    assert figures._alone([None, 1.0, None, 2.0, 3.0])["marker"]["size"] == [0, 4, 0, 0, 0]
+    assert figures._alone([5.0])["marker"]["size"] == [4]
+    assert figures._alone([1.0, 2.0, None]) == {}
+
+
 def test_every_fault_is_a_band_in_both_figures(tmp_path: Path) -> None:
     _, drawn = built("anomalous", tmp_path)
     folder = anomalous()

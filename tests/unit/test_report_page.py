@@ -232,8 +232,8 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
     for part in (
         "37 findings", "matches no known bug", "known bug KAFKA-17754", "Why it is forbidden here:",
         "Why it is allowed here:", "in the literature: fractured read", "12 examples of 37 findings",
-        "queue-3", "5512", "4:1207", "4, 5", "producer_id 2001, epoch 0, epoch_cnt 1", "20.310 s",
-        "send queue-3 value 4:1207 -> offset 5512", "read_committed", "inquest-2", "never",
+        "queue-3", "5512", "4/1207", "4, 5", "producer_id 2001, epoch 0, epoch_cnt 1", "20.310 s",
+        "send queue-3 value 4/1207 -> offset 5512", "read_committed", "inquest-2", "never",
         "node 2 (leader of queue-0 and queue-3) cut off from nodes 1 and 3",
         "the final read of queue-5 stopped at offset 1 200 of 1 344", "2 of 5 checks hold",
         "kill@group-coordinator: no two nodes named the same coordinator", "worker lost",
@@ -374,14 +374,23 @@ def test_the_report_needs_neither_kafka_nor_spark() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_what_is_undecided_is_told_once() -> None:
+    verdict = anomalous().verdict
+    assert verdict is not None
+    told = ["order: no reads", "atomicity: no reads", "acks: unknown check", "atomicity: late"]
+    assert words.undecided(msgspec.structs.replace(verdict, unknown=told)) == [
+        "Order, atomicity: no reads.", "Acks: unknown check.", "Atomicity: late.",
+    ]  # fmt: skip
+
+
 def test_numbers_for_people() -> None:
     assert words.number(1234567) == "1\u202f234\u202f567"
     assert words.number(float("nan")) == "–"
     assert [words.plain(value) for value in (3.0, 0.1234, 12.345, 4321.9)] == [
         "3", "0.123", "12.3", "4\u202f322",
     ]  # fmt: skip
-    assert words.value(4 << 32 | 1207) == "4:1207"
-    assert words.value(7) == "7"
+    assert words.value(4 << 32 | 1207) == "4/1207"
+    assert words.value(7) == "0/7"
     assert words.count(1, "op") == "1 op"
     assert words.isolation(1) == "read_committed"
     assert words.isolation("read_uncommitted") == "read_uncommitted"
