@@ -7,18 +7,27 @@ Not here: the order in which records were read (`kernel_polls`).
 import numpy as np
 
 from checkers.kernel_delivery import got, sent
-from checkers.kernel_types import FAIL, RC, Array, Finding, PartitionResult, integers
+from checkers.kernel_types import (
+    FAIL,
+    FINAL,
+    LOG,
+    RC,
+    Array,
+    Finding,
+    PartitionResult,
+    integers,
+)
 from checkers.kernel_view import Partition
 
-_UNSENT, _RC, _RU = 2, 1, 0
-_VARIANTS = ((_UNSENT, "unsent"), (_RC, "rc"), (_RU, "ru"))
+_UNSENT, _LOG, _RC, _RU = 3, 2, 1, 0
+_VARIANTS = ((_UNSENT, "unsent"), (_RC, "rc"), (_RU, "ru"), (_LOG, LOG))
 
 
 def isolation(p: Partition, result: PartitionResult) -> None:
     """aborted-read and precommitted-read."""
     sends, reads = p.sends, p.reads
     written = p.writer >= 0
-    level = np.where(reads["isolation"] == RC, _RC, _RU)
+    level = np.where(reads["isolation"] == RC, _RC, np.where(reads["phase"] == FINAL, _LOG, _RU))
     never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
     failed = _once(p, written & np.append(p.failed, False)[p.writer])
     variant = np.where(never[p.writer[failed]], _UNSENT, level[failed])

@@ -26,6 +26,9 @@ INFO: Final = 2
 FINAL: Final = 6
 """Integer values of `Isolation`, `Outcome` and `Phase` (harness.op), as the tables hold them."""
 
+LOG: Final = "log"
+"""Variant of what a final read at RU showed: evidence of what the log holds, no consumer's anomaly."""
+
 CAP: Final = 64
 """Findings kept of one class in one partition; counts stay exact."""
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from checkers.catalogue import ANOMALIES, CHECKS, Answer, ground
-from checkers.kernel_types import FAIL, INFO, OK, Finding
+from checkers.kernel_types import FAIL, INFO, LOG, OK, Finding
 from checkers.known_bugs import KNOWN_BUGS, label
 from checkers.lookup import Lookup
 from checkers.sealed import Sealed
@@ -51,8 +51,12 @@ class Case:
     lookup: Lookup = field(init=False)
     judged: list[Judged] = field(default_factory=list)
 
+    counts: dict[tuple[str, str], int] = field(init=False)
+    """Exact, by (class, variant), without what is no anomaly of any client."""
+
     def __post_init__(self) -> None:
         self.lookup = Lookup(self.sealed)
+        self.counts = {key: n for key, n in self.tally.counts.items() if key[1] != LOG}
 
 
 def exit_code(
@@ -85,7 +89,7 @@ def judge(case: Case) -> Verdict:
     words += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
     notes = [event for event in case.sealed.events if isinstance(event, Note)]
     interrupted = any(n.incomplete and n.text.startswith("interrupted") for n in notes)
-    found = {name for name, _ in case.tally.counts}
+    found = {name for name, _ in case.counts}
     expect = {name: name in found for name in case.config.expect}
     valid: bool | Literal["unknown"] = not forbidden
     if valid and words:
@@ -117,16 +121,16 @@ def judge(case: Case) -> Verdict:
 def _answers(case: Case) -> dict[tuple[str, str], Answer]:
     """Whether each (class, variant) that was found is allowed here, and why."""
     here = ground(case.config, [fault.name for fault in case.lookup.faults])
-    return {key: ANOMALIES[key[0]].rule(here, key[1]) for key in case.tally.counts}
+    return {key: ANOMALIES[key[0]].rule(here, key[1]) for key in case.counts}
 
 
 def _anomalies(case: Case, answers: Mapping[tuple[str, str], Answer]) -> dict[str, Anomaly]:
     made: dict[str, Anomaly] = {}
     for name, kind in ANOMALIES.items():
-        counts = {key: n for key, n in case.tally.counts.items() if key[0] == name}
+        counts = {key: n for key, n in case.counts.items() if key[0] == name}
         if not counts:
             continue
-        mine = [f for f in case.tally.findings if f.name == name]
+        mine = [f for f in case.tally.findings if f.name == name and f.variant != LOG]
         judged = [_judge(answers, finding) for finding in mine]
         disallowed = sum(n for key, n in counts.items() if not answers[key][0])
         bug = _label(case, [j for j in judged if not j.allowed], disallowed)
@@ -185,7 +189,8 @@ def _undecided(case: Case) -> dict[str, list[str]]:
             if check.content:
                 doubt(name, f"the final reads did not reach the end of {where}")
     if tally.unlisted:
-        doubt("stability", f"the ends of {_listed(case, tally.unlisted)} are not known")
+        where = _listed(case, tally.unlisted)
+        doubt("stability", f"where the logs of {where} end with all transactions over is not known")
     if tally.recovered is None:
         doubt("recovery", "the run was over before it could be seen whether the cluster recovers")
     for event in case.sealed.events:

@@ -29,7 +29,7 @@ from checkers.kernel_types import (
     PartitionResult,
 )
 from checkers.sealed import columns
-from harness.events import Event, Recovered
+from harness.events import Event, Note, Recovered
 from harness.history import FOREIGN_REASONS, OPEN
 
 FOREIGN_CLASS = {
@@ -54,6 +54,7 @@ class Tally:
     torn_undecided: int = 0
     unread: list[int] = field(default_factory=list)
     unlisted: list[int] = field(default_factory=list)
+    """Partitions of which it is not known where their logs ended, all transactions over."""
     recovered: Recovered | None = None
     crashed: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -91,7 +92,7 @@ def tally(
     _guarded(whole, "cycles", lambda: _cycles(whole, results, tables, context))
     if not context.portable:
         _guarded(whole, "groups", lambda: whole.add(groups.regressions(tables)))
-        _guarded(whole, "lso", lambda: _lso(whole, tables, context))
+        _guarded(whole, "lso", lambda: _lso(whole, tables, context, events))
         _guarded(whole, "recovery", lambda: _recovery(whole, events))
     return whole
 
@@ -203,7 +204,12 @@ def _cycles(
     whole.findings += findings
 
 
-def _lso(whole: Tally, tables: Mapping[str, pa.Table], context: Context) -> None:
+def _lso(
+    whole: Tally, tables: Mapping[str, pa.Table], context: Context, events: Sequence[Event]
+) -> None:
+    # Cut short, or never recovered: open transactions had not the time, or nobody, to be ended.
+    early = any(isinstance(e, Note) and e.incomplete for e in events)
+    early |= any(isinstance(e, Recovered) and not e.recovered for e in events)
     for tp in tables["tps"].column("tp").to_pylist():
         ru, rc = (context.bounds.get(tp, {}).get(level) for level in (RU, RC))
         if not _listed(ru) or not _listed(rc):
@@ -211,7 +217,9 @@ def _lso(whole: Tally, tables: Mapping[str, pa.Table], context: Context) -> None
             continue
         assert ru is not None
         assert rc is not None
-        if rc.end < ru.end:
+        if rc.end < ru.end and early:
+            whole.unlisted.append(tp)
+        elif rc.end < ru.end:
             detail = {"lso": rc.end, "hw": ru.end}
             whole.add([Finding(name="stuck-lso", key=(tp,), tp=tp, detail=detail)])
 
