@@ -12,13 +12,14 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
 from harness.store import RESULTS, Run
 
 USAGE, HARNESS_FAULT, INTERRUPTED = 64, 70, 130
+WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
 app = typer.Typer(
     add_completion=False,
@@ -35,6 +36,13 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 Option = typer.Option
+
+
+class Engine(NamedTuple):
+    """Where a check runs."""
+
+    master: str | None = None
+    without_spark: bool = False
 
 
 @app.command()
@@ -60,6 +68,7 @@ def run(
     ] = None,
     results: Annotated[Path, Option(help="Where run folders go.")] = RESULTS,
     master: Annotated[str | None, Option(help="Spark master for the check.")] = None,
+    without_spark: Annotated[bool, Option(help="Check in this process.")] = False,
 ) -> None:
     """Make one run, check it, report it."""
     from harness.config import ConfigError, run_config
@@ -72,7 +81,7 @@ def run(
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
     try:
         config = run_config(settings | dict(map(_setting, set_ or ())))
-        code = _run(config, results, master)
+        code = _run(config, results, Engine(master, without_spark))
     except ConfigError as error:
         fail(str(error), USAGE)
     raise typer.Exit(code)
@@ -90,7 +99,7 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _run(config: Any, results: Path, master: str | None) -> int:
+def _run(config: Any, results: Path, engine: Engine) -> int:
     from harness.cluster import ClusterError
     from harness.progress import Display
     from harness.run import plan, record
@@ -112,23 +121,24 @@ def _run(config: Any, results: Path, master: str | None) -> int:
     except (SealError, OSError) as error:
         fail(f"the run could not be recorded: {error}", HARNESS_FAULT)
     try:
-        return judge(recorded.run, master, interrupted=recorded.interrupted)
+        return judge(recorded.run, engine, interrupted=recorded.interrupted)
     except KeyboardInterrupt:
         fail(f"interrupted; check it later: inquest check {recorded.run.folder}", INTERRUPTED)
 
 
-def judge(run_folder: Run, master: str | None, *, interrupted: bool = False) -> int:
+def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> int:
     """Check a sealed run, report it, print the verdict line; the exit code."""
     import checkers
     from harness import report as reports
 
     try:
-        verdict = checkers.check(run_folder, master=master)
+        verdict = checkers.check(
+            run_folder, master=engine.master, without_spark=engine.without_spark
+        )
     except checkers.HistoryError as error:
         fail(str(error), USAGE)
     page = reports.build(run_folder)
-    symbol = {True: "VALID", False: "ANOMALY"}.get(verdict.valid, "UNKNOWN")  # type: ignore[call-overload]
-    typer.echo(f"{symbol}: {verdict.summary}")
+    typer.echo(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
     typer.echo(f"report: {page}")
     typer.echo(f"repeat: {verdict.repro}")
     return INTERRUPTED if interrupted else verdict.exit_code
@@ -140,6 +150,7 @@ def check(
     history: Annotated[Path | None, Option(help="A portable history instead.")] = None,
     as_json: Annotated[bool, Option("--json", help="One JSON line per case.")] = False,
     master: Annotated[str | None, Option(help="Spark master, e.g. local[4].")] = None,
+    without_spark: Annotated[bool, Option(help="Check in this process.")] = False,
 ) -> None:
     """Judge a recorded run again, or a portable history."""
     if (run is None) == (history is None):
@@ -147,7 +158,7 @@ def check(
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
-    raise typer.Exit(judge(existing(run), master))
+    raise typer.Exit(judge(existing(run), Engine(master, without_spark)))
 
 
 def _check_portable(path: Path, *, as_json: bool) -> int:

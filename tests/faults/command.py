@@ -66,7 +66,7 @@ def arguments(results: Path, *more: str) -> list[str]:
     """A short run on the in-memory cluster, checked without Spark."""
     return [
         "run", "--sut", "memory", "--results", str(results), "--seed", "11", "--duration", "2",
-        "--nemesis", "none", "--master", "in-process", "--set", "verb_deadline_s=2",
+        "--nemesis", "none", "--without-spark", "--set", "verb_deadline_s=2",
         "--set", "recovery_deadline_s=5", "--set", "transaction_timeout_s=2", *more,
     ]  # fmt: skip
 

@@ -49,7 +49,7 @@ def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(
     os.kill(command.process.pid, signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
     until(lambda: not workers_of(tmp_path), "the end of all workers")
-    ended = inquest("check", str(run.folder), "--master", "in-process")
+    ended = inquest("check", str(run.folder), "--without-spark")
     assert ended.code == 2, ended
     assert verdict(run)["valid"] == "unknown"
     assert run.report.exists()
@@ -141,7 +141,7 @@ def test_checking_and_reporting_again_says_the_same(recorded: Run, tmp_path: Pat
     before = verdict(run)
     run.verdict.unlink()
     run.report.unlink()
-    assert inquest("check", str(run.folder), "--master", "in-process").code == 0
+    assert inquest("check", str(run.folder), "--without-spark").code == 0
     after = verdict(run)
     for found in (before, after):
         for check in found["checks"].values():
@@ -159,7 +159,7 @@ def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path
     shutil.rmtree(run.history)
     journal = run.journal / "0.jsonl"
     journal.write_bytes(journal.read_bytes()[:-7])
-    assert inquest("check", str(run.folder), "--master", "in-process").code == 0
+    assert inquest("check", str(run.folder), "--without-spark").code == 0
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_corrupt_file_is_refused_by_name(
     file = run.folder / damage
     content = file.read_bytes()
     file.write_bytes(b"\0garbage\n" + content[: len(content) // 2])
-    ended = inquest("check", str(run.folder), "--master", "in-process")
+    ended = inquest("check", str(run.folder), "--without-spark")
     assert ended.code == 64, ended
     assert said in ended.err
     assert "Traceback" not in ended.err
@@ -190,7 +190,7 @@ def test_a_corrupt_file_is_refused_by_name(
 def test_a_missing_table_is_refused_by_name(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     run.table("ops").unlink()
-    ended = inquest("check", str(run.folder), "--master", "in-process")
+    ended = inquest("check", str(run.folder), "--without-spark")
     assert ended.code == 64, ended
     assert "ops.parquet" in ended.err
 
@@ -199,6 +199,6 @@ def test_a_newer_format_is_refused(recorded: Run, tmp_path: Path) -> None:
     run = copy(recorded, tmp_path)
     names = json.loads(run.names.read_text())
     run.names.write_text(json.dumps({**names, "format": 99}))
-    ended = inquest("check", str(run.folder), "--master", "in-process")
+    ended = inquest("check", str(run.folder), "--without-spark")
     assert ended.code == 64
     assert "99" in ended.err
