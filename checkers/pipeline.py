@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from checkers.kernel import READS, SENDS, check_partition
 from checkers.kernel_types import CAP, Context, PartitionResult
-from checkers.sealed import SMALL, HistoryError, Sealed, context, partitions, read_table
+from checkers.sealed import HistoryError, Sealed, context, partitions, read_table
 from checkers.whole import Tally, proven_elsewhere, tally
 from harness.events import Event
 from harness.store import Run
@@ -112,7 +112,7 @@ def in_process(tasks: Sequence[Task]) -> list[PartitionResult]:
 def run_task(task: Task) -> Iterator[PartitionResult]:
     """Read one unit and check its partitions. Raises: HistoryError."""
     run = Run(Path(task.folder))
-    known = _context(task.folder, task.ww)
+    known = _context(task.folder, _stamp(run), task.ww)
     if task.proven:
         known = replace(known, proven=np.array(task.proven, np.int32))
     sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", ("tp", *SENDS))
@@ -122,12 +122,20 @@ def run_task(task: Task) -> Iterator[PartitionResult]:
             yield check_partition(tp, sent, read, known)
 
 
+def _stamp(run: Run) -> int:
+    """Changes when the folder is sealed anew. Raises: HistoryError."""
+    try:
+        return run.names.stat().st_mtime_ns
+    except OSError as error:
+        raise HistoryError(f"{run.names}: {error.strerror}") from None
+
+
 @functools.lru_cache(maxsize=1)
-def _context(folder: str, ww: bool) -> Context:
-    """The context, once for all units that one worker checks."""
+def _context(folder: str, stamp: int, ww: bool) -> Context:
+    """The context, once for all units of a history that one worker checks."""
     run = Run(Path(folder))
     wanted = ("processes", "ops", "bounds", "assignments")
-    tables = {name: read_table(run.table(name), name) for name in wanted if name in SMALL}
+    tables = {name: read_table(run.table(name), name) for name in wanted}
     return context(tables, portable=False, ww=ww)
 
 

@@ -1,0 +1,133 @@
+"""What is allowed where, and that registry, sentences, checks and documentation fit together."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers import exit_code, reference
+from checkers.catalogue import ANOMALIES, CHECKS, INFORMATIONAL, allowed
+from checkers.kernel import KERNELS
+from checkers.kernel_types import Finding
+from checkers.known_bugs import KNOWN_BUGS
+from checkers.sentences import SENTENCES
+from harness.config import PRESETS, RunConfig
+
+DOCS = Path(__file__).parents[2] / "docs" / "checks.md"
+JOINED = {"groups", "lso", "recovery"}
+UNCLEAN = {"unclean_leader_election": True}
+PLAIN = {"idempotent": False}
+SERIAL = {**PLAIN, "client_settings": {"producer.max.in.flight": "1"}}
+ONCE = {**PLAIN, "client_settings": {"retries": "0"}}
+
+
+def is_allowed(
+    name: str, variant: str = "", settings: dict[str, Any] | None = None, *faults: str
+) -> bool:
+    config = RunConfig(seed=1, **(settings or {}))
+    return allowed(config, faults, Finding(name=name, key=(), variant=variant))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "settings", "faults", "expected"),
+    [
+        ("lost-write", "all", {}, (), False),
+        ("lost-write", "all", {}, ("kill:all", "partition:ring"), False),
+        ("lost-write", "all", {"min_insync_replicas": 1}, ("kill",), False),
+        ("lost-write", "1", {}, (), True),
+        ("lost-write", "0", {}, (), True),
+        ("lost-write", "all", UNCLEAN, (), True),
+        ("lost-write", "all", {"topic_settings": {"unclean.leader.election.enable": "true"}}, (), True),
+        ("lost-write", "all", {}, ("power:all",), True),
+        ("duplicate", "1", {}, (), False),
+        ("duplicate", "0", PLAIN, (), True),
+        ("duplicate", "0", ONCE, (), False),
+        ("duplicate", "0", SERIAL, (), True),
+        ("nonmonotonic-send", "1", {}, (), False),
+        ("nonmonotonic-send", "0", PLAIN, (), True),
+        ("nonmonotonic-send", "0", SERIAL, (), False),
+        ("int-nonmonotonic-send", "0", ONCE, (), False),
+        ("int-nonmonotonic-send", "1", UNCLEAN, (), True),
+        ("offset-realtime-inversion", "all", {}, (), False),
+        ("offset-realtime-inversion", "1", {}, (), True),
+        ("offset-realtime-inversion", "all", UNCLEAN, (), True),
+        ("inconsistent-offsets", "reads", {}, (), False),
+        ("inconsistent-offsets", "reads", UNCLEAN, (), True),
+        ("inconsistent-offsets", "ack 1", {}, (), True),
+        ("inconsistent-offsets", "ack all", {}, (), False),
+        ("aborted-read", "rc", UNCLEAN, (), False),
+        ("aborted-read", "ru", {}, (), True),
+        ("aborted-read", "unsent", UNCLEAN, (), False),
+        ("precommitted-read", "rc", {}, (), False),
+        ("precommitted-read", "ru", {}, (), True),
+        ("poll-skip", "", {}, (), False),
+        ("int-nonmonotonic-poll", "", {}, (), False),
+        ("nonmonotonic-poll", "", UNCLEAN, (), True),
+        *((name, "", {**UNCLEAN, **PLAIN}, ("power",), False) for name in (
+            "torn-txn", "phantom-read", "corrupt-record", "misdirected-record", "unseen",
+            "offset-commit-regression", "stuck-lso", "G1c", "G1c-realtime", "not-recovered")),
+        *((name, "", {}, (), True) for name in sorted(INFORMATIONAL)),
+    ],
+)  # fmt: skip
+def test_what_is_allowed(
+    name: str, variant: str, settings: dict[str, Any], faults: tuple[str, ...], expected: bool
+) -> None:
+    assert is_allowed(name, variant, settings, *faults) is expected
+
+
+def test_every_answer_says_why() -> None:
+    for name in ANOMALIES:
+        for variant in ("", "0", "1", "all", "rc", "ru", "reads", "ack 1"):
+            for settings in ({}, UNCLEAN, SERIAL):
+                config = RunConfig(seed=1, **settings)
+                why = allowed(config, (), Finding(name=name, key=(), variant=variant))[1]
+                assert len(why.split()) > 2
+
+
+def test_every_class_has_a_rule_in_the_documentation_a_check_and_a_sentence() -> None:
+    text = DOCS.read_text()
+    claimed = [name for check in CHECKS.values() for name in check.anomalies]
+    assert sorted(claimed) == sorted(ANOMALIES)
+    assert set(SENTENCES) == set(ANOMALIES)
+    assert set(reference.CLASSES) | {"not-recovered"} == set(ANOMALIES)
+    for name in ANOMALIES:
+        assert f"**{name}" in text, name
+
+
+def test_every_kernel_belongs_to_a_check() -> None:
+    subjects = {subject for check in CHECKS.values() for subject in check.subjects}
+    assert subjects == set(KERNELS) | JOINED
+
+
+def test_presets_expect_classes_that_exist() -> None:
+    for settings in PRESETS.values():
+        assert set(settings.get("expect", ())) <= set(ANOMALIES)
+
+
+def test_known_bugs_name_classes_that_exist() -> None:
+    for bug in KNOWN_BUGS.values():
+        assert set(bug.anomalies) <= set(ANOMALIES)
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "unknown", "expect", "interrupted", "code"),
+    [
+        ((), False, {}, False, 0),
+        ((), False, {"lost-write": True}, False, 0),
+        ((), True, {}, False, 2),
+        ((), True, {"lost-write": False}, False, 4),
+        (("not-recovered",), True, {"lost-write": False}, False, 3),
+        (("not-recovered", "duplicate"), True, {"lost-write": False}, False, 1),
+        (("duplicate",), False, {}, False, 1),
+        (("duplicate",), False, {}, True, 130),
+    ],
+)
+def test_exit_codes_have_their_precedence(
+    forbidden: tuple[str, ...],
+    unknown: bool,
+    expect: dict[str, bool],
+    interrupted: bool,
+    code: int,
+) -> None:
+    got = exit_code(forbidden=forbidden, unknown=unknown, expect=expect, interrupted=interrupted)
+    assert got == code

@@ -1,0 +1,158 @@
+"""The kernels as programs: offsets with gaps, caps, crashes, invariance (the rules: test_golden)."""
+
+import pickle
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from checkers import kernel
+from checkers.kernel_types import CAP
+from checkers.kernel_view import Slots
+from checkers.pipeline import check_tables, findings
+from checkers.sealed import context, partitions
+from harness.op import Isolation, Outcome, Phase, value_of
+from tests.built import Bound, Built, Op, Process, Read, Send
+from tests.planted import random_history
+
+Tables = Mapping[str, pa.Table]
+OFFSETS = {"sends": ("offset", "place"), "reads": ("offset",), "foreign": ("offset",)}
+BY_OFFSET = {"inconsistent-offsets", "offset-reuse", "phantom-read", "corrupt-record"}
+BY_OFFSET |= {"misdirected-record"}
+
+
+def spread(tables: Tables, factor: int) -> dict[str, pa.Table]:
+    """The same history in logs with gaps: every offset times a factor (-1 stays)."""
+    changed = dict(tables)
+    for name, columns in {**OFFSETS, "bounds": ("start", "end", "read_to")}.items():
+        for column in columns:
+            old = changed[name].column(column).to_numpy()
+            new = pa.array(np.where(old > 0, old * factor, old), pa.int64())
+            at = changed[name].schema.get_field_index(column)
+            changed[name] = changed[name].set_column(at, changed[name].schema.field(at), new)
+    return changed
+
+
+@pytest.mark.parametrize("factor", [3, 10**9])
+@pytest.mark.parametrize("seed", range(40))
+def test_gaps_between_offsets_change_nothing(seed: int, factor: int) -> None:
+    built, recorded, _ = random_history(seed)
+    tables = built.tables()
+    before = {
+        (key[0], key[1], int(key[2]) * factor, *key[3:]) if key[0] in BY_OFFSET else key
+        for key in findings(tables, portable=not recorded)
+    }
+    assert findings(spread(tables, factor), portable=not recorded) == before
+
+
+def test_slots_are_dense_and_in_offset_order_however_sparse_the_offsets_are() -> None:
+    for offsets in (np.array([5, 7, 6, 5]), np.array([0, 2**40, 17])):
+        slots = Slots(offsets)
+        got = slots(offsets)
+        assert slots.size <= 4
+        assert [slots.offset(int(slot)) for slot in got] == offsets.tolist()
+        assert (np.argsort(got, kind="stable") == np.argsort(offsets, kind="stable")).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_unrelated_partition_and_process_change_nothing(seed: int) -> None:
+    built, recorded, _ = random_history(seed)
+    before = findings(built.tables(), portable=not recorded)
+    tp, late = len(built.tps), max(op.complete or op.invoke for op in built.ops) + 10
+    built.tps.append("unrelated")
+    process = 1 + max([*built.processes, *(op.process for op in built.ops)])
+    value = value_of(process, 0)
+    # never completed: so the numbers of the ops before do not change
+    sent = Op(process=process, f="send", invoke=late, complete=None, outcome=Outcome.INFO)
+    sent.mops = [Send(tp=tp, value=value, offset=0, outcome=Outcome.OK)]
+    read = Op(process=process + 1, f="final", invoke=late + 2, complete=None)
+    read.mops, read.phase = [Read(tp=tp, offset=0, value=value)], Phase.FINAL
+    if not recorded:
+        read.phase = Phase.FAULTS
+    built.ops += [sent, read]
+    if recorded:
+        built.bounds += [Bound(tp=tp, isolation=i, end=1, read_to=1) for i in Isolation if i >= 0]
+    assert findings(built.tables(), portable=not recorded) == before
+
+
+def lossy(records: int) -> Built:
+    """A recorded history of one partition of which every second record is lost."""
+    built = Built(tps=["x"])
+    send = Op(process=1, f="send", invoke=1, complete=2)
+    send.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(records)]
+    final = Op(process=2, f="final", invoke=3, complete=4, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(0, records, 2)]
+    built.ops = [send, final]
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=records, read_to=records)]
+    return built
+
+
+def test_counts_are_exact_where_findings_are_capped() -> None:
+    tally = check_tables(lossy(1000).tables())
+    assert tally.counts["lost-write", "all"] == 500
+    assert len([f for f in tally.findings if f.name == "lost-write"]) == CAP
+
+
+def test_the_variant_of_a_loss_is_the_acks_of_its_producer() -> None:
+    built = lossy(4)
+    built.processes[1] = Process(acks=1, idempotent=False)
+    assert set(check_tables(built.tables()).counts) == {("lost-write", "1")}
+
+
+def test_a_kernel_that_crashes_is_named_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setitem(kernel.KERNELS, "duplicates", broken)
+    tally = check_tables(lossy(4).tables())
+    assert list(tally.crashed) == ["duplicates"]
+    assert "planted" in tally.crashed["duplicates"]
+    assert tally.counts["lost-write", "all"] == 2
+    with pytest.raises(AssertionError, match="planted"):
+        findings(lossy(4).tables())
+
+
+def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
+    tables = lossy(4).tables()
+    known = context(tables, portable=False)
+    ((tp, sends, reads),) = partitions(tables["sends"], tables["reads"])
+    result = kernel.check_partition(tp, {**sends, "txn": sends["txn"][:1]}, reads, known)
+    assert set(result.crashed) == set(kernel.KERNELS)
+
+
+def test_a_result_survives_pickling() -> None:
+    tables = random_history(2)[0].tables()
+    known = context(tables, portable=False)
+    for tp, sends, reads in partitions(tables["sends"], tables["reads"]):
+        result = kernel.check_partition(tp, sends, reads, known)
+        again = pickle.loads(pickle.dumps(result))
+        assert again.findings == result.findings
+        assert again.counts == result.counts
+        assert (again.ww == result.ww).all()
+
+
+def test_a_partition_without_rows_in_one_table_is_checked() -> None:
+    built = Built(tps=["x", "y"])
+    send = Op(process=1, f="send", invoke=1, complete=2, mops=[Send(tp=0, value=1, offset=0)])
+    read = Op(process=2, f="poll", invoke=3, complete=4, mops=[Read(tp=1, offset=0, value=2)])
+    built.ops = [send, read]
+    assert findings(built.tables(), portable=True) == {("unseen", 0, 1), ("phantom-read", 1, 0, 2)}
+
+
+def test_a_transaction_proven_elsewhere_is_committed_here() -> None:
+    """Its record in the other partition is only known to be committed in a second pass."""
+    built = Built(tps=["x", "y"])
+    txn = Op(process=1, f="txn", invoke=1, complete=2, outcome=Outcome.INFO, txn=True)
+    txn.mops = [Send(tp=0, value=1, offset=0), Send(tp=1, value=1)]
+    other = Op(process=2, f="send", invoke=3, complete=4, mops=[Send(tp=0, value=2, offset=0)])
+    read = Op(process=3, f="poll", invoke=5, complete=6, mops=[Read(tp=1, offset=5, value=1)])
+    built.ops = [txn, other, read]
+    found = findings(built.tables(), portable=True)
+    assert ("inconsistent-offsets", 0, 0) in found
+    assert ("torn-txn", -1, 0) in found
+    txn.mops = txn.mops[:1]
+    read.mops = []
+    assert ("inconsistent-offsets", 0, 0) not in findings(built.tables(), portable=True)

@@ -1,0 +1,174 @@
+"""Labels of known bugs: only on evidence; a labelled finding stays forbidden."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from checkers import check
+from harness.history import TABLES
+from harness.op import Isolation, Outcome, Phase, value_of
+from harness.verdict import Verdict
+from tests.built import Bound, Built, Op, Process, Read, Send
+from tests.folders import write_run
+
+S = 1_000_000_000
+
+
+def judged(folder: Path, built: Built, producers: list[dict[str, int]] | None = None) -> Verdict:
+    tables = built.tables()
+    tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
+    return check(write_run(folder, tables), without_spark=True)
+
+
+def finals(built: Built, records: dict[int, list[tuple[int, int]]]) -> Built:
+    """Complete final reads at both levels: partition -> (offset, value)."""
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        process = 90 + level
+        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
+        op = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
+        for tp, rows in records.items():
+            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in rows]
+            built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
+        built.ops.append(op)
+    return built
+
+
+def twice(*, idempotent: bool = True) -> Built:
+    """Process 1 sends one record at 10 s, acknowledged at 14 s; the log holds it twice."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=idempotent)
+    op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
+    op.mops = [Send(tp=0, value=value_of(1, 0), offset=3)]
+    built.ops = [op]
+    return finals(built, {0: [(1, value_of(1, 0)), (3, value_of(1, 0))]})
+
+
+def epochs(*changes: tuple[int, int], producer_id: int = 7) -> list[dict[str, int]]:
+    """(epoch_cnt, seconds) each."""
+    return [
+        {
+            "process": 1, "producer_id": producer_id, "producer_epoch": count - 1,
+            "epoch_cnt": count, "ns": at * S,
+        }
+        for count, at in changes
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("producers", "bug"),
+    [
+        (epochs((1, 2), (2, 12)), "librdkafka-4953"),
+        (epochs((1, 2), (2, 15)), "librdkafka-4953"),  # statistics lag by a second
+        (epochs((1, 2)), ""),
+        (epochs((1, 2), (2, 5)), ""),  # before the record was sent
+        (epochs((1, 2), (2, 40)), ""),  # long after it was acknowledged
+        (epochs((1, 12)), ""),  # the first epoch is no bump
+        (epochs((1, 2)) + epochs((2, 12), producer_id=8), ""),
+        ([], ""),
+    ],
+)
+def test_a_duplicate_after_an_epoch_bump_is_labelled(
+    tmp_path: Path, producers: list[dict[str, int]], bug: str
+) -> None:
+    verdict = judged(tmp_path / "run", twice(), producers)
+    duplicate = verdict.anomalies["duplicate"]
+    assert (duplicate.known_bug, duplicate.examples[0].known_bug) == (bug, bug)
+    assert (duplicate.allowed, verdict.valid, verdict.exit_code) == (False, False, 1)
+    assert bool(duplicate.known_bug_url) is bool(bug)
+    assert ("signature" in verdict.summary) is bool(bug)
+
+
+def test_the_example_shows_the_identity_of_the_producer(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", twice(), epochs((1, 2), (2, 12), (3, 60)))
+    (example,) = verdict.anomalies["duplicate"].examples
+    assert example.producer == {"producer_id": 7, "epoch": 1, "epoch_cnt": 2}
+
+
+def test_a_producer_without_idempotence_has_no_such_bug(tmp_path: Path) -> None:
+    duplicate = judged(
+        tmp_path / "run", twice(idempotent=False), epochs((1, 2), (2, 12))
+    ).anomalies["duplicate"]
+    assert duplicate.known_bug == ""
+    assert duplicate.allowed
+
+
+def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...]) -> Built:
+    """Two transactions of one id; the second one ends the other way, and of its records in
+    partitions 0 and 1 those in `visible` can be read."""
+    built = Built(tps=["x", "y"])
+    built.processes[1] = Process(txn_id=0)
+    a = Op(process=1, f="txn", invoke=10 * S, complete=(11 + slow_s) * S, txn=True, outcome=first)
+    a.mops = [Send(tp=0, value=value_of(1, 0), offset=0, ns=(10 * S, 11 * S))]
+    second = Outcome.FAIL if first == Outcome.OK else Outcome.OK
+    b = Op(process=1, f="txn", invoke=20 * S, complete=22 * S, txn=True, outcome=second)
+    b.mops = [Send(tp=tp, value=value_of(1, 1 + tp), offset=5) for tp in (0, 1)]
+    built.ops = [a, b]
+    shown: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
+    if first == Outcome.OK:
+        shown[0].append((0, value_of(1, 0)))
+    for tp in visible:
+        shown[tp].append((5, value_of(1, 1 + tp)))
+    return finals(built, shown)
+
+
+@pytest.mark.parametrize(
+    ("first", "slow_s", "visible", "classes", "bug"),
+    [
+        (Outcome.OK, 4, (0,), {"aborted-read"}, "KAFKA-17754"),
+        (Outcome.FAIL, 4, (1,), {"lost-write", "torn-txn"}, "KAFKA-17754"),
+        (Outcome.OK, 1, (0,), {"aborted-read"}, ""),  # its end was not asked for twice
+        (Outcome.OK, 4, (0, 1), {"aborted-read"}, ""),  # all of it is visible
+    ],
+)
+def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
+    tmp_path: Path,
+    first: Outcome,
+    slow_s: int,
+    visible: tuple[int, ...],
+    classes: set[str],
+    bug: str,
+) -> None:
+    verdict = judged(tmp_path / "run", late_end(first=first, slow_s=slow_s, visible=visible))
+    bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
+    assert set(bad) == classes
+    assert {a.known_bug for a in bad.values()} == {bug}
+    assert verdict.exit_code == 1
+
+
+def test_a_predecessor_that_ended_the_same_way_explains_nothing(tmp_path: Path) -> None:
+    built = late_end(first=Outcome.OK, slow_s=4, visible=(0,))
+    built.ops[1].outcome = Outcome.OK
+    verdict = judged(tmp_path / "run", built)
+    assert {a.known_bug for a in verdict.anomalies.values() if a.disallowed} == {""}
+
+
+def fresh(*, earlier: bool, later_there: bool, idempotent: bool = True) -> Built:
+    """The first of two pipelined records of process 1 is acknowledged and not in the log."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=idempotent)
+    built.processes[2] = Process()
+    op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
+    op.mops = [Send(tp=0, value=value_of(1, n), offset=-1 if n == 0 else n) for n in range(2)]
+    built.ops = [op]
+    shown = [(1, value_of(1, 1))] if later_there else []
+    if earlier:
+        other = Op(process=2, f="send", invoke=1 * S, complete=2 * S)
+        other.mops = [Send(tp=0, value=value_of(2, 0), offset=0)]
+        built.ops.append(other)
+        shown.insert(0, (0, value_of(2, 0)))
+    return finals(built, {0: shown})
+
+
+@pytest.mark.parametrize(
+    ("built", "bug"),
+    [
+        (fresh(earlier=False, later_there=True), "KAFKA-15591"),
+        (fresh(earlier=True, later_there=True), ""),
+        (fresh(earlier=False, later_there=False), ""),
+        (fresh(earlier=False, later_there=True, idempotent=False), ""),
+    ],
+)
+def test_the_first_record_of_a_fresh_partition(tmp_path: Path, built: Built, bug: str) -> None:
+    lost = judged(tmp_path / "run", built).anomalies["lost-write"]
+    assert (lost.known_bug, lost.allowed) == (bug, False)
