@@ -271,7 +271,11 @@ def _alone(y: list[float | None]) -> Json:
     known = [False, *(value is not None for value in y), False]
     sizes = [4 * (here and not before and not after)
              for before, here, after in zip(known, known[1:], known[2:], strict=False)]  # fmt: skip
-    return {"mode": "lines+markers", "marker": {"size": sizes, "opacity": 1}} if any(sizes) else {}
+    return (
+        {"mode": "lines+markers", "marker": {"size": sizes, "opacity": 1, "line": {"width": 0}}}
+        if any(sizes)
+        else {}
+    )
 
 
 def _line(colour: str, **more: Any) -> Json:

@@ -155,9 +155,10 @@ def findings(anomaly: Anomaly) -> str:
 
 
 def sentence(value: str) -> str:
-    """The text with a capital letter first and a full stop last."""
+    """The text with a capital letter first, unless it is a name or setting, and a full stop last."""
     stop = "." if value and value[-1] not in ".!?…" else ""
-    return value[:1].upper() + value[1:] + stop
+    word = value.split(" ", 1)[0].rstrip(",:;")
+    return (value[:1].upper() + value[1:] if word.isalpha() else value) + stop
 
 
 def undecided(verdict: Verdict) -> list[str]:

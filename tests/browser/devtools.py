@@ -23,7 +23,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 Json = dict[str, Any]
 
 

@@ -398,6 +398,13 @@ def test_numbers_for_people() -> None:
     assert words.moment("yesterday") == "yesterday"
 
 
+def test_sentences_begin_like_sentences_unless_with_a_setting() -> None:
+    assert words.sentence("no anomaly") == "No anomaly."
+    assert words.sentence("acks=all forbids it.") == "acks=all forbids it."
+    assert words.sentence("lost-write: found") == "lost-write: found."
+    assert words.sentence("") == ""
+
+
 def test_verdicts_of_the_fixtures_are_verdicts() -> None:
     for make in FOLDERS.values():
         verdict = make().verdict
