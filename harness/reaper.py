@@ -67,11 +67,11 @@ def reap(run: str) -> list[str]:
     quiet = 0
     deadline = time.monotonic() + DEADLINE_S
     while quiet < 2 and time.monotonic() < deadline:
+        left = engine.clear(run)
         try:
-            left = engine.remove_run(run)
+            quiet = 0 if engine.leftovers(run) else quiet + 1
         except ClusterError as error:
-            return [str(error)]  # no engine, no containers
-        quiet = 0 if left or engine.leftovers(run) else quiet + 1
+            return left or [str(error)]  # nobody to ask
         time.sleep(0.5)
     return left
 

@@ -6,11 +6,13 @@ Not here: the engine itself (`engine`), firewall rules (`links`).
 """
 
 import io
+import os
 import re
+import signal
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,21 +102,44 @@ class Containers:
         with _told(f"node {node} could not be started"):
             self.client.api.start(self.identity(node))
 
-    def kill(self, node: int) -> None:
-        """SIGKILL; no-op for a node that has ended. A frozen one dies as it is thawed."""
+    def kill(self, nodes: Sequence[int]) -> None:
+        """SIGKILL to all of them at once; ended ones are left alone, frozen ones die as they thaw.
+
+        On the engine's own machine root sends the signals itself, microseconds apart; the engine
+        needs a quarter of a second for the same, and is asked afterwards to wait for the ends.
+        """
+        for pid in [pid for node in nodes if (pid := self._host_pid(node))]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        on_each(self._kill_one, nodes)
+
+    def _kill_one(self, node: int) -> None:
         from docker.errors import APIError
 
         with _told(f"node {node} could not be killed"):
-            try:
-                self.client.api.kill(self.identity(node), "SIGKILL")
-            except APIError as error:
-                if "is not running" in str(error):
-                    return
-                if "is paused" not in str(error):
-                    raise
-                self.client.api.unpause(self.identity(node))
-                self.client.api.kill(self.identity(node), "SIGKILL")
+            for _ in range(2):
+                try:
+                    self.client.api.kill(self.identity(node), "SIGKILL")
+                except APIError as error:
+                    if "is paused" in str(error):
+                        self.client.api.unpause(self.identity(node))
+                        continue
+                    if "is not running" not in str(error):
+                        raise
+                break
             self.client.api.wait(self.identity(node))
+
+    def _host_pid(self, node: int) -> int:
+        """Process id of a running node's server, if this process may signal it; else 0."""
+        with _told(f"node {node} could not be inspected"):
+            found = self.client.api.inspect_container(self.identity(node))
+        pid, sandbox = int(found["State"]["Pid"]), str(found["NetworkSettings"]["SandboxKey"])
+        try:
+            # The engine may run on another machine, where the number means another process.
+            same = os.path.samefile(f"/proc/{pid}/ns/net", sandbox)
+        except OSError:
+            return 0
+        return pid if same and os.geteuid() == 0 else 0
 
     def pause(self, node: int) -> None:
         """Freeze; no-op for a frozen node."""

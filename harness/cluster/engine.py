@@ -105,6 +105,21 @@ def remove_run(run: str) -> list[str]:
         client.close()
 
 
+def clear(run: str) -> list[str]:
+    """`remove_run`, also where the engine died meanwhile and can be started again: its containers
+    may have survived it. What could not be removed, as sentences; never raises."""
+    try:
+        return remove_run(run)
+    except ClusterError as error:
+        if not startable():
+            return [str(error)]
+    try:
+        ensure().close()
+        return remove_run(run)
+    except ClusterError as error:
+        return [str(error)]
+
+
 def leftovers(run: str) -> list[str]:
     """Names of the containers and networks of a run that are still there.
 

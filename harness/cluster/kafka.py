@@ -37,7 +37,7 @@ from harness.store import Run
 if TYPE_CHECKING:
     from docker import DockerClient
 
-READY_DEADLINE_S = 90.0
+READY_DEADLINE_S = 120.0
 TOPIC_DEADLINE_S = 30.0
 TROUBLE_S = 4.0
 POLL_S = 0.2
@@ -145,11 +145,7 @@ class KafkaCluster:
     async def stop(self) -> None:
         """Remove everything that carries the run's label."""
         if self._client is not None:
-            try:
-                left = engine.remove_run(self.run)
-            except ClusterError as error:
-                left = [str(error)]
-            for line in left:
+            for line in engine.clear(self.run):
                 engine.say(f"not removed: {line}")
             self._client.close()
             self._client = self._containers = self._links = None
@@ -159,8 +155,8 @@ class KafkaCluster:
         self._plan.release()
 
     async def kill(self, nodes: Sequence[int]) -> None:
-        """SIGKILL all of them, each from its own thread."""
-        on_each(self._made().kill, nodes)
+        """SIGKILL all of them at once; returns when they have ended."""
+        self._made().kill(nodes)
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts."""

@@ -9,7 +9,7 @@ from docker.models.containers import Container
 from harness.cluster import ClusterError, Cut, Direction, Listener, Roles, admin
 from harness.cluster.engine import NODE_LABEL, RUN_LABEL
 from harness.cluster.kafka import KafkaCluster
-from harness.op import Isolation
+from harness.op import Isolation, TopicPartition
 from harness.session import drive
 from tests.docker.conftest import TP, roles_when, until, whole
 
@@ -68,6 +68,8 @@ def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaC
     before = set(drive(cluster.roles()).leaders)
     drive(cluster.kill(cluster.nodes))
     assert drive(cluster.roles()).answering == ()
+    ended = {container(cluster, node).attrs["State"]["ExitCode"] for node in cluster.nodes}
+    assert ended == {137}
     for node in reversed(cluster.nodes):  # another order than at first
         drive(cluster.revive([node]))
     assert set(whole(cluster).leaders) == before
@@ -201,10 +203,22 @@ def test_a_sidecar_cuts_where_the_host_cannot(
 
 
 def test_offsets_are_those_of_the_agreed_leader(cluster: KafkaCluster) -> None:
-    everything = list(drive(cluster.roles()).leaders)
+    everything = set(drive(cluster.roles()).leaders)
     for level in (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED):
-        found = drive(cluster.offsets(everything, level))
-        assert set(found) == set(everything), (drive(cluster.roles()), found)
-        assert all(0 <= start <= end for start, end in found.values())
+        assert all(0 <= start <= end for start, end in _all_offsets(cluster, everything, level))
     drive(cluster.kill(cluster.nodes))
-    assert drive(cluster.offsets(everything, Isolation.READ_COMMITTED)) == {}
+    assert drive(cluster.offsets(sorted(everything), Isolation.READ_COMMITTED)) == {}
+
+
+def _all_offsets(
+    cluster: KafkaCluster, tps: set[TopicPartition], level: Isolation
+) -> list[tuple[int, int]]:
+    found: dict[TopicPartition, tuple[int, int]] = {}
+
+    def all_listed() -> bool:
+        found.update(drive(cluster.offsets(sorted(tps), level)))
+        return set(found) == tps
+
+    # A leader refuses for a moment after its election (KIP-207), and is left out.
+    until(all_listed, 30, f"offsets of {tps} are listed")
+    return list(found.values())
