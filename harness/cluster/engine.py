@@ -26,6 +26,10 @@ RUN_LABEL = "inquest.run"
 NODE_LABEL = "inquest.node"
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 ENGINE_LOG = Path("/var/log/inquest-dockerd.log")
+PID_FILES = {
+    Path("/var/run/docker.pid"): "dockerd",
+    Path("/var/run/docker/containerd/containerd.pid"): "containerd",
+}
 START_DEADLINE_S = 60.0
 CALL_DEADLINE_S = 60.0
 
@@ -208,6 +212,18 @@ def install_packages(packages: list[str]) -> None:
     )
 
 
+def _forget_dead_daemons() -> None:
+    """Remove pid files whose number another process has by now: dockerd would refuse to start."""
+    for file, name in PID_FILES.items():
+        try:
+            pid = int(file.read_text())
+            alive = Path(f"/proc/{pid}/comm").read_text().strip() == name
+        except (OSError, ValueError):
+            alive = False
+        if not alive:
+            file.unlink(missing_ok=True)
+
+
 def _start() -> "DockerClient":
     """Start the daemon detached, so that it outlives this process, and wait until it answers."""
     if Path("/run/systemd/system").exists():
@@ -215,6 +231,7 @@ def _start() -> "DockerClient":
         command = ["systemctl", "start", "docker"]
     else:
         say(f"starting the Docker engine (dockerd, log in {ENGINE_LOG})")
+        _forget_dead_daemons()
         # setsid --fork: a session of its own, and no child of ours.
         command = ["setsid", "--fork", "dockerd"]
     with ENGINE_LOG.open("ab") as log:

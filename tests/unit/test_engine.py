@@ -29,6 +29,21 @@ def test_only_root_on_debian_gets_an_engine_started(monkeypatch: pytest.MonkeyPa
     assert not engine.startable()
 
 
+def test_pid_files_of_dead_daemons_are_removed_and_of_living_ones_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path("/proc/self/comm").read_text().strip()
+    alive, reused, ended, odd = (tmp_path / name for name in ("alive", "reused", "ended", "odd"))
+    for file in (alive, reused):
+        file.write_text(str(os.getpid()))
+    ended.write_text("4194305")  # beyond the kernel's largest pid
+    odd.write_text("not a number")
+    names = {alive: own, reused: "dockerd", ended: "dockerd", odd: "dockerd"}
+    monkeypatch.setattr(engine, "PID_FILES", names | {tmp_path / "absent": "dockerd"})
+    engine._forget_dead_daemons()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alive"]
+
+
 @pytest.mark.usefixtures("_no_engine")
 def test_a_cluster_without_engine_fails_to_start_and_still_stops(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
