@@ -66,8 +66,9 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> Any:
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, Py4JError, OSError) as error:
         lines = said.read_text(errors="replace").strip().splitlines() if said.exists() else []
-        last = lines[-1] if lines else str(error).strip()
-        raise SparkError(f"Spark could not be started (it needs Java 17 or 21): {last}") from error
+        telling = [line for line in lines if "java" in line.lower() and "WARNING" not in line]
+        why = next(iter(telling or lines[-1:] or [str(error).strip()]))
+        raise SparkError(f"Spark could not be started (it needs Java 17 or 21): {why}") from error
 
 
 def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dict[str, str]:

@@ -1,0 +1,158 @@
+"""The checker on Spark: the same answers as in this process, damage and crashes told the same way."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers import HistoryError, check, pipeline
+from checkers.kernel_types import PartitionResult
+from checkers.pipeline import check_sealed, in_process, run_task, spark_runner
+from checkers.sealed import load
+from checkers.spark import SparkError, spark
+from checkers.whole import Tally
+from harness import seal
+from harness.op import Outcome
+from harness.store import Run
+from tests.built import Built, Op, Read, Send
+from tests.folders import write_run
+from tests.planted import random_history
+from tests.unit.test_sealed import a_file, scribble
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with spark("local[2]", archive=False) as made:
+        yield made
+
+
+@pytest.fixture
+def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One unit a partition, however small."""
+    monkeypatch.setattr(seal, "UNIT_ROWS", 1)
+
+
+def told(tally: Tally) -> Any:
+    return tally.counts, tally.findings, tally.undecided, tally.torn_undecided, tally.crashed
+
+
+@pytest.mark.usefixtures("many_units")
+def test_spark_and_this_process_come_to_the_same(session: Any, tmp_path: Path) -> None:
+    found = 0
+    for seed in [n for n in range(1, 30) if n % 3]:
+        sealed = load(write_run(tmp_path / str(seed), random_history(seed)[0].tables()))
+        assert len(sealed.names.units) > 1
+        here = check_sealed(sealed, in_process)
+        found += sum(here.counts.values())
+        assert told(check_sealed(sealed, spark_runner(session))) == told(here)
+    assert found > 100
+
+
+@pytest.mark.usefixtures("many_units")
+def test_what_one_unit_proves_another_is_checked_again_with(session: Any, tmp_path: Path) -> None:
+    """An indeterminate transaction, seen in y, was acknowledged in x where another record stands."""
+    built = Built(tps=["x", "y"])
+    txn = Op(process=1, f="txn", invoke=1, complete=2, outcome=Outcome.INFO, txn=True)
+    txn.mops = [Send(tp=0, value=1, offset=0), Send(tp=1, value=1)]
+    other = Op(process=2, f="send", invoke=3, complete=4, mops=[Send(tp=0, value=2, offset=0)])
+    read = Op(process=3, f="poll", invoke=5, complete=6, mops=[Read(tp=1, offset=5, value=1)])
+    built.ops = [txn, other, read]
+    sealed = load(write_run(tmp_path / "run", built.tables()))
+    jobs: list[int] = []
+
+    def counted(tasks: Sequence[pipeline.Task]) -> list[PartitionResult]:
+        jobs.append(len(tasks))
+        return spark_runner(session)(tasks)
+
+    tally = check_sealed(sealed, counted)
+    assert jobs == [2, 1]
+    assert tally.counts["inconsistent-offsets", "ack all"] == 1
+    assert told(tally) == told(check_sealed(sealed, in_process))
+
+
+@pytest.mark.usefixtures("many_units")
+def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", random_history(7)[0].tables())
+    by_spark, here = check(run), check(run, without_spark=True)
+    assert by_spark.stats["checked by Spark"] == 1
+    assert here.stats["checked by Spark"] == 0
+    assert by_spark.anomalies == here.anomalies
+    assert (by_spark.exit_code, by_spark.unknown) == (here.exit_code, here.unknown)
+
+
+def test_a_file_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+    damaged = a_file(run, "reads")
+    scribble(damaged)
+    with pytest.raises(HistoryError, match=damaged.name):
+        check(run)
+    assert not run.verdict.exists()
+
+
+def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+
+    class Failing:
+        def range(self, *_: int) -> Any:
+            raise RuntimeError("planted")
+
+    monkeypatch.setattr("checkers.judging.spark_runner", lambda _: spark_runner(Failing()))
+    verdict = check(run)
+    assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
+    assert {c.status for c in verdict.checks.values()} == {"crashed"}
+    assert "planted" in verdict.checks["durability"].why
+
+
+def test_a_history_sealed_anew_is_not_confused_with_the_old_one(
+    session: Any, tmp_path: Path
+) -> None:
+    for seed in (1, 2, 4):
+        run = write_run(tmp_path / "run", random_history(seed)[0].tables())
+        sealed = load(Run(run.folder))
+        assert told(check_sealed(sealed, spark_runner(session))) == told(
+            check_sealed(sealed, in_process)
+        )
+
+
+def test_without_java_the_check_runs_in_this_process_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*_: object, **__: object) -> Any:
+        raise SparkError("no Java")
+
+    monkeypatch.setattr("checkers.judging.spark", missing)
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+    assert check(run).stats["checked by Spark"] == 0
+    assert "no Java; checking in this process instead" in capsys.readouterr().err
+
+
+def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+    """In a process of its own: a JVM that runs would be used again."""
+    program = "from checkers.spark import spark\nwith spark('local[1]'): pass"
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode != 0
+    last = ended.stderr.strip().splitlines()[-1]
+    assert "SparkError: Spark could not be started (it needs Java 17 or 21)" in last
+    assert str(tmp_path) in last
+
+
+def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
+    sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
+    (unit,) = sealed.names.units
+    task = pipeline.Task(folder=str(sealed.run.folder), unit=unit.name, ww=True, tps=(1,))
+    assert [result.tp for result in run_task(task)] == [1]
