@@ -137,7 +137,11 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> int:
         )
     except checkers.HistoryError as error:
         fail(str(error), USAGE)
-    page = reports.build(run_folder)
+    page = "none"
+    try:
+        page = str(reports.build(run_folder))
+    except (reports.ReportError, OSError) as error:  # the verdict stands without a picture of it
+        typer.echo(f"inquest: no report: {error}", err=True)
     typer.echo(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
     typer.echo(f"report: {page}")
     typer.echo(f"repeat: {verdict.repro}")

@@ -35,7 +35,8 @@ SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A run that was recorded and sealed. `interrupted`: the user cut it short."""
+    """A run that was recorded and sealed. `interrupted`: the user asked for its end; where that came
+    after the final reads, the recording is whole all the same."""
 
     run: Run
     interrupted: bool
@@ -109,7 +110,7 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
         recorder.close()
         display.close()
     point_latest(run)
-    return Recorded(run=run, interrupted=interpreter.interrupted)
+    return Recorded(run=run, interrupted=interpreter.interrupts.asked.is_set())
 
 
 def create_folder(config: RunConfig, results: Path) -> Run:

@@ -55,9 +55,7 @@ def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(
     assert run.report.exists()
 
 
-@pytest.mark.parametrize(
-    "phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER, Phase.QUIESCE, Phase.FINAL]
-)
+@pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER, Phase.QUIESCE])
 def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> None:
     command = Inquest(*arguments(tmp_path, "--nemesis", "kill:all,partition"))
     run = until(lambda: reached(tmp_path, phase), phase.name)
@@ -70,6 +68,15 @@ def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> 
     assert found["valid"] == "unknown"
     assert run.report.exists()
     assert not workers_of(tmp_path)
+
+
+def test_ctrl_c_in_the_final_reads_is_never_a_plain_success(tmp_path: Path) -> None:
+    command = Inquest(*arguments(tmp_path))
+    run = until(lambda: reached(tmp_path, Phase.FINAL), "the final reads")
+    os.kill(command.process.pid, signal.SIGINT)
+    assert command.wait().code == 130
+    assert not workers_of(tmp_path)
+    assert inquest("check", str(run.folder), "--without-spark").code in (0, 2)
 
 
 def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
@@ -85,7 +92,7 @@ def test_ctrl_c_before_anything_was_recorded(tmp_path: Path) -> None:
 
 
 def test_a_second_ctrl_c_kills_the_workers(tmp_path: Path) -> None:
-    settings = ["--set", "verb_deadline_s=50", "--nemesis", "pause:all"]
+    settings = ["--set", "verb_deadline_s=50", "--nemesis", "kill:all"]
     command = Inquest(*arguments(tmp_path, "--duration", "30", *settings))
     until(lambda: (r := reached(tmp_path, Phase.FAULTS)) and '"fault"' in r.events.read_text(),
           "a fault in force")  # fmt: skip
@@ -98,7 +105,8 @@ def test_a_second_ctrl_c_kills_the_workers(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_up_while_recording(tmp_path: Path) -> None:
-    ended = inquest(*arguments(tmp_path, "--duration", "30"), file_limit=100_000)
+    words = ["--duration", "60", "--rate", "0", "--set", "batch_max=100"]
+    ended = inquest(*arguments(tmp_path, *words), file_limit=2_500_000)  # a report needs 2.2 MB
     assert ended.code == 2, ended
     assert "could not be written" in ended.err
     assert "Traceback" not in ended.err
