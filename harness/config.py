@@ -62,7 +62,7 @@ class RunConfig(BaseModel):
     """Mean length of a fault."""
     calm_s: float = Field(default=4.0, ge=0, le=3600)
     """Mean pause between faults."""
-    recovery_deadline_s: float = Field(default=60.0, ge=1, le=3600)
+    recovery_deadline_s: float = Field(default=120.0, ge=1, le=3600)
     final_deadline_s: float = Field(default=60.0, ge=1, le=3600)
 
     expect: tuple[str, ...] = ()
