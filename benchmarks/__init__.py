@@ -1,0 +1,1 @@
+"""Repeatable measurements. Each runs as `python -m benchmarks.NAME`."""
