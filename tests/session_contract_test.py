@@ -26,6 +26,7 @@ from harness.session import (
     Record,
     Session,
     SessionSpec,
+    Unknown,
     drive,
 )
 
@@ -352,6 +353,22 @@ class SessionContract:
         drive(successor.commit())
         assert successor.fatal is None
         assert settled(sessions, Isolation.READ_COMMITTED, tp, 5) == [2]
+
+    def test_what_a_fenced_producer_still_sends_is_unknown_and_never_committed(
+        self, sessions: Sessions
+    ) -> None:
+        (tp,) = sessions.topic()
+        name = f"x{next(NUMBERS)}"
+        zombie = sessions.connect(acks=-1, transactional_id=name)
+        drive(zombie.begin())
+        acked(send(zombie, tp, 1))
+        drive(sessions.connect(acks=-1, transactional_id=name).begin())
+        # The partition is in the transaction already: nothing but the records themselves meets
+        # the fence.
+        deliveries = send(zombie, tp, 2, 3)
+        assert [type(d) for d in deliveries] == [Unknown, Unknown]
+        assert zombie.fatal is not None
+        assert settled(sessions, Isolation.READ_COMMITTED, tp, 3) == []
 
     # groups
 

@@ -11,12 +11,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import monotonic, monotonic_ns
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from harness.cluster.bounded import Expired, bounded
 from harness.cluster.outcomes import EXPIRED, Failure, Verb, outcome
 from harness.cluster.producer import failure_of
 from harness.cluster.sidelight import Sidelight
@@ -42,7 +44,7 @@ class SessionConsumer:
         self._asked: dict[TopicPartition, int] = {}
         self._subscribed = False
         self._broken: Indefinite | None = None
-        self._committing: threading.Thread | None = None
+        self._left: threading.Thread | None = None
         self._client = Consumer({**settings, "error_cb": sidelight.error, "logger": sidelight})
         self.fatal: str | None = None
 
@@ -133,6 +135,19 @@ class SessionConsumer:
             for tp, at in known.items()
         }
 
+    def offsets(self, positions: Mapping[TopicPartition, int]) -> list[KafkaPartition]:
+        """Offsets to commit. Without the leader epoch of the last record a consumer that resumes
+        there cannot see that the log was truncated (KAFKA-19902)."""
+        known = self._positions()
+        offsets = []
+        for tp, offset in positions.items():
+            at = known.get(tp)
+            if at is not None and at.offset == offset:
+                offsets.append(at)
+            else:
+                offsets.append(KafkaPartition(*tp, offset))
+        return offsets
+
     def generation(self) -> int:
         """Generation of the group that this consumer is a member of; -1 outside of one."""
         return generation_of(self.group_metadata())
@@ -144,39 +159,32 @@ class SessionConsumer:
     def commit(self, positions: Mapping[TopicPartition, int], seconds: float) -> int:
         """Commit to the group and wait for the answer; the generation used.
 
-        confluent-kafka's synchronous commit has no time-out, so it runs in a thread of its own,
-        which is left behind when the time is over. Until it ends, every other call on this consumer
-        would block (confluent-kafka 2.16 lets one thread in at a time): the session is over.
+        confluent-kafka's synchronous commit has no time-out. While one is left behind, every other
+        call on this consumer would block (2.16 lets one thread in at a time): the session is over.
         """
-        client = self._usable()
-        generation = self.generation()
-        offsets = self._with_epochs(positions)
-        answers: list[Failure | None] = []
-
-        def commit() -> None:
-            try:
-                done = client.commit(offsets=offsets, asynchronous=False) or []
-                errors = [tp.error for tp in done if tp.error is not None]
-                answers.append(failure_of(KafkaException(errors[0])) if errors else None)
-            except (KafkaException, SystemError) as error:
-                answers.append(failure_of(error))
-
-        committing = threading.Thread(target=commit, name="commit", daemon=True)
-        committing.start()
-        committing.join(seconds)
-        if not answers:
-            self._committing = committing
+        client, generation = self._usable(), self.generation()
+        offsets = self.offsets(positions)
+        done: list[KafkaPartition] = []
+        try:
+            done += (
+                bounded(seconds, partial(client.commit, offsets=offsets, asynchronous=False)) or []
+            )
+        except Expired as expired:
+            self._left = expired.thread
             self.fatal = EXPIRED
             self._broken = Indefinite(EXPIRED, "a commit without answer holds the client")
-            raise self._broken
-        if answers[0] is not None:
-            raise outcome(Verb.COMMIT_OFFSETS, answers[0])
+            raise self._broken from None
+        except (KafkaException, SystemError) as error:
+            raise outcome(Verb.COMMIT_OFFSETS, self._failure(error)) from None
+        errors = [at.error for at in done if at.error is not None]
+        if errors:
+            raise outcome(Verb.COMMIT_OFFSETS, self._failure(KafkaException(errors[0])))
         return generation
 
     def close(self) -> None:
         """Leave the group and end; unbounded (the session bounds it)."""
-        if self._committing is not None:
-            self._committing.join()
+        if self._left is not None:
+            self._left.join()
         try:
             self._client.close()
         except (KafkaException, SystemError) as error:
@@ -224,19 +232,6 @@ class SessionConsumer:
         assigned = self._local(client.assignment)
         found = self._local(client.position, assigned) if assigned else []
         return {TopicPartition(at.topic, at.partition): at for at in found}
-
-    def _with_epochs(self, positions: Mapping[TopicPartition, int]) -> list[KafkaPartition]:
-        """Offsets to commit. Without the leader epoch of the last record a consumer that resumes
-        there cannot see that the log was truncated (KAFKA-19902)."""
-        known = self._positions()
-        offsets = []
-        for tp, offset in positions.items():
-            at = known.get(tp)
-            if at is not None and at.offset == offset:
-                offsets.append(at)
-            else:
-                offsets.append(KafkaPartition(*tp, offset))
-        return offsets
 
     def _local(self, function: Callable[..., T], *arguments: Any) -> T:
         try:

@@ -8,6 +8,7 @@ Not here: which errors are definite (`outcomes`), settings (`settings`).
 """
 
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic, monotonic_ns
@@ -16,10 +17,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from harness.cluster.bounded import Expired, bounded
 from harness.cluster.outcomes import EXPIRED, Failure, Verb, delivery, outcome
 from harness.cluster.sidelight import Sidelight
-from harness.op import TopicPartition
-from harness.session import Acked, Delivery, ProducerEvent, Record, Unknown
+from harness.session import Acked, Delivery, Indefinite, ProducerEvent, Record, Unknown
 
 POLL_S: Final = 0.1
 """Longest single poll. From 0.2 s on confluent-kafka waits the whole time out, however many reports
@@ -63,6 +64,7 @@ class SessionProducer:
         self._sidelight = sidelight
         self._identity = (-1, -1, 0)
         self._initialised = False
+        self._left: threading.Thread | None = None
         self._client = Producer(
             {
                 **settings,
@@ -110,19 +112,27 @@ class SessionProducer:
         """Abort the open transaction."""
         self._call(Verb.ABORT, self._client.abort_transaction, seconds)
 
-    def send_offsets(
-        self, positions: Mapping[TopicPartition, int], group: Any, seconds: float
-    ) -> None:
-        """Add offsets to the open transaction; `group` as `consumer_group_metadata` gives it."""
-        offsets = [KafkaPartition(*tp, offset) for tp, offset in positions.items()]
+    def send_offsets(self, offsets: list[KafkaPartition], group: Any, seconds: float) -> None:
+        """Add offsets to the open transaction; `group` as `consumer_group_metadata` gives it.
+
+        librdkafka looks at this call's time-out only between its requests, and may wait for a
+        coordinator that is gone for ever (librdkafka #5511).
+        """
         send = self._client.send_offsets_to_transaction
-        self._call(Verb.SEND_OFFSETS, send, offsets, group, seconds)
+        try:
+            self._call(Verb.SEND_OFFSETS, bounded, seconds, send, offsets, group, seconds)
+        except Expired as expired:
+            self._left = expired.thread
+            self.fatal = EXPIRED
+            raise Indefinite(EXPIRED, "offsets without answer hold the client") from None
 
     def close(self) -> None:
         """Drop the client and what it still has queued; unbounded (the session bounds it).
 
         Not Producer.close(), which flushes first and waits for ever.
         """
+        if self._left is not None:
+            self._left.join()
         del self._client
 
     def _poll(self, seconds: float) -> None:

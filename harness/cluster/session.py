@@ -101,7 +101,8 @@ class KafkaSession:
         consumer = self._consumer()
         generation = consumer.generation()
         group = consumer.group_metadata()
-        self._producer().send_offsets(positions, group, self._spec.deadline_s)
+        offsets = consumer.offsets(positions)
+        self._producer().send_offsets(offsets, group, self._spec.deadline_s)
         return generation
 
     async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:

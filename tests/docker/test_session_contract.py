@@ -8,8 +8,8 @@ import pytest
 
 from harness.cluster.kafka import KafkaCluster
 from harness.cluster.session import connect
-from harness.op import Isolation
-from harness.session import Indefinite, ProducerEvent, Unknown, drive
+from harness.op import AssignmentKind, Isolation
+from harness.session import AssignmentEvent, Indefinite, ProducerEvent, Session, Unknown, drive
 from tests.session_contract_test import (
     NUMBERS,
     PATIENCE_S,
@@ -98,15 +98,23 @@ def test_on_frozen_brokers_every_verb_ends_at_its_deadline(
     (tp,) = sessions.topic()
     spec: dict[str, Any] = {"deadline_s": 1.5}
     plain = sessions.connect(acks=-1, idempotent=True, **spec)
-    committing, aborting, opening, offering = (
-        sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}", **spec) for _ in range(4)
+    committing, aborting, opening = (
+        sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}", **spec) for _ in range(3)
     )
-    member = sessions.connect(isolation=Isolation.READ_COMMITTED, group=f"g{tp.topic}", **spec)
-    drive(member.subscribe([tp.topic]))
-    take_over(member, {tp})
+    member = sessions.connect(isolation=Isolation.READ_COMMITTED, group=f"a{tp.topic}", **spec)
+    copier = sessions.connect(
+        acks=-1,
+        transactional_id=f"x{next(NUMBERS)}",
+        isolation=Isolation.READ_COMMITTED,
+        group=f"b{tp.topic}",
+        **spec,
+    )
     reader = sessions.reader(Isolation.READ_COMMITTED, tp, **spec)
+    for session in (member, copier):
+        drive(session.subscribe([tp.topic]))
+        take_over(session, {tp})
     acked(send(plain, tp, 1))
-    for session in (committing, aborting, offering):
+    for session in (committing, aborting, copier):
         drive(session.begin())
         acked(send(session, tp, 2))
     paused()
@@ -120,11 +128,41 @@ def test_on_frozen_brokers_every_verb_ends_at_its_deadline(
         drive(opening.begin())
     with Stopwatch(1.5), pytest.raises(Indefinite):
         drive(member.commit_offsets({tp: 1}))
+    with Stopwatch(1.5), pytest.raises(Indefinite):
+        drive(copier.send_offsets({tp: 1}))
     with Stopwatch(0.3):
+        drive(reader.seek({tp: 0}))
         drive(reader.poll(10, 300))
-    for session in (plain, committing, aborting, opening, offering, member, reader):
+        drive(reader.position())
+        drive(reader.assign({tp: 0}))
+    for session in (plain, committing, aborting, opening, member, copier, reader):
         with Stopwatch(1.5):
             drive(session.close())
+
+
+def test_a_member_that_does_not_poll_loses_its_partitions_and_is_over(
+    sessions: Sessions, cluster: KafkaCluster
+) -> None:
+    (tp,) = sessions.topic()
+    spec: dict[str, Any] = {"isolation": Isolation.READ_COMMITTED, "group": f"g{tp.topic}"}
+    lazy = sessions.connect(**spec, settings={"consumer.max.poll.interval.ms": "6000"})
+    drive(lazy.subscribe([tp.topic]))
+    take_over(lazy, {tp})
+    eager = sessions.connect(**spec)
+    drive(eager.subscribe([tp.topic]))
+    take_over(eager, {tp})
+    for _ in range(2):
+        with pytest.raises(Indefinite, match="_MAX_POLL_EXCEEDED"):
+            poll_until_refused(lazy)
+    events = [event for event in lazy.events() if isinstance(event, AssignmentEvent)]
+    assert [event.tps for event in events] == [(tp,)]
+    assert events[0].kind in (AssignmentKind.REVOKED, AssignmentKind.LOST)
+
+
+def poll_until_refused(session: Session) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        drive(session.poll(1, 100))
 
 
 def test_a_transaction_that_outlived_its_time_out_is_fatal_and_aborted(
