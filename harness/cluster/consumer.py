@@ -11,7 +11,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from time import monotonic, monotonic_ns
 from typing import Any, Final, TypeVar
 
@@ -164,11 +163,12 @@ class SessionConsumer:
         """
         client, generation = self._usable(), self.generation()
         offsets = self.offsets(positions)
-        done: list[KafkaPartition] = []
+
+        def answered() -> list[KafkaPartition]:
+            return client.commit(offsets=offsets, asynchronous=False)
+
         try:
-            done += (
-                bounded(seconds, partial(client.commit, offsets=offsets, asynchronous=False)) or []
-            )
+            done = bounded(seconds, answered)
         except Expired as expired:
             self._left = expired.thread
             self.fatal = EXPIRED
