@@ -18,7 +18,7 @@ from harness.session import SessionSpec
 
 TOPIC = "queue"
 GROUP = "queue-group"
-REASSIGN = 1 / 64
+REASSIGN = 1 / 256
 """Share of polls of an assigning consumer before which it takes other partitions."""
 
 

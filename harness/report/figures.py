@@ -203,7 +203,7 @@ def rates_figure(timeline: Timeline, rates: Rates) -> Json:
 def _headings(rates: Rates, kind: str) -> dict[str, str]:
     errors = "Failed and unknown ops" if kind == "wide" else "Failed (blue), unknown (orange) ops"
     return {
-        "records": "Records per second, of ok ops",
+        "records": "Records per second, of ok ops (final reads may go beyond)",
         "ops": "Ok ops per second; aborts: on purpose",
         "latency": "Latency of ok ops, ms: median, dotted p99",
         "errors": f"{errors} per {rates.width:g} s",
@@ -224,8 +224,12 @@ def _rates_layout(timeline: Timeline, rates: Rates, kind: str) -> Json:
         top -= header[panel]
         bottom = top - HEIGHTS[panel]
         domain = [round(max(bottom, 0) / plot, 5), round(top / plot, 5)]
-        log = {"type": "log", "dtick": 1} if panel == "latency" else {"rangemode": "tozero"}
-        layout[f"yaxis{number + 1 if number else ''}"] = _axis(domain=domain, nticks=4, **log)
+        scale: Json = {"rangemode": "tozero"}
+        if panel == "latency":
+            scale = {"type": "log", "dtick": 1}
+        if panel == "records":
+            scale = {"range": [0, _load_peak(timeline, rates)]}
+        layout[f"yaxis{number + 1 if number else ''}"] = _axis(domain=domain, nticks=4, **scale)
         beside = kind == "wide" and panel != "errors"
         layout["annotations"].append({
             "text": _headings(rates, kind)[panel], "showarrow": False, "xref": "paper", "x": 0,
@@ -243,6 +247,20 @@ def _rates_layout(timeline: Timeline, rates: Rates, kind: str) -> Json:
             "y": HEIGHTS["errors"] / plot / 2, "font": {"color": colours.MUTED},
         })  # fmt: skip
     return layout
+
+
+def _load_peak(timeline: Timeline, rates: Rates) -> float:
+    """Highest rate of records before the final reads, which would dwarf all that was load."""
+    final = [
+        span.begin
+        for lane in timeline.lanes
+        if lane.kind == "phase"
+        for span in lane.spans
+        if span.label == "final"
+    ]
+    load = rates.edges[1:] <= min(final, default=float("inf"))
+    peak = max(int(counts[load].max(initial=0)) for counts in (rates.written, rates.read))
+    return round(1.05 * max(peak, 1) / rates.width, 2)
 
 
 def _legend(top: float, beside: bool) -> Json:
