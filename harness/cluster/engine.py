@@ -213,11 +213,11 @@ def install_packages(packages: list[str]) -> None:
 
 
 def _forget_dead_daemons() -> None:
-    """Remove pid files whose number another process has by now: dockerd would refuse to start."""
+    """Remove pid files that name another process or a zombie: dockerd would refuse to start."""
     for file, name in PID_FILES.items():
         try:
             pid = int(file.read_text())
-            alive = Path(f"/proc/{pid}/comm").read_text().strip() == name
+            alive = Path(os.readlink(f"/proc/{pid}/exe")).name.startswith(name)
         except (OSError, ValueError):
             alive = False
         if not alive:

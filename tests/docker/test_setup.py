@@ -1,10 +1,16 @@
 """Starting, creating topics, collecting and leaving nothing behind."""
 
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,6 +91,87 @@ def test_two_clusters_side_by_side_and_stop_leaves_nothing(
     assert engine.leftovers(second.run) == []
     drive(second.stop())
     assert len(engine.leftovers(cluster.run)) == 4
+
+
+class Engine:
+    """The real engine behind a socket of its own, which can be taken away."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"unix://{path}"
+        self._path = path
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._open: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def die(self) -> None:
+        self._path.unlink(missing_ok=True)
+        for one in (self._listener, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in (self._listener, *self._open):
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.socket(socket.AF_UNIX)
+            far.connect("/var/run/docker.sock")
+            self._open += [near, far]
+            for ends in ((near, far), (far, near)):
+                self._threads.append(threading.Thread(target=_pump, args=ends))
+                self._threads[-1].start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def _sockets_of_the_sdk() -> Iterator[None]:
+    """The Docker SDK leaves a socket open when its engine goes away: let it be collected unseen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()
+
+
+@pytest.mark.usefixtures("_sockets_of_the_sdk")
+def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder.mkdir()
+    between = Engine(folder / "engine.sock")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setenv("DOCKER_HOST", between.url)
+            cluster = KafkaCluster(one_broker(), folder)
+            drive(cluster.start())
+            assert drive(cluster.trouble()) == ""
+            between.die()
+            assert "no Docker engine answers" in drive(cluster.trouble())
+            with pytest.raises(ClusterError, match="the Docker engine does not answer"):
+                drive(cluster.kill([1]))
+            assert drive(cluster.roles()).answering == (1,)  # Kafka itself lives
+            drive(cluster.collect(folder / "logs"))
+            assert "does not answer" in (folder / "logs" / "1" / "missing.txt").read_text()
+            drive(cluster.stop())
+            assert "not removed: no Docker engine answers" in capfd.readouterr().err
+    finally:
+        between.die()
+        engine.remove_run(folder.name)
+    assert engine.leftovers(folder.name) == []
 
 
 def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:

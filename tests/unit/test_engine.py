@@ -32,7 +32,7 @@ def test_only_root_on_debian_gets_an_engine_started(monkeypatch: pytest.MonkeyPa
 def test_pid_files_of_dead_daemons_are_removed_and_of_living_ones_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Path("/proc/self/comm").read_text().strip()
+    own = Path("/proc/self/exe").resolve().name
     alive, reused, ended, odd = (tmp_path / name for name in ("alive", "reused", "ended", "odd"))
     for file in (alive, reused):
         file.write_text(str(os.getpid()))
