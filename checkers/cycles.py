@@ -17,11 +17,13 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from checkers.kernel_types import CAP, OK, Array, Columns, Finding, PartitionResult
+from checkers.kernel_types import OK, Array, Columns, Finding, PartitionResult
 
 Edges = Array
 """Shape (2, n): from, to."""
 
+SHOWN = 16
+"""Components of a class of which a cycle is looked for."""
 SEARCH = 24
 """Edges from which a shortest cycle of a component is looked for."""
 
@@ -70,16 +72,20 @@ class Components:
         return np.asarray(one & (sizes == self.sizes))
 
 
-def components(edges: Edges, clock: Columns | None = None) -> Components:
-    """Components of these edges; with `clock` (ops by number) also of real time between their ops."""
-    ops, flat = np.unique(edges, return_inverse=True)
-    flat = flat.reshape(edges.shape)
+def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Components:
+    """Components of these edges; `timed`: also of real time between the ops that they join.
+
+    clock: columns of `ops`, indexed by op number.
+    """
+    part = np.zeros(len(clock["outcome"]), bool)
+    part[edges.ravel()] = True
+    ops = np.flatnonzero(part)
+    graph: Array = (np.cumsum(part, dtype=np.int32) - 1)[edges]
     size: int = len(ops)
-    graph: Array = flat
-    if clock is not None and size:
+    if timed and size:
         chain, size = _real_time(ops, clock)
-        graph = np.concatenate((flat, chain), axis=1)
-    ones = np.ones(graph.shape[1], np.int8)
+        graph = np.concatenate((graph, chain.astype(np.int32)), axis=1)
+    ones = np.ones(graph.shape[1], np.int32)
     matrix = csr_array((ones, (graph[0], graph[1])), shape=(size, size))
     _, label = connected_components(matrix, directed=True, connection="strong")
     label = label[: len(ops)]
@@ -111,6 +117,7 @@ class Graph:
     wr: Edges
     ww: Edges
     relay: Array
+    cap: int
 
     @property
     def soon(self) -> Edges:
@@ -120,29 +127,30 @@ class Graph:
 
 
 def find(
-    results: Sequence[PartitionResult], clock: Columns, relay: Array
+    results: Sequence[PartitionResult], clock: Columns, relay: Array, *, cap: int
 ) -> tuple[Mapping[str, int], list[Finding]]:
-    """Counts and findings of all cycles."""
+    """Counts of all cycles, and at most `cap` findings of each class."""
     graph = Graph(
         results=results,
         clock=clock,
         wr=np.concatenate([r.wr for r in results] or [np.zeros((2, 0), np.int32)], axis=1),
         ww=np.concatenate([r.ww for r in results] or [np.zeros((2, 0), np.int32)], axis=1),
         relay=relay,
+        cap=cap,
     )
     counts: dict[str, int] = {}
     findings: list[Finding] = []
     inner = graph.wr[:, relay[graph.wr[1]]] if graph.wr.shape[1] else graph.wr
-    wr, ww = components(inner), components(graph.ww)
+    wr, ww = components(inner, clock), components(graph.ww, clock)
     _report(graph, counts, findings, "G1c", wr, np.ones(wr.count, bool), ("wr",))
-    rt = components(graph.soon, clock)
+    rt = components(graph.soon, clock, timed=True)
     _report(graph, counts, findings, "G1c-realtime", rt, ~rt.same(wr), ("wr", "rt"))
     if not graph.ww.shape[1]:
         return counts, findings
     _report(graph, counts, findings, "G0", ww, np.ones(ww.count, bool), ("ww",))
-    ww_rt = components(graph.ww, clock)
+    ww_rt = components(graph.ww, clock, timed=True)
     _report(graph, counts, findings, "G0-realtime", ww_rt, ~ww_rt.same(ww), ("ww", "rt"))
-    both = components(np.concatenate((inner, graph.ww), axis=1))
+    both = components(np.concatenate((inner, graph.ww), axis=1), clock)
     crossing = both.of(inner[0])
     with_wr = np.zeros(both.count + 1, bool)
     with_wr[crossing[crossing == both.of(inner[1])]] = True
@@ -165,9 +173,12 @@ def _report(
         return
     counts[name] = len(labels)
     labels = labels[np.argsort(found.sizes[labels], kind="stable")]
-    for n, label in enumerate(labels.tolist()):
-        members = found.ops[found.label == label] if n < CAP else found.ops[:0]
-        cycle = shortest(graph, members, kinds) if n < CAP else []
+    inside = _inside(graph, found, labels[:SHOWN], kinds)
+    for label in labels[: graph.cap].tolist():
+        cycle: list[Step] = []
+        if label in inside:
+            members = found.ops[found.label == label]
+            cycle = shortest(graph, members, inside[label], kinds)
         findings.append(
             Finding(
                 name=name,
@@ -180,41 +191,46 @@ def _report(
         )
 
 
-def shortest(graph: Graph, members: Array, kinds: tuple[str, ...]) -> list[Step]:
-    """A shortest cycle of one component through one of its first edges of each dependency kind.
-
-    members: ops of the component, sorted.
-    """
-    steps: list[Step] = []
+def _inside(
+    graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]
+) -> dict[int, list[Step]]:
+    """Edges within each of these components (by label), without future reads where time counts."""
+    steps: dict[int, list[Step]] = {label: [] for label in labels.tolist()}
+    members = np.zeros(len(graph.clock["outcome"]), bool)
+    members[found.ops[np.isin(found.label, labels)]] = True
+    done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
     for kind in kinds:
-        steps += _inside(graph, members, kind, soon="rt" in kinds)
+        for result in graph.results:
+            edges = {"wr": result.wr, "ww": result.ww}.get(kind)
+            if edges is None or not edges.shape[1]:
+                continue
+            edges = edges[:, members[edges[0]] & members[edges[1]]]
+            if kind == "wr" and "rt" in kinds:
+                edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
+            mine = found.of(edges[0])
+            same = mine == found.of(edges[1])
+            for label, a, b in zip(mine[same].tolist(), *edges[:, same].tolist(), strict=True):
+                steps[label].append(Step(kind=kind, a=a, b=b, tp=result.tp))
+    return steps
+
+
+def shortest(
+    graph: Graph, members: Array, steps: Sequence[Step], kinds: tuple[str, ...]
+) -> list[Step]:
+    """A shortest cycle of one component through one of its first edges of the first kind.
+
+    members: ops of the component, sorted. steps: its edges but those of real time.
+    """
     onward: dict[int, list[Step]] = {}
     for step in steps:
         onward.setdefault(step.a, []).append(step)
     timed = members if "rt" in kinds else members[:0]
     best: list[Step] = []
-    # Through the required kind: a cycle of wr ∪ ww must show a wr edge, one with rt a data edge.
-    starts = [step for step in steps if step.kind == kinds[0]][:SEARCH]
-    for start in starts:
+    for start in [step for step in steps if step.kind == kinds[0]][:SEARCH]:
         path = _path(graph, onward, timed, start.b, start.a)
         if path is not None and (not best or len(path) + 1 < len(best)):
             best = [start, *path]
     return best
-
-
-def _inside(graph: Graph, members: Array, kind: str, *, soon: bool) -> list[Step]:
-    """Edges of one kind between members; `soon`: without future reads."""
-    done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
-    found: list[Step] = []
-    for result in graph.results:
-        edges = {"wr": result.wr, "ww": result.ww}.get(kind)
-        if edges is None or not edges.shape[1]:
-            continue
-        both = np.isin(edges[0], members) & np.isin(edges[1], members)
-        for a, b in edges[:, both].T.tolist():
-            if not (soon and kind == "wr" and done[b] < invoked[a]):
-                found.append(Step(kind=kind, a=a, b=b, tp=result.tp))
-    return found
 
 
 def _path(

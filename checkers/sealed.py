@@ -68,7 +68,21 @@ class Sealed:
 
 def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:
     """Columns of a table as numpy arrays."""
-    return {name: table.column(name).to_numpy() for name in names or table.column_names}
+    return {name: numbers(table, name) for name in names or table.column_names}
+
+
+def numbers(table: pa.Table, name: str) -> Array:
+    """An integer column as a numpy array, without a copy.
+
+    `to_numpy` would do, but imports pandas, which takes longer than most checks.
+    """
+    chunks = table.column(name).chunks
+    array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else None
+    dtype = np.dtype(table.schema.field(name).type.to_pandas_dtype())
+    if array is None or not len(array):
+        return np.zeros(0, dtype)
+    whole = np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))
+    return np.asarray(whole[array.offset :])
 
 
 def load(run: Run) -> Sealed:
@@ -190,11 +204,10 @@ def context(
 
 def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:
     """Rows of each partition, their order kept."""
-    tp = table.column("tp").to_numpy()
+    tp, all_columns = numbers(table, "tp"), columns(table, names)
     if len(tp) and bool((tp[1:] < tp[:-1]).any()):
-        table = table.take(pa.array(np.argsort(tp, kind="stable")))
-        tp = table.column("tp").to_numpy()
-    all_columns = columns(table, names)
+        order = np.argsort(tp, kind="stable")
+        tp, all_columns = tp[order], {name: c[order] for name, c in all_columns.items()}
     starts = np.flatnonzero(np.append(True, tp[1:] != tp[:-1])[: len(tp)])
     ends = np.append(starts[1:], len(tp))[: len(starts)]
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -204,8 +217,10 @@ def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tup
 def partitions(sends: pa.Table, reads: pa.Table) -> Iterator[tuple[int, Columns, Columns]]:
     """(tp, sends, reads) of each partition that has rows in either table."""
     sent, read = dict(by_tp(sends, SENDS)), dict(by_tp(reads, READS))
-    nothing_sent = columns(TABLES["sends"].empty_table(), SENDS)
-    nothing_read = columns(TABLES["reads"].empty_table(), READS)
+    nothing_sent, nothing_read = (
+        columns(sends.slice(0, 0), SENDS),
+        columns(reads.slice(0, 0), READS),
+    )
     for tp in sorted(sent.keys() | read.keys()):
         yield tp, sent.get(tp, nothing_sent), read.get(tp, nothing_read)
 

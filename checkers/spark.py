@@ -72,7 +72,13 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> Any:
 
 
 def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dict[str, str]:
-    java = ["-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-XX:+UseSerialGC"]
+    java = [
+        "-Xshare:auto",
+        "-Xlog:cds=off",
+        "-Xlog:cds+dynamic=off",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+    ]
     if target is not None:
         used = f"SharedArchiveFile={target}" if target.exists() else f"ArchiveClassesAtExit={made}"
         java.append(f"-XX:{used}")

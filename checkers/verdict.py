@@ -16,7 +16,7 @@ from checkers.catalogue import ANOMALIES, CHECKS, Answer, ground
 from checkers.kernel_types import FAIL, INFO, LOG, OK, Finding
 from checkers.known_bugs import KNOWN_BUGS, label
 from checkers.lookup import Lookup
-from checkers.sealed import Sealed
+from checkers.sealed import Sealed, numbers
 from checkers.whole import Tally
 from checkers.witness import EXAMPLES, example
 from harness.config import PRESETS, RunConfig
@@ -236,8 +236,7 @@ def _checks(
 
 def _stats(case: Case) -> dict[str, float]:
     ops = case.sealed.tables["ops"]
-    outcome = ops.column("outcome").to_numpy()
-    begin, end = ops.column("invoke_ns").to_numpy(), ops.column("complete_ns").to_numpy()
+    outcome, begin, end = (numbers(ops, n) for n in ("outcome", "invoke_ns", "complete_ns"))
     done = end[end != OPEN]
     lasted = (max(done.max(initial=0), begin.max(initial=0)) - begin.min(initial=OPEN)) / 1e9
     return {
@@ -245,9 +244,9 @@ def _stats(case: Case) -> dict[str, float]:
         "ok": int((outcome == OK).sum()),
         "fail": int((outcome == FAIL).sum()),
         "info": int((outcome == INFO).sum()),
-        "records sent": int(np.sum(ops.column("n_sends").to_numpy())),
+        "records sent": int(np.sum(numbers(ops, "n_sends"))),
         "records acknowledged": case.tally.acknowledged,
-        "records read": int(np.sum(ops.column("n_reads").to_numpy())),
+        "records read": int(np.sum(numbers(ops, "n_reads"))),
         "partitions": case.sealed.tables["tps"].num_rows,
         "faults": len(case.lookup.faults),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,

@@ -198,7 +198,7 @@ def _cycles(
 ) -> None:
     if not any(result.wr.shape[1] or result.ww.shape[1] for result in results):
         return
-    counts, findings = cycles.find(results, clock(tables["ops"]), context.relay)
+    counts, findings = cycles.find(results, clock(tables["ops"]), context.relay, cap=context.cap)
     for name, count in counts.items():
         whole.counts[name, ""] += count
     whole.findings += findings
