@@ -11,6 +11,7 @@ from typing import Final
 
 from checkers.kernel_types import FAIL, INFO, OK, Finding, Shown
 from checkers.lookup import Lookup, Row, show_value
+from harness.events import Recovered
 
 Sentence = Callable[[Lookup, Finding], str]
 
@@ -244,7 +245,11 @@ def _unseen(lookup: Lookup, f: Finding) -> str:
 
 
 def _unrecovered(lookup: Lookup, f: Finding) -> str:
-    return f"The cluster had not recovered {_at(lookup, f.at_ns)}, all faults healed."
+    seen = [event for event in lookup.sealed.events if isinstance(event, Recovered)][-1]
+    return (
+        f"All faults healed, the cluster had not recovered {seen.seconds:.0f} s later"
+        f" ({_at(lookup, f.at_ns)}): {seen.why or 'no reason on record'}."
+    )
 
 
 SENTENCES: Final[dict[str, Sentence]] = {

@@ -48,6 +48,22 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator[Any]:
             _stop(session, target, made)
 
 
+def prepare() -> bool:
+    """Make the archive now, if there is none, so that no check has to; whether there is one.
+
+    Raises: SparkError.
+    """
+    target = _archive_path()
+    if target is not None and not target.exists():
+        with spark("local[1]") as session:
+            session.range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()
+    return target is not None and target.exists()
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
 def _start(master: str, scratch: str, target: Path | None, made: Path) -> Any:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext

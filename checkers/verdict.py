@@ -134,7 +134,7 @@ def _anomalies(case: Case, answers: Mapping[tuple[str, str], Answer]) -> dict[st
         judged = [_judge(answers, finding) for finding in mine]
         disallowed = sum(n for key, n in counts.items() if not answers[key][0])
         bug = _label(case, [j for j in judged if not j.allowed], disallowed)
-        judged.sort(key=lambda j: (j.allowed, bool(j.bug), j.finding.at_ns, j.finding.key))
+        judged.sort(key=_order)
         case.judged += judged
         reasons = dict.fromkeys(
             answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed)
@@ -160,6 +160,12 @@ def _anomalies(case: Case, answers: Mapping[tuple[str, str], Answer]) -> dict[st
 def _judge(answers: Mapping[tuple[str, str], Answer], finding: Finding) -> Judged:
     permitted, why = answers[finding.name, finding.variant]
     return Judged(finding=finding, allowed=permitted, why=why)
+
+
+def _order(judged: Judged) -> tuple[bool, bool, bool, int, tuple[int, ...]]:
+    """Forbidden ones first, unexplained ones before known bugs, then by time (unknown last)."""
+    at = judged.finding.at_ns
+    return judged.allowed, bool(judged.bug), at < 0, at, judged.finding.key
 
 
 def _label(case: Case, judged: Sequence[Judged], count: int) -> str:

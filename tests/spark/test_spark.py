@@ -151,6 +151,29 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     assert str(tmp_path) in last
 
 
+def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
+    """In processes of their own: the archive belongs to the start of a JVM."""
+    program = "from checkers.spark import prepare\nassert prepare()"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    made: list[tuple[str, int]] = []
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+        (archive,) = (tmp_path / "inquest").iterdir()
+        made.append((archive.name, archive.stat().st_mtime_ns))
+    assert made[0] == made[1]
+    assert archive.stat().st_size > 10_000_000
+    program = (
+        "from checkers.spark import spark\nimport pathlib, sys\n"
+        "with spark('local[1]') as session:\n"
+        "    jvm = session.sparkContext._gateway.proc.pid\n"
+        "    print(pathlib.Path(f'/proc/{jvm}/maps').read_text())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert str(archive) in ended.stdout
+
+
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
