@@ -29,9 +29,9 @@ from harness.cluster.properties import (
     server_properties,
     topic_settings,
 )
+from harness.cluster.reaper import Reaper, start_reaper
 from harness.config import RunConfig
 from harness.op import Isolation, TopicPartition
-from harness.reaper import Reaper, start_reaper
 from harness.store import Run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reaper import start_reaper
+from harness.cluster.reaper import start_reaper
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reaper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.reaper", "some-run"],
+        [sys.executable, "-m", "harness.cluster.reaper", "some-run"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

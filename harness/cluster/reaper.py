@@ -1,6 +1,6 @@
 """The reaper: a small process that clears up after a harness that was killed.
 
-`python -m harness.reaper <run>` waits on its stdin. The harness holds the other end; when it ends
+`python -m harness.cluster.reaper <run>` waits on its stdin. The harness holds the other end; when it ends
 without the line `done` (SIGKILL, out of memory, a crash), the reaper removes all containers and
 networks of that run. It lives in its own session, so that a Ctrl-C does not reach it.
 
@@ -49,7 +49,7 @@ def start_reaper(run: str) -> Reaper:
     """Start the reaper of a run; it watches until this process ends or dismisses it."""
     return Reaper(
         subprocess.Popen(
-            [sys.executable, "-m", "harness.reaper", run],
+            [sys.executable, "-m", "harness.cluster.reaper", run],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
