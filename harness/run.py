@@ -33,6 +33,7 @@ from workloads import WORKLOADS, Workload
 SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
 """Systems under test: name → `module:factory`, called as `factory(config, run_dir) -> Cluster`."""
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """A run that was recorded and sealed. `interrupted`: the user asked for its end; where that came
