@@ -52,9 +52,8 @@ report: $(INSTALLED) ## build the report of a checked run again: RUN=results/…
 	$(call with_exit_code,$(BIN)/inquest report '$(RUN)')
 
 .PHONY: catalogue
-catalogue: $(INSTALLED) ## write docs/catalogue.md from the registries
-	$(BIN)/python -m harness.catalogue > docs/catalogue.md.new
-	mv docs/catalogue.md.new docs/catalogue.md
+catalogue: $(INSTALLED) ## write the generated parts of docs/
+	$(BIN)/python -m harness.catalogue docs
 
 .PHONY: doctor
 doctor: $(INSTALLED) ## what is there, what is missing, what to do
@@ -94,7 +93,8 @@ test-docker: $(INSTALLED) ## tests on a real cluster
 
 .PHONY: bench
 bench: setup ## repeatable measurements
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.throughput
+	$(BIN)/python -m benchmarks.check_scale
 
 .PHONY: clean
 clean: ## remove the virtual environment and tools' caches; run folders and images stay

@@ -1,13 +1,24 @@
-"""docs/catalogue.md, made from the registries (`make catalogue`; a test keeps it up to date).
+"""The generated parts of docs/: the catalogue from the registries, JSON Schemas from the types.
+
+`make catalogue` writes them (`python -m harness.catalogue docs`); a test keeps them up to date.
 
 Not here: the short lists of `inquest list` (`harness.listing`).
 """
 
-from collections.abc import Iterator
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from checkers.catalogue import ANOMALIES, CHECKS
 from checkers.known_bugs import KNOWN_BUGS
-from harness.config import PRESETS
+from checkers.portable_format import json_schema
+from harness.config import PRESETS, RunConfig
+from harness.store import write_atomically
+from harness.verdict import Verdict
 from nemesis import NEMESES
 from workloads import WORKLOADS
 
@@ -50,5 +61,19 @@ def _lines() -> Iterator[str]:
     yield from (f"| {name} | {bug.title} | {bug.evidence} |" for name, bug in KNOWN_BUGS.items())
 
 
+def _schema(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "catalogue.md": catalogue,
+    "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
+    "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
+    "portable-history.schema.json": json_schema,
+}
+"""File of docs/ -> what makes its content."""
+
+
 if __name__ == "__main__":
-    print(catalogue(), end="")
+    for name, make in GENERATED.items():
+        write_atomically(Path(sys.argv[1]) / name, make())
