@@ -15,14 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from checkers.catalogue import ANOMALIES, CHECKS, INFORMATIONAL, Ground
+from checkers.case import Case, Judged
+from checkers.catalogue import ANOMALIES, CHECKS, INFORMATIONAL
 from checkers.pipeline import check_sealed, check_tables, in_process, spark_runner
 from checkers.portable import Case as PortableCase
 from checkers.portable import cases
 from checkers.portable_format import PortableError
+from checkers.rules import Ground
 from checkers.sealed import HistoryError, Sealed, load
 from checkers.spark import SparkError, spark
-from checkers.verdict import Case, Judged, judge
+from checkers.verdict import judge
 from checkers.whole import Tally
 from harness.config import RunConfig
 from harness.store import Run, write_atomically

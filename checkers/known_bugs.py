@@ -69,28 +69,30 @@ def _late_end(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bo
     op = lookup.op(finding.ops[0])
     if not op["txn"] or op["outcome"] not in (OK, FAIL):
         return False
-    before = lookup.previous_ops(op, txn=True)[:1]
+    before = lookup.previous_transaction(op)
     other = FAIL if op["outcome"] == OK else OK
-    if not before or before[0]["outcome"] != other:
+    if before is None or before["outcome"] != other:
         return False
-    return _asked_again(lookup, before[0], config) and _split_by_partition(lookup, op)
+    return _asked_again(lookup, before, config) and _split_by_partition(lookup, op)
 
 
 def _asked_again(lookup: Lookup, op: Row, config: Mapping[str, Any]) -> bool:
     """Ending the transaction took longer than the client waits for one answer."""
-    sends, reads = lookup.records(ops=[op["op"]])
-    last = max((int(row["ack_ns"]) for row in sends), default=-1)
-    last = max(last, *(int(row["complete_ns"]) for row in reads), int(op["invoke_ns"]))
     settings = config.get("client_settings", {})
     waits = settings.get("producer.socket.timeout.ms", settings.get("socket.timeout.ms"))
-    return ended_ns(op) - last >= int(waits or SOCKET_TIMEOUT_MS) * 1_000_000
+    waits_ns = int(waits or SOCKET_TIMEOUT_MS) * 1_000_000
+    if ended_ns(op) - int(op["invoke_ns"]) < waits_ns:
+        return False  # not even the whole of it took so long
+    sends, reads = lookup.of_ops(op["op"])
+    last = max((int(row["ack_ns"]) for row in sends), default=-1)
+    last = max(last, *(int(row["complete_ns"]) for row in reads), int(op["invoke_ns"]))
+    return ended_ns(op) - last >= waits_ns
 
 
 def _split_by_partition(lookup: Lookup, op: Row) -> bool:
     """In some partitions all of its records are visible, in the others none."""
-    own, _ = lookup.records(ops=[op["op"]])
-    own = [row for row in own if row["op"] == op["op"] and row["outcome"] == OK]
-    _, reads = lookup.records(values=[row["value"] for row in own])
+    own = [row for row in lookup.of_ops(op["op"])[0] if row["outcome"] == OK]
+    _, reads = lookup.of_values(*(row["value"] for row in own))
     visible = {
         (r["tp"], r["value"])
         for r in reads
@@ -118,7 +120,7 @@ def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]
     if bool((acks < sends["invoke_ns"][row]).any()):
         return False
     mine = (sends["process"] == finding.process) & (sends["value"] > finding.key[1])
-    _, reads = lookup.records(values=sends["value"][mine][:64].tolist(), tps=[finding.tp])
+    _, reads = lookup.of_values(*sends["value"][mine][:64].tolist())
     return any(read["tp"] == finding.tp for read in reads)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.kernel import READS, SENDS
-from checkers.kernel_types import Columns
+from checkers.kernel_types import Array, Columns
 from checkers.sealed import Sealed, columns, read_table, rows_where
 from harness.events import FaultHealed, FaultStarted
 from harness.history import OPEN
@@ -21,6 +21,8 @@ from harness.op import Isolation, Outcome, Phase
 from harness.verdict import Fault
 
 Row = dict[str, Any]
+Records = tuple[list[Row], list[Row]]
+"""Rows of sends, rows of reads."""
 
 
 def show_value(value: int) -> str:
@@ -38,6 +40,9 @@ class Lookup:
     _tps: dict[int, str] = field(init=False)
     faults: list[Fault] = field(init=False)
     _sends: dict[int, Columns] = field(default_factory=dict)
+    _transactions: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    _by_op: dict[int, Records] = field(default_factory=dict)
+    _by_value: dict[int, Records] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tables = self.sealed.tables
@@ -73,20 +78,18 @@ class Lookup:
             row["level"] = Isolation(row["isolation"]).name.lower()
         return row
 
-    def previous_ops(self, op: Row, *, txn: bool) -> list[Row]:
-        """Earlier ops of the same slot (so, of the same transactional id), newest first: at most 3.
-
-        txn: only transactions.
-        """
-        slot = self.process(op["process"]).get("slot")
-        same = [p for p, row in self._processes.items() if row["slot"] == slot]
-        ops = columns(self._ops, ("op", "process", "txn", "invoke_ns"))
-        earlier = np.isin(ops["process"], same) & (ops["invoke_ns"] < op["invoke_ns"])
-        if txn:
-            earlier &= ops["txn"] == 1
-        rows = np.flatnonzero(earlier)
-        newest = rows[np.argsort(-ops["invoke_ns"][rows], kind="stable")][:3]
-        return [self.op(int(ops["op"][row])) for row in newest]
+    def previous_transaction(self, op: Row) -> Row | None:
+        """The transaction before an op of the same slot (so, of the same transactional id)."""
+        slot = self.process(op["process"]).get("slot", -1)
+        if slot not in self._transactions:
+            same = [p for p, row in self._processes.items() if row["slot"] == slot]
+            ops = columns(self._ops, ("op", "process", "txn", "invoke_ns"))
+            rows = np.flatnonzero(np.isin(ops["process"], same) & (ops["txn"] == 1))
+            rows = rows[np.argsort(ops["invoke_ns"][rows], kind="stable")]
+            self._transactions[slot] = ops["op"][rows], ops["invoke_ns"][rows]
+        numbers, invoked = self._transactions[slot]
+        before = int(np.searchsorted(invoked, op["invoke_ns"], side="left"))
+        return self.op(int(numbers[before - 1])) if before else None
 
     def identity(self, process: int, ns: int) -> dict[str, int]:
         """The producer identity of a process at a moment, as its statistics told it; {} unknown."""
@@ -115,25 +118,33 @@ class Lookup:
             self._sends = {tp: columns(rows_where(table, "tp", np.array([tp], np.int32)))}
         return self._sends[tp]
 
-    def records(
-        self, *, ops: Iterable[int] = (), values: Iterable[int] = (), tps: Iterable[int] = ()
-    ) -> tuple[list[Row], list[Row]]:
-        """Rows of sends and reads of these ops or values, from the units (of these tps; () = all)."""
-        wanted_ops = np.array(sorted(set(ops)), np.int32)
-        wanted_values = np.array(sorted(set(values)), np.int64)
-        only = set(tps)
-        found: tuple[list[Row], list[Row]] = ([], [])
+    def fetch(self, *, ops: Iterable[int] = (), values: Iterable[int] = ()) -> None:
+        """Read the records of these ops and values, all in one pass over the units."""
+        new_ops, new_values = set(ops) - self._by_op.keys(), set(values) - self._by_value.keys()
+        if not new_ops and not new_values:
+            return
+        self._by_op |= {op: ([], []) for op in new_ops}
+        self._by_value |= {value: ([], []) for value in new_values}
+        wanted_ops = np.array(sorted(new_ops), np.int32)
+        wanted_values = np.array(sorted(new_values), np.int64)
         for unit in self.sealed.names.units:
-            if only and not only & set(unit.tps):
-                continue
             for n, (name, names) in enumerate((("sends", SENDS), ("reads", READS))):
                 path = self.sealed.run.table(name) / f"{unit.name}.parquet"
                 table = read_table(path, name, ("tp", *names))
-                by_op = rows_where(table, "op", wanted_ops)
-                by_value = rows_where(table, "value", wanted_values)
-                rows = pa.concat_tables([by_op, by_value]).to_pylist()
-                found[n].extend({(r["tp"], r["op"], r["pos"]): r for r in rows}.values())
-        return found
+                for row in rows_where(table, "op", wanted_ops).to_pylist():
+                    self._by_op[row["op"]][n].append(row)
+                for row in rows_where(table, "value", wanted_values).to_pylist():
+                    self._by_value[row["value"]][n].append(row)
+
+    def of_ops(self, *ops: int) -> tuple[list[Row], list[Row]]:
+        """Rows of sends and of reads of these ops."""
+        self.fetch(ops=ops)
+        return _joined([self._by_op[op] for op in ops])
+
+    def of_values(self, *values: int) -> tuple[list[Row], list[Row]]:
+        """Rows of sends and of reads of these values, whichever the partition."""
+        self.fetch(values=values)
+        return _joined([self._by_value[value] for value in values])
 
     def faults_during(self, begin_ns: int, end_ns: int) -> list[int]:
         """Ids of the faults that were in force at some moment of an interval."""
@@ -155,6 +166,15 @@ class Lookup:
             for e in events
             if isinstance(e, FaultStarted)
         ]  # fmt: skip
+
+
+def _joined(parts: Iterable[Records]) -> Records:
+    sends: list[Row] = []
+    reads: list[Row] = []
+    for sent, read in parts:
+        sends += sent
+        reads += read
+    return sends, reads
 
 
 def ended_ns(op: Row) -> int:

@@ -1,62 +1,25 @@
-"""From what was found to the verdict: what is allowed, what could not be decided, what it comes to.
+"""The verdict: what was found, what could not be decided, what it comes to.
 
-Not here: finding (`checkers.pipeline`), the rules of allowing (`checkers.catalogue`), files
-(`checkers`).
+Not here: finding (`checkers.pipeline`), the findings one by one (`checkers.case`), files
+(`checkers.judging`).
 """
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from checkers.catalogue import ANOMALIES, CHECKS, Answer, ground
-from checkers.kernel_types import FAIL, INFO, LOG, OK, Finding
-from checkers.known_bugs import KNOWN_BUGS, label
-from checkers.lookup import Lookup
-from checkers.sealed import Sealed, numbers
-from checkers.whole import Tally
-from checkers.witness import EXAMPLES, example
-from harness.config import PRESETS, RunConfig
+from checkers.case import Case, sum_up
+from checkers.catalogue import CHECKS
+from checkers.kernel_types import FAIL, INFO, OK
+from checkers.repeat import repro
+from checkers.sealed import numbers
 from harness.events import Note
 from harness.history import OPEN
-from harness.verdict import Anomaly, CheckResult, Verdict
+from harness.verdict import CheckResult, Verdict
 
 VALID, ANOMALY, UNKNOWN, NOT_RECOVERED, CONTROL_SILENT, INTERRUPTED = 0, 1, 2, 3, 4, 130
-LABELLED: Final = 256
-"""Findings of one class that are looked at for signatures of known bugs; beyond, none is claimed."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Judged:
-    """One finding with what was decided about it."""
-
-    finding: Finding
-    allowed: bool
-    why: str
-    bug: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class Case:
-    """A run while it is judged."""
-
-    sealed: Sealed
-    config: RunConfig
-    tally: Tally
-    seconds: float
-    spark: bool
-    lookup: Lookup = field(init=False)
-    judged: list[Judged] = field(default_factory=list)
-
-    counts: dict[tuple[str, str], int] = field(init=False)
-    """Exact, by (class, variant), without what is no anomaly of any client."""
-
-    def __post_init__(self) -> None:
-        self.lookup = Lookup(self.sealed)
-        self.counts = {key: n for key, n in self.tally.counts.items() if key[1] != LOG}
 
 
 def exit_code(
@@ -80,8 +43,7 @@ def exit_code(
 
 def judge(case: Case) -> Verdict:
     """The verdict of a run."""
-    answers = _answers(case)
-    anomalies = _anomalies(case, answers)
+    anomalies = sum_up(case)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     unknown = _undecided(case)
     checks = _checks(case, forbidden, unknown)
@@ -116,64 +78,6 @@ def judge(case: Case) -> Verdict:
         repro=repro(case.config),
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
-
-
-def _answers(case: Case) -> dict[tuple[str, str], Answer]:
-    """Whether each (class, variant) that was found is allowed here, and why."""
-    here = ground(case.config, [fault.name for fault in case.lookup.faults])
-    return {key: ANOMALIES[key[0]].rule(here, key[1]) for key in case.counts}
-
-
-def _anomalies(case: Case, answers: Mapping[tuple[str, str], Answer]) -> dict[str, Anomaly]:
-    made: dict[str, Anomaly] = {}
-    for name, kind in ANOMALIES.items():
-        counts = {key: n for key, n in case.counts.items() if key[0] == name}
-        if not counts:
-            continue
-        mine = [f for f in case.tally.findings if f.name == name and f.variant != LOG]
-        judged = [_judge(answers, finding) for finding in mine]
-        disallowed = sum(n for key, n in counts.items() if not answers[key][0])
-        bug = _label(case, [j for j in judged if not j.allowed], disallowed)
-        judged.sort(key=_order)
-        case.judged += judged
-        reasons = dict.fromkeys(
-            answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed)
-        )
-        made[name] = Anomaly(
-            title=kind.title,
-            literature=kind.literature,
-            meaning=kind.meaning,
-            count=sum(counts.values()),
-            disallowed=disallowed,
-            allowed=disallowed == 0,
-            why="; ".join(reasons),
-            known_bug=bug,
-            known_bug_url=KNOWN_BUGS[bug].url if bug else "",
-            examples=[
-                example(case.lookup, j.finding, allowed=j.allowed, why=j.why, bug=j.bug)
-                for j in judged[:EXAMPLES]
-            ],
-        )
-    return made
-
-
-def _judge(answers: Mapping[tuple[str, str], Answer], finding: Finding) -> Judged:
-    permitted, why = answers[finding.name, finding.variant]
-    return Judged(finding=finding, allowed=permitted, why=why)
-
-
-def _order(judged: Judged) -> tuple[bool, bool, bool, int, tuple[int, ...]]:
-    """Forbidden ones first, unexplained ones before known bugs, then by time (unknown last)."""
-    at = judged.finding.at_ns
-    return judged.allowed, bool(judged.bug), at < 0, at, judged.finding.key
-
-
-def _label(case: Case, judged: Sequence[Judged], count: int) -> str:
-    """Label findings; the bug whose signature all `count` of them bear, "" = there is none."""
-    for each in judged[:LABELLED]:
-        each.bug = label(case.lookup, each.finding, case.sealed.config)
-    bugs = {each.bug for each in judged}
-    return bugs.pop() if len(bugs) == 1 and len(judged) == count else ""
 
 
 def _undecided(case: Case) -> dict[str, list[str]]:
@@ -287,30 +191,3 @@ def _summary(verdict: Verdict) -> str:
         f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
         f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{also}{fired}"
     )
-
-
-OPTIONS: Final = {
-    "workload": "workload", "nemesis": "nemesis", "preset": "preset", "sut": "sut", "kafka": "kafka",
-    "seed": "seed", "duration_s": "duration", "brokers": "brokers", "rate": "rate",
-}  # fmt: skip
-"""Settings with an option of their own (`inquest run --help`)."""
-ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
-
-
-def repro(config: RunConfig) -> str:
-    """The command that repeats a run."""
-    usual = RunConfig(**{**PRESETS.get(config.preset, {}), "seed": config.seed}).model_dump()
-    words = ["inquest", "run"]
-    for name, value in config.model_dump().items():
-        if name in ALWAYS or (value != usual[name] and name in OPTIONS):
-            shown = f"{value:g}" if isinstance(value, float) else str(value)
-            words += [f"--{OPTIONS[name]}", shown]
-        elif value != usual[name]:
-            words += ["--set", f"{name}={_json(name, value)}"]
-    return shlex.join(words)
-
-
-def _json(name: str, value: Any) -> str:
-    if name == "isolation":
-        return str(value.name.lower())
-    return msgspec.json.encode(value).decode()

@@ -3,7 +3,7 @@
 Not here: the sentences (`checkers.sentences`), which findings there are.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from checkers.kernel_types import FINAL, INFO, OK, Finding, Shown
@@ -37,6 +37,14 @@ def example(lookup: Lookup, finding: Finding, *, allowed: bool, why: str, bug: s
         ops=[_view(lookup, row, shown) for row in rows],
         producer=_producer(lookup, finding, rows),
     )
+
+
+def fetch(lookup: Lookup, findings: Sequence[Finding]) -> None:
+    """Read in one go what the examples of these findings need."""
+    torn = [finding.ops[0] for finding in findings if finding.name == "torn-txn"]
+    lookup.fetch(ops=[*torn, *(op for f in findings if f.steps for op in f.ops)])
+    sends, _ = lookup.of_ops(*torn)
+    lookup.fetch(values=[row["value"] for row in sends])
 
 
 def _distinct(numbers: Iterable[int]) -> list[int]:
@@ -108,9 +116,8 @@ def _more(lookup: Lookup, finding: Finding) -> list[Shown]:
 
 def _of_transaction(lookup: Lookup, op: int) -> list[Shown]:
     """All records of a transaction, and one read of each that was read."""
-    sends, _ = lookup.records(ops=[op])
-    own = [_sent(row) for row in sends]
-    _, reads = lookup.records(values=[each.value for each in own])
+    own = [_sent(row) for row in lookup.of_ops(op)[0]]
+    _, reads = lookup.of_values(*(each.value for each in own))
     first: dict[tuple[int, int], Row] = {}
     for row in reads:
         first.setdefault((row["tp"], row["value"]), row)
@@ -120,8 +127,7 @@ def _of_transaction(lookup: Lookup, op: int) -> list[Shown]:
 
 def _of_cycle(lookup: Lookup, finding: Finding) -> list[Shown]:
     """For each step the record that makes it."""
-    tps = {tp for _, _, _, tp in finding.steps if tp >= 0}
-    sends, reads = lookup.records(ops=finding.ops, tps=tps)
+    sends, reads = lookup.of_ops(*finding.ops)
     shown: list[Shown] = []
     for kind, a, b, tp in finding.steps:
         sent = {row["value"]: row for row in sends if row["op"] == a and row["tp"] == tp}

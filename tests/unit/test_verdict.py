@@ -13,7 +13,7 @@ import pytest
 from checkers import check
 from checkers.catalogue import CHECKS
 from checkers.kernel import KERNELS
-from checkers.verdict import repro
+from checkers.repeat import repro
 from harness.config import run_config
 from harness.events import Event, FaultHealed, FaultStarted, Note, Recovered
 from harness.op import Isolation, Outcome, Phase, value_of

@@ -1,0 +1,146 @@
+"""Where Kafka allows what: rules over the configuration and the faults that were executed.
+
+A rule takes the ground and the variant of a finding (docs/checks.md, section 2) and answers whether it is
+allowed there, and why, in a sentence that ends up in the verdict.
+
+Not here: which class has which rule (`checkers.catalogue`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.config import RunConfig
+
+Answer = tuple[bool, str]
+"""Whether it is allowed, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a configuration and the executed faults let Kafka do.
+
+    retries, pipelined: whether a client without idempotence may send a record again, and may have
+    several requests under way. unclean: a replica that misses records may become leader.
+    power_loss: a fault took unflushed data away. subscribe: rebalances may move positions of
+    portable histories, which seldom record them.
+    """
+
+    retries: bool = True
+    pipelined: bool = True
+    unclean: bool = False
+    power_loss: bool = False
+    subscribe: bool = False
+
+
+IN_FLIGHT: Final = ("max.in.flight", "max.in.flight.requests.per.connection")
+
+
+def ground(config: RunConfig, faults: Sequence[str]) -> Ground:
+    """The ground of a recorded run; `faults`: names of the faults that were in force."""
+    unclean = "unclean.leader.election.enable"
+    return Ground(
+        retries=not _setting(config, "0", "retries", "message.send.max.retries"),
+        pipelined=not _setting(config, "1", *IN_FLIGHT),
+        unclean=config.unclean_leader_election
+        or "true" in (config.broker_settings.get(unclean), config.topic_settings.get(unclean)),
+        power_loss=any(name.partition(":")[0].startswith("power") for name in faults),
+    )
+
+
+def _setting(config: RunConfig, value: str, *names: str) -> bool:
+    """Whether the producers have one of these settings at this value."""
+    settings = config.client_settings
+    return any(settings.get(f"producer.{name}", settings.get(name)) == value for name in names)
+
+
+def never(why: str) -> Callable[[Ground, str], Answer]:
+    """Forbidden everywhere; `why` says what Kafka promises."""
+    return lambda *_: (False, why)
+
+
+def always(why: str) -> Callable[[Ground, str], Answer]:
+    """Legal everywhere."""
+    return lambda *_: (True, why)
+
+
+def _truncation(ground: Ground) -> str:
+    """What may take acknowledged records off the end of a log, "" = nothing."""
+    if ground.unclean:
+        return "unclean leader election is on: a replica that misses records may become leader"
+    return "a power loss took unflushed records away" if ground.power_loss else ""
+
+
+def loss(ground: Ground, variant: str) -> Answer:
+    """An acknowledged record is not (or no longer) where it was; variant: acks of its producer."""
+    if variant == "0":
+        return True, "the producer used acks=0: an acknowledgement promises nothing"
+    if variant == "1":
+        return True, "the producer used acks=1: the leader alone acknowledged, and may be replaced"
+    if reason := _truncation(ground):
+        return True, reason
+    return False, "acks=all and clean elections keep every acknowledged record"
+
+
+def repeat(ground: Ground, variant: str) -> Answer:
+    """A record was written again; variant: whether its producer is idempotent."""
+    if variant == "0" and ground.retries:
+        return True, "the producer is not idempotent and retries: a lost answer means a second copy"
+    if reason := _truncation(ground):
+        return True, f"{reason}; what it knew of the producer is gone too"
+    if variant == "0":
+        return False, "the producer does not retry"
+    return False, "an idempotent producer writes each record once"
+
+
+def reorder(ground: Ground, variant: str) -> Answer:
+    """A producer's records changed places; variant: whether it is idempotent."""
+    if variant == "0" and ground.retries and ground.pipelined:
+        return True, "the producer is not idempotent, retries, and has several requests under way"
+    if reason := _truncation(ground):
+        return True, f"{reason}; what it knew of the producer is gone too"
+    if variant == "0":
+        return (
+            False,
+            "the producer never has a retry overtaken: no retries, or one request at a time",
+        )
+    return False, "an idempotent producer keeps its order"
+
+
+def conflict(ground: Ground, variant: str) -> Answer:
+    """An offset held several records; variant: who contradicts whom."""
+    if reason := _truncation(ground):
+        return True, reason
+    if variant in ("ack 0", "ack 1"):
+        return True, f"acks={variant[-1]}: what was acknowledged there may have been truncated"
+    return False, "below the high watermark a log never changes"
+
+
+def uncommitted(ground: Ground, variant: str) -> Answer:
+    """A record of no committed transaction was read; variant: the level, or `unsent`."""
+    if variant == "ru":
+        return True, "the reader used read_uncommitted"
+    if variant == "unsent":
+        return False, "the record was never written, as far as its client was told"
+    return False, "read_committed readers see committed transactions only"
+
+
+def own(ground: Ground, variant: str) -> Answer:
+    """A transaction read its own record; variant: the level."""
+    if variant == "ru":
+        return True, "the reader used read_uncommitted"
+    return False, "a read_committed reader sees no open transaction, not even its own"
+
+
+def moved(ground: Ground, variant: str) -> Answer:
+    """A step of a consumer between two ops."""
+    if ground.subscribe:
+        return True, "consumers subscribe: a rebalance may have moved the position"
+    return stepped(ground, variant)
+
+
+def stepped(ground: Ground, variant: str) -> Answer:
+    """A step of a consumer that nothing on record explains."""
+    if reason := _truncation(ground):
+        return True, reason
+    return False, "no rebalance, new assignment, rewind or reset on record explains this step"
