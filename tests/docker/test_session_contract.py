@@ -8,11 +8,21 @@ import pytest
 
 from harness.cluster.kafka import KafkaCluster
 from harness.cluster.session import connect
-from harness.op import AssignmentKind, Isolation
-from harness.session import AssignmentEvent, Indefinite, ProducerEvent, Session, Unknown, drive
+from harness.op import AssignmentKind, Isolation, TopicPartition
+from harness.record import encode
+from harness.session import (
+    AssignmentEvent,
+    Indefinite,
+    ProducerEvent,
+    Record,
+    Session,
+    Unknown,
+    drive,
+)
 from tests.session_contract_test import (
     NUMBERS,
     PATIENCE_S,
+    RUN,
     SessionContract,
     Sessions,
     System,
@@ -66,6 +76,35 @@ def test_records_come_with_the_epoch_of_their_leader(
     assert [f.leader_epoch for f in read_to_end(reader, tp)] == [
         drive(cluster.roles()).leader_epochs[tp]
     ]
+
+
+def test_a_record_that_the_broker_refuses_is_unknown_and_its_transaction_wants_an_abort(
+    sessions: Sessions, cluster: KafkaCluster
+) -> None:
+    tp = TopicPartition(f"t{next(NUMBERS)}", 0)
+    drive(cluster.create_topic(tp.topic, 1, 3, {"max.message.bytes": "1000"}))
+    producer = sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}")
+    drive(producer.begin())
+    acked(send(producer, tp, 1))
+    big = Record(tp, 2, encode(RUN, tp, 2, 5000))
+    assert drive(producer.send([big])) == [Unknown("MSG_SIZE_TOO_LARGE")]
+    with pytest.raises(Indefinite) as refused:
+        drive(producer.commit())
+    assert refused.value.wants_abort
+    assert producer.fatal is None
+    drive(producer.abort())
+    # librdkafka 2.16 then refuses the next record of the partition too ("skipped sequence
+    # numbers") and purges it; that transaction wants an abort as well, the one after it is whole.
+    drive(producer.begin())
+    assert send(producer, tp, 3) == [Unknown("_PURGE_QUEUE")]
+    with pytest.raises(Indefinite) as skipped:
+        drive(producer.commit())
+    assert skipped.value.wants_abort
+    drive(producer.abort())
+    drive(producer.begin())
+    (offset,) = acked(send(producer, tp, 4))
+    drive(producer.commit())
+    assert settled(sessions, Isolation.READ_COMMITTED, tp, offset + 2) == [4]
 
 
 @pytest.fixture

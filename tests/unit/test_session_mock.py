@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from harness.cluster.bounded import Expired, bounded
 from harness.cluster.consumer import generation_of
 from harness.cluster.producer import SessionProducer, _Reports
 from harness.cluster.session import KafkaSession, connect
@@ -405,6 +406,19 @@ def test_the_generation_is_read_out_of_group_metadata(metadata: object, generati
 
 
 # sessions as a whole
+
+
+def test_a_bounded_call_returns_raises_or_is_left() -> None:
+    assert bounded(PATIENCE_S, max, 1, 2) == 2
+    with pytest.raises(ZeroDivisionError):
+        bounded(PATIENCE_S, lambda: 1 // 0)
+    ended = threading.Event()
+    with pytest.raises(Expired) as left:
+        bounded(0.05, ended.wait)
+    assert left.value.thread.is_alive()
+    ended.set()
+    left.value.thread.join(PATIENCE_S)
+    assert not left.value.thread.is_alive()
 
 
 def test_errors_of_the_client_are_told_but_not_over_and_over(
