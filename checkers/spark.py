@@ -8,6 +8,7 @@ Not here: what runs on the session (`checkers.pipeline`).
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -122,12 +123,14 @@ def _stop(session: Any, target: Path | None, made: Path) -> None:
     """Stop the session and its JVM; keep the archive that the JVM leaves."""
     from pyspark import SparkContext
 
-    session.stop()
+    with contextlib.suppress(Exception):  # a JVM that died cannot be stopped; what is done is done
+        session.stop()
     gateway = SparkContext._gateway
     if gateway is None:
         return
     process: subprocess.Popen[bytes] = gateway.proc
-    gateway.shutdown()
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
     if process.stdin is not None:
         process.stdin.close()  # the JVM ends with its standard input
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -137,7 +140,7 @@ def _stop(session: Any, target: Path | None, made: Path) -> None:
         with contextlib.suppress(OSError):  # without an archive the next start is only slower
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = target.with_suffix(f".{os.getpid()}")
-            temporary.write_bytes(made.read_bytes())
+            shutil.copyfile(made, temporary)
             os.replace(temporary, target)
 
 
@@ -155,7 +158,5 @@ def _archive_path() -> Path | None:
 
 
 def _which(name: str) -> Path | None:
-    import shutil
-
     found = shutil.which(name)
     return Path(found) if found else None

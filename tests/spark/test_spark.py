@@ -174,6 +174,34 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     assert str(archive) in ended.stdout
 
 
+KILLS_THE_JVM = """
+import sys
+from pathlib import Path
+from checkers import judging, pipeline
+from harness.store import Run
+
+def killing(session):
+    def run(tasks):
+        session.sparkContext._gateway.proc.kill()
+        return pipeline.spark_runner(session)(tasks)
+    return run
+
+judging.spark_runner = killing
+verdict = judging.check(Run(Path(sys.argv[1])))
+print(verdict.exit_code, {check.status for check in verdict.checks.values()})
+"""
+
+
+def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLS_THE_JVM, str(run.folder)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.stdout == "2 {'crashed'}\n", ended.stderr
+    assert run.verdict.exists()
+
+
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
