@@ -64,14 +64,18 @@ def _epoch_bump(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> 
 
 
 def _late_end(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """The transaction before this one, of the same transactional id, ended the other way and so slowly
-    that the client asked again; and what became of this one differs by partition."""
+    """The transaction before this one, of the same transactional id, asked for the other ending, so
+    slowly that the client asked again; and what became of this one differs by partition."""
     op = lookup.op(finding.ops[0])
     if not op["txn"] or op["outcome"] not in (OK, FAIL):
         return False
     before = lookup.previous_transaction(op)
-    other = FAIL if op["outcome"] == OK else OK
-    if before is None or before["outcome"] != other:
+    if before is None:
+        return False
+    asked = {OK} if before["outcome"] == OK else {FAIL} if before["outcome"] == FAIL else set()
+    if before["outcome"] == FAIL and not before["deliberate"] and before["why"]:
+        asked.add(OK)  # it asked for a commit, that failed, and then for the abort
+    if (FAIL if op["outcome"] == OK else OK) not in asked:
         return False
     return _asked_again(lookup, before, config) and _split_by_partition(lookup, op)
 
@@ -137,9 +141,9 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-17754": KnownBug(
         title="A delayed EndTxn ends the producer's next transaction",
         url="https://issues.apache.org/jira/browse/KAFKA-17754",
-        evidence="The transaction before it, of the same transactional id, ended the other way and took"
-        " longer to end than the client waits for one answer (so EndTxn was sent again); and of this"
-        " transaction whole partitions are visible while others are not.",
+        evidence="The transaction before it, of the same transactional id, asked for the other ending and"
+        " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
+        " this transaction whole partitions are visible while others are not.",
         anomalies=("aborted-read", "torn-txn", "lost-write"),
         match=_late_end,
     ),

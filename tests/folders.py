@@ -18,7 +18,7 @@ STARTED = RunStarted(ns=0, wall="2026-01-01T00:00:00Z", run="test", versions={})
 RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
 NAMES = {
     "f": ["send", "poll", "txn", "assign", "subscribe", "crash", "final"],
-    "error": [],
+    "error": ["_TIMED_OUT"],
     "group": ["group-0"],
     "txn_id": [f"txn-{n}" for n in range(8)],
 }

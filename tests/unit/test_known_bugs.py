@@ -143,6 +143,34 @@ def test_a_predecessor_that_ended_the_same_way_explains_nothing(tmp_path: Path) 
     assert {a.known_bug for a in verdict.anomalies.values() if a.disallowed} == {""}
 
 
+@pytest.mark.parametrize(
+    ("failed", "bug"),
+    [(True, "KAFKA-17754"), (False, "")],  # else it was aborted on purpose: no commit was under way
+)
+def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_transaction(
+    tmp_path: Path, failed: bool, bug: str
+) -> None:
+    built = late_end(first=Outcome.OK, slow_s=4, visible=(0,))
+    first = built.ops[0]
+    first.outcome, first.deliberate = Outcome.FAIL, not failed
+    tables = finals_without(built, value_of(1, 0)).tables()
+    if failed:
+        ops = tables["ops"].to_pylist()
+        ops[0]["error"] = 0
+        tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
+    aborted = check(write_run(tmp_path / "run", tables), without_spark=True).anomalies[
+        "aborted-read"
+    ]
+    assert (aborted.disallowed, aborted.known_bug) == (1, bug)
+
+
+def finals_without(built: Built, value: int) -> Built:
+    """The final reads do not show this value."""
+    for op in built.ops:
+        op.mops = [mop for mop in op.mops if not (isinstance(mop, Read) and mop.value == value)]
+    return built
+
+
 def fresh(*, earlier: bool, later_there: bool, idempotent: bool = True) -> Built:
     """The first of two pipelined records of process 1 is acknowledged and not in the log."""
     built = Built(tps=["x"])
