@@ -16,7 +16,7 @@ Not here: which ops (`workloads`), when, and replacing processes (`harness.worke
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from harness import journal as j
 from harness.journal import Journal
@@ -43,6 +43,7 @@ from harness.session import (
     AssignmentEvent,
     ClientError,
     Clock,
+    CommittedSeen,
     Definite,
     Delivery,
     EndReached,
@@ -52,6 +53,7 @@ from harness.session import (
     ProducerEvent,
     Record,
     Session,
+    SessionEvent,
 )
 
 CommitVerb = Callable[[Mapping[TopicPartition, int]], Coroutine[Any, Any, int]]
@@ -238,8 +240,7 @@ class Client:
             case Poll(max_records=most, wait_ms=wait_ms):
                 begin = self.clock.now_ns()
                 fetched = await self.session.poll(most, wait_ms)
-                self._journal_events()
-                self._polled(at, begin, fetched)
+                self._journal_poll(at, begin, fetched)
             case Assign(tps=tps):
                 positions = {tp: self._positions.get(tp, BEGINNING) for tp in tps}
                 await self.session.assign(positions)
@@ -249,6 +250,7 @@ class Client:
             case Subscribe(topics=topics):
                 await self.session.subscribe(topics)
                 self._assigned, self._positions = None, {}
+                self._journal_assignment(AssignmentKind.MANUAL, ())  # positions are not kept
                 self._journal_events()
             case CommitOffsets():
                 await self._commit_offsets(at, CommitKind.SYNC, self.session.commit_offsets)
@@ -256,6 +258,26 @@ class Client:
                 await self._commit_offsets(at, CommitKind.TXN, self.session.send_offsets)
             case _:
                 raise AssertionError(f"unknown micro-op {mop!r}")
+
+    def _journal_poll(self, at: int, begin: int, fetched: list[Fetched]) -> None:
+        """Journal what a poll returned, and around it what happened meanwhile, in an order that
+        stays true wherever the journal is cut off.
+
+        An end is told after the records below it: an end without them would make them lost. A reset
+        stands in the client's queue between the records before it and those after it.
+        """
+        events = self.session.events()
+        ends = [event for event in events if isinstance(event, EndReached)]
+        resets = [event for event in events if _is_reset(event)]
+        self._journal([e for e in events if not isinstance(e, EndReached) and not _is_reset(e)])
+        if resets:
+            tps = {tp for event in resets for tp in event.tps}
+            before, fetched = _parted(fetched, tps, self._positions)
+            self._polled(at, begin, before)
+            self._journal(resets)
+        if fetched or not resets:
+            self._polled(at, begin, fetched)
+        self._journal(ends)
 
     def _polled(self, at: int, begin: int, fetched: list[Fetched]) -> None:
         runs: list[tuple[str, int, list[int], list[int], list[int]]] = []
@@ -303,12 +325,29 @@ class Client:
         self.journal.write(j.AssignmentChanged(self._op, ns, kind, -1, names))
 
     def _journal_events(self) -> None:
-        for event in self.session.events():
+        self._journal(self.session.events())
+
+    def _journal(self, events: Sequence[SessionEvent]) -> None:
+        for event in events:
             match event:
                 case AssignmentEvent():
                     names = [(tp.topic, tp.partition) for tp in event.tps]
                     self.journal.write(
                         j.AssignmentChanged(self._op, event.ns, event.kind, event.generation, names)
+                    )
+                case CommittedSeen():
+                    offsets = [(tp.topic, tp.partition, p) for tp, p in event.offsets.items()]
+                    self.journal.write(
+                        j.OffsetsCommitted(
+                            self._op,
+                            -1,
+                            event.begin_ns,
+                            event.ns,
+                            CommitKind.FETCHED,
+                            event.generation,
+                            Outcome.OK,
+                            offsets,
+                        )
                     )
                 case ProducerEvent():
                     self.journal.write(
@@ -322,3 +361,29 @@ class Client:
                     self.journal.write(line)
                 case ClientError():
                     self.journal.write(j.ErrorSeen(event.ns, event.code, event.message))
+
+
+def _is_reset(event: SessionEvent) -> TypeGuard[AssignmentEvent]:
+    return isinstance(event, AssignmentEvent) and event.kind is AssignmentKind.RESET
+
+
+def _parted(
+    fetched: list[Fetched], reset: set[TopicPartition], positions: Mapping[TopicPartition, int]
+) -> tuple[list[Fetched], list[Fetched]]:
+    """Records of one poll before and after the resets of some partitions in it.
+
+    The client does not say where in a poll a reset happened. A truncated log sends its reader back, so
+    from the first record that goes back on come those after it. Where none does, all came before.
+    """
+    before: list[Fetched] = []
+    after: list[Fetched] = []
+    next_: dict[TopicPartition, int] = {tp: positions.get(tp, -1) for tp in reset}
+    gone_back: set[TopicPartition] = set()
+    for record in fetched:
+        tp = record.tp
+        if tp in reset:
+            if record.offset < next_[tp]:
+                gone_back.add(tp)
+            next_[tp] = record.offset + 1
+        (after if tp in gone_back else before).append(record)
+    return before, after

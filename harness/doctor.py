@@ -65,10 +65,11 @@ def doctor() -> int:
 
 
 def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
-    """Make engine and images ready; at once where they are.
+    """Make engine, images and Spark's class archive ready; at once where they are.
 
     browser: Chromium too, for the tests of the report. Raises: ClusterError, with what to do.
     """
+    from checkers.spark import SparkError, prepare
     from harness.cluster.images import ensure_image
     from harness.cluster.jars import java
 
@@ -86,9 +87,14 @@ def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
     client = engine.ensure()
     try:
         tag = ensure_image(client, kafka_version)
-        engine.say(f"ready: Docker engine {client.version()['Version']}, image {tag}")
+        version = client.version()["Version"]
     finally:
         client.close()
+    try:
+        prepare()
+    except SparkError as error:
+        raise ClusterError(str(error)) from None
+    engine.say(f"ready: Docker engine {version}, image {tag}")
 
 
 def examine() -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from harness import journal as j
 from harness.history import OPEN
 from harness.op import AssignmentKind, CommitKind, End, Outcome, Poll, Send
 from harness.rows import Rows
+from harness.store import FORMAT
 
 POSITION_KEPT = (AssignmentKind.REWIND,)
 """Kinds after which reads go on from where the last completed op left them."""
@@ -23,6 +24,8 @@ def read_journals(paths: Iterable[Path]) -> Rows:
         lines = j.read(path)
         if not lines or not isinstance(header := lines[0], j.Opened):
             continue  # the process ended before its header was written: it did nothing
+        if header.format > FORMAT:
+            raise j.JournalError(f"{path} has format {header.format}, newer than {FORMAT}")
         process = _Process(rows, header)
         for line in lines[1:]:
             process.take(line)
@@ -32,12 +35,13 @@ def read_journals(paths: Iterable[Path]) -> Rows:
 
 @dataclass(slots=True)
 class _Op:
-    """An op while its journal is read. `polled` has the assignment number of each run beside it."""
+    """An op while its journal is read. `polled`: by micro-op, the lines of a poll (two where a reset
+    parts it), each with the assignment number of each run beside it."""
 
     invoked: j.Invoked
     number: int
     sent: dict[int, tuple[int, tuple[int, int, int, str]]] = field(default_factory=dict)
-    polled: dict[int, tuple[j.Polled, list[int]]] = field(default_factory=dict)
+    polled: dict[int, list[tuple[j.Polled, list[int]]]] = field(default_factory=dict)
     committed: list[j.OffsetsCommitted] = field(default_factory=list)
     completed: j.Completed | None = None
 
@@ -71,7 +75,8 @@ class _Process:
                     op.sent[line.mop + n] = (line.begin_ns, result)
             case j.Polled() if op:
                 tps = [self.rows.tp(run[0], run[1]) for run in line.runs]
-                op.polled[line.mop] = (line, [self.assignments.get(tp, 0) for tp in tps])
+                numbers = [self.assignments.get(tp, 0) for tp in tps]
+                op.polled.setdefault(line.mop, []).append((line, numbers))
             case j.OffsetsCommitted() if op:
                 op.committed.append(line)
             case j.Completed() if op:
@@ -133,11 +138,12 @@ class _Process:
             if isinstance(mop, Send):
                 self._send(op, at, mop, pos, total)
                 sends, pos = sends + 1, pos + 1
-            elif isinstance(mop, Poll) and at in op.polled:
-                count = self._reads(op, *op.polled[at], pos)
-                reads, pos = reads + count, pos + count
-        for line in op.committed:
-            self._commits(op, line)
+            elif isinstance(mop, Poll):
+                for line, numbers in op.polled.get(at, ()):
+                    count = self._reads(op, line, numbers, pos)
+                    reads, pos = reads + count, pos + count
+        for committed in op.committed:
+            self._commits(op, committed)
         done, invoked = op.completed, op.invoked
         self.rows.columns["ops"].add(
             1, op=op.number, process=self.header.process, f=self.rows.f(invoked.f),
@@ -152,8 +158,8 @@ class _Process:
         if at in op.sent:
             begin, (outcome, offset, ns, _) = op.sent[at]
         else:
-            # Never handed to the client, or its answer was never recorded: the op decides.
-            outcome = int(Outcome.FAIL if op.outcome is Outcome.FAIL else Outcome.INFO)
+            # Where the op completed, it ended before this record was handed to the client.
+            outcome = int(Outcome.FAIL if op.completed else Outcome.INFO)
             begin, offset, ns = op.invoked.ns, -1, -1
         self.rows.columns["sends"].add(
             1, tp=self.rows.tp(*mop.tp), op=op.number, process=self.header.process, pos=pos,

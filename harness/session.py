@@ -138,7 +138,18 @@ class ClientError:
     ns: int
 
 
-SessionEvent = AssignmentEvent | ProducerEvent | EndReached | ClientError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedSeen:
+    """The offsets that the group coordinator gave for newly assigned partitions, asked for between
+    `begin_ns` and `ns`. Partitions without a committed offset are left out."""
+
+    offsets: Mapping[TopicPartition, int]
+    generation: int
+    begin_ns: int
+    ns: int
+
+
+SessionEvent = AssignmentEvent | CommittedSeen | ProducerEvent | EndReached | ClientError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,15 @@ from harness.cluster.outcomes import EXPIRED, Failure, Verb, outcome
 from harness.cluster.producer import failure_of
 from harness.cluster.sidelight import Sidelight
 from harness.op import AssignmentKind, TopicPartition
-from harness.session import AssignmentEvent, EndReached, Fetched, Indefinite
+from harness.session import AssignmentEvent, CommittedSeen, EndReached, Fetched, Indefinite
 
 T = TypeVar("T")
 
 SEEK_WAIT_S: Final = 0.01
 """Pause between two tries of a seek that came before its partition was started."""
+
+COMMITTED_WAIT_S: Final = 1.0
+"""How long a newly assigned consumer waits to be told its committed offsets."""
 
 _METADATA_MAGIC: Final = b"CGMDv2:"
 _DEAD: Final = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError._FATAL})
@@ -224,8 +227,29 @@ class SessionConsumer:
             generation = generation_of(self._client.consumer_group_metadata())
             now = monotonic_ns()
             self._sidelight.add(AssignmentEvent(kind=kind, tps=tps, generation=generation, ns=now))
+            if kind is AssignmentKind.ASSIGNED and partitions:
+                self._see_committed(partitions, generation)
 
         return rebalanced
+
+    def _see_committed(self, partitions: list[KafkaPartition], generation: int) -> None:
+        """Ask for the committed offsets too, as the client itself does unseen. Evidence only: no
+        answer in time is no event."""
+        begin = monotonic_ns()
+        try:
+            known = self._client.committed(partitions, timeout=COMMITTED_WAIT_S)
+        except (KafkaException, SystemError):
+            return
+        offsets = {
+            TopicPartition(at.topic, at.partition): at.offset
+            for at in known
+            if at.error is None and at.offset >= 0
+        }
+        if offsets:
+            now = monotonic_ns()
+            self._sidelight.add(
+                CommittedSeen(offsets=offsets, generation=generation, begin_ns=begin, ns=now)
+            )
 
     def _positions(self) -> dict[TopicPartition, KafkaPartition]:
         client = self._usable()

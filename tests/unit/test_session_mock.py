@@ -22,6 +22,7 @@ from harness.session import (
     Acked,
     AssignmentEvent,
     ClientError,
+    CommittedSeen,
     Definite,
     EndReached,
     Failed,
@@ -364,6 +365,22 @@ def test_a_group_assigns_and_commits_under_one_generation(
     assert set(event.tps) == tps
     assert event.generation >= 1
     assert drive(session.commit_offsets(dict.fromkeys(tps, 6))) == event.generation
+
+
+def test_a_new_member_tells_the_committed_offsets_that_it_was_given(
+    bootstrap: str, opened: Connect, topic: str
+) -> None:
+    drive(opened(bootstrap, acks=-1).send(records(topic, 40)))
+    first = opened(bootstrap, isolation=Isolation.READ_COMMITTED, group=topic)
+    drive(first.subscribe([topic]))
+    watch(first, lambda: drive(first.poll(1, 100)), AssignmentEvent)
+    drive(first.commit_offsets({TopicPartition(topic, 1): 6}))
+    drive(first.close())
+    second = opened(bootstrap, isolation=Isolation.READ_COMMITTED, group=topic)
+    drive(second.subscribe([topic]))
+    seen = watch(second, lambda: drive(second.poll(1, 100)), CommittedSeen)
+    assert seen.offsets == {TopicPartition(topic, 1): 6}
+    assert seen.begin_ns < seen.ns
 
 
 def test_committing_where_nobody_answers_ends_at_the_deadline(
