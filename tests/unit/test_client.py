@@ -20,14 +20,17 @@ from harness.op import (
     Phase,
     Poll,
     Send,
+    Subscribe,
     TopicPartition,
     value_of,
 )
 from harness.record import encode
 from harness.session import (
     Acked,
+    AssignmentEvent,
     Definite,
     Delivery,
+    EndReached,
     Failed,
     Fetched,
     Indefinite,
@@ -99,7 +102,8 @@ class Script:
         self.calls.append(("close",))
 
     def events(self) -> list[SessionEvent]:
-        return []
+        found: list[SessionEvent] = self.answers.pop("events", [])
+        return found
 
 
 class Ticks:
@@ -274,6 +278,64 @@ def test_foreign_payloads_are_kept_apart(client: Client, tmp_path: Path) -> None
         (1, 2),
         (2, 1),
         (3, 0),
+    ]
+
+
+def fetched(*offsets: int, tp: TopicPartition = TP) -> list[Fetched]:
+    return [Fetched(tp, offset, encode("run", tp, offset, 100), 0) for offset in offsets]
+
+
+def journaled(client: Client, tmp_path: Path, *kinds: type[Any]) -> list[Any]:
+    return [line for line in lines(client, tmp_path) if isinstance(line, kinds)]
+
+
+def test_an_end_is_journaled_after_the_records_below_it(client: Client, tmp_path: Path) -> None:
+    end = EndReached(tp=TP, offset=2, ns=5)
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(0, 1), events=[end])
+    found = journaled(client, tmp_path, j.Polled, j.EndSeen)
+    assert [type(line) for line in found] == [j.Polled, j.EndSeen]
+    assert client.ends == {TP: 2}
+
+
+def test_a_reset_is_journaled_where_its_partition_goes_back(client: Client, tmp_path: Path) -> None:
+    records = [*fetched(8, 9), *fetched(3, tp=OTHER), *fetched(5, 6), *fetched(4, tp=OTHER)]
+    reset = AssignmentEvent(kind=AssignmentKind.RESET, tps=(TP,), generation=-1, ns=5)
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=records, events=[reset])
+    before, change, after = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
+    assert [(run[1], run[2]) for run in before.runs] == [(0, [8, 9]), (1, [3, 4])]
+    assert change.kind is AssignmentKind.RESET
+    assert [(run[1], run[2]) for run in after.runs] == [(0, [5, 6])]
+
+
+def test_a_reset_that_no_record_of_the_poll_follows_comes_last(
+    client: Client, tmp_path: Path
+) -> None:
+    reset = AssignmentEvent(kind=AssignmentKind.RESET, tps=(TP,), generation=-1, ns=5)
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(8, 9), events=[reset])
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(5), events=[reset])
+    found = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
+    offsets = [
+        line.runs[0][2] if isinstance(line, j.Polled) and line.runs else [] for line in found
+    ]
+    assert offsets == [[8, 9], [], [], [], [5]]
+
+
+def test_a_rebalance_is_journaled_before_the_records_that_follow_it(
+    client: Client, tmp_path: Path
+) -> None:
+    given = AssignmentEvent(kind=AssignmentKind.ASSIGNED, tps=(TP,), generation=1, ns=5)
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(0), events=[given])
+    found = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
+    assert [type(line) for line in found] == [j.AssignmentChanged, j.Polled]
+
+
+def test_subscribing_drops_all_positions_and_says_so(client: Client, tmp_path: Path) -> None:
+    invoke(client, Op(f="assign", mops=(Assign((TP,)),)))
+    invoke(client, Op(f="subscribe", mops=(Subscribe(("t",)),)))
+    found = journaled(client, tmp_path, j.AssignmentChanged)
+    assert [(line.kind, line.tps) for line in found] == [
+        (AssignmentKind.MANUAL, [("t", 0)]),
+        (AssignmentKind.MANUAL, []),
     ]
 
 

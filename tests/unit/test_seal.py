@@ -168,6 +168,50 @@ def test_assignments_are_numbered_where_the_position_is_not_kept(run: Run, write
     assert [r["assignment"] for r in table(run, "reads")] == [1, 1, 1, 2]
 
 
+def test_a_poll_that_a_reset_parts_has_two_assignments(run: Run, write: Writer) -> None:
+    reset = [("t", 0)]
+    write(
+        0,
+        j.Invoked(1, 1, Phase.FAULTS, "poll", False, False, (Poll(),)),
+        j.Polled(1, 0, 1, 1, [("t", 0, [8, 9], [8, 9], [0, 0])]),
+        j.AssignmentChanged(1, 1, AssignmentKind.RESET, -1, reset),
+        j.Polled(1, 0, 1, 1, [("t", 0, [5], [5], [0])]),
+        j.Completed(1, 1, Outcome.OK),
+        isolation=Isolation.READ_COMMITTED,
+    )
+    seal(run)
+    reads = [(r["pos"], r["offset"], r["assignment"]) for r in table(run, "reads")]
+    assert reads == [(0, 8, 0), (1, 9, 0), (2, 5, 1)]
+    assert table(run, "ops")[0]["n_reads"] == 3
+
+
+def test_a_subscription_in_between_drops_the_position(run: Run, write: Writer) -> None:
+    manual = j.AssignmentChanged(1, 1, AssignmentKind.MANUAL, -1, [("t", 0)])
+    subscribed = j.AssignmentChanged(1, 1, AssignmentKind.MANUAL, -1, [])
+    write(0, manual, manual, subscribed, manual, isolation=Isolation.READ_COMMITTED)
+    seal(run)
+    assert [a["assignment"] for a in table(run, "assignments")] == [1, 1, 2]
+
+
+def test_records_that_an_op_never_came_to_were_not_written(run: Run, write: Writer) -> None:
+    mops = (Send(TP, 5), Poll(), Send(TP, 6))
+    invoked = j.Invoked(1, 1, Phase.FAULTS, "txn", True, False, mops)
+    first = j.Sent(1, 0, 2, 3, [(0, 4, 3, "")])
+    write(0, invoked, first, j.Completed(1, 9, Outcome.INFO, "_TRANSPORT"), acks=-1)
+    write(1, invoked, first, acks=-1)  # killed: the second may have been under way
+    seal(run)
+    outcomes = {(s["process"], s["value"]): s["outcome"] for s in table(run, "sends")}
+    assert outcomes == {(0, 5): 0, (0, 6): 1, (1, 5): 0, (1, 6): 2}
+
+
+def test_a_journal_of_a_newer_format_is_refused(run: Run, write: Writer) -> None:
+    write(0)
+    path = run.journal / "0.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"format":1', b'"format":999'))
+    with pytest.raises(SealError, match=r"0\.jsonl has format 999"):
+        seal(run)
+
+
 def test_bounds_join_what_was_listed_with_what_final_readers_reached(
     run: Run, write: Writer
 ) -> None:
