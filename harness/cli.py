@@ -185,11 +185,14 @@ def _check_portable(path: Path, *, as_json: bool) -> int:
 
 def existing(folder: Path) -> Run:
     """The run in a folder, sealed if it was not yet."""
+    from harness.recorder import recording
     from harness.seal import SealError, seal
 
     found = Run(folder)
     if not found.config.is_file():
         fail(f"{folder} is not a run folder (no config.json)", USAGE)
+    if recording(found.events):  # its journals, read one after the other, would not fit together
+        fail(f"{folder} is still being recorded", USAGE)
     try:
         seal(found)
     except (SealError, OSError) as error:
@@ -247,8 +250,10 @@ def main(command: Callable[..., Any] = app) -> None:
     """Entry point: usage errors are 64, faults of the harness 70, never anything of a verdict."""
     try:
         code = command(standalone_mode=False)
-    except (typer.Exit, SystemExit) as done:
-        code = getattr(done, "exit_code", getattr(done, "code", 0))
+    except (
+        SystemExit
+    ):  # typer's answer to an output that was closed: 1, which here means an anomaly
+        code = HARNESS_FAULT
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence

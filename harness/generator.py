@@ -16,10 +16,14 @@ from harness.op import Op, Poll, Send, TopicPartition, value_of
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """An op and how long after the invocation of the previous one it is to be invoked."""
+    """An op and how long after the invocation of the previous one it is to be invoked.
+
+    first: what follows relies on it; the process goes on only if it was OK.
+    """
 
     wait_s: float
     op: Op
+    first: bool = False
 
 
 def source(seed: int, *path: object) -> random.Random:
@@ -61,7 +65,8 @@ def first_contact(tps: tuple[TopicPartition, ...], values: Values, *, txn: bool)
     when the first of several batches in flight is refused, the client then reports it delivered
     although it is not in the log. That loss is a workload of its own, not noise in all others.
     """
-    return Planned(0.0, Op(f="first-contact", mops=tuple(map(values.send, tps)), txn=txn))
+    op = Op(f="first-contact", mops=tuple(map(values.send, tps)), txn=txn)
+    return Planned(0.0, op, first=True)
 
 
 def polls(max_records: int = 500, wait_ms: int = 100) -> Iterator[Planned]:

@@ -84,9 +84,12 @@ class Interpreter:
             self._enter(Phase.COLLECT)
             drive(self.cluster.collect(self.run.cluster))
         finally:
-            self.end_workers()
+            self.interrupts.immediate = False  # cleaning up is not cut short
             self._sampling.set()
-            drive(self.cluster.stop())
+            try:
+                self.end_workers()
+            finally:
+                drive(self.cluster.stop())
 
     def end_workers(self) -> None:
         """Kill what still runs and release all pipes."""
@@ -104,7 +107,8 @@ class Interpreter:
         )
         self._enter(Phase.SETUP)
         self.interrupts.second = self._kill_all
-        self.workers = [WorkerHandle(self.run, slot) for slot in range(self.load.slots)]
+        for slot in range(self.load.slots):  # one by one: what was started is ended, come what may
+            self.workers.append(WorkerHandle(self.run, slot))
         begin = time.monotonic()
         drive(self.cluster.start())
         self.display.say(
@@ -163,9 +167,8 @@ class Interpreter:
         if self._cut_short():
             return
         self._enter(Phase.RECOVER)
-        self.readers = [
-            WorkerHandle(self.run, self.load.slots + level) for level in range(len(Isolation) - 1)
-        ]
+        for level in range(len(Isolation) - 1):
+            self.readers.append(WorkerHandle(self.run, self.load.slots + level))
         begin = time.monotonic_ns()
         why = self._wait(lambda: self._unrecovered(begin), self.config.recovery_deadline_s)
         seconds = (time.monotonic_ns() - begin) / 1e9
@@ -197,7 +200,7 @@ class Interpreter:
         self._enter(Phase.QUIESCE)
         # The op in hand may take its whole deadline, and so may closing the clients.
         allowed = 2 * self.config.verb_deadline_s + 2
-        for worker in wait_ended(self.workers, allowed, self._second_interrupt):
+        for worker in wait_ended(self.workers, allowed):
             self._lose(worker, "did not stop in time and was killed")
             worker.kill()
         self._look_after_workers()
@@ -216,7 +219,7 @@ class Interpreter:
             reader.tell(start)
             reader.tell(ReadFinal(ends))
         allowed = self.config.final_deadline_s + 2 * self.config.verb_deadline_s
-        for reader in wait_ended(self.readers, allowed, self._second_interrupt):
+        for reader in wait_ended(self.readers, allowed):
             self._lose(reader, "final reads did not end in time and were killed")
             reader.kill()
         self._look_after_workers()
@@ -280,17 +283,15 @@ class Interpreter:
             self._break(self.recorder.broken)
         return self.interrupted or bool(self.broken)
 
-    def _second_interrupt(self) -> bool:
-        return False  # workers are killed by the signal handler itself
-
     def _break(self, why: str) -> None:
         self.broken = self.broken or why
         self.recorder.note(why, incomplete=True)
         self.display.say(why)
 
     def _kill_all(self) -> None:
+        """Called in the handler of signals."""
         for worker in (*self.workers, *self.readers):
-            worker.kill()
+            worker.strike()
 
     def _look_after_workers(self) -> None:
         for worker in (*self.workers, *self.readers):
@@ -314,6 +315,8 @@ class Interpreter:
         before: tuple[object, ...] = ()
         while not self._sampling.is_set():
             roles = drive(self.cluster.roles())
+            if self._sampling.is_set():
+                return  # the cluster may have been stopping
             self._roles = roles
             leaders = {str(tp): node for tp, node in sorted(roles.leaders.items())}
             isr = {str(tp): nodes for tp, nodes in sorted(roles.isr.items())}

@@ -6,6 +6,8 @@ disk) does not raise: the recording is broken from then on, `broken` says why, a
 Not here: what the events mean (`harness.events`).
 """
 
+import contextlib
+import fcntl
 import os
 import signal
 import threading
@@ -19,10 +21,12 @@ from harness.events import Event, Note, encode
 
 
 class Recorder:
-    """Appends events to one file."""
+    """Appends events to one file, which it holds locked: see `recording`."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._lock = threading.Lock()
         self.broken = ""
 
@@ -50,11 +54,28 @@ class Recorder:
                 self._handle = -1
 
 
+def recording(path: Path) -> bool:
+    """Whether a Recorder, of any process that still lives, writes to this file."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
 class Interrupts:
     """SIGINT and SIGTERM while a run goes on.
 
     The first one sets `asked`: the run heals, stops, seals and checks what there is; while
-    `immediate` is set (nothing was recorded yet) it raises KeyboardInterrupt instead. The second
+    `immediate` is set (nothing was recorded yet) it raises KeyboardInterrupt instead. Each further
     one calls `second` (kill the workers).
     """
 
@@ -78,4 +99,5 @@ class Interrupts:
             self.second()
         self.asked.set()
         if self.immediate:
+            self.immediate = False  # what is raised now cleans up, and is not to be raised again
             raise KeyboardInterrupt

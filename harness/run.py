@@ -81,23 +81,11 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
     """
     workload, steps = plan(config)
     run = create_folder(config, results)
-    cluster: Cluster = _load(SYSTEMS[config.sut])(config, run.folder)
-    if lacking := nemeses.missing(steps, cluster):
-        raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
-    write_atomically(run.schedule, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
-    recorder = Recorder(run.events)
-    interpreter = Interpreter(
-        run=run,
-        config=config,
-        cluster=cluster,
-        load=_load_of(workload, config),
-        nemesis=_BoundNemesis(steps, _names(workload, config)),
-        recorder=recorder,
-        interrupts=Interrupts(),
-        display=display,
-        versions=versions(config),
-        wall=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"),
-    )
+    try:
+        interpreter = _prepare(config, run, workload, steps, display)
+    except BaseException:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
     try:
         with interpreter.interrupts:
             interpreter.execute()
@@ -108,10 +96,35 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
             shutil.rmtree(run.folder, ignore_errors=True)
         raise
     finally:
-        recorder.close()
+        interpreter.recorder.close()
         display.close()
     point_latest(run)
     return Recorded(run=run, interrupted=interpreter.interrupts.asked.is_set())
+
+
+def _prepare(
+    config: RunConfig,
+    run: Run,
+    workload: Workload,
+    steps: tuple[nemeses.Step, ...],
+    display: Display,
+) -> Interpreter:
+    cluster: Cluster = _load(SYSTEMS[config.sut])(config, run.folder)
+    if lacking := nemeses.missing(steps, cluster):
+        raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
+    write_atomically(run.schedule, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
+    return Interpreter(
+        run=run,
+        config=config,
+        cluster=cluster,
+        load=_load_of(workload, config),
+        nemesis=_BoundNemesis(steps, _names(workload, config)),
+        recorder=Recorder(run.events),
+        interrupts=Interrupts(),
+        display=display,
+        versions=versions(config),
+        wall=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"),
+    )
 
 
 def create_folder(config: RunConfig, results: Path) -> Run:

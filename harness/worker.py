@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from harness.config import RunConfig
 from harness.generator import Slot, source
 from harness.journal import Journal, Opened
 from harness.messages import Command, Enter, Progress, ReadFinal, Start
-from harness.op import Assign, End, Isolation, Op, Phase, Poll, TopicPartition
+from harness.op import Assign, End, Isolation, Op, Outcome, Phase, Poll, TopicPartition
 from harness.session import Session, SessionSpec, drive
 from harness.store import FORMAT, Run
 from workloads import WORKLOADS
@@ -176,7 +177,8 @@ class Worker:
             drive(self.clock.sleep((planned_ns - now) / 1e9))
             if self.stopping.is_set():
                 break
-            if drive(client.invoke(planned.op)).replace:
+            done = drive(client.invoke(planned.op))
+            if done.replace or (planned.first and done.outcome is not Outcome.OK):
                 return End.REPLACED
         return End.CLOSED
 
@@ -211,6 +213,10 @@ def main() -> None:
     except OSError as error:
         print(f"journal: {error}", file=sys.stderr, flush=True)
         os._exit(os.EX_IOERR)  # the interpreter knows it as a full disk
+    except Exception:  # noqa: BLE001 - a client thread that will not end must not hide the failure
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(os.EX_SOFTWARE)
     os._exit(0)  # a client thread that will not end must not hold the worker
 
 

@@ -4,13 +4,11 @@ Not here: what a worker does (`harness.worker`), the phases (`harness.interprete
 """
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -57,10 +55,14 @@ class WorkerHandle:
         except OSError:
             pass
 
+    def strike(self) -> None:
+        """SIGKILL, without waiting: safe in a handler of signals, where waiting could find the lock
+        of `Popen.poll` held by the very code that was interrupted."""
+        self._process.kill()
+
     def kill(self) -> None:
         """SIGKILL, and wait."""
-        if self.ended is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self.strike()
         self._process.wait()
 
     def close(self) -> None:
@@ -94,12 +96,10 @@ class WorkerHandle:
                 continue  # a line cut off by the worker's death
 
 
-def wait_ended(
-    workers: list[WorkerHandle], deadline_s: float, interrupted: Callable[[], bool]
-) -> list[WorkerHandle]:
-    """Wait until all have ended; those that had not by the deadline (or the interrupt)."""
+def wait_ended(workers: list[WorkerHandle], deadline_s: float) -> list[WorkerHandle]:
+    """Wait until all have ended; those that had not by the deadline."""
     until = time.monotonic() + deadline_s
-    while time.monotonic() < until and not interrupted():
+    while time.monotonic() < until:
         if all(worker.ended is not None for worker in workers):
             break
         time.sleep(0.02)
