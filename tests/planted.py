@@ -235,9 +235,9 @@ def widen(rng: Random, built: Built) -> None:
         at = own.index(op)
         assert op.complete is not None
         if at:
-            op.invoke = rng.randint((own[at - 1].complete or 0) + 1, op.invoke)
-        room = own[at + 1].invoke - 1 if at + 1 < len(own) else op.complete + 50
-        op.complete = rng.randint(op.complete, room)
+            op.invoke = rng.randint(min(own[at - 1].complete or 0, op.invoke), op.invoke)
+        room = own[at + 1].invoke if at + 1 < len(own) else op.complete + 50
+        op.complete = rng.randint(op.complete, max(room, op.complete))
 
 
 def reassign(rng: Random, built: Built) -> None:

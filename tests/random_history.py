@@ -72,6 +72,7 @@ class _World:
     def __init__(self, rng: Random, tps: int, *, portable: bool) -> None:
         self.rng = rng
         self.portable = portable
+        self.coarse = rng.random() < 0.5
         self.now = 0
         self.logs = [_Log() for _ in range(tps)]
         self.built = Built(tps=[f"t{n}" for n in range(tps)])
@@ -85,7 +86,8 @@ class _World:
         self.values: dict[int, int] = {}
 
     def tick(self) -> int:
-        self.now += self.rng.randint(1, 3)
+        """Time goes on; in some histories several things happen at one moment."""
+        self.now += self.rng.randint(0 if self.coarse else 1, 3)
         return self.now
 
     def process(self, settings: Process) -> int:
