@@ -203,7 +203,7 @@ def rates_figure(timeline: Timeline, rates: Rates) -> Json:
 def _headings(rates: Rates, kind: str) -> dict[str, str]:
     errors = "Failed and unknown ops" if kind == "wide" else "Failed (blue), unknown (orange) ops"
     return {
-        "records": "Records per second, of ok ops (final reads may go beyond)",
+        "records": "Records per second, of ok ops",
         "ops": "Ok ops per second; aborts: on purpose",
         "latency": "Latency of ok ops, ms: median, dotted p99",
         "errors": f"{errors} per {rates.width:g} s",
