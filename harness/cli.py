@@ -121,13 +121,16 @@ def _run(config: Any, results: Path, engine: Engine) -> int:
     except (SealError, OSError) as error:
         fail(f"the run could not be recorded: {error}", HARNESS_FAULT)
     try:
-        return judge(recorded.run, engine, interrupted=recorded.interrupted)
+        return judge(recorded.run, engine, interrupted=recorded.interrupted, own=True)
     except KeyboardInterrupt:
         fail(f"interrupted; check it later: inquest check {recorded.run.folder}", INTERRUPTED)
 
 
-def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> int:
-    """Check a sealed run, report it, print the verdict line; the exit code."""
+def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, own: bool = False) -> int:
+    """Check a sealed run, report it, print the verdict line; the exit code.
+
+    own: this very command recorded it, so a damaged history is a fault of the harness.
+    """
     import checkers
     from harness import report as reports
 
@@ -136,7 +139,9 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> int:
             run_folder, master=engine.master, without_spark=engine.without_spark
         )
     except checkers.HistoryError as error:
-        fail(str(error), USAGE)
+        fail(str(error), HARNESS_FAULT if own else USAGE)
+    except OSError as error:
+        fail(f"the verdict could not be written: {error}", HARNESS_FAULT)
     page = "none"
     try:
         page = str(reports.build(run_folder))

@@ -210,6 +210,8 @@ class Interpreter:
             return
         bounds = self._stable_bounds()
         self.recorder.write(bounds)
+        if self._cut_short():
+            return
         self._enter(Phase.FINAL)
         ends: dict[int, list[tuple[str, int, int]]] = {0: [], 1: []}
         for topic, partition, isolation, _, end in bounds.rows:
