@@ -12,6 +12,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     p0 send …      process 0, f (send, poll, txn, assign, final = a poll of the final reads)
     p0! p0? p0*    the op failed, is indeterminate, never completed (no mark: ok)
     | p0 …         overlaps the line before it: all ops of such a group begin before one completes
+    & p0 …         begins in the very tick in which the line before it completes
     x:1@0 x:1      send value 1 to partition x, acknowledged at offset 0, or with no known offset;
                    x:1! x:1? the record failed, is in doubt (no mark: acknowledged if there is an
                    offset, else as the op)
@@ -43,7 +44,7 @@ NEVER: Final = -1
 LEVELS: Final = {"rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED}
 COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
 FINDING: Final = re.compile(r"= (\S+) ?(.*)")
-OP: Final = re.compile(r"(\|?) *p(\d+)([!?*]?) (\w+) ?(.*)")
+OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
 SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?([!?]?)")
 POLL: Final = re.compile(r"(\w+)\[(.*)\]")
 CHANGE: Final = re.compile(r"(\w+)/([a-z-]+)(?:@(\d+))?")
@@ -82,11 +83,11 @@ def stories(text: str) -> Iterator[Story]:
         story, group, now = Story(name=name), list[Op](), 0
         for line in [*(line.split("#  ")[0].strip() for line in lines), ""]:
             op = OP.fullmatch(line)
-            if not (op and op[1]):
+            if not (op and op[1] == "|"):
                 now = _complete(group, now)
                 group = []
             if op:
-                now += 1
+                now += op[1] != "&"
                 group.append(_op(story.built, op, now))
             elif line and not line.startswith("# "):
                 _line(story, line)
