@@ -7,6 +7,7 @@ Not here: what runs on the session (`checkers.pipeline`).
 """
 
 import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
@@ -145,7 +146,11 @@ def _stop(session: Any, target: Path | None, made: Path) -> None:
 
 
 def _archive_path() -> Path | None:
-    """Where the archive of this Java and this Spark belongs; None where there can be none."""
+    """Where the archive of this Java and these jars belongs; None where there can be none.
+
+    A JVM takes an archive only with the very class path that it was made with, and silently goes on
+    without one otherwise: each installation of Spark has its own.
+    """
     import pyspark
 
     home = os.environ.get("JAVA_HOME")
@@ -153,8 +158,9 @@ def _archive_path() -> Path | None:
     if java is None or not java.exists():
         return None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    runtime = str(java.resolve()).strip("/").replace("/", "-")
-    return cache / "inquest" / f"spark-{pyspark.__version__}-{runtime}.jsa"
+    place = f"{java.resolve()} {Path(pyspark.__file__).resolve()}"
+    key = hashlib.sha256(place.encode()).hexdigest()[:12]
+    return cache / "inquest" / f"spark-{pyspark.__version__}-{key}.jsa"
 
 
 def _which(name: str) -> Path | None:
