@@ -8,6 +8,7 @@ Not here: what runs on the session (`checkers.pipeline`).
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -46,8 +47,13 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator[Any]:
         session = _start(master or "local[*]", scratch, target, made)
         try:
             yield session
-        finally:
+        except KeyboardInterrupt:
+            _kill(session)  # it would finish its job, and write its archive, before it ends
+            raise
+        except BaseException:
             _stop(session, target, made)
+            raise
+        _stop(session, target, made)
 
 
 def prepare() -> bool:
@@ -73,6 +79,8 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> Any:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    if not logging.root.handlers:  # py4j logs an interrupt as an error, with a traceback
+        logging.root.addHandler(logging.NullHandler())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     conf = SparkConf().setMaster(master).setAppName("inquest check")
     for name, value in _settings(master, scratch, target, made).items():
@@ -118,6 +126,17 @@ def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dic
             "spark.local.dir": scratch,
         }
     return settings
+
+
+def _kill(session: Any) -> None:
+    """End the JVM at once, and let nothing complain that it is gone."""
+    from pyspark import SparkContext
+
+    with contextlib.suppress(AttributeError):
+        session.sparkContext._accumulatorServer.handle_error = lambda *_: None
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.proc.kill()
+        SparkContext._gateway.proc.wait()
 
 
 def _stop(session: Any, target: Path | None, made: Path) -> None:

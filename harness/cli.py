@@ -167,7 +167,10 @@ def check(
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
-    raise typer.Exit(judge(existing(run), Engine(master, without_spark)))
+    try:
+        raise typer.Exit(judge(existing(run), Engine(master, without_spark)))
+    except KeyboardInterrupt:
+        fail("interrupted; the run folder is as it was", INTERRUPTED)
 
 
 def _check_portable(path: Path, *, as_json: bool) -> int:
@@ -255,11 +258,10 @@ def main(command: Callable[..., Any] = app) -> None:
     """Entry point: usage errors are 64, faults of the harness 70, never anything of a verdict."""
     try:
         code = command(standalone_mode=False)
-    except (
-        SystemExit
-    ):  # typer's answer to an output that was closed: 1, which here means an anomaly
+    except SystemExit:  # typer's answer to a closed output: 1, which here means an anomaly
         code = HARNESS_FAULT
     except KeyboardInterrupt:
+        typer.echo("inquest: interrupted", err=True)
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last line of defence
         if hasattr(error, "format_message"):
