@@ -163,23 +163,15 @@ class Client:
             return Completion(Outcome.FAIL, error.code, replace=True)
         try:
             await self._mops(op.mops)
+            if not op.abort:
+                await self.session.commit()
         except Definite as error:
             return await self._abort(error.code, begin)
         except Indefinite as error:
             if not error.wants_abort:
                 return Completion(Outcome.INFO, error.code, replace=True)
             return await self._abort(error.code, begin)
-        if op.abort:
-            return await self._abort("", begin)
-        try:
-            await self.session.commit()
-        except Definite as error:
-            return await self._abort(error.code, begin)
-        except Indefinite as error:
-            if not error.wants_abort:
-                return Completion(Outcome.INFO, error.code, replace=True)
-            return await self._abort(error.code, begin)
-        return Completion(Outcome.OK)
+        return await self._abort("", begin) if op.abort else Completion(Outcome.OK)
 
     async def _abort(self, cause: str, begin: dict[TopicPartition, int]) -> Completion:
         try:
