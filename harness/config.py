@@ -34,6 +34,8 @@ class RunConfig(BaseModel):
     """Length of the phase of faults."""
 
     brokers: int = Field(default=3, ge=1, le=9)
+    controllers: Literal[0, 1, 3] = 0
+    """Isolated controllers, nodes of their own after the brokers; 0 = every broker is one too."""
     partitions: int = Field(default=6, ge=1, le=1000)
     replication_factor: int = Field(default=3, ge=1, le=9)
     min_insync_replicas: int = Field(default=2, ge=1, le=9)
@@ -53,6 +55,9 @@ class RunConfig(BaseModel):
     idempotent: bool = True
     isolation: Isolation = Isolation.READ_COMMITTED
     """Of the consumers during the run; final reads use both levels."""
+    commit: Literal["transaction", "after", "before"] = "transaction"
+    """When a copier commits its input offsets: in the transaction of its output, else by themselves
+    after or before it produced."""
     client_settings: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings; `producer.` or `consumer.` as a prefix limits one to that client."""
     verb_deadline_s: float = Field(default=10.0, ge=0.5, le=300)

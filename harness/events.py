@@ -30,8 +30,8 @@ class PhaseStarted(msgspec.Struct, frozen=True, kw_only=True, tag="phase", tag_f
 class FaultStarted(msgspec.Struct, frozen=True, kw_only=True, tag="fault", tag_field="event"):
     """A fault is in force: injecting began at `begin_ns` and was done at `ns`.
 
-    name: `family:kind@target` as on the command line; nodes: who was hit; text: one sentence with
-    the roles that the nodes had; colour: of its band in the report.
+    name: `family:kind@target` as on the command line; nodes: who was hit; slots: which clients were
+    hit; text: one sentence with the roles that they had; colour: of its band in the report.
     """
 
     begin_ns: int
@@ -41,6 +41,7 @@ class FaultStarted(msgspec.Struct, frozen=True, kw_only=True, tag="fault", tag_f
     nodes: tuple[int, ...]
     text: str
     colour: str
+    slots: tuple[int, ...] = ()
 
 
 class FaultHealed(msgspec.Struct, frozen=True, kw_only=True, tag="heal", tag_field="event"):
@@ -69,6 +70,41 @@ class RolesSeen(msgspec.Struct, frozen=True, kw_only=True, tag="roles", tag_fiel
     controller: int
     answering: tuple[int, ...]
     agreed: bool
+
+
+class EndsSeen(msgspec.Struct, frozen=True, kw_only=True, tag="ends", tag_field="event"):
+    """High watermark (hw) and last stable offset (lso) of the data partitions as their agreed leaders
+    listed them, every two seconds. Keys are `topic-partition`; one that could not be listed is left
+    out. A listed value may fall with a change of leader epoch: it is no finding by itself."""
+
+    ns: int
+    hw: dict[str, int]
+    lso: dict[str, int]
+
+
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that a partition's leader holds open (DescribeProducers).
+
+    start: its first offset. coordinator: node that coordinates its transactional id, -1 unknown.
+    transactional_id: "" where no coordinator claims it any more, the mark of a hanging transaction.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start: int
+    coordinator: int = -1
+    transactional_id: str = ""
+
+
+class TransactionsOpen(
+    msgspec.Struct, frozen=True, kw_only=True, tag="open-txns", tag_field="event"
+):
+    """Transactions still open at the end of quiescence, when every one had its time to end."""
+
+    ns: int
+    rows: tuple[OpenTransaction, ...]
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True, tag="recovery", tag_field="event"):
@@ -118,6 +154,8 @@ Event = (
     | FaultHealed
     | FaultFailed
     | RolesSeen
+    | EndsSeen
+    | TransactionsOpen
     | Recovered
     | BoundsListed
     | WorkerLost

@@ -32,10 +32,11 @@ def _table(spec: str) -> pa.Schema:
 TABLES: Final[dict[str, pa.Schema]] = {
     # every topic-partition of the run
     "tps": _table("tp i32, topic str, partition i32"),
-    # one row a process; `acks` -2 = no producer; `isolation` -1 = no consumer
+    # one row a process; `acks` -2 = no producer; `isolation` -1 = no consumer; `auto_commit` 1 = its
+    # client commits offsets by itself
     "processes": _table(
         "process i32, slot i16, group i16, isolation i8, txn_id i32, acks i8, idempotent i8,"
-        "start_ns i64, end_ns i64, end i8"
+        "auto_commit i8, start_ns i64, end_ns i64, end i8"
     ),
     # one row an op; `deliberate` 1 = the application meant to abort
     "ops": _table(

@@ -39,10 +39,11 @@ class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="event"):
     txn: bool
     abort: bool
     mops: tuple[Mop, ...]
+    forget: bool = False
 
 
 class Sent(msgspec.Struct, frozen=True, tag="sent", tag_field="event"):
-    """Results of consecutive sends, the first of which is micro-op `mop`.
+    """Results of consecutive sends, the first of which is micro-op `mop`; or of all of a Copy.
 
     results: (outcome, offset, ns, code) each: OK with the acknowledged offset (-1 = none given) and
     when it was seen; FAIL and INFO with offset -1 and the error's code.
@@ -53,6 +54,16 @@ class Sent(msgspec.Struct, frozen=True, tag="sent", tag_field="event"):
     begin_ns: int
     ns: int
     results: list[tuple[int, int, int, str]]
+
+
+class Copying(msgspec.Struct, frozen=True, tag="copying", tag_field="event"):
+    """Micro-op `mop` (a Copy) is about to send these records: (topic, partition, value, topic, partition
+    and offset of the input record). Their results follow as a `Sent` of the same micro-op, or never."""
+
+    op: int
+    mop: int
+    ns: int
+    records: list[tuple[str, int, int, str, int, int]]
 
 
 class Polled(msgspec.Struct, frozen=True, tag="polled", tag_field="event"):
@@ -136,6 +147,7 @@ Line = (
     Opened
     | Invoked
     | Sent
+    | Copying
     | Polled
     | OffsetsCommitted
     | AssignmentChanged

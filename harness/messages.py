@@ -5,7 +5,7 @@ Not here: who says what when (`harness.interpreter`, `harness.worker`).
 
 import msgspec
 
-from harness.cluster import Endpoint
+from harness.cluster import CrashPoint, Endpoint
 from harness.op import Phase
 
 
@@ -28,7 +28,13 @@ class ReadFinal(msgspec.Struct, frozen=True, tag="read-final", tag_field="comman
     ends: dict[int, list[tuple[str, int, int]]]
 
 
-Command = Start | Enter | ReadFinal
+class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="command"):
+    """Die by SIGKILL, by the worker's own hand, when it gets to this point of its work."""
+
+    point: CrashPoint
+
+
+Command = Start | Enter | ReadFinal | Crash
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):

@@ -127,10 +127,28 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit", array_like=True):
 
 
 class SendOffsets(msgspec.Struct, frozen=True, tag="send-offsets", array_like=True):
-    """Add the current positions of all assigned partitions to the open transaction."""
+    """Add the positions after the records that this op polled to the open transaction."""
 
 
-Mop = Send | Poll | Assign | Subscribe | CommitOffsets | SendOffsets
+class Copy(msgspec.Struct, frozen=True, tag="copy", array_like=True):
+    """Produce one record to `topic` for each record of this run that the op polled so far, to the
+    partition of the same number: consume-transform-produce. Their values are `first`, `first` + 1, …
+    in the order of the poll; the op's polls together ask for at most `most` records."""
+
+    topic: str
+    first: int
+    most: int
+
+
+class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic", array_like=True):
+    """Create a topic with the run's replication, through the admin client; done when Kafka says so,
+    which is before every broker knows its leaders."""
+
+    topic: str
+    partitions: int
+
+
+Mop = Send | Poll | Assign | Subscribe | CommitOffsets | SendOffsets | Copy | CreateTopic
 
 
 class Op(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,12 +157,15 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
     f: name of the kind of op, as it stands in reports (`send`, `poll`, `txn`, `assign`, …).
     txn: the mops form one transaction.
     abort: with `txn`: the application means to abort it at its end.
+    forget: without `txn`: nobody waits for the acknowledgements (fire and forget). What was handed to
+        the client is in doubt (INFO, code UNAWAITED), and the process goes on.
     """
 
     f: str
     mops: tuple[Mop, ...]
     txn: bool = False
     abort: bool = False
+    forget: bool = False
 
 
 def value_of(process: int, n: int) -> int:

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from harness.op import AssignmentKind, Isolation, TopicPartition
+from harness.op import AssignmentKind, Isolation, Outcome, TopicPartition
 
 T = TypeVar("T")
 
@@ -98,12 +98,17 @@ class Fetched(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentEvent:
-    """Partitions that the session reads changed. `generation` is -1 where unknown."""
+    """Partitions that the session reads changed. `generation` is -1 where unknown.
+
+    after: where it happened within a poll: how many of the records that the poll returned were handed
+        out before it, under the assignment before (rebalances only).
+    """
 
     kind: AssignmentKind
     tps: tuple[TopicPartition, ...]
     generation: int
     ns: int
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +154,24 @@ class CommittedSeen:
     ns: int
 
 
-SessionEvent = AssignmentEvent | CommittedSeen | ProducerEvent | EndReached | ClientError
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCommitted:
+    """The client committed offsets by itself (`auto_commit`) and was told so at `ns`. It asked for it at
+    `begin_ns` or later (the session before it, where it is not known better)."""
+
+    offsets: Mapping[TopicPartition, int]
+    generation: int
+    outcome: Outcome
+    begin_ns: int
+    ns: int
+
+
+SessionEvent = (
+    AssignmentEvent | CommittedSeen | AutoCommitted | ProducerEvent | EndReached | ClientError
+)
+
+UNAWAITED = "UNAWAITED"
+"""Code of a record whose acknowledgement nobody waited for (`send` with `wait` false)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +223,12 @@ class Session(Protocol):
     def fatal(self) -> str | None:
         """Code of the error that made this session unusable, or None."""
 
-    async def send(self, records: Sequence[Record]) -> list[Delivery]:
-        """Send all records pipelined; one delivery each, in order. Does not raise."""
+    async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
+        """Send all records pipelined; one delivery each, in order. Does not raise.
+
+        wait: until all are acknowledged or the deadline has passed. Else what was handed to the client
+        is `Unknown(UNAWAITED)`.
+        """
 
     async def poll(self, max_records: int, wait_ms: int) -> list[Fetched]:
         """The next records, at most `max_records`, waiting at most `wait_ms` for the first."""
@@ -233,6 +259,11 @@ class Session(Protocol):
 
     async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
         """Commit consumer positions to the group; the generation used (-1 unknown)."""
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when the controller has (brokers may not know it yet)."""
 
     async def close(self) -> None:
         """Close the clients; never raises, bounded by the deadline."""

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 RESULTS = Path("results")
-FORMAT = 1
+FORMAT = 2
 """Version of the run folder; a newer one is refused."""
 
 

@@ -94,6 +94,44 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     begin_s: float
     end_s: float | None
     colour: str
+    slots: list[int] = []
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which nothing was acknowledged: in the whole run (partition "") or in one partition.
+
+    Seconds since the start of the run; only stalls of at least a second, longest first, capped.
+    faults: ids of the faults that were in force at some time of it.
+    """
+
+    partition: str
+    begin_s: float
+    end_s: float
+    faults: list[int] = []
+
+
+class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
+    """What one fault cost, in seconds.
+
+    stalled_s: longest time without any acknowledgement while it was in force or within recovery.
+    partition, partition_stalled_s: the partition that waited longest, and how long.
+    recovered_s: from healing until every partition had an acknowledgement of a record sent after it;
+        None = not before the end of the load, or before the next fault.
+    """
+
+    fault: int
+    stalled_s: float
+    partition: str
+    partition_stalled_s: float
+    recovered_s: float | None
+
+
+class Liveness(msgspec.Struct, frozen=True, kw_only=True):
+    """How the cluster kept serving. `available`: share of the phase of faults outside of whole-run stalls."""
+
+    faults: list[FaultLiveness] = []
+    stalls: list[Stall] = []
+    available: float | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,3 +160,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[Fault]
     stats: dict[str, float]
     repro: str
+    liveness: Liveness = msgspec.field(default_factory=Liveness)

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.cluster import Cluster, Cut, Roles
+from harness.cluster import Clients, ClientSlot, Cluster, CrashPoint, Cut, Roles, Toxic
 from harness.op import TopicPartition
+from harness.session import Clock
 
 
 class NoTarget(Exception):
@@ -55,11 +56,25 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What aiming a step can see: the nodes of the cluster, who does what now, the names in use."""
+    """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
+    now, the names in use, the loading clients."""
 
     nodes: tuple[int, ...]
     roles: Roles
     names: Names
+    brokers: tuple[int, ...] = ()
+    clients: tuple[ClientSlot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What effects act on. `clock.sleep` returns early when the run is being stopped, and then
+    `stopping` is true: an effect of several stages ends there, and leaves the rest to healing."""
+
+    cluster: Cluster
+    clients: Clients
+    clock: Clock
+    stopping: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +84,10 @@ class Hit:
     nodes: tuple[int, ...]
     text: str
     cuts: tuple[Cut, ...] = ()
+    slots: tuple[int, ...] = ()
+    tps: tuple[TopicPartition, ...] = ()
+    toxics: tuple[Toxic, ...] = ()
+    point: CrashPoint = CrashPoint.ANYWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +99,7 @@ class Injected:
     text: str
     colour: str
     undo: Hit
+    slots: tuple[int, ...] = ()
 
 
 class Hold(StrEnum):
@@ -116,8 +136,8 @@ class Effect(NamedTuple):
     """How a family acts: `aim` is pure, `apply` and `undo` are each other's inverse."""
 
     aim: Callable[[Step, Scene], Hit]
-    apply: Callable[[Cluster, Hit], Awaitable[None]]
-    undo: Callable[[Cluster, Hit], Awaitable[None]]
+    apply: Callable[[Stage, Hit], Awaitable[None]]
+    undo: Callable[[Stage, Hit], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
 
 TRANSACTION_TOPIC = "__transaction_state"
@@ -44,8 +45,8 @@ class Roles:
     isr: in-sync replicas as the agreed leader's node (else any) tells them.
     controller: leader of the metadata quorum (DescribeQuorum), -1 unknown. The `controller_id` of
         Metadata is a random live broker in KRaft and never used.
-    answering: nodes that answered.
-    agreed: every node of the cluster answered, and all name the same leaders.
+    answering: brokers that answered.
+    agreed: every broker of the cluster answered, and all name the same leaders.
     """
 
     ns: int
@@ -78,7 +79,11 @@ class Cluster(Protocol):
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Node numbers, 1 to N."""
+        """All nodes: the brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The nodes that are brokers, 1 to N."""
 
     async def start(self) -> None:
         """Start all nodes; returns when they are one cluster. Raises ClusterError."""
@@ -101,6 +106,10 @@ class Cluster(Protocol):
 
         Partitions that could not be listed are left out.
         """
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        """Transactions that the leaders of these partitions hold open now. Bounded, never raises;
+        what could not be asked is left out."""
 
     async def trouble(self) -> str:
         """Why this system cannot be judged any more ("" = it can): what runs it is gone, which is
@@ -174,6 +183,100 @@ class Partitionable(Protocol):
 
     async def mend(self, cuts: Sequence[Cut]) -> None:
         """Take cuts back. No-op for cuts that are not in force."""
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """Nodes can be stopped in order (SIGTERM: they hand over and flush) and started again."""
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        """SIGTERM; returns when all have ended, or after 30 s have been killed."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
+
+
+@runtime_checkable
+class Electable(Protocol):
+    """Leaders can be moved on a healthy cluster."""
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """ElectLeaders, type preferred. Raises ClusterError; "not needed" is no error."""
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """AlterPartitionReassignments to the same replicas in another order: the first one becomes
+        the preferred leader. Raises ClusterError."""
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """Replicas of each partition, the preferred leader first."""
+
+
+class Toxic(msgspec.Struct, frozen=True, kw_only=True):
+    """One toxic of toxiproxy: `type` as toxiproxy names it (latency, bandwidth, timeout, reset_peer,
+    limit_data, slicer), with its attributes; `downstream` = what the broker answers, else requests."""
+
+    type: str
+    attributes: dict[str, int]
+    downstream: bool = True
+
+
+@runtime_checkable
+class Linked(Protocol):
+    """Client links can be made bad: a proxy stands in front of each broker's client listener."""
+
+    async def use_proxies(self) -> None:
+        """Ask for the proxies; before `start`. Raises ClusterError, where there is no toxiproxy."""
+
+    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        """Add toxics to the links between all clients and these brokers."""
+
+    async def cure(self, nodes: Sequence[int]) -> None:
+        """Take all toxics of these brokers back. No-op where there are none, or no proxies."""
+
+
+class CrashPoint(StrEnum):
+    """Where in its work a client dies."""
+
+    ANYWHERE = "anywhere"
+    IN_TRANSACTION = "in-transaction"
+    """After the records of a transaction were sent, before it ends."""
+    BEFORE_COMMIT = "before-commit"
+    """After a poll returned records, before their offsets are committed."""
+    AFTER_COMMIT = "after-commit"
+    """After offsets were committed (not in a transaction), before the op goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSlot:
+    """One loading client, as a nemesis aims at it."""
+
+    slot: int
+    transactional_id: str = ""
+    group: str = ""
+    produces: bool = False
+
+
+@runtime_checkable
+class Clients(Protocol):
+    """The loading clients of a run: operating-system processes that can die and stand still.
+
+    Not part of the system under test; nemeses reach them beside it."""
+
+    @property
+    def slots(self) -> tuple[ClientSlot, ...]:
+        """All loading clients."""
+
+    async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
+        """SIGKILL each when it gets to the point; after 2 s wherever it is then."""
+
+    async def restart(self, slots: Sequence[int]) -> None:
+        """Start clients that are down: new processes of the same slots. No-op for running ones."""
+
+    async def pause(self, slots: Sequence[int]) -> None:
+        """SIGSTOP. They go on when the harness dies, come what may."""
+
+    async def resume(self, slots: Sequence[int]) -> None:
+        """SIGCONT. No-op for running ones."""
 
 
 ClusterFactory = Callable[[Any, Path], Cluster]
