@@ -29,6 +29,8 @@ class Send:
     offset: int = -1
     outcome: Outcome | None = None
     """None: the op's outcome, but OK where there is an offset."""
+    source: tuple[int, int] = (-1, -1)
+    """Of a copy: partition and offset of its input."""
     ns: tuple[int, int] | None = None
 
 
@@ -106,6 +108,7 @@ class Process:
     acks: int = -1
     idempotent: bool = True
     txn_id: int = -1
+    auto_commit: bool = False
     end: End = End.CLOSED
 
 
@@ -192,7 +195,7 @@ def _op_rows(
                         "outcome": outcome, "op_outcome": op.outcome, "txn": int(op.txn),
                         "op_sends": len(sends), "invoke_ns": begin,
                         "ack_ns": acked_ns if outcome == Outcome.OK else -1,
-                        "src_tp": -1, "src_offset": -1,
+                        "src_tp": mop.source[0], "src_offset": mop.source[1],
                     }
                 )  # fmt: skip
                 pos += 1
@@ -259,6 +262,7 @@ def _process_rows(built: Built, rows: dict[str, list[dict[str, Any]]]) -> None:
                 "process": process, "slot": settings.slot, "group": settings.group,
                 "isolation": settings.isolation, "txn_id": settings.txn_id,
                 "acks": settings.acks, "idempotent": int(settings.idempotent),
+                "auto_commit": int(settings.auto_commit),
                 "start_ns": min((op.invoke for op in own), default=0),
                 "end_ns": max((op.complete or op.invoke for op in own), default=0),
                 "end": settings.end,
