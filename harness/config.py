@@ -125,6 +125,49 @@ PRESETS: dict[str, dict[str, Any]] = {
         "abort_share": 0.3,
         "expect": ("aborted-read",),
     },
+    # What was safe before producers were idempotent: acks=all, one request in flight. Nothing is lost
+    # or reordered; what is sent again after a lost answer stands twice.
+    "safe-legacy": {
+        "idempotent": False,
+        "client_settings": {"producer.max.in.flight.requests.per.connection": "1"},
+    },
+    # Control. With acks=0 the client calls a record delivered once it is on its way.
+    "acks0": {
+        "nemesis": "kill:one@leader",
+        "acks": 0,
+        "idempotent": False,
+        "expect": ("lost-write",),
+    },
+    # Control. A follower that misses records becomes leader; the old leader's records are gone, and
+    # their offsets hold others.
+    "unclean": {
+        "nemesis": "unclean",
+        "acks": 1,
+        "idempotent": False,
+        "min_insync_replicas": 1,
+        "unclean_leader_election": True,
+        "expect": ("lost-write", "inconsistent-offsets"),
+    },
+    # Consume, transform, produce in one transaction, while copiers die with transactions open.
+    "exactly-once": {"workload": "copier", "nemesis": "client:crash-in-transaction,kill"},
+    # Control. A copier that dies after producing and before committing its offsets: its successor
+    # produces the same again.
+    "at-least-once": {
+        "workload": "copier",
+        "nemesis": "client:crash-before-commit@member",
+        "commit": "after",
+        "expect": ("eos-duplicate",),
+    },
+    # Control. A copier that dies after committing its offsets and before producing: nobody does it.
+    "at-most-once": {
+        "workload": "copier",
+        "nemesis": "client:crash-after-commit@member",
+        "commit": "before",
+        "expect": ("eos-loss",),
+    },
+    # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
+    # the versions that can be run today.
+    "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},
 }
 """What each preset sets besides the defaults; options given by the user win over it."""
 

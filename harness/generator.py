@@ -40,8 +40,13 @@ class Values:
 
     def send(self, tp: TopicPartition) -> Send:
         """A micro-op that sends the next value to `tp`."""
-        self.taken += 1
-        return Send(tp, value_of(self.process, self.taken))
+        return Send(tp, self.reserve(1))
+
+    def reserve(self, count: int) -> int:
+        """The first of `count` values that nothing else will get."""
+        first = value_of(self.process, self.taken + 1)
+        self.taken += count
+        return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,16 @@ def first_contact(tps: tuple[TopicPartition, ...], values: Values, *, txn: bool)
     return Planned(0.0, op, first=True)
 
 
+def batches(
+    slot: "Slot", tps: tuple[TopicPartition, ...], pace: Pace, most: int
+) -> Iterator[Planned]:
+    """Send ops for ever: 1 to `most` records each, to partitions drawn from `tps`."""
+    while True:
+        count = slot.rng.randint(1, most)
+        mops = tuple(slot.values.send(slot.rng.choice(tps)) for _ in range(count))
+        yield Planned(pace.wait_s(), Op(f="send", mops=mops))
+
+
 def polls(max_records: int = 500, wait_ms: int = 100) -> Iterator[Planned]:
     """Poll for ever."""
     while True:
@@ -84,6 +99,10 @@ class Slot:
     tps: tuple[TopicPartition, ...]
     rng: random.Random
     values: Values = field(init=False)
+
+    def of(self, topic: str) -> tuple[TopicPartition, ...]:
+        """The partitions of one topic."""
+        return tuple(tp for tp in self.tps if tp.topic == topic)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", Values(self.process))

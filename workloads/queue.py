@@ -12,9 +12,10 @@ or go back, committed offsets that go back.
 from collections.abc import Iterator
 
 from harness.config import RunConfig
-from harness.generator import Pace, Planned, Slot, first_contact
+from harness.generator import Pace, Planned, Slot, batches, first_contact
 from harness.op import Assign, CommitOffsets, Op, Poll, Subscribe
 from harness.session import SessionSpec
+from workloads.specs import consumer, producer
 
 TOPIC = "queue"
 GROUP = "queue-group"
@@ -29,26 +30,9 @@ def topics(config: RunConfig) -> dict[str, int]:
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers first, then consumers; every third consumer subscribes."""
-    producers = [
-        SessionSpec(
-            slot=slot,
-            process=-1,
-            acks=config.acks,
-            idempotent=config.idempotent,
-            deadline_s=config.verb_deadline_s,
-            settings=config.client_settings,
-        )
-        for slot in range(config.producers)
-    ]
+    producers = [producer(config, slot) for slot in range(config.producers)]
     consumers = [
-        SessionSpec(
-            slot=config.producers + number,
-            process=-1,
-            isolation=config.isolation,
-            group=GROUP if number % 3 == 2 else None,
-            deadline_s=config.verb_deadline_s,
-            settings=config.client_settings,
-        )
+        consumer(config, config.producers + number, group=GROUP if number % 3 == 2 else None)
         for number in range(config.consumers)
     ]
     return (*producers, *consumers)
@@ -65,10 +49,7 @@ def _producing(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Pla
     if spec.idempotent:
         yield first_contact(slot.tps, slot.values, txn=False)
     pace = Pace(slot.rng, config.rate / config.producers)
-    while True:
-        count = slot.rng.randint(1, config.batch_max)
-        mops = tuple(slot.values.send(slot.rng.choice(slot.tps)) for _ in range(count))
-        yield Planned(pace.wait_s(), Op(f="send", mops=mops))
+    yield from batches(slot, slot.tps, pace, config.batch_max)
 
 
 def _assigning(slot: Slot) -> Iterator[Planned]:

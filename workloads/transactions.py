@@ -11,11 +11,13 @@ of which only a part is visible, circular information flow, stuck last stable of
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from harness.config import RunConfig
 from harness.generator import Pace, Planned, Slot, first_contact, polls
 from harness.op import Assign, Isolation, Mop, Op, Poll
 from harness.session import SessionSpec
+from workloads.specs import consumer, transactional
 
 TOPIC = "transactions"
 PARTITIONS_MAX = 4
@@ -30,28 +32,18 @@ def topics(config: RunConfig) -> dict[str, int]:
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers first (odd ones read too), then consumers."""
     producers = [
-        SessionSpec(
-            slot=slot,
-            process=-1,
-            acks=-1,
-            idempotent=True,
-            transactional_id=f"inquest-{slot}",
-            transaction_timeout_s=config.transaction_timeout_s,
+        replace(
+            transactional(config, slot, f"inquest-{slot}"),
             isolation=config.isolation if slot % 2 else Isolation.NONE,
-            deadline_s=config.verb_deadline_s,
-            settings=config.client_settings,
         )
         for slot in range(config.producers)
     ]
     consumers = [
-        SessionSpec(
-            slot=config.producers + number,
-            process=-1,
+        replace(
+            consumer(config, config.producers + number),
             isolation=Isolation.READ_UNCOMMITTED
             if number and number == config.consumers - 1
             else config.isolation,
-            deadline_s=config.verb_deadline_s,
-            settings=config.client_settings,
         )
         for number in range(config.consumers)
     ]

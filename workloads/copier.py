@@ -1,0 +1,77 @@
+"""Consume, transform, produce: records are copied from one topic to another, exactly once.
+
+Producers fill the input topic as in `queue`. Copiers (as many as `consumers`, at least two) share one
+group: each op polls the records that are there, produces a copy of each to the partition of the same
+number of the output topic, and adds the offsets after them to the same transaction (`commit`
+"transaction"). With `commit` "after" or "before" there is no transaction: the offsets are committed by
+themselves after the copies were acknowledged (at least once), or before they are made (at most once).
+Copiers leave the group and come back now and then, so that partitions change hands.
+
+Finds: everything `transactions` finds; input records of which committed output holds two copies
+(eos-duplicate) or none although the group committed an offset behind them (eos-loss).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.config import RunConfig
+from harness.generator import Pace, Planned, Slot, batches, first_contact
+from harness.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
+from harness.session import SessionSpec
+from workloads.specs import producer, transactional
+
+INPUT = "copier-in"
+OUTPUT = "copier-out"
+GROUP = "copiers"
+COPIERS_MIN = 2
+POLL = Poll(max_records=100, wait_ms=200)
+LIFE = (100, 600)
+"""Ops after which a copier leaves and comes back as a new process, drawn uniformly."""
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """Input and output, with as many partitions each."""
+    return {INPUT: config.partitions, OUTPUT: config.partitions}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers first, then copiers."""
+    producers = [producer(config, slot) for slot in range(config.producers)]
+    slots = range(config.producers, config.producers + max(config.consumers, COPIERS_MIN))
+    return (*producers, *(_copier(config, slot) for slot in slots))
+
+
+def _copier(config: RunConfig, slot: int) -> SessionSpec:
+    if config.commit == "transaction":
+        spec = transactional(config, slot, f"copier-{slot}")
+    else:
+        spec = producer(config, slot)
+    return replace(spec, isolation=config.isolation, group=GROUP)
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    return _copying(config, spec, slot) if spec.group else _filling(config, spec, slot)
+
+
+def _filling(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    if spec.idempotent:
+        yield first_contact(slot.of(INPUT), slot.values, txn=False)
+    pace = Pace(slot.rng, config.rate / config.producers)
+    yield from batches(slot, slot.of(INPUT), pace, config.batch_max)
+
+
+def _copying(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    in_transaction = spec.transactional_id is not None
+    if spec.idempotent:
+        yield first_contact(slot.of(OUTPUT), slot.values, txn=in_transaction)
+    yield Planned(0.0, Op(f="subscribe", mops=(Subscribe((INPUT,)),)))
+    for _ in range(slot.rng.randint(*LIFE)):
+        copy = Copy(OUTPUT, slot.values.reserve(POLL.max_records), POLL.max_records)
+        mops: dict[str, tuple[Mop, ...]] = {
+            "transaction": (POLL, copy, SendOffsets()),
+            "after": (POLL, copy, CommitOffsets()),
+            "before": (POLL, CommitOffsets(), copy),
+        }
+        abort = in_transaction and slot.rng.random() < config.abort_share
+        yield Planned(0.0, Op(f="copy", mops=mops[config.commit], txn=in_transaction, abort=abort))

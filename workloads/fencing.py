@@ -1,0 +1,50 @@
+"""Zombie twins: two clients share one transactional id, and take it from each other.
+
+Producers come in pairs with one transactional id. Whoever initialises it last fences the other, whose
+next transaction fails and which then comes back as a new process and fences its twin in turn. Between
+these moments both write transactions of 1 to `batch_max` records, some aborted on purpose. Consumers
+assign all partitions by hand.
+
+Finds: everything `transactions` finds; writes of a fenced producer that appear after those of its
+successor (zombie-write).
+"""
+
+from collections.abc import Iterator
+
+from harness.config import RunConfig
+from harness.generator import Pace, Planned, Slot, first_contact, polls
+from harness.op import Assign, Op
+from harness.session import SessionSpec
+from workloads.specs import consumer, transactional
+
+TOPIC = "fencing"
+REST_S = (0.0, 2.0)
+"""Time that a process waits before it takes the id over, drawn uniformly: its twin works meanwhile."""
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """One topic."""
+    return {TOPIC: config.partitions}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers in pairs, at least one, then consumers."""
+    twins = max(2, config.producers // 2 * 2)
+    producers = [transactional(config, slot, f"twin-{slot // 2}") for slot in range(twins)]
+    return (*producers, *(consumer(config, twins + n) for n in range(config.consumers)))
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    if spec.transactional_id is None:
+        yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
+        yield from polls()
+        return
+    first = first_contact(slot.tps, slot.values, txn=True)
+    yield Planned(slot.rng.uniform(*REST_S), first.op, first=True)
+    pace = Pace(slot.rng, config.rate / config.producers)
+    while True:
+        count = slot.rng.randint(1, config.batch_max)
+        mops = tuple(slot.values.send(slot.rng.choice(slot.tps)) for _ in range(count))
+        abort = slot.rng.random() < config.abort_share
+        yield Planned(pace.wait_s(), Op(f="txn", mops=mops, txn=True, abort=abort))

@@ -1,0 +1,70 @@
+"""Consumer groups with rebalances, and three ways of committing offsets.
+
+Producers fill one topic as in `queue`. Consumers (at least six) are members of three groups that differ
+in when they commit: automatically by the client (`groups-auto`), by hand after a few polls
+(`groups-after`), by hand in the same op as every poll (`groups-each`). Members leave and come back as new
+processes now and then, so that partitions change hands.
+
+Finds: records given to a group again although it had committed an offset behind them (group-duplicate);
+records that no member was ever given although the group committed an offset behind them (group-skip);
+committed offsets that go back; consumers that skip or go back.
+"""
+
+from collections.abc import Iterator
+
+from harness.config import RunConfig
+from harness.generator import Pace, Planned, Slot, batches, first_contact
+from harness.op import CommitOffsets, Op, Poll, Subscribe
+from harness.session import SessionSpec
+from workloads.specs import consumer, producer
+
+TOPIC = "groups"
+AUTO, AFTER, EACH = GROUPS = ("groups-auto", "groups-after", "groups-each")
+MEMBERS_MIN = 2 * len(GROUPS)
+LIFE = (50, 400)
+"""Polls after which a member leaves and comes back as a new process, drawn uniformly."""
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """One topic."""
+    return {TOPIC: config.partitions}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers first, then members, of each group in turn."""
+    producers = [producer(config, slot) for slot in range(config.producers)]
+    members = []
+    for number in range(max(config.consumers, MEMBERS_MIN)):
+        group = GROUPS[number % len(GROUPS)]
+        members.append(
+            consumer(config, config.producers + number, group=group, auto_commit=group == AUTO)
+        )
+    return (*producers, *members)
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    return _consuming(spec, slot) if spec.group else _producing(config, spec, slot)
+
+
+def _producing(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    if spec.idempotent:
+        yield first_contact(slot.tps, slot.values, txn=False)
+    yield from batches(
+        slot, slot.tps, Pace(slot.rng, config.rate / config.producers), config.batch_max
+    )
+
+
+def _consuming(spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    yield Planned(0.0, Op(f="subscribe", mops=(Subscribe((TOPIC,)),)))
+    left = slot.rng.randint(*LIFE)
+    while left > 0:
+        if spec.group == EACH:
+            yield Planned(0.0, Op(f="poll-commit", mops=(Poll(), CommitOffsets())))
+            left -= 1
+            continue
+        for _ in range(slot.rng.randint(1, 8)):
+            yield Planned(0.0, Op(f="poll", mops=(Poll(),)))
+            left -= 1
+        if spec.group == AFTER:
+            yield Planned(0.0, Op(f="commit", mops=(CommitOffsets(),)))

@@ -1,0 +1,58 @@
+"""The ways in which applications send: waiting, pipelining, forgetting, giving up early.
+
+Each producer keeps to one mode, in turn: `synchronous` (one record, wait for it), `asynchronous` (1 to
+`batch_max` records pipelined, wait for all), `forgetting` (nobody looks at the acknowledgements: its
+records are in doubt until somebody reads them), `impatient` (gives a record 1.5 s and one retry). Acks and
+idempotence come from the configuration. Consumers assign all partitions by hand.
+
+Finds: what `queue` finds of sends; above all duplicates and changes of order after sends that were given
+up (librdkafka bumps the producer epoch then).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from harness.config import RunConfig
+from harness.generator import Pace, Planned, Slot, batches, first_contact, polls
+from harness.op import Assign, Op
+from harness.session import SessionSpec
+from workloads.specs import consumer, producer
+
+TOPIC = "send-modes"
+MODES = ("synchronous", "asynchronous", "forgetting", "impatient")
+IMPATIENT = {"producer.message.timeout.ms": "1500", "producer.message.send.max.retries": "1"}
+
+
+def topics(config: RunConfig) -> dict[str, int]:
+    """One topic."""
+    return {TOPIC: config.partitions}
+
+
+def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """Producers first (at least one of each mode), then consumers."""
+    count = max(config.producers, len(MODES))
+    producers = [producer(config, slot) for slot in range(count)]
+    for slot, spec in enumerate(producers):
+        if _mode(slot) == "impatient":
+            producers[slot] = replace(spec, settings={**IMPATIENT, **spec.settings})
+    return (*producers, *(consumer(config, count + n) for n in range(config.consumers)))
+
+
+def _mode(slot: int) -> str:
+    return MODES[slot % len(MODES)]
+
+
+def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
+    """The schedule of one process."""
+    if spec.acks is None:
+        yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
+        yield from polls()
+        return
+    if spec.idempotent:
+        yield first_contact(slot.tps, slot.values, txn=False)
+    mode = _mode(slot.slot)
+    pace = Pace(slot.rng, config.rate / config.producers)
+    most = 1 if mode == "synchronous" else config.batch_max
+    for planned in batches(slot, slot.tps, pace, most):
+        op = Op(f=f"send-{mode}", mops=planned.op.mops, forget=mode == "forgetting")
+        yield replace(planned, op=op)
