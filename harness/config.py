@@ -73,6 +73,15 @@ class RunConfig(BaseModel):
     expect: tuple[str, ...] = ()
     """Anomaly classes that this control has to find."""
 
+    def settings_of_topics(self) -> dict[str, str]:
+        """Settings of every topic of the run, by Kafka's names: what is said of safety, then
+        `topic_settings`."""
+        return {
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "unclean.leader.election.enable": str(self.unclean_leader_election).lower(),
+            **self.topic_settings,
+        }
+
     @field_validator("isolation", mode="before")
     @classmethod
     def _isolation_by_name(cls, value: Any) -> Any:

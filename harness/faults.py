@@ -1,7 +1,9 @@
-"""Executing a plan of faults against a running cluster, in a thread of its own.
+"""Executing a plan of faults against a running cluster and its clients, in a thread of its own.
 
-Every fault is announced before and recorded after it is in force, with the nodes it hit. Healing
-always happens: at the end of its time, at the end of the phase, and when the run is interrupted.
+Every fault is announced before and recorded after it is in force, with the nodes and the clients it
+hit. Healing always happens: at the end of its time, at the end of the phase, and when the run is
+interrupted. Putting a fault in force may take long (a rolling restart): its waits end early, and it
+leaves the rest undone, when no further faults are wanted.
 
 Not here: which faults there are and whom they hit (`nemesis`).
 """
@@ -9,13 +11,13 @@ Not here: which faults there are and whom they hit (`nemesis`).
 import heapq
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from harness.cluster import Cluster, Roles
+from harness.cluster import Clients, Cluster, Roles
 from harness.events import FaultFailed, FaultHealed, FaultStarted
 from harness.recorder import Recorder
-from harness.session import drive
+from harness.session import Clock, drive
 
 
 class Step(Protocol):
@@ -43,7 +45,11 @@ class Injected(Protocol):
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Who was hit."""
+        """Which nodes were hit."""
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Which clients were hit."""
 
     @property
     def text(self) -> str:
@@ -61,27 +67,52 @@ class Nemesis(Protocol):
     def steps(self) -> Sequence[Step]:
         """The plan."""
 
-    async def inject(self, cluster: Cluster, step: Any, roles: Roles) -> Injected:
-        """Put a fault in force. Raises: `no_target`, ClusterError."""
+    def stage(
+        self, cluster: Cluster, clients: Clients, clock: Clock, stopping: Callable[[], bool]
+    ) -> Any:
+        """What its faults act on, for the other verbs. `clock.sleep` returns early once `stopping`."""
 
-    async def heal(self, cluster: Cluster, injected: Any) -> None:
+    async def inject(self, stage: Any, step: Any, roles: Roles) -> Injected:
+        """Put a fault in force. Raises: NoTarget, ClusterError."""
+
+    async def heal(self, stage: Any, injected: Any) -> None:
         """Take it back."""
 
-    async def heal_all(self, cluster: Cluster) -> None:
+    async def heal_all(self, stage: Any) -> None:
         """Take back whatever may be in force."""
+
+
+class _FaultClock:
+    """Real time. Sleeping ends early when no further faults are wanted."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        self._stop.wait(max(0.0, seconds))
 
 
 class FaultThread:
     """Runs the plan within `length_s`; `in_force` names the faults in force now."""
 
     def __init__(
-        self, nemesis: Nemesis, cluster: Cluster, recorder: Recorder, length_s: float
+        self,
+        nemesis: Nemesis,
+        cluster: Cluster,
+        clients: Clients,
+        recorder: Recorder,
+        length_s: float,
     ) -> None:
         self._length_s = length_s
         self._nemesis = nemesis
         self._cluster = cluster
         self._recorder = recorder
         self._stop = threading.Event()
+        clock = _FaultClock(self._stop)
+        self._stage = nemesis.stage(cluster, clients, clock, self._stop.is_set)
         self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
         self._held: dict[int, Injected] = {}
         self.in_force: tuple[str, ...] = ()
@@ -97,7 +128,7 @@ class FaultThread:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """No further faults; returns when the thread has ended."""
+        """No further faults, the one at work leaves off; returns when the thread has ended."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -108,7 +139,7 @@ class FaultThread:
             self._heal(fault)
         begin = time.monotonic_ns()
         try:
-            drive(self._nemesis.heal_all(self._cluster))
+            drive(self._nemesis.heal_all(self._stage))
         except Exception as error:  # noqa: BLE001 - the run goes on, the reason is recorded
             return f"not everything could be healed: {error}"
         for fault in sorted(self._held):
@@ -135,7 +166,7 @@ class FaultThread:
         begin = time.monotonic_ns()
         try:
             roles = drive(self._cluster.roles())
-            injected = drive(self._nemesis.inject(self._cluster, step, roles))
+            injected = drive(self._nemesis.inject(self._stage, step, roles))
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             why = f"{type(error).__name__}: {error}"
             event = FaultFailed(ns=time.monotonic_ns(), fault=step.fault, name=step.name, why=why)
@@ -151,6 +182,7 @@ class FaultThread:
                 fault=step.fault,
                 name=step.name,
                 nodes=tuple(injected.nodes),
+                slots=tuple(injected.slots),
                 text=injected.text,
                 colour=injected.colour,
             )
@@ -162,7 +194,7 @@ class FaultThread:
             return
         begin = time.monotonic_ns()
         try:
-            drive(self._nemesis.heal(self._cluster, self._held[fault]))
+            drive(self._nemesis.heal(self._stage, self._held[fault]))
         except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
             self._recorder.note(f"healing {self._names[fault]} failed: {error}")
             return

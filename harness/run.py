@@ -20,14 +20,16 @@ from typing import Any
 import msgspec
 
 import nemesis as nemeses
-from harness.cluster import Cluster, Roles
+from harness.cluster import Clients, ClientSlot, Cluster, Roles
 from harness.config import ConfigError, RunConfig
 from harness.interpreter import Interpreter, Load
 from harness.op import Phase, TopicPartition
 from harness.progress import Display
 from harness.recorder import Interrupts, Recorder
 from harness.seal import seal
+from harness.session import Clock
 from harness.store import RESULTS, Run, write_atomically
+from nemesis.fault import Stage
 from workloads import WORKLOADS, Workload
 
 SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
@@ -50,14 +52,19 @@ class _BoundNemesis:
     steps: Sequence[nemeses.Step]
     names: nemeses.Names
 
-    async def inject(self, cluster: Cluster, step: nemeses.Step, roles: Roles) -> nemeses.Injected:
-        return await nemeses.inject(cluster, step, roles, self.names)
+    def stage(
+        self, cluster: Cluster, clients: Clients, clock: Clock, stopping: Callable[[], bool]
+    ) -> Stage:
+        return Stage(cluster=cluster, clients=clients, clock=clock, stopping=stopping)
 
-    async def heal(self, cluster: Cluster, injected: nemeses.Injected) -> None:
-        await nemeses.heal(cluster, injected)
+    async def inject(self, stage: Stage, step: nemeses.Step, roles: Roles) -> nemeses.Injected:
+        return await nemeses.inject(stage, step, roles, self.names)
 
-    async def heal_all(self, cluster: Cluster) -> None:
-        await nemeses.heal_all(cluster)
+    async def heal(self, stage: Stage, injected: nemeses.Injected) -> None:
+        await nemeses.heal(stage, injected)
+
+    async def heal_all(self, stage: Stage) -> None:
+        await nemeses.heal_all(stage)
 
 
 def plan(config: RunConfig) -> tuple[Workload, tuple[nemeses.Step, ...]]:
@@ -91,8 +98,9 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
             interpreter.execute()
             display.status("sealing")
             seal(run)
-    except BaseException:
-        if interpreter.phase is Phase.SETUP:  # nothing was recorded
+    except BaseException as error:
+        # Nothing was recorded, or nothing that is worth it: the clients refused their settings.
+        if interpreter.phase is Phase.SETUP or isinstance(error, ConfigError):
             shutil.rmtree(run.folder, ignore_errors=True)
         raise
     finally:
@@ -170,7 +178,15 @@ def _load_of(workload: Workload, config: RunConfig) -> Load:
     return Load(
         topics=workload.topics(config),
         tps=workload.tps(config),
-        slots=len(workload.plans(config)),
+        slots=tuple(
+            ClientSlot(
+                slot=plan.slot,
+                transactional_id=plan.transactional_id or "",
+                group=plan.group or "",
+                produces=plan.acks is not None,
+            )
+            for plan in workload.plans(config)
+        ),
     )
 
 

@@ -5,8 +5,12 @@ Started by the interpreter in a session of its own, with a pipe on stdin and one
 Lines out: `Progress` every 250 ms. The end of stdin ends the worker at once: its journal is whole up
 to the last line.
 
-A worker lives through all *processes* (incarnations) of its slot: after an indefinite op it closes
-its clients and goes on under the next process number.
+A worker lives through *processes* (incarnations) of its slot: after an indefinite op it closes its
+clients and goes on under the next process number. One that is started after another was crashed goes
+on with the first number that has no journal: numbers are never used again.
+
+Exit status: 0 when it was told to end; EX_CONFIG where the client refuses a setting; EX_IOERR where the
+journal cannot be written; EX_SOFTWARE for any other fault of the harness.
 
 Not here: the client loop (`harness.client`), supervision (`harness.interpreter`).
 """
@@ -25,11 +29,11 @@ from pathlib import Path
 import msgspec
 
 from harness.client import Client, Counters
-from harness.cluster import Endpoint
-from harness.config import RunConfig
+from harness.cluster import CrashPoint, Endpoint
+from harness.config import ConfigError, RunConfig
 from harness.generator import Slot, source
 from harness.journal import Journal, Opened
-from harness.messages import Command, Enter, Progress, ReadFinal, Start
+from harness.messages import Command, Crash, Enter, Progress, ReadFinal, Start
 from harness.op import Assign, End, Isolation, Op, Outcome, Phase, Poll, TopicPartition
 from harness.session import Session, SessionSpec, drive
 from harness.store import FORMAT, Run
@@ -64,7 +68,7 @@ def connector(endpoint: Endpoint) -> Callable[[SessionSpec], Session]:
 
 
 class Worker:
-    """One slot. `phase` is set by the thread that reads commands."""
+    """One slot. `phase` and `crash_at` are set by the thread that reads commands."""
 
     def __init__(self, run: Run, slot: int) -> None:
         self.run = run
@@ -72,6 +76,7 @@ class Worker:
         self.config = RunConfig.model_validate_json(run.config.read_text())
         self.workload = WORKLOADS[self.config.workload]
         self.phase = Phase.SETUP
+        self.crash_at: CrashPoint | None = None
         self.begun = threading.Event()
         self.stopping = threading.Event()
         self.final: ReadFinal | None = None
@@ -113,7 +118,16 @@ class Worker:
                     self.phase = Phase.FINAL
                     self.final = command
                     self.begun.set()
+                case Crash(point=CrashPoint.ANYWHERE):
+                    _die()
+                case Crash(point=point):
+                    self.crash_at = point
         os._exit(0)
+
+    def _at(self, point: CrashPoint) -> None:
+        """The client is at this point of its work."""
+        if self.crash_at is point:
+            _die()
 
     def _is_final(self) -> bool:
         return self.slot >= len(self.workload.plans(self.config))
@@ -149,9 +163,9 @@ class Worker:
 
     def _load(self, plan: SessionSpec, connect: Callable[[SessionSpec], Session]) -> None:
         assert self.start is not None
-        incarnation = 0
         while not self.stopping.is_set():
-            process = self.slot + incarnation * self.start.width
+            process = unused(self.run, self.slot, self.start.width)
+            incarnation = (process - self.slot) // self.start.width
             spec = replace(plan, process=process)
             client = self._open(spec, connect)
             slot = Slot(
@@ -162,7 +176,6 @@ class Worker:
             )
             end = self._live(client, spec, slot)
             drive(client.close(end))
-            incarnation += 1
             drive(self.clock.sleep(REOPEN_S))
 
     def _live(self, client: Client, spec: SessionSpec, slot: Slot) -> End:
@@ -205,11 +218,26 @@ class Worker:
         drive(client.close(End.CLOSED))
 
 
+def unused(run: Run, slot: int, width: int) -> int:
+    """The first process number of a slot (slot, slot + width, …) that has no journal."""
+    process = slot
+    while (run.journal / f"{process}.jsonl").exists():
+        process += width
+    return process
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def main() -> None:
     """Entry point of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     try:
         Worker(Run(Path(sys.argv[1])), int(sys.argv[2])).serve()
+    except ConfigError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(os.EX_CONFIG)
     except OSError as error:
         print(f"journal: {error}", file=sys.stderr, flush=True)
         os._exit(os.EX_IOERR)  # the interpreter knows it as a full disk

@@ -1,6 +1,10 @@
-"""Worker processes as their parent sees them: start, command, listen, end.
+"""Worker processes as their parent sees them: start, command, listen, pause, end.
 
-Not here: what a worker does (`harness.worker`), the phases (`harness.interpreter`).
+A worker that stands still (SIGSTOP) has a guard, a tiny process that sets it going again as soon as the
+harness is gone, by whatever death: the worker then sees the end of its stdin, and ends.
+
+Not here: what a worker does (`harness.worker`), which of them are to die or to stand still
+(`harness.clients`), the phases (`harness.interpreter`).
 """
 
 import contextlib
@@ -9,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,17 +21,30 @@ import msgspec
 from harness.messages import Command, Progress
 from harness.store import Run
 
+WORKER = (sys.executable, "-m", "harness.worker")
+"""The program of a worker; its arguments are the run folder and the slot."""
+GUARD = 'kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
+"""The guard of a paused worker: its stdin is a pipe that only the harness holds open."""
+GUARD_S = 5.0
+"""A guard ends at once when its stdin does."""
+
 
 class WorkerHandle:
-    """One worker. `progress` is its newest report; `ended` is its exit status, None while it runs."""
+    """One worker. `progress` is its newest report; `ended` is its exit status, None while it runs.
 
-    def __init__(self, run: Run, slot: int) -> None:
+    condemned: a fault means it to die by SIGKILL; then its end is no loss. Not thread-safe but for
+    reading, `tell`, `strike` and `kill`.
+    """
+
+    def __init__(self, run: Run, slot: int, program: Sequence[str] = WORKER) -> None:
         self.slot = slot
         self.progress = Progress()
+        self.condemned = False
         self.log = run.journal / f"worker-{slot}.log"
-        with self.log.open("wb") as log:
+        self._guard: subprocess.Popen[bytes] | None = None
+        with self.log.open("ab") as log:  # a successor adds to the last words of the one before
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.worker", str(run.folder.resolve()), str(slot)],
+                [*program, str(run.folder.resolve()), str(slot)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -46,14 +64,50 @@ class WorkerHandle:
         """Exit status (negative: signal), None while running."""
         return self._process.poll()
 
+    @property
+    def executed(self) -> bool:
+        """It was condemned, and died as meant."""
+        return self.condemned and self.ended == -signal.SIGKILL
+
     def tell(self, command: Command) -> None:
         """Send a command; a worker that is gone is not an error here."""
-        try:
-            assert self._process.stdin is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
             self._process.stdin.write(msgspec.json.encode(command) + b"\n")
             self._process.stdin.flush()
-        except OSError:
-            pass
+
+    def pause(self) -> None:
+        """SIGSTOP; returns when it was sent. No-op for one that stands still.
+
+        Raises: OSError, where the worker is gone or its guard cannot be started.
+        """
+        if self._guard is not None:
+            return
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "sh", str(self.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._guard.stdout is not None
+        if not self._guard.stdout.readline():
+            self.resume()
+            raise ProcessLookupError(f"client {self.slot} could not be stopped: it is gone")
+
+    def resume(self) -> None:
+        """SIGCONT. No-op for one that runs, or is gone."""
+        guard, self._guard = self._guard, None
+        if guard is None:
+            return
+        with guard:  # closes its pipes, and waits
+            self._process.send_signal(signal.SIGCONT)  # also where the guard was killed
+            assert guard.stdin is not None
+            with contextlib.suppress(OSError):
+                guard.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                guard.wait(GUARD_S)
+            guard.kill()
 
     def strike(self) -> None:
         """SIGKILL, without waiting: safe in a handler of signals, where waiting could find the lock
@@ -66,8 +120,9 @@ class WorkerHandle:
         self._process.wait()
 
     def close(self) -> None:
-        """Release the pipes of a worker that has ended."""
+        """Release the pipes and the guard of a worker that has ended."""
         self._process.wait()
+        self.resume()
         self._listener.join(timeout=1)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -81,10 +136,13 @@ class WorkerHandle:
         status = self.ended
         if status is not None and status < 0:
             return f"ended by {signal.Signals(-status).name}"
-        words = (
-            self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
-        )
-        return f"ended with status {status}" + (f": {words[-1]}" if words else "")
+        words = self.last_words()
+        return f"ended with status {status}" + (f": {words}" if words else "")
+
+    def last_words(self) -> str:
+        """The last line that it wrote to stderr, "" = none."""
+        words = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return words.strip().rpartition("\n")[2]
 
     def _listen(self) -> None:
         decoder = msgspec.json.Decoder(Progress)
@@ -96,7 +154,7 @@ class WorkerHandle:
                 continue  # a line cut off by the worker's death
 
 
-def wait_ended(workers: list[WorkerHandle], deadline_s: float) -> list[WorkerHandle]:
+def wait_ended(workers: Sequence[WorkerHandle], deadline_s: float) -> list[WorkerHandle]:
     """Wait until all have ended; those that had not by the deadline."""
     until = time.monotonic() + deadline_s
     while time.monotonic() < until:

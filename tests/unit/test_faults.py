@@ -12,6 +12,7 @@ from harness import events as ev
 from harness.cluster import Roles
 from harness.faults import FaultThread
 from harness.recorder import Recorder
+from harness.session import Clock
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Injected:
     nodes: tuple[int, ...] = (1,)
     text: str = "node 1 was hit"
     colour: str = "#000000"
+    slots: tuple[int, ...] = (4,)
 
 
 @dataclass
@@ -35,17 +37,29 @@ class Nemesis:
     steps: list[Step]
     fail: Callable[[str, int], None] = lambda _verb, _fault: None
     done: list[tuple[str, int]] = field(default_factory=list)
+    takes_s: float = 0.0
+    """How long putting a fault in force takes, in stages of 10 ms."""
+    stages: int = 0
 
-    async def inject(self, cluster: Any, step: Step, roles: Roles) -> Injected:
+    def stage(
+        self, cluster: Any, clients: Any, clock: Clock, stopping: Callable[[], bool]
+    ) -> tuple[Clock, Callable[[], bool]]:
+        return clock, stopping
+
+    async def inject(self, stage: Any, step: Step, roles: Roles) -> Injected:
         self.fail("inject", step.fault)
+        clock, stopping = stage
+        while self.stages < self.takes_s / 0.01 and not stopping():
+            self.stages += 1
+            await clock.sleep(0.01)
         self.done.append(("inject", step.fault))
         return Injected(step)
 
-    async def heal(self, cluster: Any, injected: Injected) -> None:
+    async def heal(self, stage: Any, injected: Injected) -> None:
         self.fail("heal", injected.step.fault)
         self.done.append(("heal", injected.step.fault))
 
-    async def heal_all(self, cluster: Any) -> None:
+    async def heal_all(self, stage: Any) -> None:
         self.fail("heal_all", -1)
         self.done.append(("heal_all", -1))
 
@@ -64,7 +78,9 @@ def recorder(tmp_path: Path) -> Recorder:
 
 
 def execute(nemesis: Nemesis, recorder: Recorder, length_s: float = 5.0) -> str:
-    thread = FaultThread(nemesis, Slow(), recorder, length_s)  # type: ignore[arg-type]
+    nobody: Any = None
+    cluster: Any = Slow()
+    thread = FaultThread(nemesis, cluster, nobody, recorder, length_s)
     thread.start()
     deadline = time.monotonic() + 10
     while not thread.done and time.monotonic() < deadline:
@@ -84,6 +100,46 @@ def test_a_fault_is_held_from_when_it_is_in_force(recorder: Recorder, tmp_path: 
     assert isinstance(healed, ev.FaultHealed)
     assert healed.begin_ns - started.ns >= 0.09e9
     assert started.ns - started.begin_ns >= 0.2e9
+    assert (started.nodes, started.slots) == ((1,), (4,))
+
+
+def test_a_fault_of_many_stages_leaves_off_when_the_phase_ends(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    nobody: Any = None
+    cluster: Any = Slow()
+    nemesis = Nemesis([Step(0, 0.0, 1.0)], takes_s=60.0)
+    thread = FaultThread(nemesis, cluster, nobody, recorder, 5.0)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while nemesis.stages < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    begin = time.monotonic()
+    thread.stop()
+    assert time.monotonic() - begin < 5
+    assert 3 <= nemesis.stages < 1000
+    assert thread.heal_all() == ""
+    assert [type(event) for event in events(tmp_path)] == [ev.FaultStarted, ev.FaultHealed]
+
+
+def test_a_sleep_of_a_fault_ends_at_once_when_it_is_to_leave_off(recorder: Recorder) -> None:
+    class Sleeper(Nemesis):
+        async def inject(self, stage: Any, step: Step, roles: Roles) -> Injected:
+            self.stages = 1
+            await stage[0].sleep(60.0)
+            return await super().inject(stage, step, roles)
+
+    nobody: Any = None
+    cluster: Any = Slow()
+    nemesis = Sleeper([Step(0, 0.0, 1.0)])
+    thread = FaultThread(nemesis, cluster, nobody, recorder, 5.0)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not nemesis.stages and time.monotonic() < deadline:
+        time.sleep(0.01)
+    begin = time.monotonic()
+    thread.stop()
+    assert time.monotonic() - begin < 5
 
 
 def test_a_fault_never_outlasts_the_phase(recorder: Recorder, tmp_path: Path) -> None:

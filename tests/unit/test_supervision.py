@@ -67,7 +67,10 @@ def test_the_cluster_is_stopped_also_where_a_worker_cannot_be_ended() -> None:
     async def stop() -> None:
         stopped.append(True)
 
-    anything: Any = SimpleNamespace(name="r", write=fail, stop=stop, immediate=True, kill=fail)
+    anything: Any = SimpleNamespace(
+        name="r", write=fail, stop=stop, immediate=True, kill=fail,
+        slots=(), tps=(), duration_s=1.0, stage=lambda *_: None,
+    )  # fmt: skip
     interpreter = Interpreter(
         run=anything,
         config=anything,
@@ -79,7 +82,7 @@ def test_the_cluster_is_stopped_also_where_a_worker_cannot_be_ended() -> None:
         display=anything,
         versions={},
         wall=lambda: "",
-        workers=[anything],
+        readers=[anything],
     )
     with pytest.raises(OSError, match="no"):
         interpreter.execute()
