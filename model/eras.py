@@ -1,0 +1,68 @@
+"""Eras: which of Kafka's historical behaviours is in force.
+
+Each switch is one change of the protocol, named for what it does when it is on; an era is a named set of
+switches, by the release that it stands for. Switches are independent as far as they were in Kafka, so that
+a scenario can have exactly one of them.
+
+Not here: planted bugs (behaviour that Kafka never had).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    """Switches. The defaults are the modern protocol (4.1) as clients of today's librdkafka see it.
+
+    truncate_by_epoch: KIP-101 (0.11): a follower asks the leader where its epoch ends, and cuts back to
+        there; else to its own high watermark.
+    epoch_walk: KIP-279 (2.0): the leader answers with its largest epoch up to the asked one, and the
+        follower goes on asking until both agree; else the follower cuts once, by an unknown epoch to its
+        high watermark.
+    fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another.
+    eligible_replicas: KIP-966 (4.1): replicas that left the in-sync set while it was at its minimum may
+        still be elected, and the high watermark stands still below the minimum.
+    idempotence: KIP-98 (0.11).
+    remembered_batches: batches of a producer that are recognised when sent again: 5 since 1.0
+        (KAFKA-5494), before that 1.
+    unknown_producer_refused: 0.11 to 2.4: a producer that the log does not know must begin at sequence 0,
+        else UNKNOWN_PRODUCER_ID; later any sequence is taken (KIP-360).
+    verification: KIP-890 part 1 (3.6): a leader asks the coordinator before it appends the first record of
+        a transaction.
+    transaction_version: 1, or 2 (KIP-890 part 2, 4.0): the epoch is bumped with every transaction.
+    """
+
+    truncate_by_epoch: bool = True
+    epoch_walk: bool = True
+    fenced_fetch: bool = True
+    eligible_replicas: bool = True
+    idempotence: bool = True
+    remembered_batches: int = 5
+    unknown_producer_refused: bool = False
+    verification: bool = True
+    transaction_version: int = 1
+    zookeeper: bool = False
+
+
+ERAS: Final[dict[str, Era]] = {
+    "0.10": Era(
+        truncate_by_epoch=False, epoch_walk=False, fenced_fetch=False, eligible_replicas=False,
+        idempotence=False, verification=False, zookeeper=True,
+    ),
+    "0.11": Era(
+        epoch_walk=False, fenced_fetch=False, eligible_replicas=False, remembered_batches=1,
+        unknown_producer_refused=True, verification=False, zookeeper=True,
+    ),
+    "2.0": Era(
+        fenced_fetch=False, eligible_replicas=False, unknown_producer_refused=True,
+        verification=False, zookeeper=True,
+    ),
+    "2.4": Era(
+        eligible_replicas=False, unknown_producer_refused=True, verification=False, zookeeper=True
+    ),
+    "3.6": Era(eligible_replicas=False),
+    "4.0": Era(eligible_replicas=False),
+    "4.1": Era(),
+}  # fmt: skip
+"""Name -> era, oldest first."""

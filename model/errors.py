@@ -1,0 +1,51 @@
+"""Kafka's error codes, as far as the model gives them.
+
+Not here: what a client makes of them.
+"""
+
+from enum import IntEnum
+
+
+class KafkaError(IntEnum):
+    """Names and numbers of Kafka's protocol (org.apache.kafka.common.protocol.Errors)."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    ILLEGAL_GENERATION = 22
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_ALREADY_EXISTS = 36
+    NOT_CONTROLLER = 41
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTION_COORDINATOR_FENCED = 52
+    UNKNOWN_PRODUCER_ID = 59
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    STALE_BROKER_EPOCH = 77
+    ELECTION_NOT_NEEDED = 84
+    PRODUCER_FENCED = 90
+    INVALID_UPDATE_VERSION = 95
+    INELIGIBLE_REPLICA = 107
+    TRANSACTION_ABORTABLE = 120
+
+
+class Refused(Exception):
+    """A request is refused, and nothing was changed. `error` says why."""
+
+    def __init__(self, error: KafkaError, message: str = "") -> None:
+        super().__init__(f"{error.name}: {message}" if message else error.name)
+        self.error = error

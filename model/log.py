@@ -1,0 +1,331 @@
+"""One replica's log of one partition: batches, leader epochs, producer state, transactions.
+
+A `Log` knows nothing of replication (who leads, how far others are): its owner tells it the high watermark
+where that matters. Offsets are of records; a batch occupies base to last, both included.
+
+Modelled as Kafka does it: the leader-epoch cache (KIP-101), producer state with the last batches of each
+producer id (KIP-98), markers, the aborted index and the first unstable offset, the unflushed tail. Not
+modelled: segments, indexes, compression, timestamps, retention by time.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from model.eras import Era
+from model.errors import KafkaError, Refused
+
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PRODUCER: Final = -1
+SEQUENCES: Final = 2**31
+"""Sequence numbers wrap here."""
+
+COMMIT: Final = "commit"
+ABORT: Final = "abort"
+
+
+class Batch(NamedTuple):
+    """Records that were appended together. `control` is COMMIT or ABORT for a marker (one record, no
+    payload), else "". `epoch`: leader epoch under which the leader appended it."""
+
+    base: int
+    epoch: int
+    records: tuple[Any, ...]
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_EPOCH
+    sequence: int = NO_SEQUENCE
+    transactional: bool = False
+    control: str = ""
+    coordinator_epoch: int = -1
+
+    @property
+    def size(self) -> int:
+        """Offsets that it occupies."""
+        return 1 if self.control else len(self.records)
+
+    @property
+    def last(self) -> int:
+        """Offset of its last record."""
+        return self.base + self.size - 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of its last record."""
+        return (self.sequence + len(self.records) - 1) % SEQUENCES
+
+
+class Aborted(NamedTuple):
+    """An entry of the aborted index: the transaction that began at `first` ended by an abort at `last`."""
+
+    producer_id: int
+    first: int
+    last: int
+
+
+class Completed(NamedTuple):
+    """A transaction whose marker stands at `last`; undecided for readers until that is replicated."""
+
+    first: int
+    last: int
+
+
+class Sent(NamedTuple):
+    """A batch that a producer's state remembers."""
+
+    first_sequence: int
+    last_sequence: int
+    base: int
+
+
+@dataclass(slots=True)
+class Producer:
+    """What a log knows of one producer id.
+
+    batches: its newest, oldest first. began: first offset of its open transaction, -1 = none.
+    """
+
+    epoch: int = NO_EPOCH
+    batches: list[Sent] = field(default_factory=list)
+    began: int = -1
+    coordinator_epoch: int = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its newest batch under the present epoch."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class Log:
+    """See the module. `end` is the log end offset (LEO), `start` the first offset that is there."""
+
+    __slots__ = (
+        "_bases", "aborted", "batches", "completed", "end", "epochs", "era", "flushed", "producers",
+        "start",
+    )  # fmt: skip
+
+    def __init__(self, era: Era) -> None:
+        self.era = era
+        self.batches: list[Batch] = []
+        self._bases: list[int] = []
+        self.start = 0
+        self.end = 0
+        self.flushed = 0
+        """What a power loss leaves: everything below."""
+        self.epochs: list[tuple[int, int]] = []
+        """Leader-epoch cache: (epoch, its first offset), both rising."""
+        self.producers: dict[int, Producer] = {}
+        self.aborted: list[Aborted] = []
+        self.completed: list[Completed] = []
+
+    # ---- appending
+
+    def append(self, batch: Batch, epoch: int) -> Batch:
+        """As the leader of `epoch`: give the batch its offsets; the batch as it stands in the log.
+
+        A batch that its producer's state remembers is not appended again: the remembered one is
+        returned, recognisable by its base.
+
+        Raises: Refused (sequence, producer epoch, coordinator epoch), with nothing changed.
+        """
+        if batch.producer_id != NO_PRODUCER and self.era.idempotence:
+            if batch.control:
+                self._check_marker(batch)
+            elif (known := self.recognised(batch)) is not None:
+                return batch._replace(base=known.base, epoch=self.epoch_at(known.base))
+            else:
+                self._check_sequence(batch)
+        placed = batch._replace(base=self.end, epoch=epoch)
+        self.copy(placed)
+        return placed
+
+    def copy(self, batch: Batch) -> None:
+        """As a follower: append a batch as the leader has it, which must begin at this log's end."""
+        assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
+        if not self.epochs or batch.epoch > self.epochs[-1][0]:
+            self.epochs.append((batch.epoch, batch.base))
+        self.batches.append(batch)
+        self._bases.append(batch.base)
+        self.end = batch.last + 1
+        if batch.producer_id != NO_PRODUCER:
+            self._learn(batch)
+
+    def lead(self, epoch: int) -> None:
+        """This log's replica leads from now on: the epoch begins at the log's end (KIP-101)."""
+        if not self.epochs or epoch > self.epochs[-1][0]:
+            while self.epochs and self.epochs[-1][1] >= self.end:
+                self.epochs.pop()
+            self.epochs.append((epoch, self.end))
+
+    def recognised(self, batch: Batch) -> Sent | None:
+        """The remembered batch that this one is again."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None or producer.epoch != batch.producer_epoch:
+            return None
+        wanted = (batch.sequence, batch.last_sequence)
+        for sent in producer.batches:
+            if (sent.first_sequence, sent.last_sequence) == wanted:
+                return sent
+        return None
+
+    def _check_sequence(self, batch: Batch) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkSequence."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None or producer.epoch == NO_EPOCH:
+            if self.era.unknown_producer_refused and batch.sequence != 0:
+                raise Refused(KafkaError.UNKNOWN_PRODUCER_ID)
+            return
+        if batch.producer_epoch < producer.epoch:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if batch.producer_epoch > producer.epoch:
+            if batch.sequence != 0:
+                raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch begins at 0")
+            return
+        if batch.sequence != (producer.last_sequence + 1) % SEQUENCES:
+            raise Refused(
+                KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"{batch.sequence} after {producer.last_sequence}",
+            )
+
+    def _check_marker(self, marker: Batch) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch."""
+        producer = self.producers.get(marker.producer_id)
+        if producer is None:
+            return
+        if marker.producer_epoch < producer.epoch:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise Refused(KafkaError.TRANSACTION_COORDINATOR_FENCED)
+
+    def _learn(self, batch: Batch) -> None:
+        """What an appended batch says of its producer (no checks: followers and reloading too)."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None:
+            producer = self.producers[batch.producer_id] = Producer()
+        if batch.producer_epoch != producer.epoch:
+            producer.epoch = batch.producer_epoch
+            producer.batches = []
+        if batch.control:
+            producer.coordinator_epoch = batch.coordinator_epoch
+            if producer.began >= 0:
+                self.completed.append(Completed(producer.began, batch.base))
+                if batch.control == ABORT:
+                    self.aborted.append(Aborted(batch.producer_id, producer.began, batch.base))
+                producer.began = -1
+            return
+        producer.batches.append(Sent(batch.sequence, batch.last_sequence, batch.base))
+        del producer.batches[: -self.era.remembered_batches]
+        if batch.transactional and producer.began < 0:
+            producer.began = batch.base
+
+    # ---- looking
+
+    def epoch_at(self, offset: int) -> int:
+        """Leader epoch under which the record at `offset` was appended."""
+        for epoch, begin in reversed(self.epochs):
+            if begin <= offset:
+                return epoch
+        return NO_EPOCH
+
+    @property
+    def last_epoch(self) -> int:
+        """Newest epoch of the cache."""
+        return self.epochs[-1][0] if self.epochs else NO_EPOCH
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch up to `epoch`, where it ends): the answer to OffsetForLeaderEpoch.
+
+        Its end is where the next larger epoch begins, the log's end for the newest. (-1, -1) where the
+        epoch is older than all in the cache or newer than the newest.
+        """
+        if not self.epochs or epoch > self.epochs[-1][0] or epoch < self.epochs[0][0]:
+            return (NO_EPOCH, -1)
+        at = bisect_right(self.epochs, (epoch, 2**63)) - 1
+        ends = self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.end
+        return (self.epochs[at][0], ends)
+
+    def first_unstable(self, high_watermark: int) -> int:
+        """First offset of a transaction that is open, or whose marker is not replicated yet."""
+        first = self.end
+        for producer in self.producers.values():
+            if 0 <= producer.began < first:
+                first = producer.began
+        for done in reversed(self.completed):
+            if done.last < high_watermark:
+                break
+            first = min(first, done.first)
+        return first
+
+    def stable(self, high_watermark: int) -> int:
+        """Last stable offset: readers at read_committed stop here."""
+        return min(self.first_unstable(high_watermark), high_watermark)
+
+    def read(self, offset: int, until: int, most: int) -> list[Batch]:
+        """Whole batches from the one that holds `offset`, below `until`; at least one where there is
+        any, else up to about `most` records."""
+        found: list[Batch] = []
+        records = 0
+        at = max(0, bisect_right(self._bases, offset) - 1)
+        for batch in self.batches[at:]:
+            if batch.base >= until or (found and records >= most):
+                break
+            if batch.last >= offset and batch.last < until:
+                found.append(batch)
+                records += batch.size
+        return found
+
+    def aborted_between(self, offset: int, until: int) -> list[Aborted]:
+        """Aborted transactions that have records in [offset, until)."""
+        return [a for a in self.aborted if a.last >= offset and a.first < until]
+
+    def records(self) -> Iterator[tuple[int, Batch, Any]]:
+        """(offset, batch, record) of every record that is no marker."""
+        for batch in self.batches:
+            if not batch.control:
+                for n, record in enumerate(batch.records):
+                    yield batch.base + n, batch, record
+
+    # ---- losing
+
+    def truncate(self, to: int) -> None:
+        """Cut the log back so that it ends at `to`, or at the begin of the batch that holds it."""
+        if to >= self.end:
+            return
+        keep = bisect_right(self._bases, to)
+        while keep and self.batches[keep - 1].last >= to:
+            keep -= 1
+        del self.batches[keep:]
+        del self._bases[keep:]
+        self.end = max(self.batches[-1].last + 1 if self.batches else self.start, self.start)
+        self.flushed = min(self.flushed, self.end)
+        while self.epochs and self.epochs[-1][1] >= self.end:
+            self.epochs.pop()
+        self._reload()
+
+    def flush(self) -> None:
+        """Everything is on disk."""
+        self.flushed = self.end
+
+    def lose_power(self) -> None:
+        """What was not flushed is gone."""
+        self.truncate(self.flushed)
+
+    def delete_before(self, offset: int) -> None:
+        """DeleteRecords or retention: whole batches below `offset` go, and with them what they said of
+        their producers, except of open transactions."""
+        self.start = max(self.start, min(offset, self.end))
+        gone = 0
+        while gone < len(self.batches) and self.batches[gone].last < self.start:
+            gone += 1
+        del self.batches[:gone]
+        del self._bases[:gone]
+
+    def _reload(self) -> None:
+        """Producer state from the batches that are left (Kafka: from a snapshot and what follows)."""
+        self.producers.clear()
+        self.aborted.clear()
+        self.completed.clear()
+        for batch in self.batches:
+            if batch.producer_id != NO_PRODUCER:
+                self._learn(batch)
