@@ -2,12 +2,12 @@
 
     Step (planned: family, kind, symbolic target, when)
       -> aim with the roles of the moment -> Hit (which nodes, which cuts)
-      -> apply to the cluster -> Injected -> undo
+      -> apply to the stage -> Injected -> undo
 
 A nemesis is a value (`Nemesis`) that bundles all of that with its documentation and its colour.
 
-Not here: the nemeses themselves (`partition`, `process`), choosing nodes (`targets`), times
-(`schedule`).
+Not here: the nemeses themselves (`partition`, `process`, …), choosing nodes and clients
+(`targets`), times (`times`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,12 +18,17 @@ from typing import NamedTuple
 import msgspec
 
 from harness.cluster import Clients, ClientSlot, Cluster, CrashPoint, Cut, Roles, Toxic
+from harness.config import RunConfig
 from harness.op import TopicPartition
 from harness.session import Clock
 
 
 class NoTarget(Exception):
     """There is nothing to hit now (no leader known, no node answers). The message says what."""
+
+
+class NoEffect(Exception):
+    """What was done did not bring the fault about; it was taken back. The message says why."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +65,15 @@ class Scene:
     now, the names in use, the loading clients."""
 
     nodes: tuple[int, ...]
+    brokers: tuple[int, ...]
     roles: Roles
     names: Names
-    brokers: tuple[int, ...] = ()
     clients: tuple[ClientSlot, ...] = ()
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """The isolated controllers: nodes that are no brokers."""
+        return tuple(node for node in self.nodes if node not in self.brokers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +89,18 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A step with its target found. `text` is one sentence with the roles of the nodes it hits."""
+    """A step with its target found: who is hit, and all that doing and undoing it needs.
+
+    text: one sentence with the roles of those that it hits. tps: the partitions it concerns.
+    leaders: the node that each of `tps` is to be led by.
+    """
 
     nodes: tuple[int, ...]
     text: str
     cuts: tuple[Cut, ...] = ()
     slots: tuple[int, ...] = ()
     tps: tuple[TopicPartition, ...] = ()
+    leaders: tuple[int, ...] = ()
     toxics: tuple[Toxic, ...] = ()
     point: CrashPoint = CrashPoint.ANYWHERE
 
@@ -111,6 +126,10 @@ class Hold(StrEnum):
     """About half the session timeout of a broker, always less than all of it."""
     LONG = "long"
     """About `RunConfig.fault_s`, always more than the session timeout."""
+    BRIEF = "brief"
+    """1 to 2 s: what it does is done at once, so that several happen in a run."""
+    TRANSACTION = "transaction"
+    """2 s longer than the timeout of transactions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +139,10 @@ class Kind:
     doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
     weight: how often it is drawn among its family; 0 = only by name, or as what another kind
         stands for. brokers: fewest with which it does anything. drawn_from: fewest brokers with
-        which it is drawn. stands_for: kinds one of which is drawn in its place.
+        which it is drawn. stands_for: kinds one of which is drawn in its place. targets: the ones it
+        can take, () = all of its family. brokers_only: it does nothing to an isolated controller.
+        apply_s: about how long putting it in force takes for each broker, one after the other;
+        meanwhile no other fault begins or ends, so it is only drawn where its family is alone.
     """
 
     doc: str
@@ -130,14 +152,23 @@ class Kind:
     brokers: int = 1
     drawn_from: int = 1
     stands_for: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    brokers_only: bool = False
+    apply_s: float = 0.0
 
 
 class Effect(NamedTuple):
-    """How a family acts: `aim` is pure, `apply` and `undo` are each other's inverse."""
+    """How a family acts: `aim` is pure, `undo` takes back what `apply` left in force, also where
+    that failed half-way."""
 
     aim: Callable[[Step, Scene], Hit]
     apply: Callable[[Stage, Hit], Awaitable[None]]
     undo: Callable[[Stage, Hit], Awaitable[None]]
+
+
+def for_any(config: RunConfig) -> str:
+    """The `refuses` of a nemesis that every config can have."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +176,8 @@ class Nemesis:
     """A family of faults, or (without `effect`) a name for a schedule of others.
 
     doc: user documentation. kinds, targets: name -> what it is. needs: capability protocols of
-    `harness.cluster`. colour: of its bands in the report, `#rrggbb`.
+    `harness.cluster`. colour: of its bands in the report, `#rrggbb`. refuses: why a run with this
+    config cannot have it, and what to set; "" = it can.
     """
 
     name: str
@@ -155,3 +187,4 @@ class Nemesis:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
     effect: Effect | None = None
+    refuses: Callable[[RunConfig], str] = for_any

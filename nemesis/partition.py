@@ -3,7 +3,8 @@
 A *grudge* says who refuses to hear whom. Grudges are pure functions from nodes to a set of `Cut`s.
 A link that is cut both ways is cut at both of its ends (each drops what the other sends), so that it
 stays cut while one of them is started anew. Cuts between brokers hold for all their listeners,
-controller traffic included, and leave clients alone.
+controller traffic included, and leave clients alone. Isolated controllers are nodes like others:
+they are cut off from brokers, split into halves beside them, and stay linked to all in a ring.
 
 Not here: which node is aimed at (`targets`), how packets are dropped (`harness.cluster`).
 """
@@ -11,9 +12,9 @@ Not here: which node is aimed at (`targets`), how packets are dropped (`harness.
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from harness.cluster import Cluster, Cut, Direction, Partitionable
+from harness.cluster import Cut, Direction, Listener, Partitionable
 from harness.generator import source
-from nemesis.fault import Effect, Hit, Kind, Nemesis, Scene, Step
+from nemesis.fault import Effect, Hit, Kind, Nemesis, Scene, Stage, Step
 from nemesis.targets import TARGETS, described, find, listed
 
 Grudge = frozenset[Cut]
@@ -74,56 +75,84 @@ def clients(target: int, direction: Direction) -> Grudge:
     return frozenset({Cut(node=target, direction=direction)})
 
 
+def unfed(leader: int, followers: Iterable[int]) -> Grudge:
+    """The followers cannot fetch from the leader (nor it from them): only the listener between
+    brokers is cut, so everybody still hears the controllers and nobody is fenced.
+
+    Only what comes in to the leader is dropped: when it dies, its last packets reach the followers
+    and end their connections, so that they do not wait for it.
+    """
+    return frozenset(
+        Cut(node=leader, direction=Direction.IN, peer=peer, listener=Listener.BROKER)
+        for peer in followers
+        if peer != leader
+    )
+
+
 def every_cut(nodes: Sequence[int]) -> tuple[Cut, ...]:
     """All cuts that any grudge of this module can contain: what an unconditional heal mends."""
     return ordered(
-        Cut(node=node, direction=direction, peer=peer)
-        for node in nodes
-        for direction in Direction
-        for peer in (None, *nodes)
-        if peer != node
+        {
+            Cut(node=node, direction=direction, peer=peer)
+            for node in nodes
+            for direction in Direction
+            for peer in (None, *nodes)
+            if peer != node
+        }.union(*(unfed(node, nodes) for node in nodes))
     )
 
 
 def ordered(cuts: Iterable[Cut]) -> tuple[Cut, ...]:
     """The cuts in an order that does not depend on hashes."""
-    return tuple(sorted(cuts, key=lambda cut: (cut.node, cut.peer or 0, cut.direction)))
+    return tuple(sorted(cuts, key=lambda c: (c.node, c.peer or 0, c.direction, c.listener or "")))
 
 
-def _halves(nodes: Sequence[int], aimed: int, rng: random.Random) -> tuple[list[int], list[int]]:
-    """The aimed node with others up to half of all, and the rest (at least as many)."""
-    others = [node for node in nodes if node != aimed]
-    small = sorted([aimed, *rng.sample(others, len(nodes) // 2 - 1)])
-    return small, [node for node in nodes if node not in small]
+def _sides(scene: Scene, aimed: int, rng: random.Random) -> tuple[list[int], list[int]]:
+    """The aimed node with others up to half of its sort (brokers, isolated controllers) and half of
+    the other sort; and the rest, at least as many of each sort unless the aimed one is all of its."""
+    small = [aimed]
+    for sort in (sorted(scene.brokers), sorted(scene.controllers)):
+        others = [node for node in sort if node != aimed]
+        small += rng.sample(others, max(0, len(sort) // 2 - (aimed in sort)))
+    return sorted(small), [node for node in sorted(scene.nodes) if node not in small]
 
 
-def _ring_hit(nodes: Sequence[int], rng: random.Random) -> Hit:
+def _ring_hit(scene: Scene, rng: random.Random) -> Hit:
+    nodes = sorted(scene.brokers)
     order = rng.sample(nodes, len(nodes))
     text = f"majorities ring {' - '.join(map(str, order))} - {order[0]}: "
     if len(nodes) == 3:
         text += "each node hears only the next one (of 3 nodes, so every connection is cut)"
     else:
         text += "each node is linked only to its neighbours there, a majority of its own"
-    return Hit(nodes=tuple(sorted(nodes)), text=text, cuts=ordered(ring(order)))
+    if scene.controllers:
+        text += "; the controllers are linked to all"
+    return Hit(nodes=tuple(nodes), text=text, cuts=ordered(ring(order)))
 
 
-def _halves_hit(nodes: Sequence[int], aimed: int, name: str, rng: random.Random) -> Hit:
-    small, large = _halves(nodes, aimed, rng)
+def _halves_hit(scene: Scene, aimed: int, name: str, rng: random.Random) -> Hit:
+    small, large = _sides(scene, aimed, rng)
     text = f"{listed(small)} and {listed(large)} are cut off from each other: {name} is in the "
     text += "first half" if len(small) == len(large) else "minority"
     if len(small) == 1:
-        text += f" (halves of {len(nodes)} nodes: one node alone)"
-    elif len(small) == len(large):
+        text += f" (halves of {len(scene.nodes)} nodes: one node alone)"
+    elif len(small) == len(large) and not scene.controllers:
         text += ", and neither half is a majority"
+    if scene.controllers:
+        voters = [node for node in small if node in scene.controllers]
+        text += f", with {len(voters)} of {len(scene.controllers)} controllers"
     return Hit(nodes=tuple(small), text=text, cuts=ordered(split([small, large])))
 
 
-def _bridge_hit(nodes: Sequence[int], aimed: int, name: str, rng: random.Random) -> Hit:
-    others = [node for node in nodes if node != aimed]
-    left = sorted(rng.sample(others, len(others) // 2))
+def _bridge_hit(scene: Scene, aimed: int, name: str, rng: random.Random) -> Hit:
+    left: list[int] = []
+    for sort in (sorted(scene.brokers), sorted(scene.controllers)):
+        others = [node for node in sort if node != aimed]
+        left += sorted(rng.sample(others, len(others) // 2))
+    others = [node for node in sorted(scene.nodes) if node != aimed]
     right = [node for node in others if node not in left]
     text = f"{listed(left)} and {listed(right)} are cut off from each other; {name} joins them"
-    return Hit(nodes=tuple(others), text=text, cuts=ordered(bridge(nodes, aimed, left)))
+    return Hit(nodes=tuple(others), text=text, cuts=ordered(bridge(others, aimed, left)))
 
 
 def _aim(step: Step, scene: Scene) -> Hit:
@@ -131,15 +160,20 @@ def _aim(step: Step, scene: Scene) -> Hit:
     rng = source(step.seed, "aim")
     nodes = sorted(scene.nodes)
     if step.kind == "ring":
-        return _ring_hit(nodes, rng)
-    aim = find(step.target, rng, scene)
+        return _ring_hit(scene, rng)
+    aim = find(step.target, rng, scene, brokers=PARTITION.kinds[step.kind].brokers_only)
     name = described(aim.node, scene, aim.role)
     if step.kind == "halves":
-        return _halves_hit(nodes, aim.node, name, rng)
+        return _halves_hit(scene, aim.node, name, rng)
     if step.kind == "bridge":
-        return _bridge_hit(nodes, aim.node, name, rng)
+        return _bridge_hit(scene, aim.node, name, rng)
+    alone = (
+        "is cut off from all other nodes, not from clients"
+        if aim.node in scene.brokers
+        else "is cut off from all other nodes"
+    )
     grudge, text = {
-        "isolate": (isolate(nodes, aim.node), "is cut off from all other nodes, not from clients"),
+        "isolate": (isolate(nodes, aim.node), alone),
         "one-way-in": (
             one_way(nodes, aim.node, Direction.IN),
             "hears no other node, and is heard by all",
@@ -160,14 +194,16 @@ def _aim(step: Step, scene: Scene) -> Hit:
     return Hit(nodes=(aim.node,), text=f"{name} {text}", cuts=ordered(grudge))
 
 
-async def _cut(cluster: Cluster, hit: Hit) -> None:
-    assert isinstance(cluster, Partitionable)
-    await cluster.cut(hit.cuts)
+async def cut(stage: Stage, hit: Hit) -> None:
+    """Put the cuts of a hit in force."""
+    assert isinstance(stage.cluster, Partitionable)
+    await stage.cluster.cut(hit.cuts)
 
 
-async def _mend(cluster: Cluster, hit: Hit) -> None:
-    assert isinstance(cluster, Partitionable)
-    await cluster.mend(hit.cuts)
+async def mend(stage: Stage, hit: Hit) -> None:
+    """Take the cuts of a hit back."""
+    assert isinstance(stage.cluster, Partitionable)
+    await stage.cluster.mend(hit.cuts)
 
 
 DOC = """\
@@ -207,8 +243,8 @@ PARTITION = Nemesis(
             drawn_from=4,
         ),
         "ring": Kind(
-            doc="each node is linked to a majority, no two to the same one; "
-            "needs 5 brokers (with 3 every connection is cut)",
+            doc="each broker is linked to a majority, no two to the same one; "
+            "needs 5 brokers (with 3 every connection is cut); isolated controllers stay linked",
             targeted=False,
             brokers=3,
             drawn_from=4,
@@ -232,13 +268,18 @@ PARTITION = Nemesis(
         "clients": Kind(
             doc="clients-requests or clients-responses",
             weight=2,
+            brokers_only=True,
             stands_for=("clients-requests", "clients-responses"),
         ),
-        "clients-requests": Kind(doc="requests of clients do not reach the target", weight=0),
+        "clients-requests": Kind(
+            doc="requests of clients do not reach the target", weight=0, brokers_only=True
+        ),
         "clients-responses": Kind(
-            doc="requests of clients reach the target, its responses do not reach them", weight=0
+            doc="requests of clients reach the target, its responses do not reach them",
+            weight=0,
+            brokers_only=True,
         ),
     },
     targets=TARGETS,
-    effect=Effect(_aim, _cut, _mend),
+    effect=Effect(_aim, cut, mend),
 )

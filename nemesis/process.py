@@ -3,9 +3,9 @@
 Not here: which node is aimed at (`targets`), how processes are ended (`harness.cluster`).
 """
 
-from harness.cluster import Cluster, Killable, Pausable
+from harness.cluster import Killable, Pausable, Restartable
 from harness.generator import source
-from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, Scene, Step
+from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, Scene, Stage, Step
 from nemesis.targets import TARGETS, described, find
 
 
@@ -17,8 +17,9 @@ def _aim_kill(step: Step, scene: Scene) -> Hit:
         hit, role = nodes, ""
     else:
         aim = find(step.target, rng, scene)
-        others = [node for node in nodes if node != aim.node]
-        more = len(nodes) // 2 if step.kind == "majority" else 0
+        sort = sorted(scene.brokers if aim.node in scene.brokers else scene.controllers)
+        others = [node for node in sort if node != aim.node]
+        more = len(sort) // 2 if step.kind == "majority" else 0
         hit, role = [aim.node, *sorted(rng.sample(others, more))], aim.role
     told = [described(node, scene, role if at == 0 else "") for at, node in enumerate(hit)]
     text = f"{', '.join(told)} {'was' if len(hit) == 1 else 'were'} killed (SIGKILL)"
@@ -27,14 +28,16 @@ def _aim_kill(step: Step, scene: Scene) -> Hit:
     return Hit(nodes=tuple(sorted(hit)), text=text)
 
 
-async def _kill(cluster: Cluster, hit: Hit) -> None:
-    assert isinstance(cluster, Killable)
-    await cluster.kill(hit.nodes)
+async def kill(stage: Stage, hit: Hit) -> None:
+    """SIGKILL the nodes of a hit."""
+    assert isinstance(stage.cluster, Killable)
+    await stage.cluster.kill(hit.nodes)
 
 
-async def _revive(cluster: Cluster, hit: Hit) -> None:
-    assert isinstance(cluster, Killable)
-    await cluster.revive(hit.nodes)
+async def revive(stage: Stage, hit: Hit) -> None:
+    """Start the nodes of a hit that are down."""
+    assert isinstance(stage.cluster, Killable | Restartable)
+    await stage.cluster.revive(hit.nodes)
 
 
 def _aim_pause(step: Step, scene: Scene) -> Hit:
@@ -46,14 +49,14 @@ def _aim_pause(step: Step, scene: Scene) -> Hit:
     return Hit(nodes=(aim.node,), text=text)
 
 
-async def _pause(cluster: Cluster, hit: Hit) -> None:
-    assert isinstance(cluster, Pausable)
-    await cluster.pause(hit.nodes)
+async def _pause(stage: Stage, hit: Hit) -> None:
+    assert isinstance(stage.cluster, Pausable)
+    await stage.cluster.pause(hit.nodes)
 
 
-async def _resume(cluster: Cluster, hit: Hit) -> None:
-    assert isinstance(cluster, Pausable)
-    await cluster.resume(hit.nodes)
+async def _resume(stage: Stage, hit: Hit) -> None:
+    assert isinstance(stage.cluster, Pausable)
+    await stage.cluster.resume(hit.nodes)
 
 
 KILL = Nemesis(
@@ -77,11 +80,16 @@ acks=all and min.insync.replicas above 1, even when all nodes are killed at once
     needs=(Killable,),
     kinds={
         "one": Kind(doc="the target", weight=3),
-        "majority": Kind(doc="the target and others, together a majority", brokers=2, drawn_from=2),
+        "majority": Kind(
+            doc="the target and others, together a majority (of the isolated controllers, where it "
+            "is one of them)",
+            brokers=2,
+            drawn_from=2,
+        ),
         "all": Kind(doc="all nodes at once", targeted=False),
     },
     targets=TARGETS,
-    effect=Effect(_aim_kill, _kill, _revive),
+    effect=Effect(_aim_kill, kill, revive),
 )
 
 PAUSE = Nemesis(

@@ -44,24 +44,38 @@ def unnamed(target: str, names: Names) -> str:
     return "" if values else what
 
 
-def find(target: str, rng: random.Random, scene: Scene, *, answering: bool = False) -> Aim:
+def find(
+    target: str,
+    rng: random.Random,
+    scene: Scene,
+    *,
+    answering: bool = False,
+    brokers: bool = False,
+) -> Aim:
     """The node that `target` stands for now.
 
     answering: only a node that answers will do (to pause one that is already down is no fault).
+    Isolated controllers are not asked for an answer: they count as answering where any broker does.
+    brokers: only a broker will do.
 
     Raises: NoTarget.
     """
-    alive = sorted(set(scene.roles.answering) & set(scene.nodes))
+    eligible = scene.brokers if brokers else scene.nodes
+    alive = sorted(set(scene.roles.answering) & set(eligible))
+    if alive and not brokers:
+        alive += sorted(scene.controllers)
     if target == "random":
         if answering and not alive:
             raise NoTarget("no node answers")
-        return Aim(rng.choice(alive or sorted(scene.nodes)))
+        return Aim(rng.choice(alive or sorted(eligible)))
     found = _holders(target, scene)
-    usable = [aim for aim in found if aim.node in (alive if answering else scene.nodes)]
+    usable = [aim for aim in found if aim.node in (alive if answering else eligible)]
     if usable:
         return rng.choice(usable)
-    if any(aim.node in scene.nodes for aim in found):
+    if any(aim.node in eligible for aim in found):
         raise NoTarget(f"{target}: {_listed(found)}, which does not answer")
+    if any(aim.node in scene.nodes for aim in found):
+        raise NoTarget(f"{target}: {_listed(found)}, which is no broker")
     raise NoTarget(f"{target}: {_absent(target, scene)}")
 
 
