@@ -14,8 +14,6 @@ Not here: one process (`harness.workers`), what it does (`harness.worker`), when
 import threading
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from harness.cluster import ClientSlot, ClusterError, CrashPoint
 from harness.messages import Crash, Enter, Progress, Start
 from harness.op import Phase
@@ -168,5 +166,8 @@ class LoadingClients:
 
 def _sum(*all_progress: Progress) -> Progress:
     """Counters together; the newest of the times."""
-    *counts, times = zip(*map(msgspec.structs.astuple, all_progress), strict=True)
-    return Progress(*map(sum, counts), max(times))
+    total = {
+        name: (max if name == "ok_invoked_ns" else sum)(getattr(p, name) for p in all_progress)
+        for name in Progress.__struct_fields__
+    }
+    return Progress(**total)

@@ -20,16 +20,15 @@ from typing import Any
 import msgspec
 
 import nemesis as nemeses
-from harness.cluster import Clients, ClientSlot, Cluster, Roles
+from harness.cluster import Clients, ClientSlot, Cluster, Linked, Roles
 from harness.config import ConfigError, RunConfig
 from harness.interpreter import Interpreter, Load
 from harness.op import Phase, TopicPartition
 from harness.progress import Display
 from harness.recorder import Interrupts, Recorder
 from harness.seal import seal
-from harness.session import Clock
+from harness.session import Clock, drive
 from harness.store import RESULTS, Run, write_atomically
-from nemesis.fault import Stage
 from workloads import WORKLOADS, Workload
 
 SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
@@ -54,16 +53,18 @@ class _BoundNemesis:
 
     def stage(
         self, cluster: Cluster, clients: Clients, clock: Clock, stopping: Callable[[], bool]
-    ) -> Stage:
-        return Stage(cluster=cluster, clients=clients, clock=clock, stopping=stopping)
+    ) -> nemeses.Stage:
+        return nemeses.Stage(cluster=cluster, clients=clients, clock=clock, stopping=stopping)
 
-    async def inject(self, stage: Stage, step: nemeses.Step, roles: Roles) -> nemeses.Injected:
+    async def inject(
+        self, stage: nemeses.Stage, step: nemeses.Step, roles: Roles
+    ) -> nemeses.Injected:
         return await nemeses.inject(stage, step, roles, self.names)
 
-    async def heal(self, stage: Stage, injected: nemeses.Injected) -> None:
+    async def heal(self, stage: nemeses.Stage, injected: nemeses.Injected) -> None:
         await nemeses.heal(stage, injected)
 
-    async def heal_all(self, stage: Stage) -> None:
+    async def heal_all(self, stage: nemeses.Stage) -> None:
         await nemeses.heal_all(stage)
 
 
@@ -120,6 +121,8 @@ def _prepare(
     cluster: Cluster = _load(SYSTEMS[config.sut])(config, run.folder)
     if lacking := nemeses.missing(steps, cluster):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
+    if Linked in nemeses.needs(steps) and isinstance(cluster, Linked):
+        drive(cluster.use_proxies())
     write_atomically(run.schedule, b"".join(msgspec.json.encode(step) + b"\n" for step in steps))
     return Interpreter(
         run=run,

@@ -249,4 +249,8 @@ def test_nobody_is_left_standing_still_when_the_harness_is_killed(run: Run, fake
         assert len(pids) == 3
         until(lambda: state(pids[0]) == "T", "standing still")
         harness.kill()
-    until(lambda: not any(map(state, pids)), "the end of both clients and of the guard")
+    try:
+        until(lambda: not any(map(state, pids)), "the end of both clients and of the guard")
+    finally:
+        for pid in filter(state, pids):
+            os.kill(pid, signal.SIGKILL)
