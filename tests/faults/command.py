@@ -29,15 +29,18 @@ class Ended:
 
 
 class Inquest:
-    """One invocation. `file_limit`: most bytes of any file it may write (a full disk)."""
+    """One invocation. file_limit: most bytes of any file it may write (a full disk). module: what is
+    run in place of `inquest`."""
 
-    def __init__(self, *words: str, file_limit: int | None = None) -> None:
+    def __init__(
+        self, *words: str, file_limit: int | None = None, module: str = "tests.memory"
+    ) -> None:
         def limit() -> None:
             if file_limit is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.memory", *words],
+            [sys.executable, "-m", module, *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -57,9 +60,9 @@ class Inquest:
         return Ended(self.process.returncode, out, err)
 
 
-def inquest(*words: str, file_limit: int | None = None) -> Ended:
+def inquest(*words: str, file_limit: int | None = None, module: str = "tests.memory") -> Ended:
     """Run a command to its end."""
-    return Inquest(*words, file_limit=file_limit).wait()
+    return Inquest(*words, file_limit=file_limit, module=module).wait()
 
 
 def arguments(results: Path, *more: str) -> list[str]:

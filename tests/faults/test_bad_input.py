@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import arguments, inquest
+from tests.faults.command import arguments, inquest, until, workers_of
 
 pytestmark = pytest.mark.faults
 
@@ -82,3 +82,18 @@ def test_folders_that_are_no_runs(tmp_path: Path) -> None:
         ended = inquest(*words)
         assert ended.code == 64
         assert ended.err.startswith("inquest: ")
+
+
+def test_a_setting_that_the_client_refuses_ends_the_run_with_one_line(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    refused = 'client_settings={"producer.linger.mss":"1"}'
+    words = arguments(results, "--sut", "refusing", "--set", refused)
+    ended = inquest(*words, module="tests.faults.refusing")
+    assert ended.code == 64, ended
+    assert "linger.mss" in ended.err
+    assert "Traceback" not in ended.err
+    assert [line for line in ended.err.splitlines() if line.startswith("inquest: ")] == [
+        'inquest: client settings: No such configuration property: "linger.mss"'
+    ]
+    assert list(results.iterdir()) == []
+    until(lambda: not workers_of(results), "the end of all workers")
