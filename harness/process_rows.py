@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import journal as j
 from harness.history import OPEN
-from harness.op import AssignmentKind, CommitKind, End, Outcome, Poll, Send
+from harness.op import AssignmentKind, CommitKind, Copy, End, Outcome, Poll, Send
 from harness.rows import Rows
 from harness.store import FORMAT
 
@@ -36,14 +36,19 @@ def read_journals(paths: Iterable[Path]) -> Rows:
 @dataclass(slots=True)
 class _Op:
     """An op while its journal is read. `polled`: by micro-op, the lines of a poll (two where a reset
-    parts it), each with the assignment number of each run beside it."""
+    parts it), each with the assignment number of each run beside it. `copying`, `copied`: of a copy, what
+    it set out to send, and what became of it."""
 
     invoked: j.Invoked
     number: int
     sent: dict[int, tuple[int, tuple[int, int, int, str]]] = field(default_factory=dict)
     polled: dict[int, list[tuple[j.Polled, list[int]]]] = field(default_factory=dict)
+    copying: dict[int, j.Copying] = field(default_factory=dict)
+    copied: dict[int, j.Sent] = field(default_factory=dict)
     committed: list[j.OffsetsCommitted] = field(default_factory=list)
     completed: j.Completed | None = None
+    n_sends: int = 0
+    """Records that it set out to send: its sends, and the copies that it came to."""
 
     @property
     def outcome(self) -> Outcome:
@@ -58,6 +63,7 @@ class _Process:
         self.header = header
         self.isolation = int(header.spec["isolation"])
         self.op: _Op | None = None
+        self.last = -1
         self.end = End.CRASHED
         self.assigned: set[int] = set()
         self.assignments: dict[int, int] = {}
@@ -69,7 +75,12 @@ class _Process:
             case j.Invoked():
                 self._flush()
                 self.op = _Op(line, self.rows.ops)
+                self.last = self.rows.ops
                 self.rows.ops += 1
+            case j.Copying() if op:
+                op.copying[line.mop] = line
+            case j.Sent() if op and line.mop in op.copying:
+                op.copied[line.mop] = line
             case j.Sent() if op:
                 for n, result in enumerate(line.results):
                     op.sent[line.mop + n] = (line.begin_ns, result)
@@ -79,6 +90,8 @@ class _Process:
                 op.polled.setdefault(line.mop, []).append((line, numbers))
             case j.OffsetsCommitted() if op:
                 op.committed.append(line)
+            case j.OffsetsCommitted():  # as the client was closed
+                self._commits(self.last, line.outcome, line)
             case j.Completed() if op:
                 op.completed = line
                 self._flush()
@@ -104,7 +117,7 @@ class _Process:
             group=self.rows.group(spec["group"]), isolation=self.isolation,
             txn_id=self.rows.txn_id(spec["transactional_id"]),
             acks=-2 if spec["acks"] is None else spec["acks"], idempotent=int(spec["idempotent"]),
-            start_ns=self.header.ns, end_ns=last_ns, end=int(self.end),
+            auto_commit=int(spec["auto_commit"]), start_ns=self.header.ns, end_ns=last_ns, end=int(self.end),
         )  # fmt: skip
 
     def _assignment(self, line: j.AssignmentChanged) -> None:
@@ -132,40 +145,73 @@ class _Process:
         op, self.op = self.op, None
         if op is None:
             return
-        pos = sends = reads = 0
-        total = sum(isinstance(mop, Send) for mop in op.invoked.mops)
+        op.n_sends = sum(isinstance(mop, Send) for mop in op.invoked.mops)
+        op.n_sends += sum(len(line.records) for line in op.copying.values())
+        pos = reads = 0
         for at, mop in enumerate(op.invoked.mops):
             if isinstance(mop, Send):
-                self._send(op, at, mop, pos, total)
-                sends, pos = sends + 1, pos + 1
+                self._send(op, at, mop, pos)
+                pos += 1
+            elif isinstance(mop, Copy) and at in op.copying:
+                pos += self._copy(op, at, pos)
             elif isinstance(mop, Poll):
                 for line, numbers in op.polled.get(at, ()):
                     count = self._reads(op, line, numbers, pos)
                     reads, pos = reads + count, pos + count
         for committed in op.committed:
-            self._commits(op, committed)
+            outcome = op.outcome if committed.kind is CommitKind.TXN else committed.outcome
+            self._commits(op.number, outcome, committed)
         done, invoked = op.completed, op.invoked
         self.rows.columns["ops"].add(
             1, op=op.number, process=self.header.process, f=self.rows.f(invoked.f),
             outcome=int(op.outcome), phase=int(invoked.phase), txn=int(invoked.txn),
             deliberate=int(invoked.abort),
             error=self.rows.error(done.error) if done and done.error else -1,
-            n_sends=sends, n_reads=reads, invoke_ns=invoked.ns,
+            n_sends=op.n_sends, n_reads=reads, invoke_ns=invoked.ns,
             complete_ns=done.ns if done else OPEN,
         )  # fmt: skip
 
-    def _send(self, op: _Op, at: int, mop: Send, pos: int, total: int) -> None:
+    def _send(self, op: _Op, at: int, mop: Send, pos: int) -> None:
         if at in op.sent:
             begin, (outcome, offset, ns, _) = op.sent[at]
         else:
             # Where the op completed, it ended before this record was handed to the client.
             outcome = int(Outcome.FAIL if op.completed else Outcome.INFO)
             begin, offset, ns = op.invoked.ns, -1, -1
+        result = (outcome, offset, ns)
+        self._send_row(op, pos, (*mop.tp, mop.value), (begin, result), (-1, -1))
+
+    def _copy(self, op: _Op, at: int, pos: int) -> int:
+        """Rows of a copy; how many. Without results nobody knows: its line is written last thing
+        before its records are handed to the client."""
+        line, done = op.copying[at], op.copied.get(at)
+        for n, (topic, partition, value, source, source_partition, offset) in enumerate(
+            line.records
+        ):
+            begin, result = line.ns, (int(Outcome.INFO), -1, -1)
+            if done is not None:
+                begin, result = done.begin_ns, done.results[n][:3]
+            src = (self.rows.tp(source, source_partition), offset)
+            self._send_row(op, pos + n, (topic, partition, value), (begin, result), src)
+        return len(line.records)
+
+    def _send_row(
+        self,
+        op: _Op,
+        pos: int,
+        record: tuple[str, int, int],
+        sent: tuple[int, tuple[int, int, int]],
+        src: tuple[int, int],
+    ) -> None:
+        """One row. record: topic, partition, value; sent: when, and (outcome, offset, ns)."""
+        topic, partition, value = record
+        begin, (outcome, offset, ns) = sent
         self.rows.columns["sends"].add(
-            1, tp=self.rows.tp(*mop.tp), op=op.number, process=self.header.process, pos=pos,
-            value=mop.value, offset=offset, place=-1, outcome=outcome,
-            op_outcome=int(op.outcome), txn=int(op.invoked.txn), op_sends=total, invoke_ns=begin,
-            ack_ns=ns if outcome == Outcome.OK else -1, src_tp=-1, src_offset=-1,
+            1, tp=self.rows.tp(topic, partition), op=op.number, process=self.header.process,
+            pos=pos, value=value, offset=offset, place=-1, outcome=outcome,
+            op_outcome=int(op.outcome), txn=int(op.invoked.txn), op_sends=op.n_sends,
+            invoke_ns=begin, ack_ns=ns if outcome == Outcome.OK else -1,
+            src_tp=src[0], src_offset=src[1],
         )  # fmt: skip
 
     def _reads(self, op: _Op, line: j.Polled, numbers: list[int], pos: int) -> int:
@@ -189,12 +235,11 @@ class _Process:
             )  # fmt: skip
         return count
 
-    def _commits(self, op: _Op, line: j.OffsetsCommitted) -> None:
-        outcome = op.outcome if line.kind is CommitKind.TXN else line.outcome
+    def _commits(self, op: int, outcome: Outcome, line: j.OffsetsCommitted) -> None:
         for topic, partition, offset in line.offsets:
             self.rows.columns["commits"].add(
                 1, group=self.rows.group(self.header.spec["group"]),
-                tp=self.rows.tp(topic, partition), op=op.number, process=self.header.process,
+                tp=self.rows.tp(topic, partition), op=op, process=self.header.process,
                 generation=line.generation, offset=offset, kind=int(line.kind),
                 outcome=int(outcome), invoke_ns=line.begin_ns, complete_ns=line.ns,
             )  # fmt: skip

@@ -131,6 +131,8 @@ class Rows:
                 replaced["op"] = np.where(ops >= 0, ranks[np.maximum(ops, 0)], -1).astype(np.int32)
             if name == "sends":
                 replaced["place"] = self._places()
+                sources = columns.numpy("src_tp")
+                replaced["src_tp"] = np.where(sources >= 0, tp_map[np.maximum(sources, 0)], -1)
             made[name] = columns.table(**replaced)
         made["ops"] = made["ops"].sort_by("op")
         made["tps"] = pa.table(

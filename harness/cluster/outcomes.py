@@ -34,6 +34,7 @@ class Verb(StrEnum):
     ABORT = "abort"
     SEND_OFFSETS = "send-offsets"
     COMMIT_OFFSETS = "commit-offsets"
+    CREATE_TOPIC = "create-topic"
     POLL = "poll"
     LOCAL = "local"
     """assign, subscribe, seek, position: they change the client's own state only."""
@@ -78,6 +79,21 @@ DEFINITE: Final = (
         why="rd_kafka_commit0, rd_kafka_cgrp_offsets_commit: no group, or no valid offset: refused "
         "before a request is made. (_WAIT_COORD is not here: a commit that was sent and answered "
         "NOT_COORDINATOR waits for a coordinator again.)",
+    ),
+    Row(
+        verb=Verb.CREATE_TOPIC,
+        codes=(
+            "TOPIC_EXCEPTION",
+            "INVALID_PARTITIONS",
+            "INVALID_REPLICATION_FACTOR",
+            "INVALID_REPLICA_ASSIGNMENT",
+            "INVALID_CONFIG",
+            "POLICY_VIOLATION",
+            "_INVALID_ARG",
+        ),
+        why="The request itself is refused. An earlier attempt that was applied would be answered "
+        "TOPIC_ALREADY_EXISTS instead, which the controller looks for first "
+        "(ReplicationControlManager.createTopics).",
     ),
     Row(
         verb=Verb.LOCAL,
@@ -134,6 +150,9 @@ SURPRISES: Final[Mapping[tuple[Verb, str], str]] = {
     "(rdkafka_request.c, rd_kafka_handle_OffsetCommit): an earlier attempt may stand.",
     (Verb.COMMIT_OFFSETS, "REBALANCE_IN_PROGRESS"): "As above.",
     (Verb.COMMIT_OFFSETS, "UNKNOWN_MEMBER_ID"): "As above.",
+    (Verb.CREATE_TOPIC, "TOPIC_ALREADY_EXISTS"): "Perhaps by an attempt whose answer was lost.",
+    (Verb.CREATE_TOPIC, "NOT_CONTROLLER"): "Of the last attempt; the controller may have lost its "
+    "office after it had written the topic.",
     (Verb.SEND_OFFSETS, "ILLEGAL_GENERATION"): "Asks for an abort; the transaction's end decides.",
 }
 """Indefinite rows that a reader may take for definite, and why they are not."""

@@ -20,7 +20,16 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from harness.cluster.bounded import Expired, bounded
 from harness.cluster.outcomes import EXPIRED, Failure, Verb, delivery, outcome
 from harness.cluster.sidelight import Sidelight
-from harness.session import Acked, Delivery, Indefinite, ProducerEvent, Record, Unknown
+from harness.session import (
+    UNAWAITED,
+    Acked,
+    Delivery,
+    Failed,
+    Indefinite,
+    ProducerEvent,
+    Record,
+    Unknown,
+)
 
 POLL_S: Final = 0.1
 """Longest single poll. From 0.2 s on confluent-kafka waits the whole time out, however many reports
@@ -79,16 +88,11 @@ class SessionProducer:
         """Produce all, then collect the reports until all are in or the time is over."""
         until = monotonic() + seconds
         reports = _Reports(len(records), self._died)
-        results, take, produce = reports.results, reports.take, self._client.produce
+        results, take = reports.results, reports.take
         for index, record in enumerate(records):
-            topic, partition = record.tp
-            try:
-                produce(topic, record.payload, None, partition, partial(take, index))
-            except BufferError:
-                results[index] = delivery(Verb.PRODUCE, "_QUEUE_FULL")
-                reports.missing -= 1
-            except KafkaException as error:
-                results[index] = delivery(Verb.PRODUCE, self._failure(error).code)
+            refused = self._produce(record, partial(take, index))
+            if refused is not None:
+                results[index] = refused
                 reports.missing -= 1
         while reports.missing:
             left = until - monotonic()
@@ -96,6 +100,26 @@ class SessionProducer:
                 break
             self._poll(min(left, POLL_S))
         return [Unknown(EXPIRED) if result is None else result for result in results]
+
+    def forget(self, records: Sequence[Record]) -> list[Delivery]:
+        """Produce all and wait for nothing. Reports of earlier records are taken off the queue: they
+        count as queued until then."""
+        refused = [self._produce(record, None) for record in records]
+        self._poll(0)
+        return [Unknown(UNAWAITED) if result is None else result for result in refused]
+
+    def _produce(
+        self, record: Record, report: Callable[..., None] | None
+    ) -> Failed | Unknown | None:
+        """Hand one record to the client; what became of it where the client refuses it."""
+        topic, partition = record.tp
+        try:
+            self._client.produce(topic, record.payload, None, partition, report)
+        except BufferError:
+            return delivery(Verb.PRODUCE, "_QUEUE_FULL")
+        except KafkaException as error:
+            return delivery(Verb.PRODUCE, self._failure(error).code)
+        return None
 
     def begin(self, seconds: float) -> None:
         """Begin a transaction; the first call gets the producer id, which fences predecessors."""

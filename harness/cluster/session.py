@@ -1,10 +1,10 @@
-"""A session on real Kafka: at most one producer and one consumer of confluent-kafka.
+"""A session on real Kafka: at most one producer, one consumer and one admin client of confluent-kafka.
 
 `connect` is what an endpoint names as its factory. Every verb has one deadline, is finished when it
 returns, and is never tried again here; librdkafka's own retries stay on, as in any application.
 
-Not here: sending (`producer`), reading (`consumer`), settings (`settings`), which errors prove
-something (`outcomes`).
+Not here: sending (`producer`), reading (`consumer`), creating topics (`topics`), settings (`settings`),
+which errors prove something (`outcomes`).
 """
 
 import threading
@@ -15,8 +15,9 @@ from confluent_kafka import KafkaException
 
 from harness.cluster.consumer import SessionConsumer
 from harness.cluster.producer import SessionProducer, failure_of
-from harness.cluster.settings import consumer_settings, producer_settings
+from harness.cluster.settings import admin_settings, consumer_settings, producer_settings
 from harness.cluster.sidelight import Sidelight
+from harness.cluster.topics import SessionTopics
 from harness.config import ConfigError
 from harness.op import Isolation, TopicPartition
 from harness.session import Delivery, Fetched, Record, Session, SessionEvent, SessionSpec
@@ -41,6 +42,7 @@ class KafkaSession:
     """See `harness.session.Session`."""
 
     def __init__(self, args: Mapping[str, str], spec: SessionSpec) -> None:
+        self._args = args
         self._spec = spec
         self._sidelight = Sidelight()
         self._in: SessionConsumer | None = None
@@ -49,6 +51,7 @@ class KafkaSession:
             self._out = SessionProducer(producer_settings(args, spec), self._sidelight)
         if spec.isolation is not Isolation.NONE:
             self._in = SessionConsumer(consumer_settings(args, spec), self._sidelight)
+        self._topics: SessionTopics | None = None
         self._dead: str | None = None
 
     @property
@@ -59,8 +62,10 @@ class KafkaSession:
                 return half.fatal
         return self._dead
 
-    async def send(self, records: Sequence[Record]) -> list[Delivery]:
+    async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
         """Send all records pipelined; one delivery each, in order. Does not raise."""
+        if not wait:
+            return self._producer().forget(records)
         return self._producer().send(records, self._spec.deadline_s)
 
     async def poll(self, max_records: int, wait_ms: int) -> list[Fetched]:
@@ -109,6 +114,14 @@ class KafkaSession:
         """Commit consumer positions to the group; the generation used (-1 unknown)."""
         return self._consumer().commit(positions, self._spec.deadline_s)
 
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when the controller has (brokers may not know it yet)."""
+        if self._topics is None:
+            self._topics = SessionTopics(admin_settings(self._args, self._spec), self._sidelight)
+        self._topics.create(topic, partitions, replication, settings, self._spec.deadline_s)
+
     async def close(self) -> None:
         """Close the clients; never raises, bounded by the deadline.
 
@@ -117,7 +130,7 @@ class KafkaSession:
         """
         self._dead = self.fatal
         producer, consumer = self._out, self._in
-        self._out, self._in = None, None
+        self._out, self._in, self._topics = None, None, None
         halves: list[SessionProducer | SessionConsumer] = [
             half for half in (producer, consumer) if half is not None
         ]

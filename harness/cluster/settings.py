@@ -73,6 +73,17 @@ def consumer_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, A
     return settings
 
 
+def admin_settings(args: Mapping[str, str], spec: SessionSpec) -> dict[str, Any]:
+    """Settings of the admin client of a session at the cluster that `args` reaches: the general ones
+    among the spec's own."""
+    further = {
+        name: value
+        for name, value in spec.settings.items()
+        if not name.startswith(("producer.", "consumer."))
+    }
+    return {**COMMON, **_reaching(args), **further}
+
+
 def _reaching(args: Mapping[str, str]) -> dict[str, str]:
     """An endpoint's arguments: `bootstrap`, and further settings by librdkafka's names."""
     further = {name: value for name, value in args.items() if name != "bootstrap"}

@@ -5,6 +5,8 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum
 
+from harness.events import OpenTransaction
+
 BUG_EVERY = 40
 """A planted bug strikes at every so-manyth record of a partition."""
 
@@ -61,6 +63,13 @@ class Broker:
         self.transactions: dict[str, Transaction] = {}
         self.groups: dict[str, Group] = {}
         self.lock = threading.Condition()
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        with self.lock:
+            if (topic, 0) in self.logs:
+                raise Error("TOPIC_ALREADY_EXISTS", "indefinite")
+            for partition in range(partitions):
+                self.logs[topic, partition] = []
 
     def leader(self, tp: tuple[str, int]) -> int:
         turn = (tp[1] + len(tp[0])) % len(self.nodes)
@@ -132,6 +141,18 @@ class Broker:
             if not self._await_leader(("__transaction_state", 0), until):
                 raise Error("_TIMED_OUT", "indefinite")
             self._end(txn, State.COMMITTED if commit else State.ABORTED)
+
+    def open_transactions(self, tps: list[tuple[str, int]]) -> list[OpenTransaction]:
+        with self.lock:
+            found: dict[tuple[str, tuple[str, int]], OpenTransaction] = {}
+            for name, txn in self.transactions.items():
+                for tp, offset in txn.entries:
+                    if txn.open and tp in tps and (name, tp) not in found:
+                        found[name, tp] = OpenTransaction(
+                            topic=tp[0], partition=tp[1], producer_id=txn.owner, producer_epoch=0,
+                            start=offset, coordinator=self.nodes[0], transactional_id=name,
+                        )  # fmt: skip
+            return list(found.values())
 
     def expire(self) -> None:
         """Abort transactions past their timeout and fence their owners."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.cluster import ClusterError, Cut, Endpoint, Roles
 from harness.config import RunConfig
+from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
 from tests.memory.broker import Broker, Error
 
@@ -30,6 +31,10 @@ class MemoryCluster:
 
     @property
     def nodes(self) -> tuple[int, ...]:
+        return self.broker.nodes
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
         return self.broker.nodes
 
     async def start(self) -> None:
@@ -56,9 +61,7 @@ class MemoryCluster:
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
-        with self.broker.lock:
-            for partition in range(partitions):
-                self.broker.logs[topic, partition] = []
+        self.broker.create_topic(topic, partitions)
 
     def endpoint(self) -> Endpoint:
         return Endpoint(factory="tests.memory.session:connect", args={"path": self._path})
@@ -87,6 +90,9 @@ class MemoryCluster:
         committed = isolation is Isolation.READ_COMMITTED
         ends = {tp: self.broker.ends((tp.topic, tp.partition), committed) for tp in tps}
         return {tp: (0, end) for tp, end in ends.items() if end is not None}
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        return self.broker.open_transactions([(tp.topic, tp.partition) for tp in tps])
 
     async def collect(self, into: Path) -> None:
         for node in self.nodes:

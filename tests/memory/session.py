@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.op import AssignmentKind, Isolation, TopicPartition
 from harness.session import (
+    UNAWAITED,
     Acked,
     AssignmentEvent,
     Definite,
@@ -54,7 +55,7 @@ class MemorySession:
             raise Indefinite(code)
         raise Definite(code) if kind == "definite" else Indefinite(code)
 
-    async def send(self, records: Sequence[Record]) -> list[Delivery]:
+    async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
         rows = [(r.tp.topic, r.tp.partition, r.payload) for r in records]
         spec = self._spec
         try:
@@ -63,6 +64,8 @@ class MemorySession:
             )
         except (Definite, Indefinite) as error:
             return [Unknown(error.code) for _ in records]
+        if not wait:
+            return [Unknown(UNAWAITED) for _ in records]
         ns = time.monotonic_ns()
         return [Unknown("_MSG_TIMED_OUT") if o is None else Acked(o, ns) for o in offsets]
 
@@ -133,6 +136,11 @@ class MemorySession:
         offsets = {(tp.topic, tp.partition): p for tp, p in positions.items()}
         self._call("commit_offsets", self._spec.group, self._generation, offsets)
         return self._generation
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        self._call("create_topic", topic, partitions)
 
     async def close(self) -> None:
         if self._joined:

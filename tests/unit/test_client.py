@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness import journal as j
-from harness.client import BEGINNING, Client, Completion
+from harness.client import TAKEN_AWAY, Client, Completion
 from harness.journal import Journal, Opened
 from harness.op import (
     Assign,
@@ -24,6 +24,7 @@ from harness.op import (
     TopicPartition,
     value_of,
 )
+from harness.reading import BEGINNING
 from harness.record import encode
 from harness.session import (
     Acked,
@@ -52,6 +53,8 @@ class Script:
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
         self.calls: list[tuple[Any, ...]] = []
+        self.sent: list[Record] = []
+        self.waited: list[bool] = []
         self.fatal: str | None = None
 
     def _answer(self, verb: str, *args: Any, default: Any = None) -> Any:
@@ -61,8 +64,10 @@ class Script:
             raise answer
         return answer(*args) if callable(answer) else answer
 
-    async def send(self, records: Sequence[Record]) -> list[Delivery]:
+    async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
         values = [r.value for r in records]
+        self.sent += records
+        self.waited.append(wait)
         acked = [Acked(n, 1) for n in range(len(values))]
         found: list[Delivery] = self._answer("send", values, default=acked)
         return found
@@ -81,7 +86,8 @@ class Script:
         self._answer("seek", dict(positions))
 
     async def position(self) -> dict[TopicPartition, int]:
-        return {TP: 3}
+        at: dict[TopicPartition, int] = self._answer("position", default={TP: 3})
+        return at
 
     async def begin(self) -> None:
         self._answer("begin")
@@ -97,6 +103,11 @@ class Script:
 
     async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
         return int(self._answer("commit_offsets", dict(positions), default=1))
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        self._answer("create_topic", topic, partitions, replication, dict(settings))
 
     async def close(self) -> None:
         self.calls.append(("close",))
@@ -224,17 +235,19 @@ def test_an_aborted_transaction_rewinds_its_reader(client: Client, tmp_path: Pat
     payload = encode("run", TP, 7, 100)
     invoke(client, Op(f="assign", mops=(Assign((TP, OTHER)),)))
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=[Fetched(TP, 4, payload, 0)])
-    session = Script(poll=[Fetched(TP, 5, payload, 0), Fetched(OTHER, 9, payload, 0)])
+    session = Script(
+        poll=[Fetched(TP, 5, payload, 0), Fetched(OTHER, 9, payload, 0), Fetched(TP, 6, payload, 0)]
+    )
     client.session = session
     drive(client.invoke(Op(f="txn", mops=(*sends(1), Poll()), txn=True, abort=True)))
-    assert session.calls[-1] == ("seek", {TP: 5, OTHER: BEGINNING})
+    assert session.calls[-1] == ("seek", {TP: 5, OTHER: 9})
     drive(client.close(End.CLOSED))
     rewinds = [
         line
         for line in lines(client, tmp_path)
         if isinstance(line, j.AssignmentChanged) and line.kind is AssignmentKind.REWIND
     ]
-    assert len(rewinds) == 1
+    assert [line.tps for line in rewinds] == [[("t", 0), ("t", 1)]]
 
 
 def test_a_transaction_that_read_nothing_rewinds_nothing(client: Client) -> None:
