@@ -5,17 +5,27 @@ kernels, so that a disagreement shows an error in one of the two. For small hist
 functions compare every row with every other.
 
 Here: the rules that look at one partition at a time, and `findings`. The words that they use are in
-`checkers.reference_words`, the rules about whole ops and groups in `checkers.reference_ops`.
+`checkers.reference_words`, the rules about whole ops and committed offsets in
+`checkers.reference_ops`, those about copies, groups and fencing in `checkers.reference_groups`.
 Not here: what is allowed (`checkers.catalogue`), verdicts, and the finding `not-recovered` (it comes
 from the events of a run, not from its tables).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
 import pyarrow as pa
 
+from checkers.reference_groups import (
+    eos_duplicate,
+    eos_loss,
+    eos_loss_undecided,
+    group_duplicate,
+    group_skip,
+    hanging_txn,
+    zombie_write,
+)
 from checkers.reference_ops import cycles, offset_commit_regression, torn_parts, torn_txn
 from checkers.reference_words import (
     OK,
@@ -28,6 +38,7 @@ from checkers.reference_words import (
     counts,
     failed,
 )
+from harness.events import Event
 from harness.op import AssignmentKind
 
 # Delivery ---------------------------------------------------------------------------------------
@@ -269,7 +280,7 @@ def poll_order(history: History) -> Iterator[Key]:
 def stuck_lso(history: History) -> Iterator[Key]:
     """Partitions whose last stable offset never reached the high watermark."""
     for p in history.partitions:
-        if p.stuck():
+        if p.stuck() and history.settled():
             yield "stuck-lso", p.tp
 
 
@@ -294,6 +305,12 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     future_read,
     offset_commit_regression,
     stuck_lso,
+    hanging_txn,
+    eos_duplicate,
+    eos_loss,
+    group_duplicate,
+    group_skip,
+    zombie_write,
 )
 
 
@@ -303,25 +320,32 @@ CLASSES: Final = (
     "offset-realtime-inversion", "nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip",
     "nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip", "G0", "G1c",
     "G1c-ww", "G0-realtime", "G1c-realtime", "offset-commit-regression", "stuck-lso",
+    "hanging-txn", "eos-duplicate", "eos-loss", "group-duplicate", "group-skip", "zombie-write",
 )  # fmt: skip
 """Every class that the rules can find."""
 
 
-def findings(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[Key]:
+def findings(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+) -> set[Key]:
     """The keys of all findings, allowed or not.
 
     portable: whether anything else than `inquest run` made the history; None: if it has no `bounds`.
+    events: of the run: open transactions, and whether it came to rest.
     """
-    history = History(tables, portable=portable)
+    history = History(tables, portable=portable, events=events)
     return {key for rule in RULES for key in rule(history)}
 
 
 def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:
-    """Which of lost-write and torn-txn would need a final read that was not made."""
+    """Which of lost-write, torn-txn and eos-loss would need a final read that was not made."""
     history = History(tables, portable=portable)
     if not history.recorded:
         return set()
-    found = set()
+    found = {"eos-loss"} if eos_loss_undecided(history) else set()
     if any(p.committed(s) and p.undecided(s) for p in history.partitions for s in p.sends):
         found.add("lost-write")
     for _, hidden in torn_parts(history):

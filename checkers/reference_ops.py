@@ -134,35 +134,38 @@ def cycles(history: History) -> Iterator[Key]:
 # Groups and LSO ---------------------------------------------------------------------------------
 
 STORING: Final = (CommitKind.SYNC, CommitKind.AUTO, CommitKind.TXN)
+"""Kinds that store an offset."""
 BY_HAND: Final = (AssignmentKind.MANUAL, AssignmentKind.REWIND, AssignmentKind.RESET)
 NEVER: Final = 2**64
+"""Later than any time."""
 
 
 def offset_commit_regression(history: History) -> Iterator[Key]:
     """Committed offsets that went back, or were served lower than they were stored."""
     for d in history.commits if history.recorded else ():
         same = [c for c in history.commits if (c["group"], c["tp"]) == (d["group"], d["tp"])]
-        stored = [c for c in same if _stored(c)]
-        before = [c for c in stored if _complete(history, c) < d["invoke_ns"]]
+        before = [c for c in same if stored(c) and commit_complete(history, c) < d["invoke_ns"]]
         if d["group"] >= 0 and (
             _served_too_low(history, same, before, d)
-            or (_stored(d) and _went_back(history, before, d))
-            or (_stored(d) and _undercut(history, before, d))
+            or (stored(d) and _went_back(history, before, d))
+            or (stored(d) and _undercut(history, before, d))
         ):
             yield "offset-commit-regression", d["tp"], d["group"], d["op"], d["offset"]
 
 
-def _stored(c: Row) -> bool:
+def stored(c: Row) -> bool:
+    """The group's coordinator took the offset, for certain."""
     return bool(c["outcome"] == OK and c["kind"] in STORING)
 
 
-def _complete(history: History, c: Row) -> int:
+def commit_complete(history: History, c: Row) -> int:
+    """When the commit was over."""
     if c["kind"] == CommitKind.TXN:
         return int(history.ops[c["op"]]["complete_ns"])
     return NEVER if c["outcome"] == INFO else int(c["complete_ns"])
 
 
-def _sees_transactions(history: History, c: Row) -> bool:
+def sees_transactions(history: History, c: Row) -> bool:
     """The offsets that this process is told wait for the markers of transactions."""
     return bool(history.processes[c["process"]]["isolation"] == RC)
 
@@ -173,13 +176,13 @@ def _served_too_low(history: History, same: list[Row], before: list[Row], f: Row
         return False
     return any(
         c["offset"] > f["offset"]
-        and (c["kind"] != CommitKind.TXN or _sees_transactions(history, f))
+        and (c["kind"] != CommitKind.TXN or sees_transactions(history, f))
         and not any(
             e["kind"] in STORING
             and e["outcome"] in (OK, INFO)
             and e["offset"] == f["offset"]
             and e["invoke_ns"] < f["complete_ns"]
-            and _complete(history, e) >= c["invoke_ns"]
+            and commit_complete(history, e) >= c["invoke_ns"]
             for e in same
         )
         for c in before
@@ -192,7 +195,7 @@ def _went_back(history: History, before: list[Row], d: Row) -> bool:
     own = [c for c in before if c["process"] == d["process"] and c["kind"] in kinds]
     if d["kind"] not in kinds or not own:
         return False
-    last = max(own, key=lambda c: (_complete(history, c), int(c["op"]), int(c["invoke_ns"])))
+    last = max(own, key=lambda c: (commit_complete(history, c), int(c["op"]), int(c["invoke_ns"])))
     moved = any(
         row["process"] == d["process"]
         and row["tp"] == d["tp"]
@@ -213,7 +216,7 @@ def _undercut(history: History, before: list[Row], d: Row) -> bool:
     )
     return not by_hand and any(
         c["process"] != d["process"]
-        and (c["kind"] != CommitKind.TXN or _sees_transactions(history, d))
+        and (c["kind"] != CommitKind.TXN or sees_transactions(history, d))
         and 0 <= c["generation"] < d["generation"]
         and d["offset"] < c["offset"]
         for c in before

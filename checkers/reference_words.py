@@ -3,15 +3,16 @@
 Part of the slow oracle (`checkers.reference`); shares no code with the kernels. Every word is worked
 out anew from the rows each time it is used, which is slow and hard to get wrong.
 
-Not here: the classes (`checkers.reference`, `checkers.reference_ops`).
+Not here: the classes (`checkers.reference`, `checkers.reference_ops`, `checkers.reference_groups`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from harness.events import Event, Note, Recovered
 from harness.op import Isolation, Outcome, Phase
 
 Row = dict[str, Any]
@@ -126,6 +127,10 @@ class Partition:
             self.covers(level, send) and not self.shown(level, send) for level in (RC, RU)
         )
 
+    def in_doubt(self, send: Row) -> bool:
+        """The send may have taken effect, for all that is known."""
+        return not (failed(send) or self.committed(send) or self.missing(send))
+
     def undecided(self, send: Row) -> bool:
         """No final read says whether the send is there."""
         return not (self.removed(send) or self.missing(send) or self.shown(RC, send))
@@ -134,9 +139,16 @@ class Partition:
 class History:
     """All rows of a history, and what is known of whole ops."""
 
-    def __init__(self, tables: Mapping[str, pa.Table], *, portable: bool | None) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, pa.Table],
+        *,
+        portable: bool | None,
+        events: Sequence[Event] = (),
+    ) -> None:
         rows = {name: table.to_pylist() for name, table in tables.items()}
         self.recorded = bool(rows["bounds"]) if portable is None else not portable
+        self.events = events
         self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
         self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
         self.sends: list[Row] = sorted(rows["sends"], key=_program_order)
@@ -145,6 +157,7 @@ class History:
         self.bounds: list[Row] = rows["bounds"]
         self.assignments: list[Row] = rows["assignments"]
         self.commits: list[Row] = rows["commits"]
+        self.names = {row["tp"]: (row["topic"], row["partition"]) for row in rows["tps"]}
         tps = {row["tp"] for name in ("tps", "sends", "reads", "foreign") for row in rows[name]}
         self.partitions = [Partition(self, tp) for tp in sorted(tps)]
         self.proven: set[int] = {
@@ -153,6 +166,14 @@ class History:
             for send in partition.sends
             if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
         }
+
+    def settled(self) -> bool:
+        """No event says that transactions had not the time, or nobody, to be ended."""
+        return not any(
+            (isinstance(event, Recovered) and not event.recovered)
+            or (isinstance(event, Note) and event.incomplete)
+            for event in self.events
+        )
 
     def reads_of_sends(self) -> Iterator[tuple[Partition, Row, Row]]:
         """Every read of a value that was sent to its partition, with the send."""

@@ -16,14 +16,21 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     x:1@0 x:1      send value 1 to partition x, acknowledged at offset 0, or with no known offset;
                    x:1! x:1? the record failed, is in doubt (no mark: acknowledged if there is an
                    offset, else as the op)
+    y:5<x@3 …      value 5 to y is a copy of what stands at offset 3 of x (y:5@0<x@3?, …)
     x[1@0,2@1]     a poll returned value 1 at offset 0 and value 2 at offset 1 of x
     x/assigned     the assignment of x changed (assigned, revoked, lost, manual, rewind, reset; kept =
                    manual, but the process had it before)
     x/corrupt@3    a poll returned a foreign record at offset 3 (the reasons of harness.history)
     x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the
                    group; with an outcome, and a generation
-    set p1 ru …    settings of a process: ru, rc, acks0, acks1, plain (not idempotent), group0, …
+    set p1 ru …    settings of a process: ru, rc, acks0, acks1, acks-2 (no producer), plain (not
+                   idempotent), group0, txn0 (transactional id), auto (commits by itself), and how it
+                   ended: replaced, crashed (else closed)
     end x rc 5 …   final read of x: its end; `read 3` = it only got there; `from 2` = start of the log
+    open x 7 3     at the end of quiescence the transaction of producer id 7 that begins at offset 3
+                   of x is open
+    unrecovered    the cluster did not recover
+    incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
     = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case)
     unknown class  the class cannot be decided
@@ -36,7 +43,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase
+from harness.events import Event, Note, OpenTransaction, Recovered, TransactionsOpen
+from harness.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from tests.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
 
 MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
@@ -45,7 +53,7 @@ LEVELS: Final = {"rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTE
 COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
 FINDING: Final = re.compile(r"= (\S+) ?(.*)")
 OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
-SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?([!?]?)")
+SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?(?:<(\w+)@(\d+))?([!?]?)")
 POLL: Final = re.compile(r"(\w+)\[(.*)\]")
 CHANGE: Final = re.compile(r"(\w+)/([a-z-]+)(?:@(\d+))?")
 COMMIT: Final = re.compile(r"(\w+)(>+|<)(\d+)([!?]?)(?:g(\d+))?")
@@ -60,11 +68,25 @@ class Story:
     recorded: bool | None = None
     expected: list[tuple[str, str]] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
+    open: list[tuple[str, int, int]] = field(default_factory=list)
+    """Open transactions: partition, producer id, first offset."""
+    recovered: bool = True
+    whole: bool = True
 
     @property
     def portable(self) -> bool | None:
         """Whether it is portable; None: if it has no bounds."""
         return None if self.recorded is None else not self.recorded
+
+    def events(self) -> list[Event]:
+        """What the events of such a run say, as far as the checks look at it."""
+        rows = tuple(
+            OpenTransaction(topic=tp, partition=0, producer_id=pid, producer_epoch=0, start=start)
+            for tp, pid, start in self.open
+        )
+        events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0)]
+        events += [TransactionsOpen(ns=1, rows=rows)] if rows else []
+        return events if self.whole else [*events, Note(ns=2, text="cut short", incomplete=True)]
 
     def findings(self) -> set[tuple[str | int, ...]]:
         order = sorted(self.built.ops, key=lambda op: (op.complete is None, op.complete, op.invoke))
@@ -121,9 +143,11 @@ def _tp(built: Built, name: str) -> int:
 
 def _mops(built: Built, word: str) -> Iterator[Mop]:
     if found := SEND.fullmatch(word):
-        offset = int(found[3] or -1)
-        outcome = MARKS[found[4]] if found[4] else None
-        yield Send(tp=_tp(built, found[1]), value=int(found[2]), offset=offset, outcome=outcome)
+        send = Send(tp=_tp(built, found[1]), value=int(found[2]), offset=int(found[3] or -1))
+        send.outcome = MARKS[found[6]] if found[6] else None
+        if found[4]:
+            send.source = _tp(built, found[4]), int(found[5])
+        yield send
     elif found := POLL.fullmatch(word):
         tp = _tp(built, found[1])
         for record in filter(None, found[2].split(",")):
@@ -161,8 +185,15 @@ def _line(story: Story, line: str) -> None:
         story.built.bounds.append(bound)
     elif word == "unknown":
         story.unknown.add(rest[0])
+    elif word == "open":
+        story.open.append((rest[0], int(rest[1]), int(rest[2])))
+        _tp(story.built, rest[0])
     elif line == "recorded":
         story.recorded = True
+    elif line == "unrecovered":
+        story.recovered = False
+    elif line == "incomplete":
+        story.whole = False
     else:
         raise ValueError(f"what is {line!r}?")
 
@@ -176,5 +207,11 @@ def _set(settings: Process, word: str) -> None:
         settings.acks, settings.idempotent = int(word[4:]), False
     elif word.startswith("group"):
         settings.group = int(word[5:])
+    elif word.startswith("txn"):
+        settings.txn_id = int(word[3:])
+    elif word == "auto":
+        settings.auto_commit = True
+    elif word in ("replaced", "crashed"):
+        settings.end = End[word.upper()]
     else:
         raise ValueError(f"what is {word!r}?")
