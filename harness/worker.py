@@ -159,6 +159,9 @@ class Worker:
             record_size=self.config.record_size,
             isolation=spec.isolation,
             counters=self.counters,
+            at=self._at,
+            replication=self.config.replication_factor,
+            topic_settings=self.config.settings_of_topics(),
         )
 
     def _load(self, plan: SessionSpec, connect: Callable[[SessionSpec], Session]) -> None:

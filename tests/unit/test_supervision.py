@@ -1,5 +1,6 @@
 """Workers and signals: what a run does with them when something goes wrong."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +12,15 @@ import typer
 
 from harness import cli
 from harness.client import Completion
+from harness.cluster import CrashPoint, Endpoint
 from harness.config import RunConfig
 from harness.generator import Slot, source
 from harness.interpreter import Interpreter
-from harness.op import End, Op, Outcome
+from harness.messages import Enter, Start
+from harness.op import End, Op, Outcome, Phase
 from harness.recorder import Interrupts, Recorder, recording
 from harness.store import Run
-from harness.worker import Worker
+from harness.worker import Worker, unused
 from harness.workers import WorkerHandle, wait_ended
 from workloads import WORKLOADS
 
@@ -138,3 +141,42 @@ def test_a_producer_goes_on_only_where_every_partition_knows_it(
     slot = Slot(slot=0, process=0, tps=workload.tps(config), rng=rng)
     client: Any = Invoked(worker, first)
     assert worker._live(client, workload.plans(config)[0], slot) is end
+
+
+def test_a_process_number_that_has_a_journal_is_never_used_again(run: Run) -> None:
+    assert unused(run, 2, 9) == 2
+    for process in (2, 11, 3, 21):
+        (run.journal / f"{process}.jsonl").touch()
+    assert unused(run, 2, 9) == 20
+    assert unused(run, 3, 9) == 12
+    assert unused(run, 0, 9) == 0
+
+
+@pytest.mark.parametrize("ordered", [None, *CrashPoint])
+def test_a_worker_dies_only_at_the_point_it_was_told(
+    run: Run, ordered: CrashPoint | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died: list[CrashPoint] = []
+    worker = Worker(run, 0)
+    worker.crash_at = ordered
+    for point in CrashPoint:
+        monkeypatch.setattr("harness.worker._die", lambda point=point: died.append(point))
+        worker._at(point)
+    assert died == ([ordered] if ordered else [])
+
+
+def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
+    """The real worker and the real client library; no cluster is needed to refuse a setting."""
+    settings = RunConfig(seed=1, client_settings={"producer.linger.mss": "1"})
+    run.config.write_text(settings.model_dump_json())
+    refused = WorkerHandle(run, 0)
+    try:
+        args = {"bootstrap": "127.0.0.1:1"}
+        refused.tell(Start(Endpoint(factory="harness.cluster.session:connect", args=args), 9))
+        refused.tell(Enter(Phase.WARMUP))
+        assert wait_ended([refused], 30) == []
+        assert refused.ended == os.EX_CONFIG
+        assert "linger.mss" in refused.last_words()
+    finally:
+        refused.kill()
+        refused.close()
