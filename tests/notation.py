@@ -23,9 +23,9 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     x/corrupt@3    a poll returned a foreign record at offset 3 (the reasons of harness.history)
     x>5 x>5!g2     offset 5 committed: `>` sync, `>>` in the transaction, `>>>` auto, `<` told by the
                    group; with an outcome, and a generation
-    set p1 ru …    settings of a process: ru, rc, acks0, acks1, acks-2 (no producer), plain (not
-                   idempotent), group0, txn0 (transactional id), auto (commits by itself), and how it
-                   ended: replaced, crashed (else closed)
+    set p1 ru …    settings of a process: ru, rc, none (no consumer), acks0, acks1, acks-2 (no
+                   producer), plain (not idempotent), group0, txn0 (transactional id), auto (commits
+                   by itself), and how it ended: replaced, crashed (else closed)
     end x rc 5 …   final read of x: its end; `read 3` = it only got there; `from 2` = start of the log
     open x 7 3     at the end of quiescence the transaction of producer id 7 that begins at offset 3
                    of x is open
@@ -49,7 +49,9 @@ from tests.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process,
 
 MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
 NEVER: Final = -1
-LEVELS: Final = {"rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED}
+LEVELS: Final = {
+    "rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED, "none": Isolation.NONE,
+}  # fmt: skip
 COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
 FINDING: Final = re.compile(r"= (\S+) ?(.*)")
 OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
