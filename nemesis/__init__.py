@@ -5,7 +5,7 @@
     await heal(stage, injected)
 
 fault      what a fault is, from its plan to its healing
-targets    from `leader`, `controller`, … to a node; from `member`, … to a client
+targets    from `leader`, `controller`, … to a node
 partition  the nemesis `partition`: grudges and cuts
 process    the nemeses `kill` and `pause`
 restart    the nemesis `restart`: shut down in order, one or one after the other
@@ -15,7 +15,9 @@ links      the nemesis `links`: bad links between clients and brokers
 client     the nemesis `client`: clients die or stand still
 registry   all of them by name: NEMESES
 times      lengths of faults and pauses
+draw       what a name leaves out
 schedule   from a name to the steps of a run
+wait       waiting inside an effect
 
 Only this module and the effects it calls act on the stage, and they hold no state: what is in force
 is known to the caller (`Injected`), to the cluster and to the clients; `heal_all` needs none of them.

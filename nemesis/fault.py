@@ -52,11 +52,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """What the workload uses, so that targets can be found: its partitions (internal topics are
-    not among them), its transactional ids, its consumer groups."""
+    not among them), its transactional ids, its consumer groups, its loading clients."""
 
     data: tuple[TopicPartition, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    clients: tuple[ClientSlot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +92,14 @@ class Stage:
 class Hit:
     """A step with its target found: who is hit, and all that doing and undoing it needs.
 
-    text: one sentence with the roles of those that it hits. tps: the partitions it concerns.
-    leaders: the node that each of `tps` is to be led by.
+    text: one sentence with the roles of those that it hits. kind: of the step, where kinds of a
+    family act differently. tps: the partitions it concerns. leaders: the node that each of `tps` is
+    to be led by.
     """
 
     nodes: tuple[int, ...]
     text: str
+    kind: str = ""
     cuts: tuple[Cut, ...] = ()
     slots: tuple[int, ...] = ()
     tps: tuple[TopicPartition, ...] = ()
@@ -139,10 +142,10 @@ class Kind:
     doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
     weight: how often it is drawn among its family; 0 = only by name, or as what another kind
         stands for. brokers: fewest with which it does anything. drawn_from: fewest brokers with
-        which it is drawn. stands_for: kinds one of which is drawn in its place. targets: the ones it
-        can take, () = all of its family. brokers_only: it does nothing to an isolated controller.
-        apply_s: about how long putting it in force takes for each broker, one after the other;
-        meanwhile no other fault begins or ends, so it is only drawn where its family is alone.
+        which it is drawn. stands_for: kinds one of which is drawn in its place. brokers_only: it
+        does nothing to an isolated controller. apply_s, apply_each_s: about how long putting it in
+        force takes, in all and for each broker, one after the other. Meanwhile no other fault
+        begins or ends, so what goes from broker to broker is only drawn where its family is alone.
     """
 
     doc: str
@@ -152,9 +155,9 @@ class Kind:
     brokers: int = 1
     drawn_from: int = 1
     stands_for: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
     brokers_only: bool = False
     apply_s: float = 0.0
+    apply_each_s: float = 0.0
 
 
 class Effect(NamedTuple):
@@ -177,7 +180,9 @@ class Nemesis:
 
     doc: user documentation. kinds, targets: name -> what it is. needs: capability protocols of
     `harness.cluster`. colour: of its bands in the report, `#rrggbb`. refuses: why a run with this
-    config cannot have it, and what to set; "" = it can.
+    config cannot have it, and what to set; "" = it can. lacks: what a workload lacks for a kind at a
+    target ever to be found, "" = nothing; None = by the target alone (`targets.unnamed`).
+    in_random: `random` draws from it.
     """
 
     name: str
@@ -188,3 +193,5 @@ class Nemesis:
     targets: Mapping[str, str] = field(default_factory=dict)
     effect: Effect | None = None
     refuses: Callable[[RunConfig], str] = for_any
+    lacks: Callable[[str, str, Names], str] | None = None
+    in_random: bool = True

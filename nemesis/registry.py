@@ -3,10 +3,14 @@
 Not here: how names are put together to a schedule (`schedule`).
 """
 
-from harness.cluster import Killable, Partitionable, Pausable
+from nemesis.client import CLIENT
+from nemesis.elections import ELECTIONS
 from nemesis.fault import Nemesis
+from nemesis.links import LINKS
 from nemesis.partition import PARTITION
 from nemesis.process import KILL, PAUSE
+from nemesis.restart import RESTART
+from nemesis.unclean import UNCLEAN
 
 NONE = Nemesis(
     name="none",
@@ -18,23 +22,26 @@ reports here is either a bug that needs no fault, or a false alarm.""",
     colour="#999999",
 )
 
+FAMILIES = (PARTITION, KILL, PAUSE, RESTART, ELECTIONS, CLIENT, LINKS, UNCLEAN)
+
 RANDOM = Nemesis(
     name="random",
     doc="""\
-Phases with one fault or two that overlap, of all families, and calm phases.
+Phases with one fault or two that overlap, of most families, and calm phases.
 
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
+What the cluster or the workload cannot have is left out; so are `links`, which needs proxies from the
+start, `unclean`, which loses records on purpose, and rolling restarts, beside which no other fault
+could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",
     colour="#999999",
-    needs=(Partitionable, Killable, Pausable),
+    needs=tuple(dict.fromkeys(need for one in FAMILIES if one.in_random for need in one.needs)),
 )
 
-NEMESES: dict[str, Nemesis] = {
-    nemesis.name: nemesis for nemesis in (NONE, PARTITION, KILL, PAUSE, RANDOM)
-}
+NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in (NONE, *FAMILIES, RANDOM)}
 """Name -> nemesis. The ones with an `effect` are families of faults, and can be mixed."""
 
 
@@ -45,6 +52,7 @@ def known() -> str:
         line = f"  {nemesis.name}"
         if nemesis.kinds:
             line += f"  kinds: {', '.join(nemesis.kinds)}"
+        if nemesis.targets:
             line += f"; targets: {', '.join(nemesis.targets)}"
         lines.append(line)
     return "\n".join(lines)

@@ -6,39 +6,27 @@ Pure: all that is drawn comes from the seed. A family never overlaps itself: sev
 family take turns. Families of a mix run beside each other, staggered. Every fault ends before the
 phase of faults does.
 
-Not here: lengths and pauses (`times`), finding targets (`targets`), executing and healing
-(`nemesis`).
+Not here: drawing kinds and targets (`draw`), lengths and pauses (`times`), finding targets
+(`targets`), executing and healing (`nemesis`).
 """
 
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import cycle
 from typing import NamedTuple
 
 from harness.config import ConfigError, RunConfig
 from harness.generator import source
+from nemesis.draw import Deck, Terms, Wish, drawer
 from nemesis.fault import Names, Step
 from nemesis.registry import NEMESES, known
-from nemesis.targets import unnamed
-from nemesis.times import FENCING_S, SPREAD, Times
+from nemesis.times import SPREAD, Times
 
 CALM_SHARE = 0.25
 """Share of calm phases in `random`, after the first two phases."""
 PAIR_SHARE = 0.5
 """Share of phases with two faults among the others."""
-
-
-class Wish(NamedTuple):
-    """A name as it was given; "" = to be drawn, for each step anew."""
-
-    family: str
-    kind: str = ""
-    target: str = ""
-
-    def __str__(self) -> str:
-        kind = f":{self.kind}" if self.kind else ""
-        return f"{self.family}{kind}{f'@{self.target}' if self.target else ''}"
 
 
 class Draft(NamedTuple):
@@ -48,21 +36,6 @@ class Draft(NamedTuple):
     hold_s: float
     wish: Wish
     seed: int
-
-
-@dataclass(slots=True)
-class Deck:
-    """Draws without putting back until all cards are out: nothing is left out for long."""
-
-    rng: random.Random
-    cards: Sequence[str]
-    left: list[str]
-
-    def draw(self) -> str:
-        """The next card."""
-        if not self.left:
-            self.left = self.rng.sample(self.cards, len(self.cards))
-        return self.left.pop()
 
 
 def plan(text: str, config: RunConfig, names: Names | None = None) -> tuple[Step, ...]:
@@ -121,12 +94,10 @@ def _mix(
     for place, family in enumerate(families):
         rng = source(config.seed, "nemesis", family)
         at = first + place * stagger
-        room = times.end - at
-        turns = [
-            _drawer(wish, config, times, names, rng, room)
-            for wish in wishes
-            if wish.family == family
-        ]
+        terms = Terms(
+            config=config, times=times, names=names, room=times.end - at, alone=len(families) == 1
+        )
+        turns = [drawer(wish, terms, rng) for wish in wishes if wish.family == family]
         yield from _sequence(turns, at, times, rng)
 
 
@@ -137,13 +108,14 @@ def _sequence(
     first = True
     for turn in cycle(turns):
         wish = turn()
-        low, high = times.hold(NEMESES[wish.family].kinds[wish.kind])
-        room = times.end - at
+        kind = NEMESES[wish.family].kinds[wish.kind]
+        low, high = times.hold(kind)
+        room = times.end - at - times.applying(kind)
         if room < low and not first:
             return
         hold = min(rng.uniform(low, high), room)
         yield Draft(at, hold, wish, rng.getrandbits(32))
-        at += hold + times.pause(rng)
+        at += times.applying(kind) + hold + times.pause(rng)
         first = False
 
 
@@ -151,12 +123,9 @@ def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[
     """Phases of one or two faults of different families, some calm; see `registry.RANDOM`."""
     rng = source(config.seed, "nemesis", "random")
     at = times.start(rng)
-    families = [name for name, nemesis in NEMESES.items() if nemesis.effect]
-    deck = Deck(rng, families, [])
-    drawers = {
-        family: _drawer(Wish(family), config, times, names, rng, times.end - at)
-        for family in families
-    }
+    terms = Terms(config=config, times=times, names=names, room=times.end - at, alone=False)
+    drawers = dict(_drawers(terms, rng))
+    deck = Deck(rng, list(drawers), [])
     phase = 0
     while True:
         if phase >= 2 and rng.random() < CALM_SHARE:
@@ -167,80 +136,27 @@ def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[
         over, begin = at, at
         for family in chosen:
             wish = drawers[family]()
-            low, high = times.hold(NEMESES[family].kinds[wish.kind])
-            room = times.end - begin
+            kind = NEMESES[family].kinds[wish.kind]
+            low, high = times.hold(kind)
+            room = times.end - begin - times.applying(kind)
             if room < low and (phase or begin > at):
                 continue
             hold = min(rng.uniform(low, high), room)
             yield Draft(begin, hold, wish, rng.getrandbits(32))
-            over = max(over, begin + hold)
-            begin += rng.uniform(0.1, 0.6) * hold
+            over = max(over, begin + times.applying(kind) + hold)
+            begin += times.applying(kind) + rng.uniform(0.1, 0.6) * hold
         if over == at:
             return
         at = over + times.pause(rng)
         phase += 1
 
 
-def _drawer(
-    wish: Wish,
-    config: RunConfig,
-    times: Times,
-    names: Names | None,
-    rng: random.Random,
-    room: float,
-) -> Callable[[], Wish]:
-    """A function that completes the wish anew for each step.
-
-    Raises: ConfigError, where nothing that fits the cluster and the workload could complete it.
-    """
-    nemesis = NEMESES[wish.family]
-    kinds = _kinds(wish, config, times, room)
-    targets = [target for target in nemesis.targets if not _never(target, names)]
-    if wish.target and wish.target not in targets:
-        raise ConfigError(f"nemesis {wish}: this workload has no {_never(wish.target, names)}")
-    kind_deck = Deck(rng, kinds, [])
-    target_deck = Deck(rng, targets, [])
-
-    def draw() -> Wish:
-        name = kind_deck.draw()
-        kind = nemesis.kinds[name]
-        if kind.stands_for:
-            name = rng.choice(kind.stands_for)
-        if not kind.targeted:
-            return Wish(wish.family, name)
-        return Wish(wish.family, name, wish.target or target_deck.draw())
-
-    return draw
-
-
-def _kinds(wish: Wish, config: RunConfig, times: Times, room: float) -> list[str]:
-    """The kinds to draw from, each as often as it weighs."""
-    nemesis = NEMESES[wish.family]
-    if wish.kind:
-        kind = nemesis.kinds[wish.kind]
-        if config.brokers < kind.brokers:
-            raise ConfigError(
-                f"nemesis {wish}: needs at least {kind.brokers} brokers, there are {config.brokers}"
-            )
-        if not times.fits(kind, room):
-            raise ConfigError(
-                f"nemesis {wish}: lasts at least {times.fencing:g} s (a session timeout of "
-                f"{times.session:g} s and {FENCING_S:g} s more), the phase of faults leaves "
-                f"{max(0.0, room):.1f} s: make it longer (duration_s {config.duration_s:g})"
-            )
-        return [wish.kind]
-    return [
-        name
-        for name, kind in nemesis.kinds.items()
-        for _ in range(kind.weight)
-        if config.brokers >= kind.drawn_from
-        and times.fits(kind, room)
-        and (kind.targeted or not wish.target)
-    ]
-
-
-def _never(target: str, names: Names | None) -> str:
-    return unnamed(target, names) if names else ""
+def _drawers(terms: Terms, rng: random.Random) -> Iterator[tuple[str, Callable[[], Wish]]]:
+    """The families of `random` that this config and workload can have."""
+    for family, nemesis in NEMESES.items():
+        if nemesis.effect and nemesis.in_random:
+            with suppress(ConfigError):
+                yield family, drawer(Wish(family), terms, rng)
 
 
 def _numbered(drafts: Collection[Draft] | Iterator[Draft]) -> tuple[Step, ...]:

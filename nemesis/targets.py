@@ -2,7 +2,7 @@
 
 Pure: what is drawn is drawn from the random source that is passed in.
 
-Not here: what is done to the node.
+Not here: what is done to the node; clients as targets (`client`).
 """
 
 import random
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
+from harness.config import RunConfig
 from nemesis.fault import Names, NoTarget, Scene
 
 TARGETS = {
@@ -42,6 +43,13 @@ def unnamed(target: str, names: Names) -> str:
     }
     what, values = lacking.get(target, ("", ("nothing to name",)))
     return "" if values else what
+
+
+def unreplicated(config: RunConfig) -> str:
+    """Why no other replica could lead a partition with this config; "" where one could."""
+    if config.replication_factor > 1:
+        return ""
+    return "every partition has one replica only: set replication_factor to 2 or more"
 
 
 def find(

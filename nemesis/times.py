@@ -15,6 +15,10 @@ SPREAD = (0.75, 1.25)
 """Lengths and pauses are drawn uniformly between these shares of their mean."""
 FENCING_S = 1.0
 """How much longer than the session timeout a fault has to last for a fenced broker to be seen."""
+BRIEF_S = (1.0, 2.0)
+"""Lengths of faults after which nothing stays in force but a client that is down."""
+OUTLIVE_S = 2.0
+"""How much longer than the timeout of transactions a client stands still."""
 GAP_S = 0.1
 """Least pause between two faults of a family: the first is healed before the next begins."""
 
@@ -27,6 +31,8 @@ class Times:
     fault: float
     calm: float
     session: float
+    transaction: float
+    brokers: int
 
     @classmethod
     def of(cls, config: RunConfig) -> "Times":
@@ -40,6 +46,8 @@ class Times:
             fault=config.fault_s,
             calm=config.calm_s,
             session=int(given) / 1000,
+            transaction=config.transaction_timeout_s,
+            brokers=config.brokers,
         )
 
     @property
@@ -58,14 +66,31 @@ class Times:
             return (0.5 * self.session * SPREAD[0], 0.5 * self.session * SPREAD[1])
         if kind.hold is Hold.LONG:
             return (max(low, self.fencing), max(high, self.fencing))
+        if kind.hold is Hold.BRIEF:
+            return BRIEF_S
+        if kind.hold is Hold.TRANSACTION:
+            return (self.transaction + OUTLIVE_S,) * 2
         return (low, high)
 
-    def fits(self, kind: Kind, room: float) -> bool:
-        """Whether a first fault of this kind means what its name says in that much time.
+    def applying(self, kind: Kind) -> float:
+        """About how long putting a fault of this kind in force takes."""
+        return kind.apply_s + self.brokers * kind.apply_each_s
 
-        Others are cut short to fit, since one short fault is better than none.
-        """
-        return kind.hold is not Hold.LONG or self.fencing <= room
+    def least(self, kind: Kind) -> tuple[float, str]:
+        """Least time in which a fault of this kind means what its name says, and why; 0 where it is
+        cut short to fit, since one short fault is better than none."""
+        if kind.hold is Hold.LONG:
+            return self.fencing, f"a session timeout of {self.session:g} s and {FENCING_S:g} s more"
+        if kind.hold is Hold.TRANSACTION:
+            why = f"a transaction timeout of {self.transaction:g} s and {OUTLIVE_S:g} s more"
+            return self.transaction + OUTLIVE_S, why
+        if applying := self.applying(kind):
+            return applying + min(self.hold(kind)[0], BRIEF_S[0]), "it takes that long to be made"
+        return 0.0, ""
+
+    def fits(self, kind: Kind, room: float) -> bool:
+        """Whether a first fault of this kind means what its name says in that much time."""
+        return self.least(kind)[0] <= room
 
     def pause(self, rng: random.Random) -> float:
         """Time between two faults of a sequence."""
