@@ -4,7 +4,8 @@ Positions are librdkafka's own (next offset after the last record handed out, co
 included) because that is what an application would commit; where it knows none yet, the offset that
 this session asked for.
 
-Not here: which errors are definite (`outcomes`), settings (`settings`).
+Not here: which errors are definite (`outcomes`), settings (`settings`), what the client commits by itself
+(`autocommit`).
 """
 
 import struct
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from harness.cluster.autocommit import AutoCommits
 from harness.cluster.bounded import Expired, bounded
 from harness.cluster.outcomes import EXPIRED, Failure, Verb, outcome
 from harness.cluster.producer import failure_of
@@ -47,19 +49,34 @@ class SessionConsumer:
         self._subscribed = False
         self._broken: Indefinite | None = None
         self._left: threading.Thread | None = None
-        self._client = Consumer({**settings, "error_cb": sidelight.error, "logger": sidelight})
+        self._handed = 0
+        """Records that the poll under way has handed out: a rebalance told now comes after them."""
+        self._commits: AutoCommits | None = None
+        hooks: dict[str, Any] = {"error_cb": sidelight.error, "logger": sidelight}
+        if settings["enable.auto.commit"]:
+            self._commits = AutoCommits(sidelight)
+            hooks["on_commit"] = self._commits.told
+        self._client = Consumer({**settings, **hooks})
         self.fatal: str | None = None
 
     def poll(self, max_records: int, seconds: float) -> list[Fetched]:
-        """What is there, waiting for the first message or event only."""
-        client = self._usable()
+        """What is there, waiting for the first message or event only.
+
+        A rebalance that is told while the rest is collected comes after the first message and before
+        the others: of those that were collected earlier librdkafka has taken back the ones of
+        partitions that it pauses for it (rdkafka_queue.c, rd_kafka_purge_outdated_messages).
+        """
+        client, begin = self._usable(), monotonic_ns()
+        self._handed = 0
         try:
             first = client.poll(seconds)
             if first is None:
                 return []
             messages = [first]
             if max_records > 1:
+                self._handed = int(first.error() is None)
                 messages += client.consume(max_records - 1, 0)
+                self._handed = 0
         except (KafkaException, SystemError) as error:
             # Messages that librdkafka had handed over in this call are gone: the session is over.
             self._broken = Indefinite(self._failure(error).code)
@@ -83,6 +100,8 @@ class SessionConsumer:
         self._broken = broken
         if broken is not None and not fetched:
             raise broken
+        if self._commits is not None:
+            self._commits.handed({at.tp: at.offset + 1 for at in fetched}, begin)
         return fetched
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -93,6 +112,8 @@ class SessionConsumer:
             self._subscribed = False
         self._local(client.assign, [KafkaPartition(*tp, at) for tp, at in positions.items()])
         self._asked = dict(positions)
+        if self._commits is not None:
+            self._commits.assigned(positions, -1)
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics."""
@@ -167,6 +188,9 @@ class SessionConsumer:
         client, generation = self._usable(), self.generation()
         offsets = self.offsets(positions)
 
+        if self._commits is not None:
+            self._commits.asked({TopicPartition(o.topic, o.partition): o.offset for o in offsets})
+
         def answered() -> list[KafkaPartition]:
             return client.commit(offsets=offsets, asynchronous=False)
 
@@ -225,9 +249,22 @@ class SessionConsumer:
         def rebalanced(_: Consumer, partitions: list[KafkaPartition]) -> None:
             tps = tuple(TopicPartition(at.topic, at.partition) for at in partitions)
             generation = generation_of(self._client.consumer_group_metadata())
-            now = monotonic_ns()
-            self._sidelight.add(AssignmentEvent(kind=kind, tps=tps, generation=generation, ns=now))
-            if kind is AssignmentKind.ASSIGNED and partitions:
+            for tp in tps:
+                self._asked.pop(tp, None)  # it starts where the group stands, not where we sought
+            self._sidelight.add(
+                AssignmentEvent(
+                    kind=kind,
+                    tps=tps,
+                    generation=generation,
+                    ns=monotonic_ns(),
+                    after=self._handed,
+                )
+            )
+            if kind is not AssignmentKind.ASSIGNED:
+                return
+            if self._commits is not None:
+                self._commits.assigned(tps, generation)
+            if partitions:
                 self._see_committed(partitions, generation)
 
         return rebalanced

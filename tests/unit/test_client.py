@@ -1,32 +1,28 @@
 """The client loop: which verbs an op becomes, and what outcome they give it."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import journal as j
-from harness.client import TAKEN_AWAY, Client, Completion
-from harness.journal import Journal, Opened
+from harness.client import Client, Completion
+from harness.cluster import CrashPoint
 from harness.op import (
     Assign,
     AssignmentKind,
     CommitOffsets,
+    CreateTopic,
     End,
-    Isolation,
     Op,
     Outcome,
-    Phase,
     Poll,
-    Send,
     Subscribe,
-    TopicPartition,
-    value_of,
 )
 from harness.reading import BEGINNING
 from harness.record import encode
 from harness.session import (
+    UNAWAITED,
     Acked,
     AssignmentEvent,
     Definite,
@@ -35,131 +31,16 @@ from harness.session import (
     Failed,
     Fetched,
     Indefinite,
-    Record,
-    SessionEvent,
-    SessionSpec,
     Suspended,
     Unknown,
     drive,
 )
-
-TP = TopicPartition("t", 0)
-OTHER = TopicPartition("t", 1)
-
-
-class Script:
-    """A session that answers as told: verb → what it returns or raises."""
-
-    def __init__(self, **answers: Any) -> None:
-        self.answers = answers
-        self.calls: list[tuple[Any, ...]] = []
-        self.sent: list[Record] = []
-        self.waited: list[bool] = []
-        self.fatal: str | None = None
-
-    def _answer(self, verb: str, *args: Any, default: Any = None) -> Any:
-        self.calls.append((verb, *args))
-        answer = self.answers.get(verb, default)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer(*args) if callable(answer) else answer
-
-    async def send(self, records: Sequence[Record], *, wait: bool = True) -> list[Delivery]:
-        values = [r.value for r in records]
-        self.sent += records
-        self.waited.append(wait)
-        acked = [Acked(n, 1) for n in range(len(values))]
-        found: list[Delivery] = self._answer("send", values, default=acked)
-        return found
-
-    async def poll(self, max_records: int, wait_ms: int) -> list[Fetched]:
-        found: list[Fetched] = self._answer("poll", default=[])
-        return found
-
-    async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._answer("assign", dict(positions))
-
-    async def subscribe(self, topics: Sequence[str]) -> None:
-        self._answer("subscribe", tuple(topics))
-
-    async def seek(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._answer("seek", dict(positions))
-
-    async def position(self) -> dict[TopicPartition, int]:
-        at: dict[TopicPartition, int] = self._answer("position", default={TP: 3})
-        return at
-
-    async def begin(self) -> None:
-        self._answer("begin")
-
-    async def commit(self) -> None:
-        self._answer("commit")
-
-    async def abort(self) -> None:
-        self._answer("abort")
-
-    async def send_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
-        return int(self._answer("send_offsets", dict(positions), default=1))
-
-    async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
-        return int(self._answer("commit_offsets", dict(positions), default=1))
-
-    async def create_topic(
-        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
-    ) -> None:
-        self._answer("create_topic", topic, partitions, replication, dict(settings))
-
-    async def close(self) -> None:
-        self.calls.append(("close",))
-
-    def events(self) -> list[SessionEvent]:
-        found: list[SessionEvent] = self.answers.pop("events", [])
-        return found
-
-
-class Ticks:
-    """A clock that moves by one at each look."""
-
-    def __init__(self) -> None:
-        self.now = 0
-
-    def now_ns(self) -> int:
-        self.now += 1
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError("the client loop does not sleep")
+from tests.script import OTHER, TP, Script, fetched, invoke, journaled, lines, scripted, sends
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Client:
-    spec = SessionSpec(slot=0, process=5)
-    header = Opened(1, "run", 5, 0, 0, spec.as_json())
-    return Client(
-        run="run",
-        process=5,
-        session=Script(),
-        journal=Journal(tmp_path / "5.jsonl", header),
-        clock=Ticks(),
-        phase=lambda: Phase.FAULTS,
-        record_size=100,
-        isolation=Isolation.READ_COMMITTED,
-    )
-
-
-def sends(count: int) -> tuple[Send, ...]:
-    return tuple(Send(TP, value_of(5, n)) for n in range(count))
-
-
-def invoke(client: Client, op: Op, **answers: Any) -> tuple[Completion, list[str]]:
-    session = Script(**answers)
-    client.session = session
-    done = drive(client.invoke(op))
-    return done, [call[0] for call in session.calls]
-
-
-def lines(client: Client, tmp_path: Path) -> list[j.Line]:
-    return j.read(tmp_path / "5.jsonl")
+    return scripted(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -283,8 +164,8 @@ def test_the_invocation_is_journaled_before_the_client_is_called(
 def test_foreign_payloads_are_kept_apart(client: Client, tmp_path: Path) -> None:
     mine, misdirected = encode("run", TP, 7, 100), encode("run", OTHER, 8, 100)
     corrupt = mine[:-1] + bytes([mine[-1] ^ 1])
-    fetched = [Fetched(TP, n, p, 0) for n, p in enumerate((mine, misdirected, corrupt, b"x"))]
-    invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched)
+    found = [Fetched(TP, n, p, 0) for n, p in enumerate((mine, misdirected, corrupt, b"x"))]
+    invoke(client, Op(f="poll", mops=(Poll(),)), poll=found)
     polled = next(line for line in lines(client, tmp_path) if isinstance(line, j.Polled))
     assert polled.runs == [("t", 0, [0], [7], [0])]
     assert [(offset, reason) for _, _, offset, reason, _ in polled.foreign] == [
@@ -292,14 +173,6 @@ def test_foreign_payloads_are_kept_apart(client: Client, tmp_path: Path) -> None
         (2, 1),
         (3, 0),
     ]
-
-
-def fetched(*offsets: int, tp: TopicPartition = TP) -> list[Fetched]:
-    return [Fetched(tp, offset, encode("run", tp, offset, 100), 0) for offset in offsets]
-
-
-def journaled(client: Client, tmp_path: Path, *kinds: type[Any]) -> list[Any]:
-    return [line for line in lines(client, tmp_path) if isinstance(line, kinds)]
 
 
 def test_an_end_is_journaled_after_the_records_below_it(client: Client, tmp_path: Path) -> None:
@@ -379,3 +252,95 @@ def test_a_verb_that_suspends_is_a_fault_of_the_harness() -> None:
 
     with pytest.raises(Suspended):
         drive(verb())
+
+
+def test_an_error_after_records_were_sent_leaves_a_plain_op_in_doubt(client: Client) -> None:
+    op = Op(f="send-poll", mops=(*sends(1), Poll()))
+    done, _ = invoke(client, op, poll=Definite("X"))
+    assert (done.outcome, done.replace) == (Outcome.INFO, True)
+    done, _ = invoke(client, op, poll=Definite("X"), send=[Failed("_QUEUE_FULL")])
+    assert (done.outcome, done.replace) == (Outcome.FAIL, False)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "committed"),
+    [(Acked(0, 1), True), (Failed("_QUEUE_FULL"), False), (Unknown("_MSG_TIMED_OUT"), False)],
+)
+def test_offsets_are_not_committed_over_records_that_were_not_acknowledged(
+    client: Client, delivery: Delivery, committed: bool
+) -> None:
+    a, b = sends(2)
+    op = Op(f="x", mops=(a, CommitOffsets(), b))
+    _, calls = invoke(client, op, send=lambda values: [delivery])
+    assert calls == (["send", "position", "commit_offsets", "send"] if committed else ["send"])
+
+
+def test_nobody_waits_for_forgotten_records_and_the_process_goes_on(
+    client: Client, tmp_path: Path
+) -> None:
+    session = Script(send=lambda values: [Unknown(UNAWAITED) for _ in values])
+    client.session = session
+    done = drive(client.invoke(Op(f="send", mops=sends(2), forget=True)))
+    assert done == Completion(Outcome.INFO, UNAWAITED, replace=False)
+    assert session.waited == [False]
+    assert client.counters.info == 1
+    assert client.counters.ok_invoked_ns > 0
+    (invoked,) = journaled(client, tmp_path, j.Invoked)
+    assert invoked.forget
+    session.answers["send"] = [Failed("_QUEUE_FULL"), Unknown(UNAWAITED)]
+    assert drive(client.invoke(Op(f="send", mops=sends(2), forget=True))).error == UNAWAITED
+    session.answers["send"] = [Failed("_QUEUE_FULL")]
+    assert drive(client.invoke(Op(f="send", mops=sends(1), forget=True))).outcome is Outcome.FAIL
+    session.fatal = "_FENCED"
+    worked = client.counters.ok_invoked_ns
+    session.answers["send"] = [Unknown(UNAWAITED)]
+    assert drive(client.invoke(Op(f="send", mops=sends(1), forget=True))).replace
+    assert client.counters.ok_invoked_ns == worked
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "replace"),
+    [
+        (None, Outcome.OK, False),
+        (Definite("INVALID_PARTITIONS"), Outcome.FAIL, False),
+        (Indefinite("TOPIC_ALREADY_EXISTS"), Outcome.INFO, True),
+    ],
+)
+def test_a_topic_is_created_with_the_settings_of_the_run(
+    client: Client, answer: Any, outcome: Outcome, replace: bool
+) -> None:
+    client.replication, client.topic_settings = 3, {"min.insync.replicas": "2"}
+    session = Script(create_topic=answer)
+    client.session = session
+    done = drive(client.invoke(Op(f="create", mops=(CreateTopic("new", 4),))))
+    assert (done.outcome, done.replace) == (outcome, replace)
+    assert session.calls == [("create_topic", "new", 4, 3, {"min.insync.replicas": "2"})]
+
+
+def test_a_crash_is_offered_at_each_point_of_the_work(client: Client, tmp_path: Path) -> None:
+    seen: list[tuple[CrashPoint, str]] = []
+
+    def at(point: CrashPoint) -> None:
+        seen.append((point, type(lines(client, tmp_path)[-1]).__name__))
+
+    client.at = at
+    op = Op(f="x", mops=(Poll(), CommitOffsets(), *sends(1), CommitOffsets()))
+    invoke(client, op, poll=fetched(0))
+    assert seen == [
+        (CrashPoint.ANYWHERE, "Opened"),
+        (CrashPoint.BEFORE_COMMIT, "Polled"),
+        (CrashPoint.AFTER_COMMIT, "OffsetsCommitted"),
+    ]
+    seen.clear()
+    invoke(client, Op(f="x", mops=(Poll(), CommitOffsets(), Poll())), position={})
+    assert [point for point, _ in seen] == [CrashPoint.ANYWHERE]
+    seen.clear()
+    for abort in (True, False):
+        op = Op(f="x", mops=sends(1), txn=True, abort=abort)
+        _, calls = invoke(client, op)
+        assert calls[-1] == ("abort" if abort else "commit")
+    at_the_end = (CrashPoint.IN_TRANSACTION, "Sent")
+    assert seen[1] == seen[3] == at_the_end
+    seen.clear()
+    invoke(client, Op(f="x", mops=(Poll(),), txn=True), poll=Definite("X"))
+    assert CrashPoint.IN_TRANSACTION not in [point for point, _ in seen]

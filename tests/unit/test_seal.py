@@ -15,6 +15,8 @@ from harness.op import (
     Assign,
     AssignmentKind,
     CommitKind,
+    CommitOffsets,
+    Copy,
     End,
     Isolation,
     Outcome,
@@ -283,3 +285,80 @@ def test_a_journal_of_a_process_that_never_began(run: Run, write: Writer) -> Non
     (run.journal / "3.jsonl").write_bytes(b'{"event":"open","for')
     seal(run)
     assert table(run, "processes") == []
+
+
+def copying(op: int, at: int, *records: tuple[str, int, int, str, int, int]) -> j.Copying:
+    return j.Copying(op, at, 15, list(records))
+
+
+def test_copies_are_sends_that_know_their_input(run: Run, write: Writer) -> None:
+    source = TopicPartition("zin", 0)  # its number is the highest of all, and was given first
+    mops = (Send(TP, 1), Poll(), Copy("t", 10, 5), Poll(), Copy("t", 20, 5))
+    write(
+        0,
+        j.Invoked(1, 10, Phase.FAULTS, "copy", True, False, mops),
+        sent(1, 0, (0, 4, 21, "")),
+        j.Polled(1, 1, 12, 14, [(*source, [7, 8], [70, 80], [0, 0])]),
+        copying(1, 2, ("t", 0, 10, *source, 7), ("t", 1, 11, *source, 8)),
+        sent(1, 2, (0, 5, 25, ""), (2, -1, 30, "B")),
+        j.Polled(1, 3, 32, 34, [(*source, [9], [90], [0])]),
+        copying(1, 4, ("t", 0, 20, *source, 9)),
+        sent(1, 4, (1, -1, 30, "C")),
+        j.Completed(1, 40, Outcome.OK),
+        acks=-1,
+        isolation=Isolation.READ_COMMITTED,
+        auto_commit=True,
+    )
+    seal(run)
+    rows = sorted(table(run, "sends"), key=lambda row: int(row["pos"]))
+    assert [(r["pos"], r["value"], r["src_tp"], r["src_offset"]) for r in rows] == [
+        (0, 1, -1, -1),
+        (3, 10, 2, 7),
+        (4, 11, 2, 8),
+        (6, 20, 2, 9),
+    ]
+    assert [(r["tp"], r["outcome"], r["offset"], r["ack_ns"]) for r in rows] == [
+        (0, 0, 4, 21),
+        (0, 0, 5, 25),
+        (1, 2, -1, -1),
+        (0, 1, -1, -1),
+    ]
+    assert {(r["op_sends"], r["txn"], r["invoke_ns"]) for r in rows} == {(4, 1, 20)}
+    assert [r["pos"] for r in table(run, "reads")] == [1, 2, 5]
+    (op,) = table(run, "ops")
+    assert (op["n_sends"], op["n_reads"]) == (4, 3)
+    assert [row["auto_commit"] for row in table(run, "processes")] == [1]
+
+
+def test_a_copy_without_results_is_in_doubt_and_one_never_come_to_is_no_row(
+    run: Run, write: Writer
+) -> None:
+    mops = (Poll(), Copy("t", 10, 5))
+    write(
+        0,
+        j.Invoked(1, 10, Phase.FAULTS, "copy", True, False, mops),
+        j.Completed(1, 20, Outcome.FAIL, "X"),
+        j.Invoked(2, 30, Phase.FAULTS, "copy", True, False, mops),
+        copying(2, 1, ("t", 0, 10, "zin", 0, 7)),
+        acks=-1,
+    )
+    seal(run)
+    (row,) = table(run, "sends")
+    assert (row["outcome"], row["op_outcome"], row["invoke_ns"]) == (2, 2, 15)
+    assert (row["ack_ns"], row["place"]) == (-1, -1)
+    assert [(o["n_sends"], o["outcome"]) for o in table(run, "ops")] == [(0, 1), (1, 2)]
+
+
+def test_a_commit_told_as_the_client_closed_belongs_to_its_last_op(run: Run, write: Writer) -> None:
+    write(
+        0,
+        j.Invoked(1, 10, Phase.FAULTS, "poll", False, False, (Poll(), CommitOffsets())),
+        j.OffsetsCommitted(1, 1, 12, 13, CommitKind.SYNC, 1, Outcome.OK, [("t", 0, 4)]),
+        j.Completed(1, 20, Outcome.OK),
+        j.OffsetsCommitted(1, -1, 15, 30, CommitKind.AUTO, 1, Outcome.INFO, [("t", 0, 5)]),
+        j.Closed(31, End.CLOSED),
+        group="g",
+    )
+    seal(run)
+    rows = [(c["op"], c["kind"], c["outcome"], c["offset"]) for c in table(run, "commits")]
+    assert rows == [(0, 0, 0, 4), (0, 2, 2, 5)]
