@@ -109,12 +109,13 @@ async def heal(stage: Stage, injected: Injected) -> None:
 
 
 async def heal_all(stage: Stage) -> None:
-    """Whatever was injected, by whom ever: resume all nodes, mend and cure all links, revive all
-    nodes, resume all clients, restart the ones that are down.
+    """Whatever was injected, by whom ever: resume all nodes and clients, mend and cure all links,
+    revive all nodes, restart all clients that are down.
 
-    In this order: a node that was paused and killed is revived last, and comes back to whole links;
-    clients come back to a whole cluster. What fails for all at once is tried for each alone, and
-    nothing that fails keeps the rest from being tried.
+    In this order: what stands still may hold up a proxy that is to be cured; a node that was paused
+    and killed is revived when its links are whole, and clients come back to a whole cluster. What
+    fails for all at once is tried for each alone, and nothing that fails keeps the rest from being
+    tried.
 
     Raises: ExceptionGroup of all that failed for single nodes and clients, after everything was
     tried; its message names each.
@@ -138,8 +139,10 @@ async def heal_all(stage: Stage) -> None:
                 failed.append(error)
                 told.append(f"{what} {of} {one}: {error}")
 
+    slots = [client.slot for client in clients.slots]
     if isinstance(cluster, Pausable):
         await attempt("resume", "node", cluster.nodes, cluster.resume)
+    await attempt("resume", "client", slots, clients.resume)
     if isinstance(cluster, Partitionable):
         mend, whole = cluster.mend, every_cut(cluster.nodes)
         await attempt(
@@ -152,8 +155,6 @@ async def heal_all(stage: Stage) -> None:
         await attempt("cure the links of", "node", cluster.brokers, cluster.cure)
     if isinstance(cluster, Killable | Restartable):
         await attempt("revive", "node", cluster.nodes, cluster.revive)
-    slots = [client.slot for client in clients.slots]
-    await attempt("resume", "client", slots, clients.resume)
     await attempt("restart", "client", slots, clients.restart)
     if failed:
         raise ExceptionGroup("; ".join(told), failed)

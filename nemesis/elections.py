@@ -55,7 +55,9 @@ async def _apply(stage: Stage, hit: Hit) -> None:
     assert isinstance(cluster, Electable)
     if hit.leaders:
         replicas = await cluster.replicas()
-        first = {tp: node for tp, node in zip(hit.tps, hit.leaders, strict=True) if tp in replicas}
+        first = dict(zip(hit.tps, hit.leaders, strict=True))
+        if unknown := [tp for tp in first if tp not in replicas]:
+            raise NoEffect(f"no broker tells which replicas {unknown[0]} has")
         await cluster.reorder(
             {
                 tp: (node, *(other for other in replicas[tp] if other != node))

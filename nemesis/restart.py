@@ -47,7 +47,8 @@ async def _roll(stage: Stage, hit: Hit) -> None:
     cluster = stage.cluster
     assert isinstance(cluster, Restartable)
     assert isinstance(cluster, Electable)
-    replicas = await cluster.replicas()
+    if not (replicas := await cluster.replicas()):
+        raise NoEffect("no broker tells which replicas there are")
     for done, node in enumerate(hit.nodes):
         if not stage.stopping():
             await cluster.shut_down([node])

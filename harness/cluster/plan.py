@@ -25,9 +25,9 @@ _FIRST_HOST = 10
 class Plan:
     """Ports and addresses by node number (1 to 9).
 
-    Clients dial `advertised`; today each is published there directly. `behind` is where the client
-    listener is published instead when a proxy stands in front of it. `harness` leads to a listener
-    that neither proxies nor cuts of client traffic touch.
+    Clients dial `advertised`. `behind` is where the client listener is published instead when a proxy
+    stands in front of it. `harness` leads to a listener that neither proxies nor cuts of client
+    traffic touch. `toxiproxy` is where the server of the proxies takes orders.
     """
 
     def __init__(self, block: int, lock: int) -> None:
@@ -46,6 +46,11 @@ class Plan:
     def harness(self, node: int) -> int:
         """Host port of the harness's own listener."""
         return self._base + 20 + node
+
+    @property
+    def toxiproxy(self) -> int:
+        """Host port of toxiproxy's own API."""
+        return self._base + 30
 
     def subnets(self) -> list[str]:
         """Subnets to try, best first: the block's own, then those of the other blocks."""
@@ -93,7 +98,7 @@ def _all_free(plan: Plan) -> bool:
     ports = [
         port(node) for port in (plan.advertised, plan.behind, plan.harness) for node in range(1, 10)
     ]
-    return all(_is_free(port) for port in ports)
+    return all(_is_free(port) for port in (*ports, plan.toxiproxy))
 
 
 def _is_free(port: int) -> bool:
