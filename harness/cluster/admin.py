@@ -5,7 +5,8 @@ node says now. One connection per exchange, one deadline for all of it, no retri
 
 Versions of requests are the lowest with the fields needed; every broker from 3.3 to 4.x has them.
 
-Not here: what several nodes' answers mean together (`roles`).
+Not here: what several nodes' answers mean together (`roles`); requests about leaders (`elections`) and
+open transactions (`transactions`).
 """
 
 import datetime
@@ -54,11 +55,12 @@ class AdminError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """What one node says of one partition; leader -1 = nobody."""
+    """What one node says of one partition; leader -1 = nobody. replicas: the preferred leader first."""
 
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    replicas: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +163,7 @@ def view(connection: Connection) -> View:
             leader=int(one.leader_id),
             leader_epoch=int(one.leader_epoch),
             isr=tuple(sorted(int(node) for node in one.isr_nodes)),
+            replicas=tuple(int(node) for node in one.replica_nodes),
         )
         for topic in answer.topics
         for one in topic.partitions
@@ -178,9 +181,9 @@ def quorum(connection: Connection) -> Quorum:
     )
     request = describe_quorum.DescribeQuorumRequest(topics=(topic,))
     answer: DescribeQuorumResponse = connection.call(request, DescribeQuorumResponse)
-    _check("DescribeQuorum", answer.error_code)
+    check("DescribeQuorum", answer.error_code)
     partition = answer.topics[0].partitions[0]
-    _check("DescribeQuorum", partition.error_code)
+    check("DescribeQuorum", partition.error_code)
     return Quorum(
         leader=int(partition.leader_id),
         epoch=int(partition.leader_epoch),
@@ -256,7 +259,7 @@ def create_topic(
     )
     answer: CreateTopicsResponse = connection.call(request, CreateTopicsResponse)
     result = answer.topics[0]
-    _check(f"topic {topic}", result.error_code, result.error_message or "")
+    check(f"topic {topic}", result.error_code, result.error_message or "")
 
 
 def topic_configs(connection: Connection, topic: str) -> dict[str, str]:
@@ -267,10 +270,11 @@ def topic_configs(connection: Connection, topic: str) -> dict[str, str]:
     request = describe_configs.DescribeConfigsRequest(resources=(resource,))
     answer: DescribeConfigsResponse = connection.call(request, DescribeConfigsResponse)
     (result,) = answer.results
-    _check(f"topic {topic}", result.error_code, result.error_message or "")
+    check(f"topic {topic}", result.error_code, result.error_message or "")
     return {one.name: one.value or "" for one in result.configs}
 
 
-def _check(what: str, code: ErrorCode, message: str = "") -> None:
+def check(what: str, code: ErrorCode, message: str = "") -> None:
+    """Raises: AdminError, where Kafka's code is one."""
     if code != ErrorCode.none:
         raise AdminError(f"{what}: {code.name.upper()} {message}".strip(), code)

@@ -1,4 +1,4 @@
-"""The containers of one run: made, started, killed, frozen; each with a static address.
+"""The containers of one run: made, started, ended, frozen; each with a static address.
 
 Knows nothing of what runs in them. Methods raise `ClusterError` with the engine's own words.
 
@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import tarfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,6 +23,10 @@ from harness.cluster.engine import NODE_LABEL, RUN_LABEL
 if TYPE_CHECKING:
     from docker import DockerClient
 
+STOP_S = 30.0
+"""What an orderly end may take before it becomes a SIGKILL."""
+SIGNAL_AGAIN_S = 2.0
+POLL_S = 0.1
 LOG_LIMIT = {"max-size": "256m", "max-file": "4"}
 """A broker that loops on an error must not fill the host's disk."""
 
@@ -114,20 +119,43 @@ class Containers:
         on_each(self._kill_one, nodes)
 
     def _kill_one(self, node: int) -> None:
+        self._signal(node, signal.SIGKILL)
+        with _told(f"node {node} could not be killed"):
+            self.client.api.wait(self.identity(node))
+
+    def shut_down(self, nodes: Sequence[int], allowed_s: float = STOP_S) -> None:
+        """SIGTERM to all of them at once; whoever has not ended in `allowed_s` is killed.
+
+        Ended ones are left alone, frozen ones are thawed for it.
+        """
+
+        def one(node: int) -> None:
+            deadline = time.monotonic() + allowed_s
+            while self.is_up(node) and time.monotonic() < deadline:
+                # As process 1 it never sees a signal that comes before its handler is installed.
+                self._signal(node, signal.SIGTERM)
+                again = min(time.monotonic() + SIGNAL_AGAIN_S, deadline)
+                while self.is_up(node) and time.monotonic() < again:
+                    time.sleep(POLL_S)
+            self._kill_one(node)
+
+        on_each(one, nodes)
+
+    def _signal(self, node: int, number: signal.Signals) -> None:
+        """Send a signal; a frozen node is thawed for it, an ended one is left alone."""
         from docker.errors import APIError
 
-        with _told(f"node {node} could not be killed"):
+        with _told(f"{number.name} could not be sent to node {node}"):
             for _ in range(2):
                 try:
-                    self.client.api.kill(self.identity(node), "SIGKILL")
+                    self.client.api.kill(self.identity(node), number.name)
                 except APIError as error:
                     if "is paused" in str(error):
                         self.client.api.unpause(self.identity(node))
                         continue
                     if "is not running" not in str(error):
                         raise
-                break
-            self.client.api.wait(self.identity(node))
+                return
 
     def _host_pid(self, node: int) -> int:
         """Process id of a running node's server, if this process may signal it; else 0."""

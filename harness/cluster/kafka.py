@@ -1,21 +1,35 @@
-"""A real Kafka cluster in containers: N combined KRaft nodes of any released version from 3.3 on.
+"""A real Kafka cluster in containers: KRaft nodes of any released version from 3.3 on.
 
-Nodes have static addresses on a private network (a restarted container keeps its own, so rules by
-address keep hitting the right node) and publish two listeners on the host's loopback: one for
-clients, one for the harness itself. Data live in the containers and go with them.
+N brokers, which are controllers as well unless the run asks for isolated ones: nodes N + 1 to N + M
+then, without any listener on the host. Nodes have static addresses on a private network (a restarted
+container keeps its own, so rules by address keep hitting the right node); brokers publish two
+listeners on the host's loopback: one for clients, one for the harness itself. Data live in the
+containers and go with them.
 
-Verbs block and never suspend. `roles` and `offsets` only use sockets and may be called from any
-thread; the other verbs from one thread at a time.
+Verbs block and never suspend. The ones that only ask or tell Kafka something (`roles`, `offsets`,
+`open_transactions`, `replicas`, `elect_preferred`, `reorder`) may be called from any thread; the
+other verbs from one thread at a time.
 
 Not here: sessions of clients (`session`), images (`images`), rules of cut links (`links`).
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles, engine, survey
+from harness.cluster import (
+    ClusterError,
+    Cut,
+    Endpoint,
+    Listener,
+    Roles,
+    Toxic,
+    elections,
+    engine,
+    proxies,
+    survey,
+    transactions,
+)
 from harness.cluster.containers import Containers, Node, on_each
 from harness.cluster.engine import RUN_LABEL
 from harness.cluster.images import ensure_image
@@ -25,12 +39,15 @@ from harness.cluster.properties import (
     HARNESS_PORT,
     PORTS,
     cluster_id,
+    environment,
     host,
     server_properties,
     topic_settings,
 )
+from harness.cluster.readiness import wait_until_ready
 from harness.cluster.reaper import Reaper, start_reaper
 from harness.config import RunConfig
+from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
 from harness.store import Run
 
@@ -40,15 +57,14 @@ if TYPE_CHECKING:
 READY_DEADLINE_S = 120.0
 TOPIC_DEADLINE_S = 30.0
 TROUBLE_S = 4.0
-POLL_S = 0.2
 PROPERTIES = "/etc/kafka/node.properties"
 
 
 class KafkaCluster:
-    """`Cluster`, `Killable`, `Pausable`, `Partitionable` over containers of one Docker engine.
+    """`Cluster` and all capabilities over containers of one Docker engine.
 
     run: value of the label that all its containers and networks carry. ports: host port of each
-    node's listener for the harness. addresses: of each node, once started.
+    broker's listener for the harness. addresses: of each node, once started.
     """
 
     def __init__(
@@ -57,22 +73,29 @@ class KafkaCluster:
         """Only takes its ports; nothing is started. Raises: ClusterError, where none are free."""
         self._config = config
         self.run = Run(run_dir).name
-        self._nodes = tuple(range(1, config.brokers + 1))
+        self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
-        self.ports = {node: self._plan.harness(node) for node in self._nodes}
+        self.ports = {node: self._plan.harness(node) for node in self.brokers}
         self._image = ""
         self._client: DockerClient | None = None
         self._containers: Containers | None = None
         self._links: Links | None = None
         self._reaper: Reaper | None = None
+        self._toxiproxy = ""
+        self._proxies: proxies.Proxies | None = None
         self._from_host: bool | None = None
         self.addresses: Mapping[int, str] = {}
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Node numbers, 1 to N."""
+        """Node numbers: brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
         return self._nodes
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Numbers of the brokers, 1 to N."""
+        return self._nodes[: self._config.brokers]
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -80,18 +103,21 @@ class KafkaCluster:
         return self._links.in_force if self._links else ()
 
     def endpoint(self) -> Endpoint:
-        """The client listeners of all nodes, on the loopback."""
-        servers = ",".join(f"127.0.0.1:{self._plan.advertised(node)}" for node in self._nodes)
+        """The client listeners of all brokers, on the loopback."""
+        servers = ",".join(f"127.0.0.1:{self._plan.advertised(node)}" for node in self.brokers)
         return Endpoint(factory="harness.cluster.session:connect", args={"bootstrap": servers})
 
     async def start(self) -> None:
-        """Engine, image, network, nodes; returns when every node sees all nodes.
+        """Engine, image, network, nodes; returns when every broker sees all of them and the metadata
+        quorum has a leader.
 
         Raises: ClusterError; what was made until then stays for `collect`, and goes with `stop`.
         """
         self._client = engine.ensure()
         self._image = ensure_image(self._client, self._config.kafka)
         self._reaper = start_reaper(self.run)
+        if self._toxiproxy:
+            self._proxies = self._start_proxies()
         self._containers = Containers(self._client, self.run)
         subnet = self._containers.make_network(self._plan.subnets())
         self.addresses = {node: address(subnet, node) for node in self._nodes}
@@ -99,12 +125,12 @@ class KafkaCluster:
         for node in self._nodes:
             self._containers.make(self._node(node))
         on_each(self._containers.start, self._nodes)
-        self._wait_until_ready()
+        wait_until_ready(self._made(), self._nodes, self.ports, self._ready_deadline_s)
 
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
-        """Create a topic; returns when every partition has a leader that all nodes agree on.
+        """Create a topic; returns when every partition has a leader that all brokers agree on.
 
         min.insync.replicas and unclean election of the run's config are set at the topic.
         Raises: ClusterError.
@@ -113,7 +139,7 @@ class KafkaCluster:
         survey.create_topic(self.ports, topic, partitions, replication, wanted, TOPIC_DEADLINE_S)
 
     async def roles(self) -> Roles:
-        """Asked of all nodes at once; within 2 s, whatever they do."""
+        """Asked of all brokers at once; within 2 s, whatever they do."""
         return survey.roles(self.ports)
 
     async def offsets(
@@ -122,13 +148,17 @@ class KafkaCluster:
         """(log start, LSO or HW) from each partition's agreed leader, in the agreed epoch."""
         return survey.offsets(self.ports, survey.roles(self.ports), tps, isolation)
 
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        """By the word of the agreed leaders and of all coordinators; within 4 s."""
+        return transactions.open_transactions(self.ports, tps)
+
     async def trouble(self) -> str:
-        """Says so where the Docker engine no longer answers."""
+        """Says so where the Docker engine no longer answers, or the proxies have ended."""
         try:
             engine.connect(timeout_s=TROUBLE_S).close()
         except ClusterError as error:
             return str(error)
-        return ""
+        return self._proxies.trouble() if self._proxies else ""
 
     async def collect(self, into: Path) -> None:
         """Each node's whole log, over its restarts, and the settings that it ran with."""
@@ -149,6 +179,9 @@ class KafkaCluster:
                 engine.say(f"not removed: {line}")
             self._client.close()
             self._client = self._containers = self._links = None
+        if self._proxies is not None:
+            self._proxies.stop()
+            self._proxies = None
         if self._reaper is not None:
             self._reaper.dismiss()
             self._reaper = None
@@ -157,6 +190,10 @@ class KafkaCluster:
     async def kill(self, nodes: Sequence[int]) -> None:
         """SIGKILL all of them at once; returns when they have ended."""
         self._made().kill(nodes)
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        """SIGTERM to all of them at once; returns when they have ended, killed after 30 s."""
+        self._made().shut_down(nodes)
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts."""
@@ -184,49 +221,62 @@ class KafkaCluster:
         """Take cuts back. Raises: ClusterError, where a link may still be cut."""
         self._cuts().mend(cuts)
 
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """Make preferred replicas leaders. Raises: ClusterError."""
+        elections.elect_preferred(self.ports, tps)
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Change who is preferred; returns when most brokers know it. Raises: ClusterError."""
+        elections.reorder(self.ports, replicas)
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """Replicas of each partition in their order; empty where nobody answers."""
+        return elections.replicas(self.ports)
+
+    async def use_proxies(self) -> None:
+        """Find (or build, 20 s) toxiproxy; it is started with the cluster. Raises: ClusterError."""
+        self._toxiproxy = proxies.ensure()
+
+    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        """Add toxics. Raises: ClusterError, where there are no proxies, or one refuses."""
+        if self._proxies is None:
+            raise ClusterError("the cluster was started without proxies")
+        self._proxies.poison(nodes, toxics)
+
+    async def cure(self, nodes: Sequence[int]) -> None:
+        """Take toxics back. Raises: ClusterError, where one may still be in force."""
+        if self._proxies is not None:
+            self._proxies.cure(nodes)
+
     # ---- starting
 
+    def _start_proxies(self) -> proxies.Proxies:
+        routes = {
+            node: proxies.Route(self._plan.advertised(node), self._plan.behind(node))
+            for node in self.brokers
+        }
+        return proxies.Proxies(self._toxiproxy, self._plan.toxiproxy, routes)
+
     def _node(self, node: int) -> Node:
+        clients = self._plan.behind(node) if self._toxiproxy else self._plan.advertised(node)
+        published = {
+            PORTS[Listener.CLIENT]: clients,
+            HARNESS_PORT: self._plan.harness(node),
+        }
         return Node(
             number=node,
             image=self._image,
-            hostname=host(node),
+            hostname=host(self._config, node),
             address=self.addresses[node],
-            ports={
-                PORTS[Listener.CLIENT]: self._plan.advertised(node),
-                HARNESS_PORT: self._plan.harness(node),
-            },
+            ports=published if node in self.brokers else {},
             files={PROPERTIES: self._properties(node)},
-            environment={"CLUSTER_ID": cluster_id(self.run)},
-            hosts={host(peer): its for peer, its in self.addresses.items()},
+            environment={"CLUSTER_ID": cluster_id(self.run), **environment(self._config, node)},
+            hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
         )
 
     def _properties(self, node: int) -> str:
         return server_properties(
             self._config, node, self._plan.advertised(node), self._plan.harness(node)
-        )
-
-    def _wait_until_ready(self) -> None:
-        everyone = frozenset(self._nodes)
-        deadline = time.monotonic() + self._ready_deadline_s
-        missing = list(self._nodes)
-        while time.monotonic() < deadline:
-            for node in self._nodes:
-                state = self._made().state(node)
-                if not state["Running"]:
-                    raise ClusterError(
-                        f"node {node} ended with exit code {state['ExitCode']} while starting; "
-                        f"the end of its log:\n{self._made().log_tail(node)}"
-                    )
-            views = survey.views(self.ports)
-            missing = [n for n in self._nodes if n not in views or views[n].brokers != everyone]
-            if not missing:
-                return
-            time.sleep(POLL_S)
-        raise ClusterError(
-            f"node {missing[0]} did not see all {len(everyone)} nodes within "
-            f"{self._ready_deadline_s:.0f} s (nor did {len(missing) - 1} others); "
-            f"the end of its log:\n{self._made().log_tail(missing[0])}"
         )
 
     # ---- what was made

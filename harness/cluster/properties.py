@@ -1,4 +1,4 @@
-"""A node's `server.properties`: KRaft, combined broker and controller, four listeners.
+"""A node's `server.properties`: KRaft; broker and controller at once, or one of them.
 
 Settings come in three layers, later ones win: `docker/kafka/broker.properties` (tight timings), what
 the run's config says of replication, and the run's `broker_settings`.
@@ -26,9 +26,18 @@ HARNESS_PORT = 9095
 """The harness's own listener: cuts of client traffic and proxies do not touch it."""
 
 
-def host(node: int) -> str:
+CONTROLLER_HEAP = "128m"
+"""Enough for metadata alone; a broker has 384 MB."""
+
+
+def host(config: RunConfig, node: int) -> str:
     """Name of a node inside the cluster (each node's hosts file knows all of them)."""
-    return f"broker-{node}"
+    return f"{'broker' if node <= config.brokers else 'controller'}-{node}"
+
+
+def environment(config: RunConfig, node: int) -> dict[str, str]:
+    """What the entry point is told of this node besides its properties."""
+    return {} if node <= config.brokers else {"HEAP": CONTROLLER_HEAP}
 
 
 def cluster_id(run: str) -> str:
@@ -42,29 +51,46 @@ def cluster_id(run: str) -> str:
 
 
 def server_properties(config: RunConfig, node: int, advertised: int, harness: int) -> str:
-    """The whole file for one node.
+    """The whole file for one node. The run's `broker_settings` stand in those of controllers too:
+    it is they who elect leaders and create topics.
 
-    advertised, harness: host ports that clients and the harness are told to dial.
+    advertised, harness: host ports that clients and the harness are told to dial; of no account for
+    an isolated controller.
     """
-    nodes = range(1, config.brokers + 1)
     ports = {str(name).upper(): port for name, port in PORTS.items()} | {"HARNESS": HARNESS_PORT}
+    votes = range(1, config.brokers + 1)
+    if config.controllers:
+        votes = range(config.brokers + 1, config.brokers + config.controllers + 1)
+    roles = [
+        role
+        for role, has in (("broker", node <= config.brokers), ("controller", node in votes))
+        if has
+    ]
+    listeners = {
+        name: port
+        for name, port in ports.items()
+        if ("controller" if name == "CONTROLLER" else "broker") in roles
+    }
     own = {
-        "process.roles": "broker,controller",
+        "process.roles": ",".join(roles),
         "node.id": str(node),
         "controller.quorum.voters": ",".join(
-            f"{peer}@{host(peer)}:{PORTS[Listener.CONTROLLER]}" for peer in nodes
+            f"{peer}@{host(config, peer)}:{PORTS[Listener.CONTROLLER]}" for peer in votes
         ),
         "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "BROKER",
-        "listeners": ",".join(f"{name}://:{port}" for name, port in ports.items()),
-        "advertised.listeners": (
-            f"BROKER://{host(node)}:{PORTS[Listener.BROKER]},"
-            f"CLIENT://127.0.0.1:{advertised},HARNESS://127.0.0.1:{harness}"
-        ),
+        "listeners": ",".join(f"{name}://:{port}" for name, port in listeners.items()),
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
-        "listener.name.harness.num.network.threads": "1",
         "log.dirs": "/data",
     }
+    if "broker" in roles:
+        own |= {
+            "inter.broker.listener.name": "BROKER",
+            "advertised.listeners": (
+                f"BROKER://{host(config, node)}:{PORTS[Listener.BROKER]},"
+                f"CLIENT://127.0.0.1:{advertised},HARNESS://127.0.0.1:{harness}"
+            ),
+            "listener.name.harness.num.network.threads": "1",
+        }
     settings = {**_template(), **_replication(config), **own, **config.broker_settings}
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 

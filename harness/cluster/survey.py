@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from kio.schema.errors import ErrorCode
+
 from harness.cluster import ClusterError, Roles, admin
 from harness.cluster.roles import agree
 from harness.op import Isolation, TopicPartition
@@ -36,11 +38,12 @@ def _never(_: object) -> bool:
 def ask(
     questions: Mapping[K, tuple[int, Question[T]]],
     enough: Callable[[Mapping[K, T]], bool] = _never,
+    within_s: float = ASK_S,
 ) -> dict[K, T]:
-    """Put each question to its port, all at once; the answers that came within `ASK_S`.
+    """Put each question to its port, all at once; the answers that came within `within_s`.
 
     Once there are `enough`, the others have `GRACE_S` left: a node that hangs shall not make every
-    look at a broken cluster last `ASK_S`.
+    look at a broken cluster last as long.
     """
     answers: dict[K, T] = {}
     waiting = set(questions)
@@ -49,7 +52,7 @@ def ask(
     def put(key: K, port: int, question: Question[T]) -> None:
         answer: T | None = None
         try:
-            with admin.Connection(port, ASK_S) as connection:
+            with admin.Connection(port, within_s) as connection:
                 answer = question(connection)
         except admin.AdminError:
             pass  # no answer is the answer
@@ -61,7 +64,7 @@ def ask(
 
     for key, (port, question) in questions.items():
         threading.Thread(target=put, args=(key, port, question), daemon=True).start()
-    ends = time.monotonic() + ASK_S
+    ends = time.monotonic() + within_s
     with changed:
         while waiting and (left := ends - time.monotonic()) > 0:
             if enough(answers):
@@ -124,10 +127,22 @@ def create_topic(
 ) -> None:
     """Create a topic; returns when every partition has a leader that all nodes agree on.
 
-    Raises: ClusterError: refused (a topic of that name exists, a wrong setting), or too late.
+    A topic of that name is taken for the one that was asked for: names belong to one run and its
+    cluster is new, so it can only be this very request's doing. A broker forwards it to the
+    controller and sends it again when an answer is lost or late, and then the *first* answer that
+    comes back says that the topic exists. Raises: ClusterError: refused (a wrong setting), or too
+    late, also where the topic has other partitions than those asked for.
     """
     deadline = time.monotonic() + deadline_s
-    _create(ports, topic, partitions, replication, settings, deadline)
+
+    def create(connection: admin.Connection) -> None:
+        try:
+            admin.create_topic(connection, topic, partitions, replication, settings, CALL_S - 1)
+        except admin.AdminError as error:
+            if error.code != ErrorCode.topic_already_exists:
+                raise
+
+    anywhere(ports, create, deadline)
     tps = [TopicPartition(topic, number) for number in range(partitions)]
     while time.monotonic() < deadline:
         known = roles(ports)
@@ -139,30 +154,27 @@ def create_topic(
     )
 
 
-def _create(
-    ports: Mapping[int, int],
-    topic: str,
-    partitions: int,
-    replication: int,
-    settings: Mapping[str, str],
-    deadline: float,
+def anywhere(
+    ports: Mapping[int, int], request: Callable[[admin.Connection], None], deadline: float
 ) -> None:
-    may_exist = False  # once an answer was lost, "exists" can mean that it was us
+    """Make a request of an administrator at one broker after another, until one has served it.
+
+    Every broker forwards it to the controller, and any of them may hang. The request may take effect
+    more than once, so it has to come to the same. deadline: of `time.monotonic`, overrun by less
+    than `CALL_S`. Raises: ClusterError: refused for good, or nobody served it in time.
+    """
     last = "no node was asked"
     while time.monotonic() < deadline:
         for port in ports.values():
             try:
                 with admin.Connection(port, CALL_S) as connection:
-                    admin.create_topic(
-                        connection, topic, partitions, replication, settings, CALL_S - 1
-                    )
+                    request(connection)
                 return
             except admin.AdminError as error:
-                if may_exist and error.code.name == "topic_already_exists":
-                    return
                 if error.code and not error.code.retriable:
-                    raise ClusterError(f"Kafka refused to create {error}") from error
-                may_exist = True
+                    raise ClusterError(f"Kafka refused: {error}") from error
                 last = str(error)
+            if time.monotonic() >= deadline:
+                break
         time.sleep(POLL_S)
-    raise ClusterError(f"topic {topic} could not be created: {last}")
+    raise ClusterError(f"no broker served the request in time: {last}")
