@@ -181,25 +181,30 @@ def _load_of(workload: Workload, config: RunConfig) -> Load:
     return Load(
         topics=workload.topics(config),
         tps=workload.tps(config),
-        slots=tuple(
-            ClientSlot(
-                slot=plan.slot,
-                transactional_id=plan.transactional_id or "",
-                group=plan.group or "",
-                produces=plan.acks is not None,
-            )
-            for plan in workload.plans(config)
-        ),
+        slots=_slots(workload, config),
+    )
+
+
+def _slots(workload: Workload, config: RunConfig) -> tuple[ClientSlot, ...]:
+    return tuple(
+        ClientSlot(
+            slot=plan.slot,
+            transactional_id=plan.transactional_id or "",
+            group=plan.group or "",
+            produces=plan.acks is not None,
+        )
+        for plan in workload.plans(config)
     )
 
 
 def _names(workload: Workload, config: RunConfig) -> nemeses.Names:
-    plans = workload.plans(config)
+    clients = _slots(workload, config)
     data: tuple[TopicPartition, ...] = workload.tps(config)
     return nemeses.Names(
         data=data,
-        transactional_ids=tuple(sorted({p.transactional_id for p in plans if p.transactional_id})),
-        groups=tuple(sorted({p.group for p in plans if p.group})),
+        transactional_ids=tuple(sorted({c.transactional_id for c in clients} - {""})),
+        groups=tuple(sorted({c.group for c in clients} - {""})),
+        clients=clients,
     )
 
 
