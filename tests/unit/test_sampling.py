@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,11 @@ from harness.bounds import open_ends, stable_bounds
 from harness.cluster import Roles
 from harness.events import OpenTransaction
 from harness.interpreter import Interpreter
+from harness.messages import Progress
 from harness.op import Isolation, TopicPartition
 from harness.recorder import Recorder
 from harness.sampling import Sampler
+from harness.session import drive
 
 DATA = TopicPartition("t", 0)
 FRESH = TopicPartition("fresh", 0)
@@ -139,18 +142,38 @@ def test_what_a_look_brings_after_the_end_is_thrown_away(
     assert events(tmp_path, ev.EndsSeen) == []
 
 
-def listing(cluster: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> ev.BoundsListed:
-    """Quiescence's listing by an interpreter of which only that part is real."""
-    monkeypatch.setattr(bounds, "STABLE_S", 0.2)
+def an_interpreter(cluster: Any, recorder: Recorder) -> Interpreter:
+    """Of which only the looking at the cluster is real."""
     anything: Any = SimpleNamespace(
-        slots=(), tps=(DATA,), duration_s=1.0, stage=lambda *_: None,
+        slots=(), tps=(DATA,), duration_s=1.0, stage=lambda *_: None, replication_factor=1,
         transaction_timeout_s=-5.5, status=lambda _: None, asked=threading.Event(),
     )  # fmt: skip
-    interpreter = Interpreter(
+    return Interpreter(
         run=anything, config=anything, cluster=cluster, load=anything, nemesis=anything,
         recorder=recorder, interrupts=anything, display=anything, versions={}, wall=lambda: "",
     )  # fmt: skip
-    return interpreter._list_bounds()
+
+
+def test_recovery_waits_for_topics_made_during_the_run_and_for_every_new_client(
+    cluster: Any, recorder: Recorder
+) -> None:
+    interpreter = an_interpreter(cluster, recorder)
+    roles = drive(cluster.roles())
+    interpreter.sampler.take(roles)
+    interpreter.sampler.roles = replace(roles, isr={**roles.isr, FRESH: ()})
+    assert "fresh-0 has in-sync replicas [] only" in interpreter._unrecovered(0)
+    interpreter.sampler.roles = replace(roles, isr={**roles.isr, INTERNAL: ()})
+    assert interpreter._unrecovered(0) == ""
+    worked = SimpleNamespace(slot=0, progress=Progress(ok=9, ok_invoked_ns=7))
+    started_again = SimpleNamespace(slot=1, progress=Progress())
+    interpreter.clients = SimpleNamespace(handles=(worked, started_again))  # type: ignore[assignment]
+    assert "clients [1] have done nothing" in interpreter._unrecovered(5)
+
+
+def listing(cluster: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> ev.BoundsListed:
+    """Quiescence's listing."""
+    monkeypatch.setattr(bounds, "STABLE_S", 0.2)
+    return an_interpreter(cluster, recorder)._list_bounds()
 
 
 def test_transactions_that_hold_an_end_back_are_named(
