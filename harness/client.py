@@ -276,8 +276,6 @@ class Client:
                 fetched = await self.session.poll(most, wait_ms)
                 self._reading.polled(at, begin, fetched, self.session.events())
                 self.counters.read += len(fetched)
-                if fetched:
-                    self.at(CrashPoint.BEFORE_COMMIT)
             case Assign(tps=tps):
                 await self.session.assign(self._reading.to_assign(tps))
                 self._reading.assigned(tps)
@@ -311,6 +309,7 @@ class Client:
     async def _commit(
         self, at: int, kind: CommitKind, verb: CommitVerb, positions: Mapping[TopicPartition, int]
     ) -> None:
+        self.at(CrashPoint.BEFORE_COMMIT)
         begin = self.clock.now_ns()
         generation, outcome = -1, Outcome.INFO
         try:

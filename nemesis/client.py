@@ -25,7 +25,7 @@ POINTS = {
 WORDS = {
     CrashPoint.ANYWHERE: "",
     CrashPoint.IN_TRANSACTION: " after it sent records of a transaction, before that ended",
-    CrashPoint.BEFORE_COMMIT: " after a poll returned records, before their offsets were committed",
+    CrashPoint.BEFORE_COMMIT: " right before it would have committed the offsets of what it had polled",
     CrashPoint.AFTER_COMMIT: " after it committed offsets, before the op went on",
 }
 LATER = ", or 2 s later wherever it was"

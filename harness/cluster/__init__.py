@@ -241,7 +241,7 @@ class CrashPoint(StrEnum):
     IN_TRANSACTION = "in-transaction"
     """After the records of a transaction were sent, before it ends."""
     BEFORE_COMMIT = "before-commit"
-    """After a poll returned records, before their offsets are committed."""
+    """After records were polled (and copied), right before their offsets are committed."""
     AFTER_COMMIT = "after-commit"
     """After offsets were committed (not in a transaction), before the op goes on."""
 

@@ -330,6 +330,7 @@ def test_a_crash_is_offered_at_each_point_of_the_work(client: Client, tmp_path: 
         (CrashPoint.ANYWHERE, "Opened"),
         (CrashPoint.BEFORE_COMMIT, "Polled"),
         (CrashPoint.AFTER_COMMIT, "OffsetsCommitted"),
+        (CrashPoint.BEFORE_COMMIT, "Sent"),
     ]
     seen.clear()
     invoke(client, Op(f="x", mops=(Poll(), CommitOffsets(), Poll())), position={})
