@@ -16,15 +16,19 @@ from checkers.rules import (
     Ground,
     always,
     conflict,
+    copied_never,
+    copied_twice,
     ground,
     loss,
     moved,
     never,
     own,
+    passed,
     reorder,
     repeat,
     stepped,
     uncommitted,
+    unless_truncated,
 )
 from harness.config import RunConfig
 
@@ -163,6 +167,45 @@ ANOMALIES: Final[dict[str, AnomalyClass]] = {
         literature="hanging transaction",
         rule=never("every transaction ends, at the latest by its time-out"),
     ),
+    "hanging-txn": AnomalyClass(
+        title="Hanging transaction",
+        meaning="With all clients gone and all transactions past their time-out, a partition still holds a"
+        " transaction open: nothing behind it reaches a read_committed consumer.",
+        literature="hanging transaction",
+        rule=never("every transaction ends, at the latest by its time-out"),
+    ),
+    "eos-duplicate": AnomalyClass(
+        title="Input processed twice",
+        meaning="A group copied one input record into committed output more than once.",
+        literature="exactly-once violation; duplicate processing",
+        rule=copied_twice,
+    ),
+    "eos-loss": AnomalyClass(
+        title="Input never processed",
+        meaning="A group committed an offset behind an input record, and committed output holds no copy of"
+        " it.",
+        literature="exactly-once violation; lost input",
+        rule=copied_never,
+    ),
+    "group-duplicate": AnomalyClass(
+        title="Record given to a group again",
+        meaning="A member of a group started below an offset that the group had committed before the member"
+        " was assigned the partition.",
+        literature="redelivery below the committed offset",
+        rule=unless_truncated("a member starts where its group has committed"),
+    ),
+    "group-skip": AnomalyClass(
+        title="Record never given to a group",
+        meaning="A group committed an offset behind a record that no member of it was ever given.",
+        literature="missed delivery; consumer gap",
+        rule=passed,
+    ),
+    "zombie-write": AnomalyClass(
+        title="Fenced producer still writes",
+        meaning="A producer wrote, or committed, after another had taken over its transactional id.",
+        literature="fencing violation; zombie instance",
+        rule=unless_truncated("whoever initialises a transactional id last fences all before it"),
+    ),
     "G1c": AnomalyClass(
         title="Circular information flow",
         meaning="Transactions read each other's records in a circle: each would have had to commit first.",
@@ -282,9 +325,30 @@ CHECKS: Final[dict[str, Check]] = {
         anomalies=("offset-commit-regression",),
         subjects=("groups",),
     ),
+    "exactly-once": Check(
+        claim="What a group reads, transforms and produces is in committed output once: each input record"
+        " that it committed an offset behind, and none twice.",
+        anomalies=("eos-duplicate", "eos-loss"),
+        subjects=("copies", "group-delivery", "exactly-once"),
+        content=True,
+    ),
+    "group-delivery": Check(
+        claim="A group is given every record that it commits an offset behind, and after a rebalance nothing"
+        " below its committed offset.",
+        anomalies=("group-duplicate", "group-skip"),
+        subjects=("group-delivery",),
+        content=True,
+    ),
+    "fencing": Check(
+        claim="Once a producer has taken a transactional id over, nothing of its predecessor is written or"
+        " committed any more.",
+        anomalies=("zombie-write",),
+        subjects=("fencing", "zombies"),
+    ),
     "stability": Check(
-        claim="The last stable offset reaches the end of the log once all clients are gone.",
-        anomalies=("stuck-lso",),
+        claim="Every transaction ends: the last stable offset reaches the end of the log once all clients"
+        " are gone.",
+        anomalies=("stuck-lso", "hanging-txn"),
         subjects=("lso",),
     ),
     "cycles": Check(
@@ -295,7 +359,7 @@ CHECKS: Final[dict[str, Check]] = {
     "recovery": Check(
         claim="After the faults are healed the cluster comes back to full service in time.",
         anomalies=("not-recovered",),
-        subjects=("recovery",),
+        subjects=("recovery", "progress", "liveness"),
     ),
 }
 """Name -> check. Every class of `ANOMALIES` belongs to exactly one."""

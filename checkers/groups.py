@@ -25,7 +25,7 @@ def regressions(tables: Mapping[str, pa.Table]) -> list[Finding]:
     commits = columns(tables["commits"])
     if not len(commits["op"]):
         return []
-    commits["done"] = _done(commits, columns(tables["ops"], ("op", "complete_ns")))
+    commits["done"] = done(commits, columns(tables["ops"], ("op", "complete_ns")))
     assignments = columns(tables["assignments"])
     processes = columns(tables["processes"], ("process", "isolation"))
     rc = set(processes["process"][processes["isolation"] == RC].tolist())
@@ -42,7 +42,7 @@ def regressions(tables: Mapping[str, pa.Table]) -> list[Finding]:
     return list(found.values())
 
 
-def _done(commits: Columns, ops: Columns) -> Array:
+def done(commits: Columns, ops: Columns) -> Array:
     """When each row is complete: never, where it is indefinite."""
     size = int(max(ops["op"].max(initial=-1), commits["op"].max(initial=-1))) + 2
     op_done = np.full(size, OPEN)

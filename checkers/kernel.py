@@ -12,10 +12,14 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
+from checkers.kernel_copies import copies
 from checkers.kernel_delivery import delivery, duplicates, unseen_of_transactions
 from checkers.kernel_edges import edges
+from checkers.kernel_fencing import fencing
+from checkers.kernel_groups import group_delivery
 from checkers.kernel_offsets import conflicts, inversions
 from checkers.kernel_polls import poll_order
+from checkers.kernel_progress import progress
 from checkers.kernel_reads import future_reads, integrity, isolation
 from checkers.kernel_sends import send_order
 from checkers.kernel_types import OK, Columns, Context, PartitionResult
@@ -35,6 +39,10 @@ KERNELS: Final[dict[str, Kernel]] = {
     "poll-order": poll_order,
     "future-reads": future_reads,
     "cycles": edges,
+    "copies": copies,
+    "group-delivery": group_delivery,
+    "fencing": fencing,
+    "progress": progress,
 }
 """Subject -> kernel. A check (`checkers.catalogue`) names the subjects that it rests on."""
 
@@ -47,6 +55,8 @@ READS: Final = (
     "offset", "value", "complete_ns",
 )  # fmt: skip
 """Columns that the kernels use (besides `tp`)."""
+COPIES: Final = ("src_tp", "src_offset")
+"""Columns of sends that they use besides, where there may be copies (`Context.copies`)."""
 
 
 def check_partition(tp: int, sends: Columns, reads: Columns, context: Context) -> PartitionResult:

@@ -34,7 +34,7 @@ def delivery(p: Partition, result: PartitionResult) -> None:
         _unseen(p, result)
         _losses(p, result, _lost_portable(p))
         return
-    missing, undecided = _fate(p, np.flatnonzero(p.committed & ~p.shown_rc))
+    missing, undecided = fates(p, np.flatnonzero(p.committed & ~p.shown_rc))
     _losses(p, result, missing)
     result.undecided = len(undecided)
     result.unread = _unread(p)
@@ -48,7 +48,7 @@ def _unread(p: Partition) -> bool:
     return not (rc or (ru and not bool((p.sends["txn"] == 1).any())))
 
 
-def _fate(p: Partition, rows: Array) -> tuple[Array, Array]:
+def fates(p: Partition, rows: Array) -> tuple[Array, Array]:
     """Of sends that the final reads did not show: the missing ones, the undecided ones."""
     ru, rc = p.bounds
     offset = p.sends["offset"][rows]
@@ -221,7 +221,7 @@ def unseen_of_transactions(p: Partition, result: PartitionResult) -> None:
     if p.context.portable:
         fate[expected] = MISSING
     else:
-        missing, undecided = _fate(p, rows[expected & ~p.shown_rc[rows]])
+        missing, undecided = fates(p, rows[expected & ~p.shown_rc[rows]])
         fate[np.isin(rows, missing)] = MISSING
         fate[np.isin(rows, undecided)] = UNDECIDED
     result.unseen = Unseen(
@@ -234,7 +234,8 @@ def sent(p: Partition, row: int) -> Shown:
     """A send as a witness shows it."""
     s = p.sends
     op, value, offset, outcome = (int(s[c][row]) for c in ("op", "value", "offset", "outcome"))
-    return Shown(op, "send", p.tp, value, offset, outcome)
+    source = integers(s["src_tp"][row], s["src_offset"][row]) if p.context.copies else (-1, -1)
+    return Shown(op, "send", p.tp, value, offset, outcome, source=(source[0], source[1]))
 
 
 def got(p: Partition, row: int) -> Shown:

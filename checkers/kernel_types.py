@@ -25,6 +25,8 @@ FAIL: Final = 1
 INFO: Final = 2
 FINAL: Final = 6
 """Integer values of `Isolation`, `Outcome` and `Phase` (harness.op), as the tables hold them."""
+NEVER: Final = 2**63 - 1
+"""A time that does not come."""
 
 LOG: Final = "log"
 """Variant of what a final read at RU showed: evidence of what the log holds, no consumer's anomaly."""
@@ -47,7 +49,11 @@ class Bound:
 class Context:
     """What a kernel knows beside the rows of its partition.
 
-    processes, acks, idempotent: one entry a process, sorted by process number.
+    processes, acks, idempotent, group, isolation: one entry a process, sorted by process number.
+    tenure: who held which transactional id when; None where no id had two holders.
+    commits: rows of `commits` of each partition with a group, `done` = when each is complete.
+    copying, automatic: groups that copy; groups whose automatic commits may have passed too much.
+    copies: whether there may be copies at all, so that sends have the columns `COPIES`.
     vertex, relay: flags by op (docs/checks.md, "Cycles"); empty where cycles are not wanted.
     proven: ops proven committed in other partitions, sorted.
     ww: whether write-write edges are wanted.
@@ -62,6 +68,13 @@ class Context:
     relay: Array
     bounds: Mapping[int, Mapping[int, Bound]]
     assignments: Mapping[int, Columns]
+    group: Array
+    isolation: Array
+    tenure: "Tenure | None" = None
+    commits: Mapping[int, Columns] = field(default_factory=dict)
+    copying: frozenset[int] = frozenset()
+    automatic: frozenset[int] = frozenset()
+    copies: bool = False
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     ww: bool = True
     cap: int = CAP
@@ -71,11 +84,37 @@ class Context:
         return np.searchsorted(self.processes, processes)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """Who held a transactional id when; one entry a process, as in `Context.processes`.
+
+    begun: when its first transaction was over (NEVER: none was); first: when its first one was invoked
+    (-1: none); fenced: when a successor had begun at the latest (NEVER: none had). holders: of each id
+    that several processes held, their positions in order of `first`.
+    """
+
+    begun: Array
+    first: Array
+    fenced: Array
+    holders: tuple[Array, ...]
+
+    def lowest_of_successors(self, values: Array) -> Array:
+        """For each process: the lowest value (one a process) among the processes that it precedes,
+        NEVER where there is none."""
+        lowest = np.full(len(values), NEVER)
+        for mine in self.holders:
+            onward = np.minimum.accumulate(values[mine][::-1])[::-1]
+            after = np.searchsorted(self.first[mine], self.begun[mine], side="right")
+            lowest[mine] = np.append(onward, NEVER)[after]
+        return lowest
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A record as a witness shows it: `what` happened to `value` at `offset` in op `op`.
 
-    outcome: of the record (sends); leader_epoch: as the client knew it (reads).
+    outcome: of the record (sends); leader_epoch: as the client knew it (reads); source: partition and
+    offset that it was copied from (sends).
     """
 
     op: int
@@ -85,6 +124,7 @@ class Shown:
     offset: int
     outcome: int = OK
     leader_epoch: int = -1
+    source: tuple[int, int] = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +169,57 @@ class Unseen:
     fate: Array
 
 
+Runs = Array
+"""Offsets as runs of neighbours, shape (2, n): from, up to but not including."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The committed position of a group in a partition, and the row that it stems from.
+
+    expected: the offsets below it that a read_committed consumer has to see (copying groups only).
+    """
+
+    group: int
+    offset: int
+    op: int
+    process: int
+    ns: int
+    expected: Runs = field(default_factory=lambda: np.zeros((2, 0), np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Inputs of one partition `source` of which a group has copies here: committed ones; ones of
+    which that is not decided."""
+
+    group: int
+    source: int
+    committed: Runs
+    pending: Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """When a partition served its producers (docs/checks.md, "Liveness"). Times in ns.
+
+    acked: bins of `BIN_NS` with an acknowledgement. sent: bins in which records were sent, and when the
+    first of each bin's records to be acknowledged was, shape (2, n). waits: shape (2, n), from and to.
+    """
+
+    acked: Array
+    sent: Array
+    waits: Array
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionResult:
     """What the kernels found in one partition.
 
     counts: exact, by (class, variant). seen_info: INFO transactions with a record seen here.
+    waiting: INFO transactions whose proof would raise a committed position here.
+    late: transactions (not FAIL) that wrote here after a successor had begun.
+    positions, copied: of copying groups: what they had to copy from here, what they copied to here.
     wr, ww: edges, shape (2, n) int32. undecided: committed records whose loss is undecided.
     crashed: check -> how. seconds: check -> time spent.
     """
@@ -145,6 +231,11 @@ class PartitionResult:
     findings: list[Finding] = field(default_factory=list)
     unseen: Unseen | None = None
     seen_info: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    late: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    positions: list[Position] = field(default_factory=list)
+    copied: list[Copied] = field(default_factory=list)
+    progress: Progress | None = None
     wr: Array = field(default_factory=lambda: np.zeros((2, 0), np.int32))
     ww: Array = field(default_factory=lambda: np.zeros((2, 0), np.int32))
     undecided: int = 0
@@ -178,3 +269,17 @@ def spelled(code: int, names: Iterable[tuple[int, str]]) -> str:
 def integers(*values: Any) -> tuple[int, ...]:
     """Plain ints of numpy scalars (keys are compared and pickled)."""
     return tuple(int(value) for value in values)
+
+
+def runs(offsets: Array) -> Runs:
+    """Sorted distinct offsets as runs."""
+    starts = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1] + 1)[: len(offsets)])
+    ends = np.append(starts[1:], len(offsets))[: len(starts)] - 1
+    return np.stack((offsets[starts], offsets[ends] + 1)).astype(np.int64)
+
+
+def offsets_of(found: Runs) -> Array:
+    """The offsets of runs (inverse of `runs`)."""
+    lengths = found[1] - found[0]
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(found[0] - before, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)

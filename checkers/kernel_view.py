@@ -36,6 +36,10 @@ class Slots:
             return offsets - self._base
         return np.searchsorted(self._sorted, offsets)
 
+    def offsets(self, slots: Array) -> Array:
+        """The offsets of slots."""
+        return slots + self._base if self._sorted is None else self._sorted[slots]
+
     def offset(self, slot: int) -> int:
         """The offset of a slot."""
         return int(self._sorted[slot]) if self._sorted is not None else slot + self._base
@@ -71,6 +75,11 @@ class Partition:
         return rows.get(RU), rows.get(RC)
 
     @property
+    def start(self) -> int:
+        """Where the log starts, as far as any listing tells."""
+        return max([0, *(b.start for b in self.bounds if b is not None)])
+
+    @property
     def assignments(self) -> Columns | None:
         """Rows of `assignments` of this partition."""
         return self.context.assignments.get(self.tp)
@@ -87,6 +96,10 @@ class Partition:
 
     def order(self, level: int) -> Array:
         """Running count, by slot, of the offsets that a consumer at this level has to see."""
+        return np.cumsum(self.expected(level), dtype=np.int64)
+
+    def expected(self, level: int) -> Array:
+        """Flags, by slot: a consumer at this level has to see the offset."""
         evidence = self._evidence()
         if level == RC:
             plain = (self.sends["txn"] == 0) | self.committed
@@ -97,7 +110,7 @@ class Partition:
         known[self.read_slot[evidence]] = True
         if self.context.portable:
             known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
-        return np.cumsum(known, dtype=np.int64)
+        return known
 
     def _evidence(self) -> Array:
         reads = self.reads

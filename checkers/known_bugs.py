@@ -16,11 +16,17 @@ import numpy as np
 
 from checkers.kernel_types import FAIL, OK, RC, Finding
 from checkers.lookup import Lookup, Row, ended_ns
+from checkers.rules import pipelined
+from checkers.stability import open_transactions
 
 STATISTICS_NS: Final = 2_000_000_000
 """Statistics come once a second: a change may be told this much later than it happened."""
 SOCKET_TIMEOUT_MS: Final = 3000
 """`socket.timeout.ms` that the harness gives its producers unless told otherwise."""
+
+VERIFICATION: Final = "transaction.partition.verification.enable"
+VERIFIED: Final = (3, 6)
+"""First version whose brokers ask the coordinator before they add a transaction's first record."""
 
 Match = Callable[[Lookup, Finding, Mapping[str, Any]], bool]
 """(run, finding, settings of the run) -> whether the finding bears the bug's signature."""
@@ -113,19 +119,47 @@ def _split_by_partition(lookup: Lookup, op: Row) -> bool:
 
 
 def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """Nothing was acknowledged in the partition when an idempotent producer sent the record, and a
-    later record of the same producer is there."""
+    """Nothing was acknowledged in the partition when an idempotent producer, with several requests under
+    way, sent the record; no earlier record of that producer is there, and a later one is."""
     process = lookup.process(finding.process)
-    if not process or not process["idempotent"]:
+    if not process or not process["idempotent"] or not pipelined(config.get("client_settings", {})):
         return False
     sends = lookup.sends_to(finding.tp)
-    row = int(np.flatnonzero(sends["value"] == finding.key[1])[0])
+    value = finding.key[1]
+    row = int(np.flatnonzero(sends["value"] == value)[0])
     acks = sends["ack_ns"][sends["ack_ns"] >= 0]
     if bool((acks < sends["invoke_ns"][row]).any()):
         return False
-    mine = (sends["process"] == finding.process) & (sends["value"] > finding.key[1])
-    _, reads = lookup.of_values(*sends["value"][mine][:64].tolist())
-    return any(read["tp"] == finding.tp for read in reads)
+    mine = np.sort(sends["value"][sends["process"] == finding.process])
+    _, reads = lookup.of_values(
+        *mine[mine < value][:64].tolist(), *mine[mine > value][:64].tolist()
+    )
+    there = [read["value"] for read in reads if read["tp"] == finding.tp]
+    return bool(there) and min(there) > value
+
+
+def _unverified(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
+    """The transaction that holds the partition's LSO is one that no coordinator claims, and brokers add
+    records to a partition without asking the coordinator."""
+    verified = config.get("broker_settings", {}).get(VERIFICATION, "true") == "true"
+    if verified and _version(config.get("kafka", "")) >= VERIFIED:
+        return False
+    name = lookup.tp(finding.tp)
+    rows = [
+        row
+        for row in open_transactions(lookup.sealed.events)
+        if f"{row.topic}-{row.partition}" == name
+    ]
+    if finding.name == "hanging-txn":
+        rows = [row for row in rows if row.producer_id == finding.key[1]]
+    else:
+        rows = [row for row in rows if row.start >= finding.detail["lso"]]
+    first = min(rows, key=lambda row: row.start, default=None)
+    return first is not None and not first.transactional_id
+
+
+def _version(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
 KNOWN_BUGS: Final[dict[str, KnownBug]] = {
@@ -150,10 +184,20 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",
         url="https://issues.apache.org/jira/browse/KAFKA-15591",
-        evidence="The producer is idempotent, nothing had been acknowledged in the partition when the record"
-        " was sent, and a later record of the same producer is in the log.",
+        evidence="The producer is idempotent and had several requests under way, nothing had been"
+        " acknowledged in the partition when the record was sent, no earlier record of the same"
+        " producer is in the log there, and a later one is.",
         anomalies=("lost-write",),
         match=_fresh_partition,
+    ),
+    "KAFKA-14402": KnownBug(
+        title="Transaction left open by a record that came after its end (KIP-890, part 1)",
+        url="https://issues.apache.org/jira/browse/KAFKA-14402",
+        evidence="The partition's leader lists an open transaction at the last stable offset that no"
+        " coordinator claims, and brokers do not verify transactions"
+        " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6).",
+        anomalies=("stuck-lso", "hanging-txn"),
+        match=_unverified,
     ),
 }
 """Id -> bug."""

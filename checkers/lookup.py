@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.kernel import READS, SENDS
+from checkers.kernel import COPIES, READS, SENDS
 from checkers.kernel_types import Array, Columns
 from checkers.sealed import Sealed, columns, read_table, rows_where
 from harness.events import FaultHealed, FaultStarted
@@ -22,7 +22,7 @@ from harness.verdict import Fault
 
 Row = dict[str, Any]
 Records = tuple[list[Row], list[Row]]
-"""Rows of sends, rows of reads."""
+"""Rows of two tables: sends and reads, unless said otherwise."""
 
 
 def show_value(value: int) -> str:
@@ -43,6 +43,7 @@ class Lookup:
     _transactions: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     _by_op: dict[int, Records] = field(default_factory=dict)
     _by_value: dict[int, Records] = field(default_factory=dict)
+    _inputs: dict[tuple[int, int], Records] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tables = self.sealed.tables
@@ -58,6 +59,11 @@ class Lookup:
     def tp(self, tp: int) -> str:
         """`topic-partition`."""
         return self._tps.get(tp, str(tp))
+
+    def group(self, group: int) -> str:
+        """Name of a consumer group."""
+        names = self.sealed.names.group
+        return names[group] if 0 <= group < len(names) else str(group)
 
     def op(self, op: int) -> Row:
         """Row of `ops` (they are sorted by number), with names for codes."""
@@ -146,6 +152,30 @@ class Lookup:
         self.fetch(values=values)
         return _joined([self._by_value[value] for value in values])
 
+    def fetch_inputs(self, inputs: Iterable[tuple[int, int]]) -> None:
+        """Read what stands at these places (partition, offset), and its copies, in one pass."""
+        new = set(inputs) - self._inputs.keys()
+        if not new:
+            return
+        self._inputs |= {place: ([], []) for place in new}
+        wanted = np.array(sorted({offset for _, offset in new}), np.int64)
+        for unit in self.sealed.names.units:
+            path = self.sealed.run.table("sends") / f"{unit.name}.parquet"
+            table = read_table(path, "sends", ("tp", *SENDS, *COPIES))
+            for row in rows_where(table, "src_offset", wanted).to_pylist():
+                if (place := (row["src_tp"], row["src_offset"])) in new:
+                    self._inputs[place][1].append(row)
+            path = self.sealed.run.table("reads") / f"{unit.name}.parquet"
+            table = read_table(path, "reads", ("tp", *READS))
+            for row in rows_where(table, "offset", wanted).to_pylist():
+                if (place := (row["tp"], row["offset"])) in new:
+                    self._inputs[place][0].append(row)
+
+    def input(self, tp: int, offset: int) -> Records:
+        """Reads of what stands at a place, and sends of its copies."""
+        self.fetch_inputs([(tp, offset)])
+        return self._inputs[tp, offset]
+
     def faults_during(self, begin_ns: int, end_ns: int) -> list[int]:
         """Ids of the faults that were in force at some moment of an interval."""
         begin, end = self.seconds(begin_ns), self.seconds(end_ns)
@@ -161,7 +191,7 @@ class Lookup:
         return [
             Fault(
                 fault=e.fault, name=e.name, text=e.text, nodes=list(e.nodes), colour=e.colour,
-                begin_s=self.seconds(e.begin_ns), end_s=healed.get(e.fault),
+                begin_s=self.seconds(e.begin_ns), end_s=healed.get(e.fault), slots=list(e.slots),
             )
             for e in events
             if isinstance(e, FaultStarted)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.kernel import READS, SENDS, check_partition
+from checkers.context import TABLES, context
+from checkers.kernel import COPIES, READS, SENDS, check_partition
 from checkers.kernel_types import CAP, Context, PartitionResult
-from checkers.sealed import HistoryError, Sealed, context, partitions, read_table
+from checkers.sealed import HistoryError, Sealed, partitions, read_table
 from checkers.whole import Tally, proven_elsewhere, tally
 from harness.events import Event
 from harness.store import Run
@@ -68,13 +69,17 @@ def check_tables(
 
 
 def findings(
-    tables: Mapping[str, pa.Table], *, portable: bool | None = None, ww: bool = True
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    ww: bool = True,
 ) -> set[tuple[str | int, ...]]:
     """Canonical keys (docs/checks.md, section 2) of all findings of a history, in this process.
 
     Raises: AssertionError, where a check crashed.
     """
-    found = check_tables(tables, portable=portable, ww=ww, cap=2**31)
+    found = check_tables(tables, portable=portable, events=events, ww=ww, cap=2**31)
     assert not found.crashed, found.crashed
     return {finding.canonical for finding in found.findings}
 
@@ -115,7 +120,8 @@ def run_task(task: Task) -> Iterator[PartitionResult]:
     known = _context(task.folder, _stamp(run), task.ww)
     if task.proven:
         known = replace(known, proven=np.array(task.proven, np.int32))
-    sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", ("tp", *SENDS))
+    of_sends = ("tp", *SENDS, *(COPIES if known.copies else ()))
+    sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", of_sends)
     reads = read_table(run.table("reads") / f"{task.unit}.parquet", "reads", ("tp", *READS))
     for tp, sent, read in partitions(sends, reads):
         if task.tps is None or tp in task.tps:
@@ -134,8 +140,7 @@ def _stamp(run: Run) -> int:
 def _context(folder: str, stamp: int, ww: bool) -> Context:
     """The context, once for all units of a history that one worker checks."""
     run = Run(Path(folder))
-    wanted = ("processes", "ops", "bounds", "assignments")
-    tables = {name: read_table(run.table(name), name) for name in wanted}
+    tables = {name: read_table(run.table(name), name) for name in TABLES}
     return context(tables, portable=False, ww=ww)
 
 

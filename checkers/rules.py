@@ -6,7 +6,7 @@ allowed there, and why, in a sentence that ends up in the verdict.
 Not here: which class has which rule (`checkers.catalogue`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,8 @@ class Ground:
 
     retries, pipelined: whether a client without idempotence may send a record again, and may have
     several requests under way. unclean: a replica that misses records may become leader.
-    power_loss: a fault took unflushed data away. subscribe: rebalances may move positions of
+    power_loss: a fault took unflushed data away. commit: when copiers commit the offsets of their
+    input (`RunConfig.commit`). subscribe: rebalances may move positions of
     portable histories, which seldom record them.
     """
 
@@ -30,6 +31,7 @@ class Ground:
     pipelined: bool = True
     unclean: bool = False
     power_loss: bool = False
+    commit: str = "transaction"
     subscribe: bool = False
 
 
@@ -40,17 +42,22 @@ def ground(config: RunConfig, faults: Sequence[str]) -> Ground:
     """The ground of a recorded run; `faults`: names of the faults that were in force."""
     unclean = "unclean.leader.election.enable"
     return Ground(
-        retries=not _setting(config, "0", "retries", "message.send.max.retries"),
-        pipelined=not _setting(config, "1", *IN_FLIGHT),
+        retries=not _setting(config.client_settings, "0", "retries", "message.send.max.retries"),
+        pipelined=pipelined(config.client_settings),
         unclean=config.unclean_leader_election
         or "true" in (config.broker_settings.get(unclean), config.topic_settings.get(unclean)),
+        commit=config.commit,
         power_loss=any(name.partition(":")[0].startswith("power") for name in faults),
     )
 
 
-def _setting(config: RunConfig, value: str, *names: str) -> bool:
+def pipelined(client_settings: Mapping[str, str]) -> bool:
+    """Whether producers with these settings may have several requests under way."""
+    return not _setting(client_settings, "1", *IN_FLIGHT)
+
+
+def _setting(settings: Mapping[str, str], value: str, *names: str) -> bool:
     """Whether the producers have one of these settings at this value."""
-    settings = config.client_settings
     return any(settings.get(f"producer.{name}", settings.get(name)) == value for name in names)
 
 
@@ -144,3 +151,44 @@ def stepped(ground: Ground, variant: str) -> Answer:
     if reason := _truncation(ground):
         return True, reason
     return False, "no rebalance, new assignment, rewind or reset on record explains this step"
+
+
+def copied_twice(ground: Ground, variant: str) -> Answer:
+    """Two committed copies of one input."""
+    if ground.commit == "after":
+        return True, "offsets are committed by themselves after the copies: at least once"
+    return truncated(
+        ground, "a transaction that copies records also commits their offsets, once"
+        if ground.commit == "transaction" else "offsets that are committed first are not given again"
+    )  # fmt: skip
+
+
+def copied_never(ground: Ground, variant: str) -> Answer:
+    """An input that a group passed, without a committed copy."""
+    if ground.commit == "before":
+        return True, "offsets are committed by themselves before the copies are made: at most once"
+    return truncated(
+        ground, "offsets are committed in the transaction that makes the copies"
+        if ground.commit == "transaction" else "offsets are committed only once the copies are there"
+    )  # fmt: skip
+
+
+def passed(ground: Ground, variant: str) -> Answer:
+    """A record that a group passed and was never given; variant: `auto`."""
+    if variant == "auto":
+        return (
+            True,
+            "a client that commits automatically died with records that it had not handed out",
+        )
+    return truncated(ground, "a group commits only offsets behind what its members were given")
+
+
+def truncated(ground: Ground, why: str) -> Answer:
+    """Allowed only where a log may lose its end; `why` says what Kafka promises else."""
+    reason = _truncation(ground)
+    return (True, reason) if reason else (False, why)
+
+
+def unless_truncated(why: str) -> Callable[[Ground, str], Answer]:
+    """`truncated` as a rule."""
+    return lambda ground, _: truncated(ground, why)

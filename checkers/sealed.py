@@ -1,9 +1,10 @@
 """A sealed run folder as the checker reads it, and tables as numpy columns.
 
-Everything is verified before anything is checked: a folder that is damaged, incomplete or of a newer
+Everything is verified before anything is checked: a folder that is damaged, incomplete or of another
 format is refused with one clear error.
 
-Not here: the meaning of the tables (`harness.history`), the checks.
+Not here: the meaning of the tables (`harness.history`), what kernels know of them besides their rows
+(`checkers.context`), the checks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.kernel import READS, SENDS
-from checkers.kernel_types import CAP, Array, Bound, Columns, Context
+from checkers.kernel import COPIES, READS, SENDS
+from checkers.kernel_types import Array, Columns
 from harness.events import Event, decode
 from harness.history import CLUSTERED, TABLES
 from harness.store import FORMAT, Run
@@ -28,7 +29,7 @@ SMALL = tuple(name for name in TABLES if name not in CLUSTERED)
 
 
 class HistoryError(Exception):
-    """The history cannot be checked: missing, damaged, newer, not of the format. Names the file."""
+    """The history cannot be checked: missing, damaged, of another format. Names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,11 @@ def _names(run: Run) -> Names:
     found = raw.get("format") if isinstance(raw, dict) else None
     if not isinstance(found, int):
         raise HistoryError(f"{run.names}: no format number")
-    if found > FORMAT:
+    if found != FORMAT:
+        age = "newer" if found > FORMAT else "older"
         raise HistoryError(
-            f"{run.names}: format {found} is newer than this version of Inquest knows ({FORMAT})"
+            f"{run.names}: format {found} is {age} than the one that this version of Inquest reads "
+            f"({FORMAT}); check it with the version that recorded it"
         )
     try:
         return msgspec.convert(raw, Names)
@@ -165,60 +168,29 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def vertices(ops: Columns) -> tuple[Array, Array]:
-    """Flags by op: vertex of the dependency graph, relay (docs/checks.md, "Cycles")."""
-    size = int(ops["op"].max(initial=-1)) + 1
-    vertex, relay = np.zeros(size, bool), np.zeros(size, bool)
-    txn, sends, reads = ops["txn"] == 1, ops["n_sends"], ops["n_reads"]
-    alive = ops["outcome"] != 1
-    vertex[ops["op"]] = alive & (txn | (sends == 0) | ((sends == 1) & (reads == 0)))
-    relay[ops["op"]] = alive & txn & (sends > 0) & (reads > 0)
-    return vertex, relay
-
-
-def context(
-    tables: Mapping[str, pa.Table], *, portable: bool, ww: bool = True, cap: int = CAP
-) -> Context:
-    """The context of all partitions of a history."""
-    process = columns(tables["processes"], ("process", "acks", "idempotent"))
-    order = np.argsort(process["process"])
-    ops = columns(tables["ops"], ("op", "outcome", "txn", "n_sends", "n_reads"))
-    vertex, relay = vertices(ops)
-    bounds: dict[int, dict[int, Bound]] = {}
-    for row in tables["bounds"].to_pylist():
-        tp, isolation = row.pop("tp"), row.pop("isolation")
-        bounds.setdefault(tp, {})[isolation] = Bound(**row)
-    return Context(
-        portable=portable,
-        processes=process["process"][order],
-        acks=process["acks"][order],
-        idempotent=process["idempotent"][order],
-        vertex=vertex,
-        relay=relay,
-        bounds={} if portable else bounds,
-        assignments=dict(by_tp(tables["assignments"])),
-        ww=ww,
-        cap=cap,
-    )
-
-
 def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:
     """Rows of each partition, their order kept."""
-    tp, all_columns = numbers(table, "tp"), columns(table, names)
+    return grouped(numbers(table, "tp"), columns(table, names))
+
+
+def grouped(tp: Array, rows: Columns) -> Iterator[tuple[int, Columns]]:
+    """Rows of each partition, their order kept; `tp`: of each row."""
     if len(tp) and bool((tp[1:] < tp[:-1]).any()):
         order = np.argsort(tp, kind="stable")
-        tp, all_columns = tp[order], {name: c[order] for name, c in all_columns.items()}
+        tp, rows = tp[order], {name: column[order] for name, column in rows.items()}
     starts = np.flatnonzero(np.append(True, tp[1:] != tp[:-1])[: len(tp)])
     ends = np.append(starts[1:], len(tp))[: len(starts)]
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield int(tp[start]), {name: c[start:end] for name, c in all_columns.items()}
+        yield int(tp[start]), {name: column[start:end] for name, column in rows.items()}
 
 
 def partitions(sends: pa.Table, reads: pa.Table) -> Iterator[tuple[int, Columns, Columns]]:
-    """(tp, sends, reads) of each partition that has rows in either table."""
-    sent, read = dict(by_tp(sends, SENDS)), dict(by_tp(reads, READS))
+    """(tp, sends, reads) of each partition that has rows in either table; sends with the columns
+    `COPIES` where the table has them."""
+    of_sends = SENDS + COPIES if set(COPIES) <= set(sends.column_names) else SENDS
+    sent, read = dict(by_tp(sends, of_sends)), dict(by_tp(reads, READS))
     nothing_sent, nothing_read = (
-        columns(sends.slice(0, 0), SENDS),
+        columns(sends.slice(0, 0), of_sends),
         columns(reads.slice(0, 0), READS),
     )
     for tp in sorted(sent.keys() | read.keys()):

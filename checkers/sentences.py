@@ -3,14 +3,17 @@
 A sentence names the partition, the record, its offset, the client and the times, so that an expert
 can go and look. Records are named process/number, as the values of a run are made.
 
-Not here: the ops and records shown beside it (`checkers.witness`).
+Not here: those about groups and fencing (`checkers.sentences_groups`), the ops and records shown beside
+them (`checkers.witness`).
 """
 
 from collections.abc import Callable
 from typing import Final
 
-from checkers.kernel_types import FAIL, INFO, OK, Finding, Shown
-from checkers.lookup import Lookup, Row, show_value
+from checkers import sentences_groups
+from checkers.kernel_types import FAIL, INFO, OK, Finding
+from checkers.lookup import Lookup, show_value
+from checkers.phrases import at, client, only, reader, record
 from harness.events import Recovered
 
 Sentence = Callable[[Lookup, Finding], str]
@@ -20,31 +23,6 @@ def sentence(lookup: Lookup, finding: Finding) -> str:
     """The whole story of a finding."""
     told = SENTENCES[finding.name](lookup, finding)
     return told[:1].upper() + told[1:]
-
-
-def _at(lookup: Lookup, ns: int) -> str:
-    return f"at {lookup.seconds(ns):.3f} s" if ns > 0 else "at an unknown time"
-
-
-def _client(lookup: Lookup, process: int) -> str:
-    row = lookup.process(process)
-    if not row:
-        return f"process {process}"
-    named = f", {row['transactional_id']}" if row["transactional_id"] else ""
-    return f"process {process} (client {row['slot']}{named})"
-
-
-def _reader(lookup: Lookup, op: Row) -> str:
-    level = lookup.process(op["process"]).get("level", "?")
-    return f"{_client(lookup, op['process'])}, reading at {level},"
-
-
-def _record(lookup: Lookup, shown: Shown) -> str:
-    return f"record {show_value(shown.value)} of {lookup.tp(shown.tp)}"
-
-
-def _only(finding: Finding, what: str) -> list[Shown]:
-    return [shown for shown in finding.records if shown.what == what]
 
 
 def _lost(lookup: Lookup, f: Finding) -> str:
@@ -59,8 +37,8 @@ def _lost(lookup: Lookup, f: Finding) -> str:
             f"was proven written (op {s.op} is indeterminate, but consumers saw it take effect)"
         )
     else:
-        promised = f"was acknowledged{where} {_at(lookup, f.at_ns)}"
-    reads = _only(f, "read")
+        promised = f"was acknowledged{where} {at(lookup, f.at_ns)}"
+    reads = only(f, "read")
     seen = (
         f"op {reads[0].op} had read it at offset {reads[0].offset}, yet "
         if reads
@@ -69,21 +47,21 @@ def _lost(lookup: Lookup, f: Finding) -> str:
     end = f.detail.get("end", -1)
     reached = f" (the log ends at {end})" if end >= 0 else ""
     return (
-        f"{_record(lookup, s)}, sent by {_client(lookup, f.process)}, {promised}; {seen}"
+        f"{record(lookup, s)}, sent by {client(lookup, f.process)}, {promised}; {seen}"
         f"the final reads, which read past its place{reached}, did not return it."
     )
 
 
 def _duplicate(lookup: Lookup, f: Finding) -> str:
-    reads, sends = _only(f, "read"), _only(f, "send")
+    reads, sends = only(f, "read"), only(f, "send")
     offsets = sorted({s.offset for s in f.records if s.offset >= 0})
     places = ", ".join(map(str, offsets[:4]))
     epochs = sorted({s.leader_epoch for s in reads if s.leader_epoch >= 0})
-    by = _client(lookup, f.process) if f.process >= 0 else "nobody on record"
+    by = client(lookup, f.process) if f.process >= 0 else "nobody on record"
     under = f" (leader epochs {', '.join(map(str, epochs))})" if epochs else ""
     acked = f", acknowledged at offset {sends[0].offset}" if sends and sends[0].offset >= 0 else ""
     return (
-        f"{_record(lookup, f.records[0])} was sent once, by {by}{acked}, and stands in the"
+        f"{record(lookup, f.records[0])} was sent once, by {by}{acked}, and stands in the"
         f" log {f.detail['copies']} times: at offsets {places}{under}."
     )
 
@@ -94,15 +72,15 @@ def _torn(lookup: Lookup, f: Finding) -> str:
     missing = f"record {show_value(d['value'])} of {lookup.tp(d['tp'])}"
     came = "committed" if op["outcome"] == OK else "ended indeterminate"
     return (
-        f"Transaction op {f.ops[0]} of {_client(lookup, op['process'])} {came}; {d['seen']} of its"
+        f"Transaction op {f.ops[0]} of {client(lookup, op['process'])} {came}; {d['seen']} of its"
         f" records became visible to read_committed consumers, {d['missing']} never did"
         f" (first of them: {missing})."
     )
 
 
 def _aborted(lookup: Lookup, f: Finding) -> str:
-    s, r = _only(f, "send")[0], _only(f, "read")[0]
-    writer, reader = lookup.op(s.op), lookup.op(r.op)
+    s, r = only(f, "send")[0], only(f, "read")[0]
+    writer = lookup.op(s.op)
     if not writer["txn"]:
         fate = "was definitely not written, as its client was told"
     elif writer["outcome"] == FAIL:
@@ -111,17 +89,17 @@ def _aborted(lookup: Lookup, f: Finding) -> str:
     else:
         fate = f"was never handed over within the transaction op {s.op}"
     return (
-        f"{_record(lookup, s)} by {_client(lookup, f.process)} {fate}; yet"
-        f" {_reader(lookup, reader)} got it at offset {r.offset} {_at(lookup, f.at_ns)}."
+        f"{record(lookup, s)} by {client(lookup, f.process)} {fate}; yet"
+        f" {reader(lookup, lookup.op(r.op))} got it at offset {r.offset} {at(lookup, f.at_ns)}."
     )
 
 
 def _precommitted(lookup: Lookup, f: Finding) -> str:
-    r = _only(f, "read")[0]
+    r = only(f, "read")[0]
     op = lookup.op(r.op)
     return (
-        f"The transaction op {r.op} of {_reader(lookup, op)} read its own"
-        f" {_record(lookup, r)} at offset {r.offset} {_at(lookup, f.at_ns)}, before it could commit."
+        f"The transaction op {r.op} of {reader(lookup, op)} read its own"
+        f" {record(lookup, r)} at offset {r.offset} {at(lookup, f.at_ns)}, before it could commit."
     )
 
 
@@ -129,12 +107,12 @@ def _phantom(lookup: Lookup, f: Finding) -> str:
     op = lookup.op(f.ops[0])
     if not f.records:
         return (
-            f"{_reader(lookup, op)} got a record of another run at offset {f.detail['offset']} of"
+            f"{reader(lookup, op)} got a record of another run at offset {f.detail['offset']} of"
             f" {lookup.tp(f.tp)}."
         )
     r = f.records[0]
     return (
-        f"{_reader(lookup, op)} got {_record(lookup, r)} at offset {r.offset} {_at(lookup, f.at_ns)};"
+        f"{reader(lookup, op)} got {record(lookup, r)} at offset {r.offset} {at(lookup, f.at_ns)};"
         " no client sent that record to this partition."
     )
 
@@ -144,7 +122,7 @@ def _damaged(lookup: Lookup, f: Finding) -> str:
     what = {0: "a payload that cannot be read", 1: "a payload whose checksum is wrong"}.get(
         f.detail["reason"], "a record that was sent to another topic or partition"
     )
-    return f"{_reader(lookup, op)} got {what} at offset {f.detail['offset']} of {lookup.tp(f.tp)}."
+    return f"{reader(lookup, op)} got {what} at offset {f.detail['offset']} of {lookup.tp(f.tp)}."
 
 
 def _conflict(lookup: Lookup, f: Finding) -> str:
@@ -159,9 +137,9 @@ def _conflict(lookup: Lookup, f: Finding) -> str:
 def _inversion(lookup: Lookup, f: Finding) -> str:
     s, t = f.records
     return (
-        f"{_record(lookup, s)} was acknowledged at offset {s.offset}"
-        f" {_at(lookup, f.detail['acked_ns'])}; record {show_value(t.value)}, sent afterwards"
-        f" ({_at(lookup, f.detail['invoked_ns'])}), stands before it, at offset {t.offset}."
+        f"{record(lookup, s)} was acknowledged at offset {s.offset}"
+        f" {at(lookup, f.detail['acked_ns'])}; record {show_value(t.value)}, sent afterwards"
+        f" ({at(lookup, f.detail['invoked_ns'])}), stands before it, at offset {t.offset}."
     )
 
 
@@ -169,7 +147,7 @@ def _reordered(lookup: Lookup, f: Finding) -> str:
     s, t = f.records
     how = f"in op {s.op}" if s.op == t.op else f"in op {s.op}, then op {t.op}"
     return (
-        f"{_client(lookup, f.process)} sent records {show_value(s.value)} and {show_value(t.value)} to"
+        f"{client(lookup, f.process)} sent records {show_value(s.value)} and {show_value(t.value)} to"
         f" {lookup.tp(f.tp)} in this order ({how}); they stand at offsets {s.offset} and {t.offset}."
     )
 
@@ -184,18 +162,18 @@ def _interleaved(lookup: Lookup, f: Finding) -> str:
 
 def _step(lookup: Lookup, f: Finding) -> str:
     q, r = f.records[0], f.records[-1]
-    reader = _reader(lookup, lookup.op(r.op))
+    who = reader(lookup, lookup.op(r.op))
     when = f"within op {r.op}" if q.op == r.op else f"in op {r.op}, after op {q.op},"
     if not f.name.endswith("skip"):
         went = "the same record again" if r.offset == q.offset else "an earlier one"
         return (
-            f"{reader} {when} was given {went} of {lookup.tp(f.tp)}: offset {q.offset}, then"
+            f"{who} {when} was given {went} of {lookup.tp(f.tp)}: offset {q.offset}, then"
             f" {r.offset}; no rebalance, assignment, rewind or reset on record explains it."
         )
     between = ", ".join(f"{show_value(s.value)} at {s.offset}" for s in f.records[1:-1])
     left = f" (among them {between})" if between else ""
     return (
-        f"{reader} {when} was given offset {q.offset} of {lookup.tp(f.tp)}, then {r.offset}, and never"
+        f"{who} {when} was given offset {q.offset} of {lookup.tp(f.tp)}, then {r.offset}, and never"
         f" the records between{left}; no rebalance, assignment, rewind or reset on record explains it."
     )
 
@@ -204,8 +182,8 @@ def _cycle(lookup: Lookup, f: Finding) -> str:
     if f.records:
         s, r = f.records
         return (
-            f"{_reader(lookup, lookup.op(r.op))} was given {_record(lookup, r)} at offset {r.offset}"
-            f" {_at(lookup, f.at_ns)}, before op {s.op} had begun to send it."
+            f"{reader(lookup, lookup.op(r.op))} was given {record(lookup, r)} at offset {r.offset}"
+            f" {at(lookup, f.at_ns)}, before op {s.op} had begun to send it."
         )
     told = "; ".join(_link(lookup, *step) for step in f.steps)
     more = f" ({f.key[2]} ops in all depend on each other)" if f.key[2] > len(f.steps) else ""
@@ -224,31 +202,23 @@ def _link(lookup: Lookup, kind: str, a: int, b: int, tp: int) -> str:
 
 def _regression(lookup: Lookup, f: Finding) -> str:
     s, t = f.records
-    groups = lookup.sealed.names.group
-    group = groups[f.key[1]] if f.key[1] < len(groups) else str(f.key[1])
+    group = lookup.group(f.key[1])
     said = "was told" if t.what == "fetch committed" else "committed"
     return (
         f"Group {group} had committed offset {s.offset} of {lookup.tp(f.tp)} (op {s.op}); afterwards"
-        f" {_client(lookup, f.process)} {said} offset {t.offset} (op {t.op}), and nothing explains it."
-    )
-
-
-def _stuck(lookup: Lookup, f: Finding) -> str:
-    return (
-        f"After all clients were gone and every transaction past its time-out, the last stable offset"
-        f" of {lookup.tp(f.tp)} stayed at {f.detail['lso']}, its high watermark at {f.detail['hw']}."
+        f" {client(lookup, f.process)} {said} offset {t.offset} (op {t.op}), and nothing explains it."
     )
 
 
 def _unseen(lookup: Lookup, f: Finding) -> str:
-    return f"{_record(lookup, f.records[0])} is committed, and no poll returned it."
+    return f"{record(lookup, f.records[0])} is committed, and no poll returned it."
 
 
 def _unrecovered(lookup: Lookup, f: Finding) -> str:
     seen = [event for event in lookup.sealed.events if isinstance(event, Recovered)][-1]
     return (
         f"All faults healed, the cluster had not recovered {seen.seconds:.0f} s later"
-        f" ({_at(lookup, f.at_ns)}): {seen.why or 'no reason on record'}."
+        f" ({at(lookup, f.at_ns)}): {seen.why or 'no reason on record'}."
     )
 
 
@@ -273,8 +243,8 @@ SENTENCES: Final[dict[str, Sentence]] = {
     "poll-skip": _step,
     "int-poll-skip": _step,
     "offset-commit-regression": _regression,
-    "stuck-lso": _stuck,
     "not-recovered": _unrecovered,
+    **sentences_groups.SENTENCES,
     **dict.fromkeys(("G1c", "G1c-realtime", "G1c-ww", "G0", "G0-realtime"), _cycle),
 }
 """Anomaly class -> its sentence."""

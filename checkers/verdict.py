@@ -4,6 +4,7 @@ Not here: finding (`checkers.pipeline`), the findings one by one (`checkers.case
 (`checkers.judging`).
 """
 
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -13,11 +14,12 @@ import numpy as np
 from checkers.case import Case, sum_up
 from checkers.catalogue import CHECKS
 from checkers.kernel_types import FAIL, INFO, OK
+from checkers.liveness import liveness
 from checkers.repeat import repro
 from checkers.sealed import numbers
 from harness.events import Note
 from harness.history import OPEN
-from harness.verdict import CheckResult, Verdict
+from harness.verdict import CheckResult, Liveness, Verdict
 
 VALID, ANOMALY, UNKNOWN, NOT_RECOVERED, CONTROL_SILENT, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
@@ -44,6 +46,7 @@ def exit_code(
 def judge(case: Case) -> Verdict:
     """The verdict of a run."""
     anomalies = sum_up(case)
+    served = _liveness(case)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     unknown = _undecided(case)
     checks = _checks(case, forbidden, unknown)
@@ -76,8 +79,18 @@ def judge(case: Case) -> Verdict:
         faults=case.lookup.faults,
         stats=_stats(case),
         repro=repro(case.config),
+        liveness=served,
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
+
+
+def _liveness(case: Case) -> Liveness:
+    """How the run was served; a crash is told by the check of recovery."""
+    try:
+        return liveness(case.lookup, case.tally.progress)
+    except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)
+        case.tally.crashed.setdefault("liveness", traceback.format_exc(limit=-3))
+        return Liveness()
 
 
 def _undecided(case: Case) -> dict[str, list[str]]:
@@ -93,6 +106,9 @@ def _undecided(case: Case) -> dict[str, list[str]]:
     if tally.torn_undecided:
         doubt("atomicity", f"{tally.torn_undecided} transactions are partly visible, and the final"
                            " reads did not reach the rest")  # fmt: skip
+    if tally.eos_undecided:
+        doubt("exactly-once", f"{tally.eos_undecided} inputs may have been copied or not: the final"
+                              " reads did not reach the copies")  # fmt: skip
     if tally.unread:
         where = _listed(case, tally.unread)
         for name, check in CHECKS.items():

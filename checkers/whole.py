@@ -1,7 +1,7 @@
 """What needs more than one partition, or none: joining the kernels' results into one tally.
 
-Torn transactions (records of one op in several partitions), foreign records, stuck LSO, groups,
-cycles, recovery.
+Torn transactions (records of one op in several partitions), foreign records, recovery; the others have
+modules of their own.
 
 Not here: where the kernels run (`checkers.pipeline`), what is allowed (`checkers.catalogue`).
 """
@@ -15,21 +15,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from checkers import cycles, groups
+from checkers import cycles, exactly_once, fencing, groups, stability
 from checkers.kernel_types import (
     MISSING,
-    RC,
-    RU,
     UNDECIDED,
     Array,
-    Bound,
     Columns,
     Context,
     Finding,
     PartitionResult,
+    Progress,
 )
 from checkers.sealed import columns
-from harness.events import Event, Note, Recovered
+from harness.events import Event, Recovered
 from harness.history import FOREIGN_REASONS, OPEN
 
 FOREIGN_CLASS = {
@@ -44,7 +42,8 @@ FOREIGN_CLASS = {
 class Tally:
     """All that was found. counts: exact, by (class, variant).
 
-    torn_undecided: transactions whose atomicity is undecided. crashed: subject -> how.
+    torn_undecided: transactions whose atomicity is undecided. eos_undecided: inputs of which it is
+    undecided whether they were copied. progress: by partition. crashed: subject -> how.
     seconds: subject -> time spent, over all partitions.
     """
 
@@ -52,6 +51,8 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
     undecided: int = 0
     torn_undecided: int = 0
+    eos_undecided: int = 0
+    progress: dict[int, Progress] = field(default_factory=dict)
     unread: list[int] = field(default_factory=list)
     unlisted: list[int] = field(default_factory=list)
     """Partitions of which it is not known where their logs ended, all transactions over."""
@@ -83,6 +84,8 @@ def tally(
         whole.undecided += result.undecided
         for subject, spent in result.seconds.items():
             whole.seconds[subject] = whole.seconds.get(subject, 0.0) + spent
+        if result.progress is not None:
+            whole.progress[result.tp] = result.progress
         if result.unread:
             whole.unread.append(result.tp)
         for subject, how in result.crashed.items():
@@ -92,6 +95,8 @@ def tally(
     _guarded(whole, "cycles", lambda: _cycles(whole, results, tables, context))
     if not context.portable:
         _guarded(whole, "groups", lambda: whole.add(groups.regressions(tables)))
+        _guarded(whole, "exactly-once", lambda: _copies(whole, results, cap=context.cap))
+        _guarded(whole, "zombies", lambda: _zombies(whole, results, tables, context))
         _guarded(whole, "lso", lambda: _lso(whole, tables, context, events))
         _guarded(whole, "recovery", lambda: _recovery(whole, events))
     return whole
@@ -107,18 +112,24 @@ def _guarded(whole: Tally, subject: str, step: Callable[[], None]) -> None:
     whole.seconds[subject] = whole.seconds.get(subject, 0.0) + spent
 
 
+def all_proven(results: Sequence[PartitionResult]) -> Array:
+    """Ops proven committed in some partition."""
+    return np.unique(np.concatenate([np.zeros(0, np.int32), *(r.seen_info for r in results)]))
+
+
 def proven_elsewhere(results: Sequence[PartitionResult]) -> tuple[Array, list[int]]:
     """Ops proven committed in one partition of which another shows nothing; those partitions.
 
-    Their records there count as committed: these partitions have to be checked again, knowing it.
+    Their records there count as committed, and the offsets that they committed there count: these
+    partitions have to be checked again, knowing it.
     """
-    proven = [result.seen_info for result in results]
-    everywhere = np.unique(np.concatenate(proven)) if proven else np.zeros(0, np.int32)
+    everywhere = all_proven(results)
     again, needed = [], []
     for result in results:
         unseen = result.unseen
-        if unseen is not None and len(everywhere):
-            ops = np.intersect1d(unseen.op[unseen.info], everywhere)
+        open_ops = result.waiting if unseen is None else unseen.op[unseen.info]
+        if len(everywhere) and (len(open_ops) or len(result.waiting)):
+            ops = np.intersect1d(np.union1d(open_ops, result.waiting), everywhere)
             ops = np.setdiff1d(ops, result.seen_info)
             if len(ops):
                 again.append(result.tp)
@@ -204,28 +215,29 @@ def _cycles(
     whole.findings += findings
 
 
+def _copies(whole: Tally, results: Sequence[PartitionResult], *, cap: int) -> None:
+    counts, findings, whole.eos_undecided = exactly_once.losses(results, cap=cap)
+    whole.counts += counts
+    whole.findings += findings
+
+
+def _zombies(
+    whole: Tally,
+    results: Sequence[PartitionResult],
+    tables: Mapping[str, pa.Table],
+    context: Context,
+) -> None:
+    found = fencing.zombies(results, tables, context, all_proven(results))
+    whole.findings += found[: context.cap]
+    if found:
+        whole.counts["zombie-write", "commit"] += len(found)
+
+
 def _lso(
     whole: Tally, tables: Mapping[str, pa.Table], context: Context, events: Sequence[Event]
 ) -> None:
-    # Cut short, or never recovered: open transactions had not the time, or nobody, to be ended.
-    early = any(isinstance(e, Note) and e.incomplete for e in events)
-    early |= any(isinstance(e, Recovered) and not e.recovered for e in events)
-    for tp in tables["tps"].column("tp").to_pylist():
-        ru, rc = (context.bounds.get(tp, {}).get(level) for level in (RU, RC))
-        if not _listed(ru) or not _listed(rc):
-            whole.unlisted.append(tp)
-            continue
-        assert ru is not None
-        assert rc is not None
-        if rc.end < ru.end and early:
-            whole.unlisted.append(tp)
-        elif rc.end < ru.end:
-            detail = {"lso": rc.end, "hw": ru.end}
-            whole.add([Finding(name="stuck-lso", key=(tp,), tp=tp, detail=detail)])
-
-
-def _listed(bound: Bound | None) -> bool:
-    return bound is not None and bound.end >= 0
+    findings, whole.unlisted = stability.stability(tables, context, events)
+    whole.add(findings)
 
 
 def _recovery(whole: Tally, events: Sequence[Event]) -> None:

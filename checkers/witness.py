@@ -41,10 +41,17 @@ def example(lookup: Lookup, finding: Finding, *, allowed: bool, why: str, bug: s
 
 def fetch(lookup: Lookup, findings: Sequence[Finding]) -> None:
     """Read in one go what the examples of these findings need."""
-    torn = [finding.ops[0] for finding in findings if finding.name == "torn-txn"]
-    lookup.fetch(ops=[*torn, *(op for f in findings if f.steps for op in f.ops)])
-    sends, _ = lookup.of_ops(*torn)
+    whole = [finding.ops[0] for finding in findings if _whole(finding)]
+    lookup.fetch(ops=[*whole, *(op for f in findings if f.steps for op in f.ops)])
+    sends, _ = lookup.of_ops(*whole)
     lookup.fetch(values=[row["value"] for row in sends])
+    lookup.fetch_inputs((f.key[0], f.key[2]) for f in findings if f.name == "eos-loss")
+
+
+def _whole(finding: Finding) -> bool:
+    """The witness is one whole transaction."""
+    by_op = finding.name in ("torn-txn", "hanging-txn") or finding.variant == "commit"
+    return by_op and bool(finding.ops)
 
 
 def _distinct(numbers: Iterable[int]) -> list[int]:
@@ -98,7 +105,8 @@ def _record(lookup: Lookup, shown: Shown) -> str:
     if shown.what == "send":
         fate = at if shown.offset >= 0 else ("acknowledged" if shown.outcome == OK else "no offset")
         doubt = " (in doubt)" if shown.outcome == INFO else ""
-        return f"send {tp} {value} -> {fate}{doubt}"
+        copy = f" (copy of {lookup.tp(shown.source[0])} offset {shown.source[1]})"
+        return f"send {tp} {value} -> {fate}{doubt}{copy if shown.source[1] >= 0 else ''}"
     if shown.what == "read":
         epoch = f" (leader epoch {shown.leader_epoch})" if shown.leader_epoch >= 0 else ""
         return f"read {tp} {at} -> {value}{epoch}"
@@ -107,8 +115,10 @@ def _record(lookup: Lookup, shown: Shown) -> str:
 
 def _more(lookup: Lookup, finding: Finding) -> list[Shown]:
     """Records that a witness over several partitions needs and no kernel had."""
-    if finding.name == "torn-txn":
+    if _whole(finding):
         return _of_transaction(lookup, finding.ops[0])
+    if finding.name == "eos-loss":
+        return _of_input(lookup, finding)
     if finding.steps:
         return _of_cycle(lookup, finding)
     return []
@@ -123,6 +133,19 @@ def _of_transaction(lookup: Lookup, op: int) -> list[Shown]:
         first.setdefault((row["tp"], row["value"]), row)
     kept = [first[at] for each in own if (at := (each.tp, each.value)) in first]
     return [*own, *(_got(one) for one in kept[:RECORDS])]
+
+
+def _of_input(lookup: Lookup, finding: Finding) -> list[Shown]:
+    """An input: who sent it, who of the group read it, its copies, and the commit behind it."""
+    tp, _, offset = finding.key
+    reads, copies = lookup.input(tp, offset)
+    sends, _ = lookup.of_values(*{row["value"] for row in reads})
+    copiers = {row["process"] for row in copies}
+    shown = [_sent(row) for row in sends if row["tp"] == tp][:1]
+    mine = [row for row in reads if row["process"] in copiers]
+    shown += [_got(row) for row in (mine or reads)[:4]]
+    shown += [_sent(row) for row in copies[:4]]
+    return [*shown, Shown(finding.ops[0], "commit", tp, -1, finding.detail["position"])]
 
 
 def _of_cycle(lookup: Lookup, finding: Finding) -> list[Shown]:
@@ -146,7 +169,8 @@ def _of_cycle(lookup: Lookup, finding: Finding) -> list[Shown]:
 
 def _sent(row: Mapping[str, Any]) -> Shown:
     at = row["offset"] if row["offset"] >= 0 else row["place"]
-    return Shown(row["op"], "send", row["tp"], row["value"], at, row["outcome"])
+    source = (row.get("src_tp", -1), row.get("src_offset", -1))
+    return Shown(row["op"], "send", row["tp"], row["value"], at, row["outcome"], source=source)
 
 
 def _got(row: Mapping[str, Any]) -> Shown:

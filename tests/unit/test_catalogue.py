@@ -14,7 +14,7 @@ from checkers.sentences import SENTENCES
 from harness.config import PRESETS, RunConfig
 
 DOCS = Path(__file__).parents[2] / "docs" / "checks.md"
-JOINED = {"groups", "lso", "recovery"}
+JOINED = {"groups", "lso", "recovery", "exactly-once", "zombies", "liveness"}
 UNCLEAN = {"unclean_leader_election": True}
 PLAIN = {"idempotent": False}
 SERIAL = {**PLAIN, "client_settings": {"producer.max.in.flight": "1"}}

@@ -1,0 +1,178 @@
+"""Liveness: how the cluster kept serving its producers, fault by fault (docs/checks.md, "Liveness").
+
+No finding: what a run has to come back from is judged as `not-recovered`, how fast it did is told here.
+
+Not here: the times of each partition (`kernel_progress`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.kernel_progress import BIN_NS
+from checkers.kernel_types import Array, Progress
+from checkers.lookup import Lookup
+from harness.events import Event, FaultHealed, FaultStarted, PhaseStarted
+from harness.op import Phase
+from harness.verdict import FaultLiveness, Liveness, Stall
+
+STALL_NS: Final = 1_000_000_000
+"""Shorter waits are no stall."""
+STALLS: Final = 64
+"""Stalls in a verdict."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """When clients loaded the cluster, and how long of it faults were injected; ns."""
+
+    begin: int
+    faults_end: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Times in which records waited and none was acknowledged, within the load; shape (2, n) each.
+
+    whole: of the whole run. parts: of each partition.
+    """
+
+    whole: Array
+    parts: Mapping[int, Array]
+
+
+def liveness(lookup: Lookup, progress: Mapping[int, Progress]) -> Liveness:
+    """Stalls, what each fault cost, availability. Empty where the load is not on record."""
+    events = lookup.sealed.events
+    load = _load(events)
+    if load is None or not progress:
+        return Liveness()
+    parts = {tp: _clipped(each.waits, load.begin, load.end) for tp, each in progress.items()}
+    waits = Waits(whole=_together(parts, progress, load), parts=parts)
+    return Liveness(
+        faults=_faults(lookup, progress, waits, load),
+        stalls=_stalls(lookup, waits),
+        available=_available(waits.whole, load),
+    )
+
+
+def _load(events: Sequence[Event]) -> Load | None:
+    """The load of a run; None where its faults never began."""
+    began = {e.phase: e.ns for e in reversed(events) if isinstance(e, PhaseStarted)}
+    begin = began.get(Phase.FAULTS)
+    if begin is None:
+        return None
+    last = max(event.ns for event in events)
+    end = min((ns for phase, ns in began.items() if phase >= Phase.QUIESCE), default=last)
+    over = min((ns for phase, ns in began.items() if phase > Phase.FAULTS), default=last)
+    return Load(begin=begin, faults_end=over, end=end)
+
+
+def _clipped(spans: Array, begin: int, end: int) -> Array:
+    """The parts of intervals that lie within another."""
+    cut = np.stack((np.maximum(spans[0], begin), np.minimum(spans[1], end)))
+    return cut[:, cut[0] < cut[1]]
+
+
+def _together(parts: Mapping[int, Array], progress: Mapping[int, Progress], load: Load) -> Array:
+    """Waits of the whole run: no partition acknowledges anything, and a record waits somewhere."""
+    waits = np.concatenate(list(parts.values()), axis=1)
+    acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
+    acked = acked[(acked + BIN_NS > load.begin) & (acked < load.end)]
+    quiet = np.stack((np.append(load.begin, acked + BIN_NS), np.append(acked, load.end)))
+    quiet = quiet[:, quiet[1] - quiet[0] >= BIN_NS]
+    found = []
+    for begin, end in quiet.T.tolist():
+        mine = (waits[0] < end) & (waits[1] > begin)
+        if mine.any():
+            found.append((max(begin, int(waits[0][mine].min())), end))
+    return np.array(found, np.int64).reshape(-1, 2).T
+
+
+def _stalls(lookup: Lookup, waits: Waits) -> list[Stall]:
+    """Longest first."""
+    spans = [
+        (end - begin, name, begin, end)
+        for name, found in _named(lookup, waits)
+        for begin, end in found.T.tolist()
+        if end - begin >= STALL_NS
+    ]
+    return [
+        Stall(
+            partition=name,
+            begin_s=lookup.seconds(begin),
+            end_s=lookup.seconds(end),
+            faults=lookup.faults_during(begin, end),
+        )
+        for _, name, begin, end in sorted(spans, key=lambda s: (-s[0], s[1], s[2]))[:STALLS]
+    ]
+
+
+def _named(lookup: Lookup, waits: Waits) -> Iterable[tuple[str, Array]]:
+    yield "", waits.whole
+    for tp, found in waits.parts.items():
+        yield lookup.tp(tp), found
+
+
+def _available(whole: Array, load: Load) -> float | None:
+    if load.faults_end <= load.begin:
+        return None
+    stalls = whole[:, whole[1] - whole[0] >= STALL_NS]
+    stalled = _clipped(stalls, load.begin, load.faults_end)
+    return round(1 - float((stalled[1] - stalled[0]).sum()) / (load.faults_end - load.begin), 4)
+
+
+def _faults(
+    lookup: Lookup, progress: Mapping[int, Progress], waits: Waits, load: Load
+) -> list[FaultLiveness]:
+    events = lookup.sealed.events
+    started = [event for event in events if isinstance(event, FaultStarted)]
+    healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
+    found = []
+    for fault in started:
+        ns = healed.get(fault.fault)
+        recovered, until = None, load.end
+        if ns is not None:
+            later = [e.begin_ns for e in started if ns < e.begin_ns < load.end]
+            recovered, until = _recovered(progress, ns, min([*later, load.end]))
+        stalled, longest, partition = _longest(waits.whole, fault.begin_ns, until), 0, ""
+        for tp, spans in sorted(waits.parts.items()):
+            lasted = _longest(spans, fault.begin_ns, until)
+            if lasted > longest:
+                longest, partition = lasted, lookup.tp(tp)
+        found.append(
+            FaultLiveness(
+                fault=fault.fault,
+                stalled_s=_seconds(stalled),
+                partition=partition,
+                partition_stalled_s=_seconds(longest),
+                recovered_s=None if recovered is None else _seconds(recovered),
+            )
+        )
+    return found
+
+
+def _recovered(progress: Mapping[int, Progress], healed: int, limit: int) -> tuple[int | None, int]:
+    """How long after healing every partition that was sent records before `limit` had one of them
+    acknowledged, None = not before `limit`; and when that was (else `limit`)."""
+    last = -1
+    for each in progress.values():
+        bins, first = each.sent
+        mine = (bins * BIN_NS >= healed) & (bins * BIN_NS < limit)
+        if mine.any():
+            last = max(last, int(first[mine].min()))
+    if not healed <= last < limit:
+        return None, limit
+    return last - healed, last
+
+
+def _longest(spans: Array, begin: int, end: int) -> int:
+    cut = _clipped(spans, begin, end)
+    return int((cut[1] - cut[0]).max(initial=0))
+
+
+def _seconds(ns: int) -> float:
+    return round(ns / 1e9, 3)
