@@ -32,6 +32,7 @@ from tests.session_contract_test import (
     settled,
     take_over,
 )
+from tests.session_contract_work_test import WorkContract
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def sessions(cluster: KafkaCluster) -> Iterator[Sessions]:
     made.close()
 
 
-class TestKafka(SessionContract):
+class TestKafka(SessionContract, WorkContract):
     """Real brokers."""
 
 

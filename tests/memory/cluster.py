@@ -12,7 +12,8 @@ from harness.cluster import ClusterError, Cut, Endpoint, Roles
 from harness.config import RunConfig
 from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
-from tests.memory.broker import Broker, Error
+from tests.memory.broker import Broker
+from tests.memory.coordinators import Error
 
 
 class MemoryCluster:
@@ -118,6 +119,22 @@ class MemoryCluster:
             return
         self.broker.change(self.broker.down, set(), set(nodes))
 
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        await self.kill(nodes)
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """The first of its replicas that can leads a partition anyway."""
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        with self.broker.lock:
+            for tp, order in replicas.items():
+                self.broker.replicas[tp.topic, tp.partition] = tuple(order)
+            self.broker.lock.notify_all()
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        with self.broker.lock:
+            return {TopicPartition(*tp): order for tp, order in self.broker.replicas.items()}
+
     async def pause(self, nodes: Sequence[int]) -> None:
         self.broker.change(self.broker.frozen, set(nodes), set())
 
@@ -143,13 +160,18 @@ class MemoryCluster:
 
 
 def _serve(broker: Broker, connection: Connection) -> None:
-    """One client: requests (verb, args), replies (result, None) or (None, error)."""
+    """One client: requests (verb, args), replies (result, None) or (None, error). A client that is
+    gone has left its group (a real one is missed after its session time-out)."""
+    joined: tuple[str, int] | None = None
     try:
         while True:
             verb, args = connection.recv()
+            if verb == "join":
+                joined = (args[0], args[1])
             try:
                 connection.send((getattr(broker, verb)(*args), None))
             except Error as error:
                 connection.send((None, (error.code, error.kind)))
     except (EOFError, OSError):
-        return
+        if joined is not None:
+            broker.leave(*joined)

@@ -1,4 +1,4 @@
-"""The in-memory cluster of the tests keeps the contract of sessions, as far as it goes."""
+"""The in-memory cluster of the tests keeps the contract of sessions."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,7 @@ from harness.session import drive
 from tests.memory.cluster import MemoryCluster
 from tests.memory.session import connect
 from tests.session_contract_test import SessionContract, Sessions, System
+from tests.session_contract_work_test import WorkContract
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +32,5 @@ def sessions(memory: MemoryCluster) -> Iterator[Sessions]:
     made.close()
 
 
-class TestMemory(SessionContract):
-    """The same tests, without a broker. What it does not model is left out here, by name:"""
-
-    # transactional offsets (it refuses them), resets (it reads what there is), acks (all are
-    # "all"), records outside of a transaction (they are written), a second close (it raises)
-    test_offsets_of_a_transaction_share_its_fate = None  # type: ignore[assignment]
-    test_an_offset_beyond_the_end_is_reset_to_the_beginning_and_told = None  # type: ignore[assignment]
-    test_without_acks_there_is_no_offset = None  # type: ignore[assignment]
-    test_outside_of_a_transaction_nothing_is_sent = None  # type: ignore[assignment]
-    test_closing_is_idempotent_and_frees_the_group = None  # type: ignore[assignment]
+class TestMemory(SessionContract, WorkContract):
+    """The same tests, without a broker."""
