@@ -104,6 +104,7 @@ def examine() -> Iterator[Finding]:
     yield from _packages()
     yield from _docker()
     yield _links()
+    yield _proxies()
     yield _disk()
     yield _memory()
     yield _browser()
@@ -172,6 +173,19 @@ def _links() -> Finding:
         why = f"no {' or '.join(programs)}" if programs else "not root"
         return Finding("cutting links", Status.THERE, "by sidecar containers", f"slower: {why}")
     return Finding("cutting links", Status.THERE, "from the host (nsenter, iptables-restore)")
+
+
+def _proxies() -> Finding:
+    from harness.cluster import proxies
+
+    if program := proxies.found():
+        return Finding("toxiproxy", Status.THERE, program)
+    if shutil.which("go"):
+        return Finding(
+            "toxiproxy", Status.LATER, "none", "built with Go; only nemesis links needs it"
+        )
+    advice = f"only nemesis links needs it: put {proxies.PROGRAM} on the PATH, or install Go"
+    return Finding("toxiproxy", Status.OPTIONAL, "none", advice)
 
 
 def _disk() -> Finding:

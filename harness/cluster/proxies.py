@@ -33,7 +33,7 @@ PROGRAM = "toxiproxy-server"
 SOURCE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
 BUILD_S = 600.0
 READY_S = 10.0
-CALL_S = 5.0
+CALL_S = 3.0
 END_S = 10.0
 
 
@@ -94,15 +94,29 @@ class Route(NamedTuple):
 
 
 class Proxies:
-    """A running server with one proxy for each broker. One call at a time."""
+    """A running server with one proxy for each broker. One call at a time.
+
+    A toxic that is added to or taken from a connection whose client reads nothing (it was paused)
+    blocks its proxy for good. Curing then replaces the whole server: what is healed is whole, at the
+    price of all connections.
+    """
 
     def __init__(self, program: str, api: int, routes: Mapping[int, Route]) -> None:
         """Start it; api: its own port. Raises: ClusterError, and nothing is left."""
+        self._program = program
         self._api = api
         self._routes = dict(routes)
+        self._held: dict[int, list[Toxic]] = {node: [] for node in routes}
+        self._over = False
+        self._guard = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        """A server with all proxies and no toxics. Raises: ClusterError, and nothing is left."""
+        if self._over:
+            raise ClusterError("toxiproxy was stopped")
         try:
-            self._guard = subprocess.Popen(
-                [sys.executable, "-m", "harness.cluster.proxies", program, str(api)],
+            guard = subprocess.Popen(
+                [sys.executable, "-m", "harness.cluster.proxies", self._program, str(self._api)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -111,7 +125,7 @@ class Proxies:
         except OSError as error:
             raise ClusterError(f"toxiproxy was not started: {error}") from error
         try:
-            self._wait_until_up()
+            self._wait_until_up(guard)
             for node, route in self._routes.items():
                 proxy = {
                     "name": _name(node),
@@ -121,8 +135,9 @@ class Proxies:
                 }
                 self._call("POST", "/proxies", proxy)
         except BaseException:
-            self.stop()
+            _end(guard)
             raise
+        return guard
 
     def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
         """Add toxics to the links of these brokers; connections that exist are hit as well.
@@ -131,37 +146,38 @@ class Proxies:
         """
         for node in nodes:
             for toxic in toxics:
-                self._call(
-                    "POST",
-                    f"/proxies/{_name(node)}/toxics",
-                    {
-                        "type": toxic.type,
-                        "stream": "downstream" if toxic.downstream else "upstream",
-                        "attributes": toxic.attributes,
-                    },
-                )
+                self._add(node, toxic)
+
+    def _add(self, node: int, toxic: Toxic) -> None:
+        if node not in self._routes:
+            raise ClusterError(f"no proxy stands in front of node {node}")
+        body = {
+            "type": toxic.type,
+            "stream": "downstream" if toxic.downstream else "upstream",
+            "attributes": toxic.attributes,
+        }
+        self._held[node].append(toxic)  # also where it fails: it may be in force all the same
+        self._call("POST", f"/proxies/{_name(node)}/toxics", body)
 
     def cure(self, nodes: Sequence[int]) -> None:
         """Take all toxics of these brokers back; ones without proxies are passed over.
 
-        Raises: ClusterError, after every toxic was tried; what is named may still be in force.
+        Raises: ClusterError; some may still be in force.
         """
-        failed = []
-        for node in nodes:
-            if node not in self._routes:
-                continue
-            try:
-                held = self._call("GET", f"/proxies/{_name(node)}")["toxics"]
-            except ClusterError as error:
-                failed.append(str(error))
-                continue
-            for toxic in held:
-                try:
+        ill = [node for node in nodes if self._held.get(node)]
+        try:
+            for node in ill:
+                for toxic in self._call("GET", f"/proxies/{_name(node)}")["toxics"]:
                     self._call("DELETE", f"/proxies/{_name(node)}/toxics/{toxic['name']}")
-                except ClusterError as error:
-                    failed.append(str(error))
-        if failed:
-            raise ClusterError("; ".join(failed))
+        except ClusterError:
+            others = {node: held for node, held in self._held.items() if node not in ill}
+            self._held = {node: [] for node in self._routes}
+            _end(self._guard)
+            self._guard = self._start()
+            for node, toxics in others.items():
+                self.poison([node], toxics)
+        for node in ill:
+            self._held[node] = []
 
     def trouble(self) -> str:
         """Why the proxies no longer work; "" = they do."""
@@ -170,21 +186,14 @@ class Proxies:
 
     def stop(self) -> None:
         """End the server; idempotent, never raises."""
-        stdin = self._guard.stdin
-        if stdin is not None and not stdin.closed:
-            with contextlib.suppress(OSError):
-                stdin.close()
-        try:
-            self._guard.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._guard.terminate()
-            self._guard.wait()
+        self._over = True
+        _end(self._guard)
 
-    def _wait_until_up(self) -> None:
+    def _wait_until_up(self, guard: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + READY_S
         while True:
-            if self._guard.poll() is not None:
-                raise ClusterError(f"{self.trouble()} while starting (port {self._api} taken?)")
+            if (ended := guard.poll()) is not None:
+                raise ClusterError(f"toxiproxy ended with exit code {ended} while starting")
             try:
                 self._call("GET", "/version")
                 return
@@ -213,6 +222,17 @@ def _name(node: int) -> str:
     return f"broker-{node}"
 
 
+def _end(guard: "subprocess.Popen[bytes]") -> None:
+    if guard.stdin is not None and not guard.stdin.closed:
+        with contextlib.suppress(OSError):
+            guard.stdin.close()
+    try:
+        guard.wait(END_S)
+    except subprocess.TimeoutExpired:
+        guard.terminate()
+        guard.wait()
+
+
 def main(arguments: list[str]) -> int:
     """The guard: hold the server until stdin ends (or it ends by itself); its exit code."""
     program, port = arguments
@@ -224,7 +244,8 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: server.kill())
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1024):
+            pass
         server.kill()
 
     threading.Thread(target=watch, daemon=True).start()

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,21 @@ def test_no_java_and_no_engine_are_missing_where_nothing_can_be_installed(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     missing = {one.subject for one in doctor.examine() if one.status is Status.MISSING}
     assert {"Java", "Docker engine"} <= missing
+
+
+def test_toxiproxy_is_never_missing_but_said_where_to_come_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def found() -> Finding:
+        (one,) = [one for one in doctor.examine() if one.subject == "toxiproxy"]
+        return one
+
+    assert found().status is Status.OPTIONAL
+    assert "toxiproxy-server" in found().advice
+    (tmp_path / "go").touch(0o755)
+    assert found().status is Status.LATER
+    (tmp_path / "toxiproxy-server").touch(0o755)
+    assert found() == Finding("toxiproxy", Status.THERE, str(tmp_path / "toxiproxy-server"))
