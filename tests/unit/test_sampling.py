@@ -119,13 +119,12 @@ def test_a_look_that_takes_long_costs_the_next_ones(
     cluster.waiting.wait(10)
     threading.Timer(1.3, cluster.hold.set).start()
     starts = until(
-        lambda: (a := [t for t, level in cluster.asked if level == 1]) and len(a) >= 3 and a,
+        lambda: (a := [t for t, level in cluster.asked if level == 1]) and len(a) >= 4 and a,
         "looks",
     )
     sampler.stop()
     assert starts[1] - starts[0] >= 1.2  # looks never overlap
-    assert starts[2] - starts[1] <= 0.9  # and do not pile up, nor come at once to catch up
-    assert starts[2] - starts[1] >= 0.15
+    assert starts[3] - starts[1] >= 0.3  # and those that were missed are not made up for
 
 
 def test_what_a_look_brings_after_the_end_is_thrown_away(
