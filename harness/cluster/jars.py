@@ -24,6 +24,8 @@ OLDEST = (3, 3)
 """The first version whose KRaft was declared ready for production."""
 DEADLINE_S = 600.0
 
+# The log of a node comes by slf4j-simple; a second binding (3.x brings one) would be taken instead,
+# and has no configuration: the log would be empty.
 _MODULE = """<ivy-module version="2.0">
   <info organisation="inquest" module="kafka"/>
   <configurations><conf name="default"/></configurations>
@@ -31,6 +33,9 @@ _MODULE = """<ivy-module version="2.0">
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->master,runtime"/>
     <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->master,runtime"/>
     <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->master,runtime"/>
+    <exclude org="org.slf4j" module="slf4j-reload4j"/>
+    <exclude org="org.slf4j" module="slf4j-log4j12"/>
+    <exclude org="org.apache.logging.log4j" module="log4j-slf4j-impl"/>
   </dependencies>
 </ivy-module>
 """

@@ -192,8 +192,13 @@ class KafkaCluster:
         self._made().kill(nodes)
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
-        """SIGTERM to all of them at once; returns when they have ended, killed after 30 s."""
-        self._made().shut_down(nodes)
+        """SIGTERM to all of them at once; returns when they have ended, killed after 30 s.
+
+        Isolated controllers after the brokers: without them no broker can hand over.
+        """
+        made = self._made()
+        made.shut_down([node for node in nodes if node in self.brokers])
+        made.shut_down([node for node in nodes if node not in self.brokers])
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes, with their data, addresses and cuts."""
