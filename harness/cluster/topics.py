@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from harness.cluster.bounded import Expired, bounded
-from harness.cluster.outcomes import EXPIRED, Verb, outcome
+from harness.cluster.outcomes import EXPIRED, Failure, Verb, outcome
 from harness.cluster.producer import failure_of
 from harness.cluster.sidelight import Sidelight
 from harness.session import Indefinite
@@ -56,5 +56,8 @@ class SessionTopics:
             bounded(seconds, answered)
         except Expired:
             raise Indefinite(EXPIRED, "the controller did not answer") from None
+        except ValueError as error:  # confluent-kafka's own checks of the arguments
+            refused = Failure(code="_INVALID_ARG", message=str(error))
+            raise outcome(Verb.CREATE_TOPIC, refused) from None
         except (KafkaException, SystemError) as error:
             raise outcome(Verb.CREATE_TOPIC, failure_of(error)) from None
