@@ -132,6 +132,20 @@ class Built:
     processes: dict[int, Process] = field(default_factory=dict)
     bounds: list[Bound] = field(default_factory=list)
 
+    def sends(self) -> list[tuple[Op, Send]]:
+        """Every record sent, with its op."""
+        return [(op, mop) for op in self.ops for mop in op.mops if isinstance(mop, Send)]
+
+    def reads(self) -> list[tuple[Op, Read]]:
+        """Every record read, with its op."""
+        return [(op, mop) for op in self.ops for mop in op.mops if isinstance(mop, Read)]
+
+    def forget(self, reads: Sequence[Read]) -> None:
+        """Nobody got these."""
+        gone = {id(read) for read in reads}
+        for op in self.ops:
+            op.mops = [mop for mop in op.mops if id(mop) not in gone]
+
     def tables(self) -> dict[str, pa.Table]:
         """The tables, with the schemas and sort orders of a sealed history."""
         rows = _rows(self)

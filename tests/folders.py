@@ -19,8 +19,8 @@ RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
 NAMES = {
     "f": ["send", "poll", "txn", "assign", "subscribe", "crash", "final"],
     "error": ["_TIMED_OUT"],
-    "group": ["group-0"],
-    "txn_id": [f"txn-{n}" for n in range(8)],
+    "group": [f"group-{n}" for n in range(3)],
+    "txn_id": [f"txn-{n}" for n in range(40)],
 }
 
 
