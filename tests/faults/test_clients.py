@@ -74,7 +74,7 @@ def open_op(lines: list[j.Line]) -> list[j.Line]:
     [
         ("queue", "crash", [0]),
         ("transactions", "crash-in-transaction", [0]),
-        ("groups", "crash-before-commit", [0]),
+        ("copier", "crash-before-commit", [0]),
         ("copier", "crash-after-commit", [0, 1]),  # at most once: records are lost there
     ],
 )
