@@ -242,6 +242,7 @@ class History:
             "process": process, "slot": slot, "group": np.where(grouped, GROUP, -1),
             "isolation": np.where(uncommitted, RU, RC), "txn_id": np.where(producer, slot, -1),
             "acks": np.where(producer, -1, -2), "idempotent": producer,
+            "auto_commit": np.zeros(len(process)),
             "start_ns": start, "end_ns": end, "end": np.full(len(process), End.CLOSED),
         }  # fmt: skip
         return _table("processes", rows, ("process",))
@@ -300,6 +301,9 @@ def expected(history: History) -> dict[str, int]:
             "G1c": counts["cycle"],
             "G1c-realtime": counts["early"],
             "offset-commit-regression": counts["commit goes back"],
+            # the only member of its group was given them again, or never
+            "group-duplicate": counts["explained rewind"],
+            "group-skip": counts["skipped between polls"],
         }
     )  # fmt: skip
     return dict(sorted(found.items()))
