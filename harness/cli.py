@@ -1,10 +1,11 @@
-"""The command `inquest`: run, check, report, list, doctor, setup.
+"""The command `inquest`: run, soak, check, report, serve, list, doctor, setup.
 
 Each command is joined to the others by the files of a run folder only. The verdict decides the exit
 code (docs/architecture.md, "Exit codes"). Heavy parts (Spark, the client) are imported by the
 commands that need them.
 
-Not here: what the commands do (`harness.run`, `checkers`, `harness.report`, `harness.doctor`).
+Not here: what the commands do (`harness.run`, `harness.soak`, `checkers`, `harness.report`,
+`harness.serve`, `harness.doctor`).
 """
 
 import json
@@ -219,6 +220,59 @@ def report(run: Annotated[Path, typer.Argument(help="A checked run folder.")]) -
         fail(str(error), USAGE)
 
 
+@app.command()
+def soak(
+    budget: Annotated[str, Option(help="How long, e.g. 30m, 8h, 1h30m.")] = "30m",
+    matrix: Annotated[
+        Path | None, Option(help="What may be combined (TOML); the package's own if absent.")
+    ] = None,
+    results: Annotated[Path, Option(help="Where nights and run folders go.")] = RESULTS,
+    seed: Annotated[int | None, Option(help="Seed of the night (drawn if absent).")] = None,
+    new: Annotated[bool, Option("--new", help="Do not resume an unfinished night.")] = False,
+    master: Annotated[str | None, Option(help="Spark master for the checks.")] = None,
+    without_spark: Annotated[bool, Option(help="Check without Spark.")] = False,
+) -> None:
+    """Make runs until a budget is over: a night. Resumes one that was broken off (docs/soak.md)."""
+    from harness.config import ConfigError
+    from harness.soak import soak as nightly
+    from harness.soak.matrix import check, load
+    from harness.soak.opening import Wish, seconds
+
+    options = ["--master", master] if master else []
+    options += ["--without-spark"] if without_spark else []
+    try:
+        wanted = load(matrix)
+        check(wanted)
+        wish = Wish(results=results, budget_s=seconds(budget), matrix=wanted, seed=seed, new=new)
+        code = nightly(wish, options)
+    except ConfigError as error:
+        fail(str(error), USAGE)
+    except OSError as error:
+        fail(f"the night could not be recorded: {error}", HARNESS_FAULT)
+    raise typer.Exit(code)
+
+
+@app.command()
+def serve(
+    port: Annotated[int, Option(help="Port on 127.0.0.1; 0 = any free one.")] = 8765,
+    results: Annotated[Path, Option(help="The folder to show.")] = RESULTS,
+) -> None:
+    """Show the results folder in a browser, on this machine only; Ctrl-C ends it."""
+    from harness.serve import ServeError, server
+
+    try:
+        serving = server(results, port)
+    except ServeError as error:
+        fail(str(error), USAGE)
+    with serving:
+        typer.echo(f"http://127.0.0.1:{serving.server_port}/")
+        sys.stdout.flush()
+        try:
+            serving.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("inquest: ended", err=True)
+
+
 @app.command(name="list")
 def list_(what: Annotated[str, typer.Argument(help="Which list; all if absent.")] = "") -> None:
     """What there is: workloads, nemeses, checks, anomalies, presets."""
@@ -273,3 +327,7 @@ def main(command: Callable[..., Any] = app) -> None:
         typer.echo(f"inquest: a fault of the harness: {error}", err=True)
         code = HARNESS_FAULT
     sys.exit(int(code or 0))
+
+
+if __name__ == "__main__":
+    main()

@@ -36,9 +36,9 @@ def render(verdict: Verdict) -> str:
     lines = [
         f"### {state.symbol} Inquest: {state.word}",
         "",
-        _text(words.sentence(verdict.summary)),
+        escaped(words.sentence(verdict.summary)),
         "",
-        " · ".join(f"{term}: {_text(value)}" for term, value in words.tested(verdict.config)),
+        " · ".join(f"{term}: {escaped(value)}" for term, value in words.tested(verdict.config)),
         "",
         f"Run {_code(verdict.run)}, seed {verdict.seed}"
         + (", interrupted before its end." if verdict.interrupted else "."),
@@ -52,7 +52,7 @@ def render(verdict: Verdict) -> str:
             "",
         ]
     lines += [
-        f"- Not decided: {_text(reason)}" for reason in words.undecided(verdict)[:CLASSES_MAX]
+        f"- Not decided: {escaped(reason)}" for reason in words.undecided(verdict)[:CLASSES_MAX]
     ]
     lines += ["", "Repeat with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)
@@ -60,12 +60,12 @@ def render(verdict: Verdict) -> str:
 
 def _row(name: str, anomaly: Anomaly) -> str:
     sentence = anomaly.examples[0].sentence if anomaly.examples else anomaly.meaning
-    bug = f" (known bug {_text(anomaly.known_bug)})" if anomaly.known_bug else ""
+    bug = f" (known bug {escaped(anomaly.known_bug)})" if anomaly.known_bug else ""
     standing = "forbidden" if anomaly.disallowed else "allowed"
-    return f"| {_text(name)}{bug} | {words.findings(anomaly)}, {standing} | {_text(sentence)} |"
+    return f"| {escaped(name)}{bug} | {words.findings(anomaly)}, {standing} | {escaped(sentence)} |"
 
 
-def _text(value: str) -> str:
+def escaped(value: str) -> str:
     """Text from outside on one line, with nothing in it that Markdown or HTML would take."""
     short = value if len(value) <= TEXT_MOST else value[:TEXT_MOST] + "…"
     return (

@@ -1,0 +1,257 @@
+"""What a results folder holds, as pandas tables: its runs, their findings, and what these come to.
+
+Runs of a night are told by the night's file, which stays true when run folders are gone; runs made by
+hand by their verdict.json. Rates count nights only: what a person tries by hand is no sample.
+
+Not here: how it looks (`index`, `trend`), what the words of a night mean (`harness.night`).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from harness import night as nights
+from harness.night import STATES, Attempt, Found, Night
+from harness.recorder import recording
+from harness.report.inputs import VERDICT_FORMAT
+from harness.store import Run
+from harness.verdict import Verdict
+
+COMBINATION = ["workload", "nemesis", "preset"]
+GROUP = ["name", *COMBINATION, "known_bug"]
+RUN_COLUMNS = [
+    "night", "number", "why", *COMBINATION, "seed", "state", "judged", "at", "seconds", "folder",
+    "report", "log", "told", "available", "recovery_s",
+]  # fmt: skip
+"""Of `runs`. night "": made by hand. folder, report, log: paths from the results folder, "" = not
+there (any more). told: the summary, or why it is an error. state `under way`: not over."""
+FOUND_COLUMNS = ["row", "name", "count", "disallowed", "known_bug"]
+_STAMP = re.compile(r"\d{8}T\d{6}Z")
+CONFIDENCE = 0.95
+
+
+def runs_and_findings(results: Path, found: list[Night]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """All runs, newest first, and one row for each anomaly class of a run (`row`: its index)."""
+    rows: list[dict[str, Any]] = []
+    findings: list[dict[str, Any]] = []
+    known = set()
+    for night in found:
+        for attempt in night.runs:
+            known.add(attempt.outcome.folder if attempt.outcome else "")
+            rows.append(_night_row(results, night, attempt))
+            _add(findings, len(rows) - 1, attempt.outcome.anomalies if attempt.outcome else [])
+    for folder in _by_hand(results, known):
+        row, anomalies = _hand_row(results, folder)
+        rows.append(row)
+        _add(findings, len(rows) - 1, anomalies)
+    runs = pd.DataFrame(rows, columns=RUN_COLUMNS)
+    order = runs.sort_values(["at", "number"], ascending=False, kind="stable")
+    return order, pd.DataFrame(findings, columns=FOUND_COLUMNS)
+
+
+def _add(findings: list[dict[str, Any]], row: int, anomalies: list[Found]) -> None:
+    findings += [{"row": row, **msgspec.structs.asdict(found)} for found in anomalies]
+
+
+def _night_row(results: Path, night: Night, attempt: Attempt) -> dict[str, Any]:
+    begun, outcome = attempt.begun, attempt.outcome
+    log = f"{nights.FOLDER}/{night.name}/{begun.number:04}.log"
+    row: dict[str, Any] = {
+        "night": night.name,
+        "number": begun.number,
+        "why": begun.task.why,
+        "workload": begun.task.workload,
+        "nemesis": begun.task.nemesis,
+        "preset": begun.task.preset,
+        "seed": begun.task.seed,
+        "at": begun.at,
+        "log": log if (results / log).is_file() else "",
+        "state": "under way",
+        "judged": False,
+        "seconds": None,
+        "told": "",
+        "available": None,
+        "recovery_s": None,
+    }
+    if outcome is None:
+        return row | {"folder": "", "report": ""}
+    row |= {name: getattr(outcome, name) for name in ("state", "judged", "seconds")}
+    row |= {"available": outcome.available, "recovery_s": outcome.recovery_s}
+    row["told"] = outcome.error or outcome.summary
+    return row | _paths(results, outcome.folder)
+
+
+def _paths(results: Path, folder: str) -> dict[str, str]:
+    there = bool(folder) and (results / folder / "verdict.json").is_file()
+    report = bool(folder) and (results / folder / "report.html").is_file()
+    return {
+        "folder": f"{folder}/verdict.json" if there else "",
+        "report": f"{folder}/report.html" if report else "",
+    }
+
+
+def _by_hand(results: Path, known: set[str]) -> Iterator[Path]:
+    with suppress(FileNotFoundError):
+        for path in sorted(results.iterdir()):
+            if path.name in known or path.is_symlink() or not Run(path).verdict.is_file():
+                continue
+            yield path
+
+
+def _hand_row(results: Path, folder: Path) -> tuple[dict[str, Any], list[Found]]:
+    row: dict[str, Any] = {
+        "night": "", "number": 0, "why": "", "workload": "", "nemesis": "", "preset": "", "seed": -1,
+        "state": "error", "judged": False, "seconds": None, "log": "", "at": _begun(folder),
+        "available": None, "recovery_s": None, **_paths(results, folder.name),
+    }  # fmt: skip
+    try:
+        verdict = msgspec.json.decode(Run(folder).verdict.read_bytes(), type=Verdict)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return row | {"told": f"{folder.name}: verdict.json cannot be read: {error}"}, []
+    if verdict.format > VERDICT_FORMAT:
+        return row | {"told": f"{folder.name}: a newer version wrote verdict.json"}, []
+    row |= {name: str(verdict.config.get(name, "")) for name in COMBINATION}
+    row |= {
+        "seed": verdict.seed,
+        "state": STATES.get(verdict.exit_code, "error"),
+        "judged": True,
+        "seconds": verdict.stats.get("seconds recorded"),
+        "told": verdict.summary,
+        "available": verdict.liveness.available,
+        "recovery_s": verdict.recovery_s,
+    }
+    anomalies = [
+        Found(name=name, count=a.count, disallowed=a.disallowed, known_bug=a.known_bug)
+        for name, a in verdict.anomalies.items()
+    ]
+    return row, anomalies
+
+
+def _begun(folder: Path) -> str:
+    """When a run made by hand began: its name says it, else the file of its verdict."""
+    if (when := stamp(folder.name)) is not None:
+        return when.isoformat(timespec="milliseconds")
+    seconds = Run(folder).verdict.stat().st_mtime
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def stamp(name: str) -> datetime | None:
+    """The time with which the name of a run or night begins, in UTC."""
+    if (match := _STAMP.match(name)) is None:
+        return None
+    try:
+        return datetime.strptime(match.group(), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def groups(runs: pd.DataFrame, findings: pd.DataFrame, newest: str) -> pd.DataFrame:
+    """Forbidden findings of nights, by class, combination and known bug; open ones first.
+
+    Columns: those of the group; `tonight`, `tonight_of`: runs of the newest night with it, and of that
+    combination; `all`, `all_of`: of all nights; `fresh`, `fresh_of`: the same without repetitions of
+    failing runs, which are no fair sample; `rate`, `low`, `high`: of the fresh ones, with the Wilson
+    interval of 95 % (NaN without any); `first`, `last`: nights; `report`, `folder`: of the newest run.
+    """
+    judged = runs[(runs["night"] != "") & runs["judged"].astype(bool)]
+    forbidden = findings[findings["disallowed"] > 0]
+    joined = forbidden.merge(judged, left_on="row", right_index=True, how="inner")
+    rows = []
+    for key, part in joined.groupby(GROUP, sort=True):
+        group = dict(zip(GROUP, key, strict=True))
+        alike = judged[(judged[COMBINATION] == [group[c] for c in COMBINATION]).all(axis=1)]
+        last = part.sort_values(["at", "number"]).iloc[-1]
+        rows.append(
+            group
+            | _counts("tonight", part[part["night"] == newest], alike[alike["night"] == newest])
+            | _counts("all", part, alike)
+            | _counts("fresh", part[part["why"] != "repeat"], alike[alike["why"] != "repeat"])
+            | {
+                "first": part["night"].min(), "last": part["night"].max(),
+                "report": last["report"], "folder": last["folder"],
+            }
+        )  # fmt: skip
+    table = pd.DataFrame(
+        [row | _rate(row["fresh"], row["fresh_of"]) for row in rows],
+        columns=[*GROUP, "tonight", "tonight_of", "all", "all_of", "fresh", "fresh_of",
+                 "rate", "low", "high", "first", "last", "report", "folder"],
+    )  # fmt: skip
+    table = table.assign(open=table["known_bug"] == "")
+    return table.sort_values(
+        ["open", "last", "tonight", "all", *GROUP],
+        ascending=[False, False, False, False, *[True] * len(GROUP)],
+    ).reset_index(drop=True)
+
+
+def _counts(name: str, part: pd.DataFrame, alike: pd.DataFrame) -> dict[str, int]:
+    """Runs with the finding, and runs. A run is one row of `alike`."""
+    return {name: int(part["row"].nunique()), f"{name}_of": len(alike)}
+
+
+def _rate(many: int, of: int) -> dict[str, float]:
+    """Share with its Wilson interval (E. B. Wilson, JASA 22, 1927)."""
+    from scipy.stats import binomtest
+
+    if not of:
+        return dict.fromkeys(("rate", "low", "high"), float("nan"))
+    interval = binomtest(many, of).proportion_ci(CONFIDENCE, method="wilson")
+    return {"rate": many / of, "low": float(interval.low), "high": float(interval.high)}
+
+
+def allowed(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
+    """Classes that were found in nights where they are permitted: `name`, `runs`, `findings`."""
+    judged = runs[runs["night"] != ""]
+    permitted = findings.assign(permitted=findings["count"] - findings["disallowed"])
+    permitted = permitted[permitted["permitted"] > 0]
+    joined = permitted.merge(judged, left_on="row", right_index=True, how="inner")
+    found = joined.groupby("name").agg(runs=("row", "nunique"), findings=("permitted", "sum"))
+    return found.sort_values("findings", ascending=False).reset_index()
+
+
+def by_night(runs: pd.DataFrame, findings: pd.DataFrame, found: list[Night]) -> pd.DataFrame:
+    """One row a night, oldest first: `night`, `runs` (judged), `failing`, `errors`, `open`, `known`
+    (groups of findings), medians `available` and `recovery_s` (NaN = not known)."""
+    forbidden = findings[findings["disallowed"] > 0].merge(
+        runs, left_on="row", right_index=True, how="inner"
+    )
+    rows = []
+    for night in found:
+        mine = runs[runs["night"] == night.name]
+        seen = forbidden[forbidden["night"] == night.name].drop_duplicates(GROUP)
+        failing = mine["state"].isin(nights.FAILING) | mine.index.isin(
+            forbidden[forbidden["night"] == night.name]["row"]
+        )
+        rows.append(
+            {
+                "night": night.name,
+                "runs": int(mine["judged"].sum()),
+                "failing": int(failing.sum()),
+                "errors": int((mine["state"] == "error").sum()),
+                "open": int((seen["known_bug"] == "").sum()),
+                "known": int((seen["known_bug"] != "").sum()),
+                "available": _median(mine["available"]),
+                "recovery_s": _median(mine["recovery_s"]),
+            }
+        )
+    columns = ["night", "runs", "failing", "errors", "open", "known", "available", "recovery_s"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _median(values: pd.Series) -> float:
+    return float(pd.to_numeric(values).median())
+
+
+def under_way(folder: Path) -> bool:
+    """Whether a soak, of any process that still lives, writes to this night."""
+    return recording(folder / nights.FILE)
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows, by column name."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

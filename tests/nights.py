@@ -1,0 +1,166 @@
+"""Nights of soak made by code: their files, and run folders that go with them."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.night import (
+    FOLDER,
+    STATES,
+    Begun,
+    Ended,
+    Found,
+    Log,
+    Night,
+    Outcome,
+    Over,
+    Started,
+    State,
+    Task,
+    read,
+)
+from harness.verdict import Verdict
+
+CODES = {state: code for code, state in STATES.items()} | {"error": 70}
+LOST = Found(name="lost-write", count=3, disallowed=3)
+TORN = Found(name="torn-txn", count=1, disallowed=1, known_bug="KAFKA-17754")
+SKIPPED = Found(name="poll-skip", count=4, disallowed=0)
+MATRIX = {
+    "workloads": ["queue", "transactions"], "nemeses": ["none", "kill"], "presets": ["safe"],
+    "canary": "acks1",
+}  # fmt: skip
+
+
+def task(workload: str = "queue", nemesis: str = "kill", **more: Any) -> Task:
+    """A run of the matrix, unless said otherwise."""
+    values: dict[str, Any] = {"why": "matrix", "preset": "safe", "seed": 7} | more
+    return Task(workload=workload, nemesis=nemesis, **values)
+
+
+def canary(**more: Any) -> Task:
+    """A run of the canary."""
+    return task("queue", "partition:isolate@leader", why="canary", preset="acks1", **more)
+
+
+def outcome(state: State = "valid", *anomalies: Found, **more: Any) -> Outcome:
+    """What came of a run."""
+    judged = state not in ("error", "interrupted")
+    values: dict[str, Any] = {
+        "code": CODES[state], "seconds": 60.0, "judged": judged, "anomalies": list(anomalies),
+        "error": "exit code 70: Boom" if state == "error" else "",
+    } | more  # fmt: skip
+    return Outcome(state=state, **values)
+
+
+Run = tuple[Task, Outcome | None]
+
+
+def write(
+    results: Path,
+    name: str,
+    runs: Sequence[Run],
+    *,
+    over: bool = True,
+    budget_s: float = 1800.0,
+    seed: int = 1,
+    spent_s: float | None = None,
+    canary: str = "acks1",
+    matrix: dict[str, Any] | None = None,
+) -> Night:
+    """Write the file of a night; each run takes a minute of it, or what its outcome says."""
+    at = f"{name[:4]}-{name[4:6]}-{name[6:8]}T{name[9:11]}:{name[11:13]}:{name[13:15]}.000+00:00"
+    folder = results / FOLDER / name
+    folder.mkdir(parents=True)
+    log = Log(folder)
+    log.write(Started(at=at, seed=seed, budget_s=budget_s, canary=canary, matrix=matrix or MATRIX))
+    spent = 0.0
+    for number, (made, came) in enumerate(runs, 1):
+        log.write(Begun(at=at, spent_s=spent, number=number, task=made, command=["inquest"]))
+        if came is not None:
+            spent += came.seconds
+            log.write(Ended(at=at, spent_s=spent, number=number, outcome=came))
+    if over:
+        night = read(folder)
+        assert night is not None
+        night.over = Over(at=at, spent_s=spent, code=0)
+        log.write(Over(at=at, spent_s=spent_s or spent, code=night.code))
+    log.close()
+    found = read(folder)
+    assert found is not None
+    return found
+
+
+WORKLOADS = ("queue", "transactions", "copier", "groups")
+NEMESES = ("none", "partition", "kill", "pause", "random")
+
+
+def many(results: Path, nights: int = 6, runs: int = 24) -> None:
+    """Nights with findings of all kinds. Numbers look like those of real nights; none was measured."""
+    chance = random.Random(4)
+    for night in range(nights):
+        made: list[Run] = []
+        name = f"202603{night + 1:02}T220000Z"
+        void = night == 2
+        made.append((canary(seed=night), outcome("silent" if void else "valid", available=0.9)))
+        for number in range(runs):
+            what = task(
+                chance.choice(WORKLOADS), chance.choice(NEMESES), seed=chance.randrange(2**31)
+            )
+            made.append((what, _came(chance, what, night, number)))
+        write(results, name, made, spent_s=1790.0, seed=night * 1000 + 17)
+
+
+def _came(chance: random.Random, what: Task, night: int, number: int) -> Outcome:
+    numbers: dict[str, Any] = {
+        "seconds": chance.uniform(45, 70), "available": chance.uniform(0.8, 1),
+        "recovery_s": chance.uniform(1, 6), "summary": "no forbidden anomaly in 6000 ops",
+    }  # fmt: skip
+    if what.workload == "transactions" and what.nemesis == "pause":
+        return outcome("anomaly", TORN, **numbers)
+    if night > 2 and what.workload == "groups" and chance.random() < 0.3:
+        skip = Found(name="group-skip", count=2, disallowed=2)
+        return outcome("anomaly", skip, LOST, **numbers)
+    if number == 5 and night in (1, 4):
+        return outcome("error", seconds=12.0)
+    if number == 7 and night == 5:
+        return outcome("unknown", **numbers)
+    return outcome("valid", *([SKIPPED] if what.workload == "groups" else []), **numbers)
+
+
+def hostile(results: Path, text: str) -> None:
+    """One night with markup in every text."""
+    found = Found(name=text, count=1, disallowed=1, known_bug="")
+    known = msgspec.structs.replace(found, known_bug=text)
+    what = Task(why="matrix", workload=text, nemesis=text, preset=text, seed=3)
+    write(
+        results,
+        "20260301T220000Z",
+        [
+            (canary(), outcome("silent", summary=text)),
+            (what, outcome("anomaly", found, summary=text)),
+            (what, outcome("anomaly", known, summary=text)),
+            (what, outcome("error", error=text)),
+        ],
+        canary=text,
+    )
+
+
+def by_hand(results: Path, name: str = "20260301T101500Z-queue-kill-42", **changes: Any) -> Path:
+    """The folder of a run that a person made: verdict, configuration, a report and a journal."""
+    values: dict[str, Any] = {
+        "run": name, "valid": True, "exit_code": 0, "seed": 42, "summary": "no forbidden anomaly",
+        "config": {"workload": "queue", "nemesis": "kill", "preset": "safe", "seed": 42},
+        "anomalies": {}, "checks": {}, "unknown": [], "expect": {}, "recovered": True,
+        "recovery_s": 2.5, "interrupted": False, "faults": [], "repro": "inquest run",
+        "stats": {"seconds recorded": 61.0},
+    } | changes  # fmt: skip
+    folder = results / name
+    (folder / "journal").mkdir(parents=True)
+    (folder / "journal" / "0.jsonl").write_text("{}\n")
+    (folder / "report.html").write_text("<!doctype html><title>a report</title>")
+    (folder / "config.json").write_bytes(msgspec.json.encode(values["config"]))
+    (folder / "verdict.json").write_bytes(msgspec.json.encode(Verdict(**values)))
+    return folder
