@@ -19,7 +19,7 @@ def copies(p: Partition, result: PartitionResult) -> None:
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)
     if not len(rows):
         return
-    group = p.context.group[p.context.process_rows(p.sends["process"][rows])]
+    group = p.context.group[p.owner[rows]]
     rows, group = rows[group >= 0], group[group >= 0]
     pair = group.astype(np.int64) << 32 | p.sends["src_tp"][rows]
     for one in np.unique(pair).tolist():  # groups and inputs, not rows: they are few

@@ -8,7 +8,7 @@ Not here: who held an id when (`checkers.context`), transactions that end after 
 import numpy as np
 
 from checkers.kernel_offsets import placed
-from checkers.kernel_types import FAIL, NEVER, Array, Finding, PartitionResult, Tenure, integers
+from checkers.kernel_types import FAIL, NEVER, Finding, PartitionResult, Tenure, integers
 from checkers.kernel_view import Partition
 
 _COMMITTED = ((1, "committed"), (0, "uncommitted"))
@@ -20,7 +20,7 @@ def fencing(p: Partition, result: PartitionResult) -> None:
     if tenure is None or not len(p.sends["op"]):
         return
     sends = p.sends
-    owner = p.context.process_rows(sends["process"])
+    owner = p.owner
     late = (sends["invoke_ns"] > tenure.fenced[owner]) & (sends["outcome"] != FAIL)
     late &= (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
     result.late = np.unique(sends["op"][late])
@@ -34,16 +34,14 @@ def fencing(p: Partition, result: PartitionResult) -> None:
     result.count_by("zombie-write", p.committed[hits], _COMMITTED)
     for code, variant in _COMMITTED:
         for row in hits[p.committed[hits] == bool(code)][: p.context.cap].tolist():
-            result.findings.append(_zombie(p, tenure, owner, row, int(bound[row]), variant))
+            result.findings.append(_zombie(p, tenure, row, int(bound[row]), variant))
 
 
-def _zombie(
-    p: Partition, tenure: Tenure, owner: Array, row: int, place: int, variant: str
-) -> Finding:
-    own = owner[row]
+def _zombie(p: Partition, tenure: Tenure, row: int, place: int, variant: str) -> Finding:
+    own = p.owner[row]
     holders = next(mine for mine in tenure.holders if own in mine)
     heirs = holders[tenure.first[holders] > tenure.begun[own]]
-    there = np.flatnonzero((p.sends["place"] == place) & np.isin(owner, heirs))
+    there = np.flatnonzero((p.sends["place"] == place) & np.isin(p.owner, heirs))
     heir = int(there[0])
     return Finding(
         name="zombie-write",

@@ -24,7 +24,7 @@ def send_order(p: Partition, result: PartitionResult) -> None:
     """nonmonotonic-send, int-nonmonotonic-send, int-send-skip."""
     sends = p.sends
     rows = np.flatnonzero(sends["place"] >= 0)
-    process = p.context.process_rows(sends["process"][rows]).astype(np.uint32)
+    process = p.owner[rows].astype(np.uint32)
     if len(rows) and int(process.max()) < 1 << 16:
         process = process.astype(np.uint16)  # numpy sorts these in linear time
     rows = rows[np.argsort(process, kind="stable")]

@@ -7,7 +7,7 @@ order, so that most work is plain indexing.
 Not here: the rules of single classes (`kernel_delivery` and the others beside it).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -67,6 +67,15 @@ class Partition:
     failed: Array
     committed: Array
     acked: Array
+    _owner: Array | None = None
+    _expected: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> Array:
+        """Position in the context of the process of each send."""
+        if self._owner is None:
+            self._owner = self.context.process_rows(self.sends["process"])
+        return self._owner
 
     @property
     def bounds(self) -> tuple[Bound | None, Bound | None]:
@@ -100,6 +109,11 @@ class Partition:
 
     def expected(self, level: int) -> Array:
         """Flags, by slot: a consumer at this level has to see the offset."""
+        if level not in self._expected:
+            self._expected[level] = self._expect(level)
+        return self._expected[level]
+
+    def _expect(self, level: int) -> Array:
         evidence = self._evidence()
         if level == RC:
             plain = (self.sends["txn"] == 0) | self.committed
