@@ -321,6 +321,14 @@ class Log:
         del self.batches[:gone]
         del self._bases[:gone]
 
+    def restart(self, offset: int) -> None:
+        """Throw everything away and begin at `offset`: the leader has nothing older."""
+        self.batches.clear()
+        self._bases.clear()
+        self.epochs.clear()
+        self.start = self.end = self.flushed = offset
+        self._reload()
+
     def _reload(self) -> None:
         """Producer state from the batches that are left (Kafka: from a snapshot and what follows)."""
         self.producers.clear()

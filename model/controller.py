@@ -1,0 +1,271 @@
+"""The active controller of a KRaft cluster: what it decides, as records of the metadata log.
+
+Every decision is a list of records and an answer that may be given once they are committed. The
+controller applies its records at once, so that the next decision sees them; one that loses the quorum is
+thrown away with what was not committed, and its successor begins from the log.
+
+Not here: how records are committed (`quorum`), which leader is chosen (`election`).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from model.assignment import assign
+from model.election import change
+from model.errors import KafkaError
+from model.image import (
+    Change,
+    ChangePartition,
+    FenceBroker,
+    Image,
+    LeavingBroker,
+    RegisterBroker,
+    UnfenceBroker,
+    UsedIds,
+)
+from model.messages import (
+    AllocateIds,
+    AlterAnswer,
+    AlterPartition,
+    Answer,
+    BrokerHeartbeat,
+    CreateTopic,
+    ElectLeaders,
+    HeartbeatAnswer,
+    IdsAnswer,
+    Partition,
+    PartitionState,
+    Reassign,
+    Register,
+    RegisterAnswer,
+)
+from model.settings import Settings
+
+ID_BLOCK: Final = 1000
+
+
+class Decision(NamedTuple):
+    """Records to commit, and the answer to give when they are."""
+
+    changes: list[Change]
+    answer: Any
+
+
+@dataclass(slots=True)
+class Controller:
+    """Begins with an image of the whole log. `sessions`: when each broker was last heard of."""
+
+    settings: Settings
+    image: Image
+    sessions: dict[int, int] = field(default_factory=dict)
+    _made: list[Change] = field(default_factory=list)
+
+    def decide(self, request: Any, now: int) -> Decision:
+        """Handle one request."""
+        self._made = []
+        answer = self._handlers()[type(request)](request, now)
+        return Decision(self._made, answer)
+
+    def tick(self, now: int) -> list[Change]:
+        """Fence brokers that were not heard of for a session; give leaders back where that is due."""
+        self._made = []
+        for broker, known in sorted(self.image.brokers.items()):
+            # A new controller gives everyone a whole session from its own begin.
+            seen = self.sessions.setdefault(broker, now)
+            if not known.fenced and now - seen > self.settings.session_ms:
+                self._fence(broker)
+        return self._made
+
+    def _handlers(self) -> dict[type, Callable[[Any, int], Any]]:
+        return {
+            Register: self._register,
+            BrokerHeartbeat: self._heartbeat,
+            AlterPartition: self._alter,
+            CreateTopic: self._create,
+            ElectLeaders: self._elect,
+            Reassign: self._reassign,
+            AllocateIds: self._allocate,
+        }
+
+    # ---- brokers
+
+    def _register(self, request: Register, now: int) -> RegisterAnswer:
+        known = self.image.brokers.get(request.broker)
+        if known is not None and known.incarnation != request.incarnation:
+            heard = self.sessions.get(request.broker, -1)
+            alive = not known.fenced and heard >= 0 and now - heard <= self.settings.session_ms
+            if alive and not known.leaving:
+                return RegisterAnswer(
+                    KafkaError.DUPLICATE_BROKER_REGISTRATION
+                )  # its predecessor's session lasts
+        elif known is not None:
+            return RegisterAnswer(KafkaError.NONE, known.epoch)
+        unclean = known is not None and request.clean_epoch != known.epoch
+        if known is not None and not known.fenced:
+            self._fence(request.broker)
+        self.sessions[request.broker] = now
+        self._apply(RegisterBroker(request.broker, request.incarnation))
+        if unclean and "unclean-stays-eligible" not in self.settings.bugs:
+            self._without(request.broker, dirty=True)
+        return RegisterAnswer(KafkaError.NONE, self.image.brokers[request.broker].epoch)
+
+    def _heartbeat(self, request: BrokerHeartbeat, now: int) -> HeartbeatAnswer:
+        known = self.image.brokers.get(request.broker)
+        if known is None or known.epoch != request.broker_epoch:
+            return HeartbeatAnswer(KafkaError.STALE_BROKER_EPOCH)
+        self.sessions[request.broker] = now
+        if request.shut_down:
+            if not known.leaving:
+                self._apply(LeavingBroker(request.broker))
+                self._without(request.broker)
+            leads = any(s.leader == request.broker for s in self.image.partitions.values())
+            return HeartbeatAnswer(KafkaError.NONE, known.fenced, may_end=not leads)
+        if known.fenced and request.offset > known.epoch:
+            self._apply(UnfenceBroker(request.broker))
+            self._each(lambda state: state.leader < 0)
+        return HeartbeatAnswer(KafkaError.NONE, self.image.brokers[request.broker].fenced)
+
+    def _fence(self, broker: int) -> None:
+        self._apply(FenceBroker(broker))
+        self._without(broker)
+
+    def _without(self, broker: int, *, dirty: bool = False) -> None:
+        """Take a broker out of leadership and in-sync sets."""
+        for tp, state in self._sorted():
+            if broker in state.isr or broker == state.leader or (dirty and broker in state.elr):
+                isr = [n for n in state.isr if n != broker]
+                clean = self.settings.era.eligible_replicas
+                after = change(
+                    state, self.settings, self.image.electable() - {broker},
+                    isr=isr, dirty=broker if dirty and clean else -1,
+                )  # fmt: skip
+                self._set(tp, state, after)
+
+    def _each(self, where: Callable[[PartitionState], bool]) -> None:
+        """Elect anew where it is possible."""
+        for tp, state in self._sorted():
+            if where(state):
+                self._set(tp, state, change(state, self.settings, self.image.electable()))
+
+    # ---- partitions
+
+    def _alter(self, request: AlterPartition, now: int) -> AlterAnswer:
+        known = self.image.brokers.get(request.broker)
+        if known is None or known.epoch != request.broker_epoch:
+            return AlterAnswer(KafkaError.STALE_BROKER_EPOCH)
+        answers = {
+            tp: self._alter_one(tp, request.broker, *wanted) for tp, wanted in request.parts.items()
+        }
+        return AlterAnswer(KafkaError.NONE, answers)
+
+    def _alter_one(
+        self,
+        tp: Partition,
+        broker: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[int, ...],
+        epochs: tuple[int, ...],
+    ) -> tuple[KafkaError, PartitionState | None]:
+        state = self.image.partitions.get(tp)
+        if state is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
+        fenced = state.leader != broker or leader_epoch != state.leader_epoch
+        if fenced and "alter-unfenced" not in self.settings.bugs:
+            return KafkaError.FENCED_LEADER_EPOCH, None
+        if (
+            partition_epoch != state.partition_epoch
+            and "alter-unversioned" not in self.settings.bugs
+        ):
+            return KafkaError.INVALID_UPDATE_VERSION, None
+        for node, epoch in zip(isr, epochs, strict=True):
+            member = self.image.brokers.get(node)
+            stale = member is None or member.fenced or (epoch >= 0 and member.epoch != epoch)
+            if stale and node not in state.isr:  # KIP-841, KIP-903
+                return KafkaError.INELIGIBLE_REPLICA, None
+        wanted = [n for n in isr if n in self.image.alive() or n in state.isr]
+        after = change(state, self.settings, self.image.electable(), isr=wanted)
+        after = self._moved(after)
+        self._set(tp, state, after)
+        return KafkaError.NONE, after
+
+    def _moved(self, state: PartitionState) -> PartitionState:
+        """A reassignment is over once all new replicas are in sync (KIP-455)."""
+        if not state.adding and not state.removing:
+            return state
+        if not set(state.adding) <= set(state.isr):
+            return state
+        replicas = tuple(n for n in state.replicas if n not in state.removing)
+        done = state._replace(adding=(), removing=())
+        isr = [n for n in state.isr if n in replicas]
+        return change(done, self.settings, self.image.electable(), isr=isr, replicas=replicas)
+
+    def _create(self, request: CreateTopic, now: int) -> Answer:
+        if request.topic in self.image.topics:
+            return Answer(KafkaError.TOPIC_ALREADY_EXISTS)
+        brokers = sorted(self.image.electable())
+        if len(brokers) < request.replication:
+            return Answer(KafkaError.INVALID_REPLICATION_FACTOR)
+        made = tuple(map(tuple, request.replicas)) or assign(
+            brokers, partitions=request.partitions, replication=request.replication
+        )
+        for number, replicas in enumerate(made):
+            alive = tuple(sorted(n for n in replicas if n in brokers))
+            leader = next(n for n in replicas if n in brokers)
+            state = PartitionState(replicas, alive, leader, 0, 0)
+            self._apply(ChangePartition((request.topic, number), state))
+        return Answer(KafkaError.NONE)
+
+    def _elect(self, request: ElectLeaders, now: int) -> Answer:
+        moved = False
+        for tp in request.partitions:
+            state = self.image.partitions.get(tp)
+            if state is not None:
+                after = change(
+                    state, self.settings, self.image.electable(),
+                    preferred=not request.unclean, unclean=request.unclean,
+                )  # fmt: skip
+                moved |= self._set(tp, state, after)
+        return Answer(KafkaError.NONE if moved else KafkaError.ELECTION_NOT_NEEDED)
+
+    def balance(self) -> list[Change]:
+        """Give leaderships back to preferred replicas (auto.leader.rebalance.enable)."""
+        return self.decide(ElectLeaders(tuple(self.image.partitions)), 0).changes
+
+    def _reassign(self, request: Reassign, now: int) -> Answer:
+        for tp, replicas in request.replicas.items():
+            state = self.image.partitions.get(tp)
+            if state is None:
+                return Answer(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+            adding = tuple(n for n in replicas if n not in state.replicas)
+            removing = tuple(n for n in state.replicas if n not in replicas)
+            whole = (*replicas, *removing)
+            after = change(
+                state._replace(adding=adding, removing=removing), self.settings,
+                self.image.electable(), replicas=whole,
+            )  # fmt: skip
+            if after.partition_epoch == state.partition_epoch and after != state:
+                after = after._replace(partition_epoch=state.partition_epoch + 1)
+            self._set(tp, state, self._moved(after))
+        return Answer(KafkaError.NONE)
+
+    def _allocate(self, request: AllocateIds, now: int) -> IdsAnswer:
+        first = self.image.next_id
+        self._apply(UsedIds(first + ID_BLOCK))
+        return IdsAnswer(KafkaError.NONE, first, ID_BLOCK)
+
+    # ---- records
+
+    def _sorted(self) -> Iterable[tuple[Partition, PartitionState]]:
+        return sorted(self.image.partitions.items())
+
+    def _set(self, tp: Partition, before: PartitionState, after: PartitionState) -> bool:
+        if after == before:
+            return False
+        self._apply(ChangePartition(tp, after))
+        return True
+
+    def _apply(self, record: Change) -> None:
+        self.image.apply(record)
+        self._made.append(record)

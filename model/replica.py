@@ -1,0 +1,242 @@
+"""One replica of one partition on one broker: leader or follower, high watermark, in-sync set.
+
+The two halves of Kafka's replication as a state machine. The leader keeps the log end of each follower (its
+*remote LEO*), learnt from the offset that the follower fetches from; the high watermark is the lowest end
+among the in-sync replicas; the follower appends what it is given and takes the leader's high watermark
+over. What a follower does when the leader changes depends on the era (KIP-101, KIP-279).
+
+Not here: requests and waiting (`broker`), deciding who leads (`controller`), the log itself (`log`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from model.errors import KafkaError, Refused
+from model.log import Batch, Log
+from model.messages import PartitionState
+from model.settings import Settings
+
+UNKNOWN: Final = -1
+"""Remote LEO of a follower that has not fetched since this replica became leader."""
+
+
+@dataclass(slots=True)
+class Remote:
+    """What a leader knows of a follower. `caught_up_ms`: when it last had everything that there was;
+    `fetch_ms`, `fetch_end`: time of its newest fetch, and the leader's log end then."""
+
+    end: int = UNKNOWN
+    caught_up_ms: int = -1
+    fetch_ms: int = -1
+    fetch_end: int = 0
+
+
+class Replica:
+    """See the module. `high_watermark` counts records: everything below it is committed."""
+
+    __slots__ = (
+        "asked_epoch", "bugs", "epoch_begin", "era", "high_watermark", "log", "me", "proposed", "remotes",
+        "settings", "state", "truncating",
+    )  # fmt: skip
+
+    def __init__(self, me: int, settings: Settings, log: Log | None = None) -> None:
+        self.me = me
+        self.settings = settings
+        self.era = settings.era
+        self.bugs = settings.bugs
+        self.log = log or Log(settings.era)
+        self.high_watermark = 0
+        self.state = PartitionState((), (), -1, -1, -1)
+        self.remotes: dict[int, Remote] = {}
+        self.proposed: tuple[int, ...] | None = None
+        """In-sync set that the controller was asked for and has not answered yet."""
+        self.epoch_begin = 0
+        """Where the epoch that this replica leads begins."""
+        self.truncating = False
+        """A follower that has to learn from the leader where to cut its log back."""
+        self.asked_epoch = -1
+
+    @property
+    def leads(self) -> bool:
+        """This replica believes that it leads."""
+        return self.state.leader == self.me
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """In-sync set as the controller last told it."""
+        return self.state.isr
+
+    @property
+    def maximal_isr(self) -> set[int]:
+        """In-sync set including members that are asked for or about to leave: nobody in doubt is left
+        out of the high watermark (KIP-497)."""
+        return {*self.state.isr, *(self.proposed or ())}
+
+    # ---- what the controller decided
+
+    def become(self, state: PartitionState, now: int) -> None:
+        """Take over a newer state. A new leader epoch starts over as leader or follower."""
+        old, self.state = self.state, state
+        if state.partition_epoch > old.partition_epoch or state.leader_epoch > old.leader_epoch:
+            self.proposed = None
+        if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
+            return
+        self.truncating = False
+        if state.leader == self.me:
+            self._lead(now)
+        elif state.leader >= 0:
+            self._follow()
+
+    def _lead(self, now: int) -> None:
+        self.log.lead(self.state.leader_epoch)
+        self.epoch_begin = self.log.end
+        # Members of the in-sync set have the time of the lag from now on; nobody's end is known.
+        self.remotes = {
+            node: Remote(caught_up_ms=now if node in self.state.isr else -1)
+            for node in self.state.replicas
+            if node != self.me
+        }
+        self.advance(now)
+
+    def _follow(self) -> None:
+        self.remotes = {}
+        if "keep-tail" in self.bugs:
+            return
+        if self.era.truncate_by_epoch and "truncate-to-hw" not in self.bugs:
+            self.truncating = self.log.end > 0
+            self.asked_epoch = self.log.last_epoch
+        else:
+            self.log.truncate(self.high_watermark)
+
+    # ---- leader
+
+    def append(self, batch: Batch, acks: int) -> Batch:
+        """Append as leader; the batch as it stands in the log (an older one: it was sent before).
+
+        Raises: Refused.
+        """
+        if not self.leads:
+            raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        few = acks == -1 and len(self.state.isr) < self.settings.min_isr
+        if few and "min-isr-ignored" not in self.bugs:
+            raise Refused(KafkaError.NOT_ENOUGH_REPLICAS)
+        return self.log.append(batch, self.state.leader_epoch)
+
+    def fetched_by(self, follower: int, offset: int, now: int) -> bool:
+        """A follower fetches from `offset`: it has everything below. Whether the high watermark moved."""
+        remote = self.remotes.get(follower)
+        if remote is None:
+            return False
+        if offset >= self.log.end:
+            remote.caught_up_ms = now
+        elif offset >= remote.fetch_end:
+            # It has what there was when it fetched last: then it was caught up (KAFKA-2988).
+            remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
+        remote.end, remote.fetch_ms, remote.fetch_end = offset, now, self.log.end
+        return self.advance(now)
+
+    def advance(self, now: int) -> bool:
+        """Raise the high watermark as far as it goes. Whether it moved."""
+        if not self.leads:
+            return False
+        few = len(self.state.isr) < self.settings.min_isr
+        if few and self.era.eligible_replicas and "hw-below-min-isr" not in self.bugs:
+            return False  # KIP-966: what the minimum does not hold is not committed
+        lowest = self.log.end
+        waited = self.maximal_isr
+        if "hw-ignores-proposed" in self.bugs:
+            waited = set(self.proposed if self.proposed is not None else self.state.isr)
+        for node, remote in self.remotes.items():
+            if node in waited or self._caught_up(remote, now):
+                if "hw-by-majority" in self.bugs:
+                    continue
+                lowest = min(lowest, remote.end)
+        if "hw-by-majority" in self.bugs:
+            ends = sorted([self.log.end, *(r.end for r in self.remotes.values())], reverse=True)
+            lowest = ends[len(ends) // 2]
+        if "hw-is-leader-end" in self.bugs:
+            lowest = self.log.end
+        if lowest > self.high_watermark:
+            self.high_watermark = lowest
+            return True
+        return False
+
+    def _caught_up(self, remote: Remote, now: int) -> bool:
+        """A replica outside of the set that is about to join it: the high watermark waits for it, else
+        it would never get there while records keep coming."""
+        if remote.end < self.high_watermark or remote.caught_up_ms < 0:
+            return False
+        return (
+            remote.end == self.log.end or now - remote.caught_up_ms <= self.settings.replica_lag_ms
+        )
+
+    def wanted_isr(self, now: int, alive: set[int]) -> tuple[int, ...] | None:
+        """In-sync set to ask the controller for, None = no change. `alive`: unfenced brokers.
+
+        Out: who had not everything for longer than the lag allows. In: who has everything below the
+        high watermark, and reached the begin of this epoch (KIP-320's rule).
+        """
+        if not self.leads or self.proposed is not None:
+            return None
+        lag = self.settings.replica_lag_ms
+        stay = [
+            node
+            for node in self.state.isr
+            if node == self.me
+            or node not in self.remotes
+            or self.remotes[node].end == self.log.end
+            or now - self.remotes[node].caught_up_ms <= lag
+        ]
+        begin = 0 if "isr-before-epoch" in self.bugs else self.epoch_begin
+        join = [
+            node
+            for node, remote in self.remotes.items()
+            if node not in self.state.isr
+            and node in alive
+            and remote.end >= max(self.high_watermark, begin)
+            and remote.end >= 0
+        ]
+        if "isr-expands-early" in self.bugs:
+            join = [n for n, r in self.remotes.items() if n not in self.state.isr and r.end >= 0]
+        wanted = tuple(sorted({*stay, *join}))
+        return None if wanted == tuple(sorted(self.state.isr)) else wanted
+
+    # ---- follower
+
+    def cut(self, epoch: int, end: int) -> bool:
+        """The leader's answer to "where does `asked_epoch` end": cut the log back accordingly.
+
+        Whether the follower may fetch now; else `asked_epoch` is what to ask next (KIP-279).
+        """
+        if end < 0:
+            self.log.truncate(self.high_watermark)
+            self.truncating = False
+        elif not self.era.epoch_walk or "no-epoch-walk" in self.bugs:
+            self.log.truncate(min(end, self.log.end))
+            self.truncating = False
+        else:
+            mine, own_end = self.log.end_of(epoch)
+            if own_end < 0:
+                self.log.truncate(min(end, self.log.end))
+                self.truncating = False
+            elif mine != epoch:
+                self.log.truncate(min(own_end, self.log.end))
+                self.asked_epoch = mine
+            else:
+                self.log.truncate(min(own_end, end, self.log.end))
+                self.truncating = False
+        self.high_watermark = min(self.high_watermark, self.log.end)
+        return not self.truncating
+
+    def take(self, batches: Sequence[Batch], high_watermark: int) -> None:
+        """Append what the leader gave, and take its high watermark over as far as the log reaches."""
+        for batch in batches:
+            if batch.base >= self.log.end:
+                self.log.copy(batch)
+        every = self.settings.flush_every
+        if every and self.log.end - self.log.flushed >= every:
+            self.log.flush()
+        known = min(high_watermark, self.log.end)
+        if known > self.high_watermark:
+            self.high_watermark = known

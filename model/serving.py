@@ -1,0 +1,277 @@
+"""A broker as leader: produce and fetch, and the requests that wait (Kafka's purgatory).
+
+A produce with acks=all waits until the high watermark has passed its records; a fetch waits until there is
+something to bring or its time is over. Both are looked at again whenever a partition that they concern
+moved.
+
+Not here: the replica (`replica`), following (`following`), who may write in a transaction (`transactions`).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from model.errors import KafkaError, Refused
+from model.log import Batch
+from model.messages import (
+    EpochEnds,
+    EpochEndsAnswer,
+    Fetch,
+    FetchAnswer,
+    Fetched,
+    FetchFrom,
+    ListOffsets,
+    ListOffsetsAnswer,
+    Partition,
+    Produce,
+    ProduceAnswer,
+)
+from model.node import Node
+from model.replica import Replica
+
+Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
+"""What to do with the results of an append that waited: by partition, error and base offset."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An append that waits. `needs`: high watermark and leader epoch by partition."""
+
+    needs: dict[Partition, tuple[int, int]]
+    results: dict[Partition, tuple[KafkaError, int]]
+    until: int
+    done: Done
+
+
+@dataclass(slots=True)
+class Parked:
+    """A fetch that waits."""
+
+    connection: int
+    correlation: int
+    request: Fetch
+    until: int
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class Serving:
+    """Requests to the partitions that this broker leads. `altered` is told of partitions whose in-sync
+    set may have to change."""
+
+    node: Node
+    altered: Callable[[Partition], None]
+    appends: dict[Partition, list[Waiting]] = field(default_factory=dict)
+    parked: dict[Partition, list[Parked]] = field(default_factory=dict)
+
+    # ---- produce
+
+    def produce(self, connection: int, correlation: int, request: Produce) -> None:
+        """Key 0."""
+        if request.acks == 0:
+            self.append(request.batches, 0, 0, lambda _: None)
+            return
+        self.append(
+            request.batches,
+            request.acks,
+            request.timeout_ms,
+            lambda results: self.node.reply(connection, correlation, ProduceAnswer(results)),
+        )
+
+    def append(self, batches: Any, acks: int, timeout_ms: int, done: Done) -> None:
+        """Append as leader, and call `done` when that is decided: at once, or with acks -1 when the
+        high watermark has passed."""
+        results: dict[Partition, tuple[KafkaError, int]] = {}
+        needs: dict[Partition, tuple[int, int]] = {}
+        for tp, batch in batches.items():
+            error, placed = self._append_one(tp, batch, acks)
+            results[tp] = (error, placed.base if placed else -1)
+            if placed is not None and acks == -1:
+                needs[tp] = (placed.last + 1, self.node.replicas[tp].state.leader_epoch)
+        for tp, (error, _) in results.items():
+            if error is KafkaError.NONE:
+                self.moved(tp)
+        waiting = Waiting(needs, results, self.node.now + timeout_ms, done)
+        if "ack-before-replication" in self.node.settings.bugs:
+            waiting.needs = {}
+        if not self._settle(waiting):
+            for tp in waiting.needs:
+                self.appends.setdefault(tp, []).append(waiting)
+
+    def _append_one(
+        self, tp: Partition, batch: Batch, acks: int
+    ) -> tuple[KafkaError, Batch | None]:
+        replica = self.node.replicas.get(tp)
+        if replica is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
+        try:
+            placed = replica.append(batch, acks)
+        except Refused as refused:
+            return refused.error, None
+        replica.advance(self.node.now)
+        return KafkaError.NONE, placed
+
+    def _settle(self, waiting: Waiting) -> bool:
+        """Take out what is decided; whether all is, and `done` was called."""
+        for tp, (needed, epoch) in list(waiting.needs.items()):
+            replica = self.node.leader_of(tp)
+            if replica is None or replica.state.leader_epoch != epoch:
+                # Whether the record survives is not known here (KAFKA-13574).
+                waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
+            elif replica.high_watermark >= needed:
+                if len(replica.isr) < self.node.settings.min_isr:
+                    after = KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                    waiting.results[tp] = (after, waiting.results[tp][1])
+            elif self.node.now >= waiting.until:
+                waiting.results[tp] = (KafkaError.REQUEST_TIMED_OUT, -1)
+            else:
+                continue
+            del waiting.needs[tp]
+        if waiting.needs:
+            return False
+        waiting.done(waiting.results)
+        return True
+
+    # ---- fetch
+
+    def fetch(self, connection: int, correlation: int, request: Fetch) -> None:
+        """Key 1, from followers and consumers."""
+        node = self.node
+        if request.replica >= 0:
+            for tp, part in request.parts.items():
+                replica = node.leader_of(tp)
+                if replica is not None and not self._stale(replica, part):
+                    moved = replica.fetched_by(request.replica, part.offset, node.now)
+                    self.altered(tp)
+                    if moved:
+                        self.moved(tp)
+        answer, empty = self._read(request)
+        if not empty or request.max_wait_ms <= 0:
+            node.reply(connection, correlation, answer)
+            return
+        parked = Parked(connection, correlation, request, node.now + request.max_wait_ms)
+        for tp in request.parts:
+            self.parked.setdefault(tp, []).append(parked)
+
+    def _read(self, request: Fetch) -> tuple[FetchAnswer, bool]:
+        """The answer as it is now, and whether it brings nothing."""
+        parts: dict[Partition, Fetched] = {}
+        empty, left = True, request.most
+        for tp, part in request.parts.items():
+            found = self._read_one(tp, part, request, left)
+            if found.error is not KafkaError.NONE or found.batches:
+                empty = False
+                left -= sum(batch.size for batch in found.batches)
+            parts[tp] = found
+        return FetchAnswer(parts), empty
+
+    def _read_one(self, tp: Partition, part: FetchFrom, request: Fetch, left: int) -> Fetched:
+        replica = self.node.replicas.get(tp)
+        if replica is None:
+            return Fetched(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        if not replica.leads:
+            return Fetched(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        if stale := self._stale(replica, part):
+            return Fetched(stale)
+        log, high = replica.log, replica.high_watermark
+        if part.offset > log.end or part.offset < log.start:
+            return Fetched(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
+        if request.replica >= 0:
+            until = log.end
+        elif request.committed:
+            until = log.stable(high)
+        else:
+            until = high
+        if request.replica < 0 and "reads-above-hw" in self.node.settings.bugs:
+            until = log.end
+        batches = log.read(part.offset, until, left) if left > 0 and part.offset < until else []
+        aborted = log.aborted_between(part.offset, until) if request.committed and batches else ()
+        return Fetched(KafkaError.NONE, batches, high, until, log.start, aborted)
+
+    def _stale(self, replica: Replica, part: FetchFrom) -> KafkaError | None:
+        """KIP-320: the fetch is of another leader epoch than the one that is led here."""
+        if part.leader_epoch < 0 or not self.node.settings.era.fenced_fetch:
+            return None
+        if part.leader_epoch < replica.state.leader_epoch:
+            return KafkaError.FENCED_LEADER_EPOCH
+        if part.leader_epoch > replica.state.leader_epoch:
+            return KafkaError.UNKNOWN_LEADER_EPOCH
+        return None
+
+    # ---- what was waiting
+
+    def moved(self, tp: Partition) -> None:
+        """Records, high watermark or leadership of a partition changed: look at who waits for it."""
+        appends = self.appends.get(tp)
+        if appends:
+            self.appends[tp] = []
+            left = [
+                waiting for waiting in appends if tp in waiting.needs and not self._settle(waiting)
+            ]
+            self.appends[tp] = left + self.appends[tp]
+        parked = self.parked.pop(tp, None)
+        if parked:
+            left_parked = [fetch for fetch in parked if not self._unpark(fetch)]
+            if left_parked:
+                self.parked[tp] = left_parked + self.parked.get(tp, [])
+
+    def _unpark(self, parked: Parked, *, late: bool = False) -> bool:
+        """Answer a fetch that has something now, or is late; whether it is done with."""
+        if parked.answered:
+            return True
+        answer, empty = self._read(parked.request)
+        if empty and not late:
+            return False
+        parked.answered = True
+        self.node.reply(parked.connection, parked.correlation, answer)
+        return True
+
+    def tick(self) -> None:
+        """Whose time is over."""
+        now = self.node.now
+        for tp, waits in self.appends.items():
+            if any(w.until <= now for w in waits):
+                self.appends[tp] = [w for w in waits if tp in w.needs and not self._settle(w)]
+        for tp, fetches in list(self.parked.items()):
+            left = [
+                f
+                for f in fetches
+                if not f.answered and (f.until > now or not self._unpark(f, late=True))
+            ]
+            if left:
+                self.parked[tp] = left
+            else:
+                del self.parked[tp]
+
+    # ---- other questions
+
+    def epoch_ends(self, request: EpochEnds) -> EpochEndsAnswer:
+        """Key 23: where an epoch ends in the leader's log."""
+        parts: dict[Partition, tuple[KafkaError, int, int]] = {}
+        for tp, (current, asked) in request.parts.items():
+            replica = self.node.leader_of(tp)
+            if replica is None:
+                parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1, -1)
+            elif stale := self._stale(replica, FetchFrom(0, current)):
+                parts[tp] = (stale, -1, -1)
+            else:
+                parts[tp] = (KafkaError.NONE, *replica.log.end_of(asked))
+        return EpochEndsAnswer(parts)
+
+    def list_offsets(self, request: ListOffsets) -> ListOffsetsAnswer:
+        """Key 2."""
+        parts: dict[Partition, tuple[KafkaError, int]] = {}
+        for tp in request.parts:
+            replica = self.node.leader_of(tp)
+            if replica is None:
+                parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
+                continue
+            log, high = replica.log, replica.high_watermark
+            end = log.stable(high) if request.committed else high
+            parts[tp] = (KafkaError.NONE, log.start if request.earliest else end)
+        return ListOffsetsAnswer(parts)
+
+    def lost(self, tps: Iterable[Partition]) -> None:
+        """Leadership of these partitions changed."""
+        for tp in tps:
+            self.moved(tp)

@@ -1,0 +1,37 @@
+"""Settings of a modelled cluster, by the meaning of Kafka's own. Times in milliseconds.
+
+Not here: behaviour by release (`eras`), planted bugs (`bugs` below names the ones in force).
+"""
+
+from dataclasses import dataclass
+
+from model.eras import ERAS, Era
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`min_isr`: min.insync.replicas. `unclean`: unclean.leader.election.enable. `flush_every`: records after
+    which a log is flushed, 0 = never (log.flush.interval.messages). `bugs`: planted bugs in force."""
+
+    era: Era = ERAS["4.1"]
+    bugs: frozenset[str] = frozenset()
+    min_isr: int = 2
+    unclean: bool = False
+    flush_every: int = 0
+    replica_lag_ms: int = 3000
+    fetch_wait_ms: int = 500
+    session_ms: int = 3000
+    heartbeat_ms: int = 500
+    request_timeout_ms: int = 2000
+    quorum_fetch_timeout_ms: int = 2000
+    quorum_election_ms: int = 1000
+    transaction_partitions: int = 3
+    offsets_partitions: int = 3
+    internal_replication: int = 3
+    transaction_scan_ms: int = 1000
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+    group_session_min_ms: int = 1000
+    preferred_check_ms: int = 0
+    """Distance between checks for leaders that are not the preferred ones; 0 = none."""
