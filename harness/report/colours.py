@@ -13,9 +13,16 @@ FAIL = tuple(f"var(--fail-{number})" for number in range(1, 5))
 INFO = tuple(f"var(--info-{number})" for number in range(1, 5))
 PHASES = ("var(--phase-1)", "var(--phase-2)")
 NOBODY = "#4b5157"
+STALL = "var(--warn)"
+ENDED = {"replaced": INFO[2], "crashed": "var(--anomaly)"}
+"""Marks where a process of a client ended, by how; none where it was closed in order."""
+ISR_FULL, ISR_SHRUNK, ISR_UNDER = (f"var(--isr-{name})" for name in ("full", "shrunk", "under"))
+"""In-sync replicas: all of them; fewer, enough for acks=all; fewer than `min.insync.replicas`."""
 NODES = (
     "#8fb8de", "#f2b880", "#a8d5a2", "#d7a9d9", "#f4d35e", "#9ad1d4", "#e59a9a", "#c4c9a0", "#c7b8ea",
+    "#d9b48f", "#b5c7d3", "#e3c1cf",
 )  # fmt: skip
+"""Nodes 1 to 12: brokers, and isolated controllers after them."""
 FALLBACK = "#7a828a"
 
 _HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")

@@ -1,28 +1,38 @@
 """The interactive timeline: two figures for plotly.js, as plain JSON, on one time axis.
 
-`lanes` shows phases, faults, controller and leaders as bars; `rates` shows records, ops, latency and
-errors by bin. Colours may be tokens (`colours`), which the page's script resolves for its theme.
+`lanes` shows phases, faults, stalls and clients as bars; `rates` shows records, ops, latency and errors
+by bin. Colours may be tokens (`colours`), which the page's script resolves for its theme.
 
-Plotly takes a few tags out of any text it draws, so every text from outside is escaped here.
-
-Not here: the numbers (`timeline`), what stands in their place without JavaScript (`static`).
+Not here: the numbers (`timeline`), the cluster's figures (`cluster_figures`), what stands in their place
+without JavaScript (`static`).
 """
 
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from harness.op import Outcome
-from harness.report import colours
+from harness.report import cluster_figures, colours
+from harness.report.axes import (
+    LABEL_MOST,
+    LEFT_PX,
+    Json,
+    axis,
+    lasted,
+    layout,
+    legend,
+    short,
+    spans_trace,
+    text,
+    time_axis,
+    wrapped,
+)  # fmt: skip
 from harness.report.inputs import Floats, Ints
-from harness.report.lanes import Lane
+from harness.report.lanes import Lane, Span
 from harness.report.timeline import Rates, Timeline
 
-Json = dict[str, Any]
 LANE_PX = 22
-LABEL_MOST = {"wide": 16, "narrow": 10}
-LEFT_PX = {"wide": 96, "narrow": 66}
 PANELS = ("records", "ops", "latency", "errors")
 HEIGHTS = {"records": 105, "ops": 105, "latency": 135, "errors": 105}
 HEADER_PX = {
@@ -30,8 +40,6 @@ HEADER_PX = {
     "narrow": {"records": 50, "ops": 90, "latency": 90, "errors": 44},
 }
 """Room above each panel for its heading and legend; on a narrow screen legends break into lines."""
-FOOT_PX = 28
-FONT = {"family": "system-ui, sans-serif", "size": 12, "color": colours.INK}
 
 
 def build(timeline: Timeline) -> Json:
@@ -41,155 +49,107 @@ def build(timeline: Timeline) -> Json:
         figures["lanes"] = lanes_figure(timeline)
     if timeline.rates is not None:
         figures["rates"] = rates_figure(timeline, timeline.rates)
-    return figures
-
-
-def text(value: str) -> str:
-    """Text from outside, for plotly."""
-    return escape(value, quote=False).replace("\n", " ")
-
-
-def _short(value: str, most: int) -> str:
-    """The end of a long name: partitions differ there."""
-    return text(value if len(value) <= most else "…" + value[1 - most :])
-
-
-def _axis(**more: Any) -> Json:
-    return {
-        "showline": False, "zeroline": False, "gridcolor": colours.GRID, "fixedrange": True,
-        "tickfont": {"color": colours.MUTED, "size": 11}, **more,
-    }  # fmt: skip
-
-
-def _time_axis(timeline: Timeline, **more: Any) -> Json:
-    pad = 0.01 * (timeline.end - timeline.begin)
-    return _axis(
-        range=[round(timeline.begin - pad, 3), round(timeline.end + pad, 3)],
-        ticksuffix=" s", hoverformat=".2f", fixedrange=False,
-    ) | more  # fmt: skip
-
-
-def _layout(timeline: Timeline, kind: str, height: int, top: int, **more: Any) -> Json:
-    return {
-        "height": height + top + FOOT_PX,
-        "margin": {"l": LEFT_PX[kind], "r": 10, "t": top, "b": FOOT_PX},
-        "font": FONT,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "shapes": bands(timeline),
-        "modebar": {
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": colours.MUTED,
-            "activecolor": colours.INK,
-        },
-        "hoverlabel": {
-            "bgcolor": "var(--panel)",
-            "bordercolor": "var(--line)",
-            "font": {"color": colours.INK, "size": 12},
-        },
-        **more,
-    }
-
-
-def bands(timeline: Timeline) -> list[Json]:
-    """Shapes behind the data: a band for each fault, a dotted line where each phase begins."""
-    shapes: list[Json] = []
-    for lane in timeline.lanes:
-        for span in lane.spans:
-            shape = {"xref": "x", "yref": "paper", "x0": round(span.begin, 3), "y0": 0, "y1": 1,
-                     "layer": "below"}  # fmt: skip
-            if lane.kind == "fault":
-                shapes.append(shape | {
-                    "type": "rect", "x1": round(span.end, 3), "line": {"width": 0},
-                    "fillcolor": colours.safe(span.colour), "opacity": 0.18,
-                })  # fmt: skip
-            elif lane.kind == "phase":
-                shapes.append(shape | {
-                    "type": "line", "x1": round(span.begin, 3),
-                    "line": {"color": colours.MUTED, "width": 1, "dash": "dot"}, "opacity": 0.6,
-                })  # fmt: skip
-    return shapes
+    return figures | cluster_figures.build(timeline)
 
 
 def lanes_figure(timeline: Timeline) -> Json:
     """Bars by lane, the first lane on top. Hover tells what, when and for how long."""
-    data = [_bars(row, lane) for row, lane in enumerate(timeline.lanes) if lane.spans]
+    data = [trace for row, lane in enumerate(timeline.lanes) for trace in _traces(row, lane)]
     return {"data": data, "layouts": {kind: _lanes_layout(timeline, kind) for kind in LEFT_PX}}
 
 
 def _lanes_layout(timeline: Timeline, kind: str) -> Json:
     lanes = timeline.lanes
-    return _layout(
+    return layout(
         timeline, kind, LANE_PX * len(lanes), 2,
         barmode="overlay", bargap=0.12, showlegend=False, hovermode="closest",
         uniformtext={"mode": "hide", "minsize": 9},
-        xaxis=_time_axis(timeline),
-        yaxis=_axis(
+        xaxis=time_axis(timeline),
+        yaxis=axis(
             range=[len(lanes) - 0.5, -0.5], showgrid=False, tickvals=list(range(len(lanes))),
-            ticktext=[_short(lane.label, LABEL_MOST[kind]) for lane in lanes],
+            ticktext=[short(lane.label, LABEL_MOST[kind]) for lane in lanes],
         ),
     )  # fmt: skip
 
 
-def _bars(row: int, lane: Lane) -> Json:
-    fills = [_fill(lane.kind, number, span.label, span.colour)
-             for number, span in enumerate(lane.spans)]  # fmt: skip
-    plain = lane.kind in ("phase", "fault")
-    inks = [colours.INK if plain else colours.ink_on(fill) for fill in fills]
+def _named(spans: Sequence[Span], inks: list[str], *, roomy: bool) -> Json:
     return {
-        "type": "bar",
-        "orientation": "h",
-        "y": [row] * len(lane.spans),
-        "base": [round(span.begin, 3) for span in lane.spans],
-        "x": [round(max(span.end - span.begin, 0.02), 3) for span in lane.spans],
-        "marker": _marker(lane, fills),
-        "text": [text(span.label) for span in lane.spans],
-        "meta": [text(span.short or span.label) for span in lane.spans],
+        "text": [text(span.label) for span in spans],
+        "meta": [text(span.short or span.label) for span in spans],
         "textposition": "inside",
-        "insidetextanchor": "start" if lane.named else "middle",
+        "insidetextanchor": "start" if roomy else "middle",
         "textangle": 0,
-        "constraintext": "none" if lane.named else "inside",
+        "constraintext": "none" if roomy else "inside",
         "insidetextfont": {"color": inks, "size": 11},
-        "hovertext": [_lane_hover(lane, number) for number in range(len(lane.spans))],
-        "hovertemplate": "%{hovertext}<extra></extra>",
     }
 
 
-def _marker(lane: Lane, fills: list[str]) -> Json:
-    """Faults are tinted, so that their names read well on them, and beyond their end."""
-    if lane.kind != "fault":
-        return {"color": fills, "line": {"width": 0}}
-    return {"color": fills, "opacity": 0.45, "line": {"width": 0}}
+def _traces(row: int, lane: Lane) -> list[Json]:
+    """What is drawn of a lane. The processes of a client stand low, its faults above them."""
+    if lane.kind != "client":
+        return [_bars(row, lane)] if lane.spans else []
+    traces = [_behind(row - 0.13, lane)] if lane.behind else []
+    return traces + ([_processes(row + 0.3, lane), _ends(row + 0.3, lane)] if lane.spans else [])
 
 
-def _fill(kind: str, number: int, label: str, colour: str) -> str:
-    if kind == "phase":
-        return colours.PHASES[number % 2]
-    return colours.safe(colour) if kind == "fault" else colours.node(label)
+def _bars(row: int, lane: Lane) -> Json:
+    """The spans of a lane, with their names."""
+    fills = [_fill(lane.kind, number, span) for number, span in enumerate(lane.spans)]
+    made = spans_trace(row, lane.spans, fills, _hovers(lane))
+    if lane.kind in ("fault", "stall"):
+        made["marker"]["opacity"] = 0.45
+    return made | _named(lane.spans, [colours.INK] * len(fills), roomy=lane.named)
 
 
-def _lane_hover(lane: Lane, number: int) -> str:
-    span = lane.spans[number]
-    holder = "nobody known" if span.label == "none" else f"node {text(span.label)}"
-    holder = text(span.text) or holder
-    what = {
+def _hovers(lane: Lane) -> list[str]:
+    return [f"{_told(lane, span)}<br>{lasted(span)}" for span in lane.spans]
+
+
+def _behind(row: float, lane: Lane) -> Json:
+    """Faults that hit only this client: tinted, as all faults are."""
+    fills = [colours.safe(span.colour) for span in lane.behind]
+    hovers = [
+        f"<b>{text(span.label)}</b><br>{wrapped(span.text)}<br>{lasted(span)}"
+        for span in lane.behind
+    ]
+    made = spans_trace(row, lane.behind, fills, hovers) | {"width": 0.62}
+    made["marker"]["opacity"] = 0.45
+    return made | _named(lane.behind, [colours.INK] * len(fills), roomy=lane.named)
+
+
+def _processes(row: float, lane: Lane) -> Json:
+    fills = [colours.PHASES[1]] * len(lane.spans)
+    return spans_trace(row, lane.spans, fills, _hovers(lane)) | {"width": 0.22}
+
+
+def _ends(row: float, lane: Lane) -> Json:
+    """Marks where processes ended: a bar where one was replaced, a cross where it died."""
+    ended = [span for span in lane.spans if span.colour in colours.ENDED]
+    return {
+        "type": "scatter", "mode": "markers", "x": [round(span.end, 3) for span in ended],
+        "y": [row] * len(ended), "hoverinfo": "skip",
+        "marker": {
+            "symbol": [{"replaced": "line-ns-open", "crashed": "x"}[span.colour] for span in ended],
+            "size": 8, "color": [colours.ENDED[span.colour] for span in ended], "line": {"width": 2},
+        },
+    }  # fmt: skip
+
+
+def _fill(kind: str, number: int, span: Span) -> str:
+    if kind == "fault":
+        return colours.safe(span.colour)
+    if kind == "stall":
+        return colours.STALL
+    return colours.PHASES[number % 2]
+
+
+def _told(lane: Lane, span: Span) -> str:
+    return {
         "phase": f"<b>phase {text(span.label)}</b><br>{text(span.text)}",
-        "fault": f"<b>{text(span.label)}</b><br>{_wrapped(span.text)}",
-        "controller": f"<b>controller</b>: {holder}",
-        "leader": f"<b>leader of {text(lane.label)}</b>: {holder}",
+        "fault": f"<b>{text(span.label)}</b><br>{wrapped(span.text)}",
+        "stall": f"<b>stall: {text(span.label)}</b><br>{wrapped(span.text)}",
+        "client": f"<b>{text(lane.label)}, process {text(span.label)}</b><br>{wrapped(span.text)}",
     }[lane.kind]
-    until = "end of the run, never healed" if span.open else f"{span.end:.2f} s"
-    return f"{what}<br>{span.begin:.2f} s to {until} ({span.end - span.begin:.2f} s)"
-
-
-def _wrapped(value: str, width: int = 60, most: int = 6) -> str:
-    """Lines of words for a hover label, which plotly does not wrap."""
-    lines = [""]
-    for word in value.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "<br>".join(text(line[: 2 * width]) for line in lines[:most])
 
 
 def rates_figure(timeline: Timeline, rates: Rates) -> Json:
@@ -213,10 +173,10 @@ def _headings(rates: Rates, kind: str) -> dict[str, str]:
 def _rates_layout(timeline: Timeline, rates: Rates, kind: str) -> Json:
     header = HEADER_PX[kind]
     plot = sum(HEIGHTS.values()) + sum(header.values())
-    layout = _layout(
+    made = layout(
         timeline, kind, plot, 28 if kind == "wide" else 4,
         barmode="stack", bargap=0, hovermode="x unified", hoversubplots="axis",
-        xaxis=_time_axis(timeline, anchor=_y(len(PANELS) - 1)),
+        xaxis=time_axis(timeline, anchor=_y(len(PANELS) - 1)),
         annotations=[],
     )  # fmt: skip
     top = float(plot)
@@ -229,24 +189,24 @@ def _rates_layout(timeline: Timeline, rates: Rates, kind: str) -> Json:
             scale = {"type": "log", "dtick": 1}
         if panel == "records":
             scale = {"range": [0, _load_peak(timeline, rates)]}
-        layout[f"yaxis{number + 1 if number else ''}"] = _axis(domain=domain, nticks=4, **scale)
+        made[f"yaxis{number + 1 if number else ''}"] = axis(domain=domain, nticks=4, **scale)
         beside = kind == "wide" and panel != "errors"
-        layout["annotations"].append({
+        made["annotations"].append({
             "text": _headings(rates, kind)[panel], "showarrow": False, "xref": "paper", "x": 0,
             "xanchor": "left", "yref": "paper", "y": domain[1], "yanchor": "bottom",
             "yshift": 4 if beside else header[panel] - 24,
             "font": {"size": 12, "color": colours.INK},
         })  # fmt: skip
-        layout[f"legend{number + 1 if number else ''}"] = _legend(domain[1], beside) | {
+        made[f"legend{number + 1 if number else ''}"] = legend(domain[1], beside) | {
             "visible": kind == "wide" or panel != "errors"
         }
         top = bottom
     if not rates.fail and not rates.info:
-        layout["annotations"].append({
+        made["annotations"].append({
             "text": "none", "showarrow": False, "xref": "paper", "x": 0.5, "yref": "paper",
             "y": HEIGHTS["errors"] / plot / 2, "font": {"color": colours.MUTED},
         })  # fmt: skip
-    return layout
+    return made
 
 
 def _load_peak(timeline: Timeline, rates: Rates) -> float:
@@ -261,13 +221,6 @@ def _load_peak(timeline: Timeline, rates: Rates) -> float:
     load = rates.edges[1:] <= min(final, default=float("inf"))
     peak = max(int(counts[load].max(initial=0)) for counts in (rates.written, rates.read))
     return round(1.05 * max(peak, 1) / rates.width, 2)
-
-
-def _legend(top: float, beside: bool) -> Json:
-    """Above its panel: beside the heading, or under it."""
-    place = {"x": 1, "xanchor": "right"} if beside else {"x": 0, "xanchor": "left"}
-    return {"orientation": "h", "y": top, "yanchor": "bottom", "font": {"size": 11},
-            "bgcolor": "rgba(0,0,0,0)", "itemwidth": 30, **place}  # fmt: skip
 
 
 def _y(panel: int) -> str:

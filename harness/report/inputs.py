@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from harness.events import Event, RunStarted, decode
 from harness.history import OPEN, TABLES
+from harness.report.records import Names, Sealed, sealed
 from harness.store import Run
 from harness.verdict import Verdict
 
@@ -28,23 +29,17 @@ class ReportError(Exception):
     """The report cannot be built. The message says what is missing and how to get it."""
 
 
-class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of `names.json` that a report needs."""
-
-    f: list[str] = []
-    error: list[str] = []
-    start_ns: int = -1
-    start_wall: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ops:
     """The ops of the run by column, one row an op. Times are seconds since the start of the run.
 
-    complete: infinite for an op that never completed. error: position in `errors`, -1 = none.
+    The number of an op is its row. complete: infinite for an op that never completed. error: position
+    in `errors`, -1 = none.
     """
 
     f: Ints
+    process: Ints
+    txn: Ints
     outcome: Ints
     deliberate: Ints
     error: Ints
@@ -59,11 +54,12 @@ class Ops:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """Everything that was read. `start_ns`: zero of all times (-1 unknown); `gaps`: what is not
-    there, one sentence each; `ops` None: no history."""
+    there, one sentence each; `ops`, `sealed` None: no history."""
 
     verdict: Verdict
     events: list[Event]
     ops: Ops | None
+    sealed: Sealed | None
     start_ns: int
     start_wall: str
     versions: dict[str, str]
@@ -92,6 +88,7 @@ def read(run: Run) -> Inputs:
         verdict=verdict,
         events=events,
         ops=_ops(table, names, start_ns) if table is not None and names else None,
+        sealed=sealed(run, names, start_ns, gaps) if names else None,
         start_ns=start_ns,
         start_wall=(names.start_wall if names else "") or (started.wall if started else ""),
         versions=dict(started.versions) if started else {},
@@ -150,11 +147,10 @@ def _names(run: Run, gaps: list[str]) -> Names | None:
     try:
         return msgspec.json.decode(run.names.read_bytes(), type=Names)
     except FileNotFoundError:
-        gaps.append("history/names.json is missing: throughput, latency and errors are not shown.")
+        gaps.append("history/names.json is missing: nothing of the history is shown.")
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         gaps.append(
-            f"history/names.json cannot be read ({error}): "
-            "throughput, latency and errors are not shown."
+            f"history/names.json cannot be read ({error}): nothing of the history is shown."
         )
     return None
 
@@ -198,6 +194,8 @@ def _ops(table: pa.Table, names: Names, start_ns: int) -> Ops:
     complete = ints("complete_ns")
     return Ops(
         f=ints("f"),
+        process=ints("process"),
+        txn=ints("txn"),
         outcome=ints("outcome"),
         deliberate=ints("deliberate"),
         error=ints("error"),

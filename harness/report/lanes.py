@@ -1,21 +1,23 @@
-"""Lanes of the timeline: what held when, as spans that do not overlap: phases, faults, who led what.
+"""Lanes of the timeline: what held when, as spans that do not overlap: phases, faults, stalls, clients.
 
 Times are seconds since the start of the run.
 
-Not here: what was done per bin (`timeline`), drawing (`figures`, `static`).
+Not here: who led what (`partitions`), what was done per bin (`timeline`), drawing (`figures`, `static`).
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from harness.events import PhaseStarted, RolesSeen
-from harness.op import Phase
+from harness.events import PhaseStarted
+from harness.op import End, Phase
 from harness.report.inputs import Inputs
-from harness.verdict import Fault
+from harness.report.records import Process
+from harness.verdict import Fault, Stall, Verdict
 
-LANES_MAX = 12
+CLIENTS_MAX = 12
 FAULT_LANES_MAX = 5
+STALL_LANES_MAX = 3
 LETTERS = 165
 """Letters that fit into the width of the timeline on a wide screen."""
 SPANS_MAX = 300
@@ -38,29 +40,38 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One row of spans that do not overlap. `named`: there is room for their names."""
+    """One row of spans that do not overlap. `named`: there is room for their names. `behind`: faults
+    that hit only this row (clients)."""
 
     label: str
     kind: str
     spans: list[Span]
     named: bool = False
+    behind: list[Span] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roles:
-    """How often leaders of partitions changed; of how many partitions lanes are shown, or not."""
+class Clients:
+    """Of how many clients lanes are shown, of how many that were hit or replaced they are not."""
 
-    changes: int = 0
     shown: int = 0
     left_out: int = 0
 
 
-def build(inputs: Inputs, begin: float, end: float) -> tuple[list[Lane], Roles]:
-    """All lanes of a run, and what is to be known of the roles."""
-    faults = fault_lanes(inputs.verdict.faults, end, (end - begin) / LETTERS)
-    lanes, roles = _role_lanes(inputs, end)
-    every = [*_phase_lane(inputs, end), *faults, *lanes]
-    return [replace(lane, spans=coalesced(lane.spans)) for lane in every], roles
+def build(inputs: Inputs, begin: float, end: float) -> tuple[list[Lane], Clients]:
+    """All lanes of a run, and what is to be known of the clients."""
+    whole = [fault for fault in inputs.verdict.faults if not clients_only(fault)]
+    faults = fault_lanes(whole, end, (end - begin) / LETTERS)
+    clients, told = _client_lanes(inputs, end, (end - begin) / LETTERS)
+    every = [*_phase_lane(inputs, end), *faults, *_stall_lanes(inputs.verdict), *clients]
+    return [
+        replace(lane, spans=coalesced(lane.spans), behind=coalesced(lane.behind)) for lane in every
+    ], told
+
+
+def clients_only(fault: Fault) -> bool:
+    """Whether a fault hit clients and no node: it is no matter of the whole cluster."""
+    return bool(fault.slots) and not fault.nodes
 
 
 def _phase_lane(inputs: Inputs, end: float) -> list[Lane]:
@@ -92,11 +103,7 @@ def fault_lanes(faults: Sequence[Fault], end: float, label_s: float = 0.0) -> li
     the drawing; names get room, unless that took more than `FAULT_LANES_MAX` lanes."""
     lanes: list[list[Span]] = []
     for fault in sorted(faults, key=lambda fault: (fault.begin_s, fault.fault)):
-        stop = end if fault.end_s is None else max(fault.end_s, fault.begin_s)
-        span = Span(
-            fault.begin_s, stop, fault.name, fault.text, fault.colour, fault.end_s is None,
-            str(fault.fault),
-        )  # fmt: skip
+        span = fault_span(fault, end)
         lane = next((lane for lane in lanes if _needs(lane[-1], label_s) <= span.begin), None)
         if lane is None:
             lanes.append([span])
@@ -133,49 +140,94 @@ def _several(group: list[Span]) -> Span:
     labels = {span.label for span in group}
     label = group[0].label if len(labels) == 1 else "several"
     text = f"{len(group)} in a row: {', '.join(sorted(labels)[:8])}"
-    return Span(group[0].begin, group[-1].end, label, text, group[0].colour, group[-1].open)
+    short = min(span.short for span in group)
+    return Span(group[0].begin, group[-1].end, label, text, group[0].colour, group[-1].open, short)
 
 
-def _role_lanes(inputs: Inputs, end: float) -> tuple[list[Lane], Roles]:
-    """Lanes of the controller and of the partitions whose leader changed most."""
-    seen = [event for event in inputs.events if isinstance(event, RolesSeen)]
-    if not seen:
-        return [], Roles()
-    keys = {key for event in seen for key in event.leaders if not key.startswith("__")}
-    held = {
-        key: _held([(inputs.seconds(e.ns), e.leaders[key]) for e in seen if key in e.leaders], end)
-        for key in keys
-    }
-    changes = {key: _changes(spans) for key, spans in held.items()}
-    shown = sorted(keys, key=lambda key: (-changes[key], _natural(key)))[:LANES_MAX]
-    controller = _held([(inputs.seconds(e.ns), e.controller) for e in seen], end)
-    lanes = [Lane(label="controller", kind="controller", spans=controller)]
+def fault_span(fault: Fault, end: float) -> Span:
+    """The time in which a fault was in force."""
+    stop = end if fault.end_s is None else max(fault.end_s, fault.begin_s)
+    return Span(
+        fault.begin_s, stop, fault.name, fault.text, fault.colour, fault.end_s is None,
+        str(fault.fault),
+    )  # fmt: skip
+
+
+def _stall_lanes(verdict: Verdict) -> list[Lane]:
+    """Times without any acknowledgement: of the whole run in one lane, of partitions below it."""
+    whole = [stall for stall in verdict.liveness.stalls if not stall.partition]
+    parts = [stall for stall in verdict.liveness.stalls if stall.partition]
+    lanes = [Lane(label="stalls", kind="stall", spans=spans) for spans in _packed(whole, 1)]
     lanes += [
-        Lane(label=key, kind="leader", spans=held[key]) for key in sorted(shown, key=_natural)
+        Lane(label="" if number else "of partitions", kind="stall", spans=spans)
+        for number, spans in enumerate(_packed(parts, STALL_LANES_MAX))
     ]
-    return lanes, Roles(
-        changes=sum(changes.values()), shown=len(shown), left_out=len(keys) - len(shown)
-    )
+    return lanes
 
 
-def _held(points: list[tuple[float, int]], end: float) -> list[Span]:
-    """Spans of one holder from what was seen at points in time; -1 = nobody known."""
-    spans: list[Span] = []
-    for position, (begin, node) in enumerate(points):
-        stop = points[position + 1][0] if position + 1 < len(points) else max(end, begin)
-        label = str(node) if node >= 0 else "none"
-        if spans and spans[-1].label == label:
-            begin = spans.pop().begin
-        spans.append(Span(begin, stop, label, "", ""))
-    return spans
+def _packed(stalls: Sequence[Stall], most: int) -> list[list[Span]]:
+    """Stalls in lanes in which they do not overlap; the shorter ones that find none are left out."""
+    lanes: list[list[Span]] = []
+    for stall in sorted(stalls, key=lambda stall: (stall.begin_s - stall.end_s, stall.begin_s)):
+        name = stall.partition or "nothing acknowledged"
+        span = Span(stall.begin_s, stall.end_s, name, _during(stall), "", False, "")
+        lane = next((lane for lane in lanes if all(_apart(span, other) for other in lane)), None)
+        if lane is not None:
+            lane.append(span)
+        elif len(lanes) < most:
+            lanes.append([span])
+    return [sorted(lane, key=lambda span: span.begin) for lane in lanes]
 
 
-def _changes(spans: list[Span]) -> int:
-    """How often the holder became another node; a gap without any is not a change by itself."""
-    nodes = [span.label for span in spans if span.label != "none"]
-    return sum(before != after for before, after in itertools.pairwise(nodes))
+def _apart(one: Span, other: Span) -> bool:
+    return one.end <= other.begin or other.end <= one.begin
 
 
-def _natural(key: str) -> tuple[str, int]:
-    topic, _, number = key.rpartition("-")
-    return (topic, int(number)) if number.isdigit() else (key, -1)
+def _during(stall: Stall) -> str:
+    where = f"of {stall.partition}" if stall.partition else "anywhere"
+    faults = f", under fault {', '.join(map(str, stall.faults))}" if stall.faults else ""
+    return f"records waited and none {where} was acknowledged{faults}"
+
+
+def _client_lanes(inputs: Inputs, end: float, label_s: float) -> tuple[list[Lane], Clients]:
+    """Lanes of the clients that a fault hit or whose process was replaced, those hit first."""
+    hit: dict[int, list[Fault]] = {}
+    for fault in inputs.verdict.faults:
+        for slot in fault.slots:
+            hit.setdefault(slot, []).append(fault)
+    by: dict[int, list[Process]] = {}
+    for process in inputs.sealed.processes.values() if inputs.sealed else ():
+        by.setdefault(process.slot, []).append(process)
+    told = {slot for slot, rows in by.items() if len(rows) > 1 or rows[0].ended is End.CRASHED}
+    slots = sorted(hit.keys() | told, key=lambda s: (s not in hit, -len(by.get(s, ())), s))
+    lanes = [
+        _client_lane(
+            slot, sorted(by.get(slot, ()), key=lambda p: p.begin), hit.get(slot, ()), end, label_s
+        )
+        for slot in sorted(slots[:CLIENTS_MAX])
+    ]
+    return lanes, Clients(shown=len(lanes), left_out=len(slots) - len(lanes))
+
+
+def _client_lane(
+    slot: int, processes: Sequence[Process], faults: Sequence[Fault], end: float, label_s: float
+) -> Lane:
+    """One client: its processes, and the faults behind them, with names where there is room."""
+    spans = [
+        Span(p.begin, max(p.end, p.begin), str(p.process), _life(p), p.ended.name.lower())
+        for p in processes
+    ]
+    behind = sorted((fault_span(fault, end) for fault in faults), key=lambda span: span.begin)
+    roomy = all(_needs(a, label_s) <= b.begin for a, b in itertools.pairwise(behind))
+    return Lane(label=f"client {slot}", kind="client", spans=spans, named=roomy, behind=behind)
+
+
+def _life(process: Process) -> str:
+    """What a process was and how it ended."""
+    ended = {
+        End.CLOSED: "closed in order",
+        End.REPLACED: "replaced after an op that was indefinite or fatal",
+        End.CRASHED: "ended with its worker, or cut short",
+    }[process.ended]
+    parts = [process.transactional_id, process.level, ended]
+    return ", ".join(part for part in parts if part)

@@ -21,16 +21,17 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from harness.events import FaultFailed, Note, Recovered, WorkerLost
-from harness.report import colours, figures, static, words
+from harness.report import choice, colours, figures, liveness, logs, static, transactions, words
 from harness.report import timeline as timelines
 from harness.report.inputs import Inputs, ReportError
 from harness.verdict import Example, Fault
 
-BYTES_MAX = 3_000_000
+BYTES_MAX = 3_900_000
 """Most bytes of a report; examples are left out, and counted, where there are too many."""
 EXAMPLES = (25, 10, 5, 2, 1, 0)
 FAULTS_MAX = 300
 NOTES_MAX = 200
+STALLS_MAX = 40
 TEXT_MOST = 1500
 
 
@@ -65,7 +66,7 @@ def _environment() -> Environment:
         safe_colour=colours.safe, ink_on=lambda colour: colours.ink_on(colours.safe(colour)),
         safe_url=safe_url,
     )  # fmt: skip
-    environment.globals.update(count=words.count, findings=words.findings)
+    environment.globals.update(count=words.count, findings=words.findings, hit=words.hit)
     return environment
 
 
@@ -84,6 +85,7 @@ def _context(inputs: Inputs) -> dict[str, Any]:
     verdict = inputs.verdict
     timeline = timelines.build(inputs)
     return {
+        **_records(inputs),
         "inputs": inputs,
         "verdict": verdict,
         "state": words.state(verdict),
@@ -95,6 +97,11 @@ def _context(inputs: Inputs) -> dict[str, Any]:
         "throughput": throughput(timeline),
         "timeline": timeline,
         "drawing": static.timeline(timeline),
+        "cluster": timeline.cluster,
+        "cluster_drawing": static.cluster(timeline),
+        "cluster_key": static.cluster_key(timeline.cluster),
+        "liveness": liveness.rows(verdict),
+        "stalls_most": STALLS_MAX,
         "witness": lambda example: static.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
         "faults": sorted(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault)),
@@ -104,6 +111,26 @@ def _context(inputs: Inputs) -> dict[str, Any]:
         "strip_width": static.WIDTH,
         "strip_height": static.HEIGHT,
         **_assets(timeline),
+    }
+
+
+def _records(inputs: Inputs) -> dict[str, Any]:
+    """The logs and transactions around findings, by class and position of the example."""
+    found, timelines_of = logs.build(inputs), transactions.build(inputs)
+    faults = inputs.verdict.faults
+
+    def drawn(key: choice.Key) -> static.Drawing | None:
+        timeline = timelines_of.shown.get(key)
+        return static.transactions(timeline, faults) if timeline else None
+
+    return {
+        "log_of": found.shown.get,
+        "same_log": found.same.get,
+        "log_missing": found.missing.__contains__,
+        "logs_most": logs.TABLES_MAX,
+        "transactions_of": timelines_of.shown.get,
+        "same_transactions": timelines_of.same.get,
+        "transactions_drawn": drawn,
     }
 
 

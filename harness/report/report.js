@@ -77,6 +77,9 @@
     return { reviver, done: () => probe.remove() };
   };
 
+  const showCharts = (shown) => {
+    for (const charts of document.querySelectorAll(".charts")) charts.hidden = !shown;
+  };
   const draw = async () => {
     const source = byId("figures").textContent;
     const names = Object.keys(JSON.parse(source));
@@ -85,7 +88,7 @@
     script.textContent = await inflate(byId("plotly").textContent.trim());
     document.head.append(script);
     if (!globalThis.Plotly) throw new Error("the chart script did not run");
-    byId("charts").hidden = false;
+    showCharts(true);
 
     const plots = names.map((name) => byId(`chart-${name}`));
     const config = {
@@ -107,7 +110,7 @@
       }
     };
     await paint();
-    byId("strips").classList.add("drawn");
+    for (const strips of document.querySelectorAll(".strips")) strips.classList.add("drawn");
     redraw = paint;
     narrow.addEventListener("change", paint);
 
@@ -134,7 +137,7 @@
       byId("chart-problem").textContent =
         `The interactive charts could not be drawn (${error.message}). The drawing below shows the same.`;
       byId("chart-problem").hidden = false;
-      byId("charts").hidden = true;
+      showCharts(false);
       root.dataset.charts = "failed";
     },
   );

@@ -1,8 +1,8 @@
 """Drawings that need no script: strips of bars, lines and columns, one row each.
 
 A strip is drawn in a box of `WIDTH` x `HEIGHT` that the page stretches to its place, so its words stand
-beside it, never in it. They stand for the interactive timeline without JavaScript and on paper, and
-show the ops of a witness.
+beside it, never in it. They stand for the interactive figures without JavaScript and on paper, and
+show the ops of a witness and the transactions around a finding.
 
 Not here: markup (the template), the interactive timeline (`figures`).
 """
@@ -12,10 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.report import colours
+from harness.report import colours, words
+from harness.report.cluster_figures import isr_colour
 from harness.report.inputs import Floats
-from harness.report.lanes import Lane
+from harness.report.lanes import Lane, Span, clients_only, coalesced
+from harness.report.partitions import Cluster, Partition
 from harness.report.timeline import Rates, Timeline
+from harness.report.transactions import Lane as TransactionLane
+from harness.report.transactions import Timeline as Transactions
 from harness.verdict import Example, Fault
 
 WIDTH, HEIGHT = 1000, 20
@@ -23,18 +27,22 @@ LEAST = 3.0
 """Least width of a bar: what happened must be seen, however short it was."""
 WITNESS_ROWS_MAX = 16
 FAULT_ROWS_MAX = 12
-HOLDERS = ("leader", "controller")
+LOW = (0.62, 0.38)
+"""Upper edge and height of a bar that leaves room above it, as shares of the strip."""
+NOTES_MAX = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a strip. `style`: a class of the style sheet, or "" with a `colour`."""
+    """One bar of a strip. `style`: classes of the style sheet, or "" with a `colour`."""
 
     x: float
     width: float
     colour: str
     style: str
     title: str
+    y: float = 0
+    height: float = HEIGHT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +73,13 @@ class Drawing:
 
 
 def _bar(
-    begin: float, end: float, window: tuple[float, float], colour: str, style: str, title: str
+    begin: float,
+    end: float,
+    window: tuple[float, float],
+    colour: str,
+    style: str,
+    title: str,
+    part: tuple[float, float] = (0, 1),
 ) -> Bar | None:
     """The part of a span that lies in the window, or None."""
     low, high = window
@@ -74,7 +88,10 @@ def _bar(
     scale = WIDTH / (high - low)
     left = (max(begin, low) - low) * scale
     width = max((min(end, high) - max(begin, low)) * scale, LEAST)
-    return Bar(round(min(left, WIDTH - width), 1), round(width, 1), colour, style, title)
+    return Bar(
+        round(min(left, WIDTH - width), 1), round(width, 1), colour, style, title,
+        round(part[0] * HEIGHT, 1), round(part[1] * HEIGHT, 1),
+    )  # fmt: skip
 
 
 def _ticks(window: tuple[float, float]) -> list[tuple[float, str]]:
@@ -88,32 +105,39 @@ def _ticks(window: tuple[float, float]) -> list[tuple[float, str]]:
 
 def timeline(timeline: Timeline) -> Drawing:
     """The timeline as strips: every lane, then records, latency and errors."""
-    window = (timeline.begin, max(timeline.end, timeline.begin + 0.1))
-    bands = [
-        bar
+    window = _window(timeline)
+    strips = [_lane_strip(lane, window) for lane in _named(timeline.lanes)]
+    if timeline.rates is not None:
+        strips += _rate_strips(timeline.rates, window, _bands(timeline, window))
+    return Drawing(
+        begin=window[0], end=window[1], strips=strips, ticks=_ticks(window),
+        key=_lane_key(timeline.lanes),
+    )  # fmt: skip
+
+
+def _window(timeline: Timeline) -> tuple[float, float]:
+    return timeline.begin, max(timeline.end, timeline.begin + 0.1)
+
+
+def _bands(timeline: Timeline, window: tuple[float, float]) -> list[Bar]:
+    """The faults of the whole cluster, behind a drawing."""
+    bars = (
+        _bar(span.begin, span.end, window, colours.safe(span.colour), "", span.label)
         for lane in timeline.lanes
         if lane.kind == "fault"
         for span in lane.spans
-        if (bar := _bar(span.begin, span.end, window, colours.safe(span.colour), "", span.label))
-    ]
-    strips = [_lane_strip(lane, window) for lane in _named(timeline.lanes)]
-    if timeline.rates is not None:
-        strips += _rate_strips(timeline.rates, window, bands)
-    return Drawing(
-        begin=window[0],
-        end=window[1],
-        strips=strips,
-        ticks=_ticks(window),
-        key=_key(timeline.lanes),
     )
+    return [bar for bar in bars if bar]
 
 
-def _key(lanes: Sequence[Lane]) -> list[tuple[str, str]]:
-    """Nodes that led something."""
-    held = {span.label for lane in lanes if lane.kind in HOLDERS for span in lane.spans}
-    nodes = sorted((label for label in held if label.isdigit()), key=int)
-    key = [(colours.node(label), f"node {label}") for label in nodes]
-    return [*key, (colours.NOBODY, "nobody known")] if "none" in held else key
+def _lane_key(lanes: Sequence[Lane]) -> list[tuple[str, str]]:
+    """What the marks at the end of clients' processes mean, as far as there are any."""
+    ended = {span.colour for lane in lanes if lane.kind == "client" for span in lane.spans}
+    words = {
+        "replaced": "process replaced by a new one",
+        "crashed": "process died or was cut short",
+    }
+    return [(colours.ENDED[name], words[name]) for name in words if name in ended]
 
 
 def _named(lanes: Sequence[Lane]) -> list[Lane]:
@@ -128,20 +152,112 @@ def _named(lanes: Sequence[Lane]) -> list[Lane]:
 
 
 def _lane_strip(lane: Lane, window: tuple[float, float]) -> Strip:
-    bars = []
+    bars: list[Bar | None] = []
     for number, span in enumerate(lane.spans):
-        colour, style = "", ""
-        if lane.kind == "phase":
-            style = f"phase-{number % 2 + 1}"
-        else:
-            colour = colours.safe(span.colour) if lane.kind == "fault" else colours.node(span.label)
-        who = f"node {span.label}" if lane.kind in HOLDERS else span.label
+        style = {"phase": f"phase-{number % 2 + 1}", "client": "phase-2"}.get(lane.kind, lane.kind)
+        colour, style = (colours.safe(span.colour), "") if style == "fault" else ("", style)
+        named = f"process {span.label}, {span.text}" if lane.kind == "client" else span.label
         bars.append(
             _bar(span.begin, span.end, window, colour, style,
-                 f"{who}, {span.begin:.2f} s to {span.end:.2f} s")
+                 f"{named}, {span.begin:.2f} s to {span.end:.2f} s",
+                 LOW if lane.kind == "client" else (0, 1))
         )  # fmt: skip
-    note = lane.spans[0].label if lane.kind == "fault" and len(lane.spans) == 1 else ""
-    return Strip(label=lane.label, note=note, bars=[bar for bar in bars if bar], bands=[])
+        if lane.kind == "client" and span.colour in colours.ENDED:
+            bars.append(_bar(span.end, span.end, window, "", span.colour, span.text))
+    behind = [
+        _bar(span.begin, span.end, window, colours.safe(span.colour), "", span.label)
+        for span in lane.behind
+    ]
+    return Strip(
+        label=lane.label, note=_lane_note(lane), bars=[bar for bar in bars if bar],
+        bands=[bar for bar in behind if bar],
+    )  # fmt: skip
+
+
+def _lane_note(lane: Lane) -> str:
+    if lane.kind == "client":
+        names = dict.fromkeys(span.label for span in lane.behind)
+        return ", ".join(names) or words.count(len(lane.spans), "process", "processes")
+    if lane.kind == "stall":
+        return f"longest {max(span.end - span.begin for span in lane.spans):.1f} s"
+    return lane.spans[0].label if lane.kind == "fault" and len(lane.spans) == 1 else ""
+
+
+def cluster(timeline: Timeline) -> Drawing | None:
+    """The cluster over time: controller, leaders above in-sync replicas, high watermarks."""
+    of, window = timeline.cluster, _window(timeline)
+    if not of.shown and not of.drawn:
+        return None
+    behind = _bands(timeline, window)
+    strips = [_held(of.controller.label, of.controller.spans, [], window)] if of.controller else []
+    strips += [_partition_strip(partition, of, window) for partition in of.shown]
+    strips += [_ends_strip(partition, window, behind) for partition in of.drawn]
+    return Drawing(
+        begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=cluster_key(of)
+    )
+
+
+def cluster_key(of: Cluster) -> list[tuple[str, str]]:
+    """What the colours of the cluster's rows mean."""
+    spans = [span for partition in of.shown for span in partition.leaders]
+    held = {span.label for span in (*spans, *(of.controller.spans if of.controller else ()))}
+    nodes = sorted((label for label in held if label.isdigit()), key=int)
+    key = [(colours.node(label), f"node {label}") for label in nodes]
+    if "none" in held:
+        key.append((colours.NOBODY, "nobody known"))
+    seen = {isr_colour(p, span, of.min_isr) for p in of.shown for span in p.isr}
+    return key + [(colour, text) for colour, text in (
+        (colours.ISR_FULL, "all replicas in sync"), (colours.ISR_SHRUNK, "fewer in sync"),
+        (colours.ISR_UNDER, f"fewer than min.insync.replicas ({of.min_isr})"),
+    ) if colour in seen]  # fmt: skip
+
+
+def _held(
+    label: str, spans: Sequence[Span], more: list[Bar | None], window: tuple[float, float],
+    note: str = "", part: tuple[float, float] = (0, 1),
+) -> Strip:  # fmt: skip
+    bars = [
+        _bar(span.begin, span.end, window, colours.node(span.label), "",
+             f"{_holder(span.label)}, {span.begin:.2f} s to {span.end:.2f} s", part)
+        for span in coalesced(list(spans))
+    ]  # fmt: skip
+    return Strip(label=label, note=note, bars=[bar for bar in (*bars, *more) if bar], bands=[])
+
+
+def _holder(label: str) -> str:
+    return f"node {label}" if label.isdigit() else {"none": "nobody known"}.get(label, label)
+
+
+def _partition_strip(partition: Partition, of: Cluster, window: tuple[float, float]) -> Strip:
+    isr = [
+        _bar(span.begin, span.end, window, "", _isr_style(partition, span, of.min_isr),
+             f"in sync: {span.label or 'none'}, {span.begin:.2f} s to {span.end:.2f} s", LOW)
+        for span in coalesced(partition.isr)
+    ]  # fmt: skip
+    note = f"in sync {partition.least_isr} to {partition.replicas}" if partition.isr else ""
+    if partition.isr and partition.least_isr == partition.replicas:
+        note = f"in sync {partition.replicas}"
+    return _held(partition.name, partition.leaders, isr, window, note, (0, LOW[0]))
+
+
+def _isr_style(partition: Partition, span: Span, least: int) -> str:
+    colour = isr_colour(partition, span, least)
+    return colour.removeprefix("var(--").removesuffix(")")
+
+
+def _ends_strip(partition: Partition, window: tuple[float, float], behind: list[Bar]) -> Strip:
+    """The high watermark as a line on a scale of its own."""
+    low, high = window
+    top = max(max(each.hw for each in partition.ends), 1)
+    points = [
+        f"{(each.at - low) * WIDTH / (high - low):.1f} {HEIGHT - 1 - each.hw / top * (HEIGHT - 2):.1f}"
+        for each in partition.ends
+        if low <= each.at <= high
+    ]
+    return Strip(
+        label=f"{partition.name} HW", note=f"max {words.number(top)}", bars=[], bands=behind,
+        path="M" + "L".join(points) if points else "", style="plot-line",
+    )  # fmt: skip
 
 
 def _rate_strips(rates: Rates, window: tuple[float, float], bands: list[Bar]) -> list[Strip]:
@@ -215,12 +331,6 @@ def witness(example: Example, faults: Sequence[Fault]) -> Drawing | None:
         times.append(example.at_s)
     pad = max((max(times) - min(times)) * 0.04, 0.001)
     window = (min(times) - pad, max(times) + pad)
-    bands = [
-        _bar(fault.begin_s, window[1] if fault.end_s is None else fault.end_s, window,
-             colours.safe(fault.colour), "", fault.name)
-        for fault in faults
-    ]  # fmt: skip
-    behind = [band for band in bands if band]
     strips = []
     for op in ops:
         stop = window[1] if op.end_s is None else op.end_s
@@ -229,5 +339,48 @@ def witness(example: Example, faults: Sequence[Fault]) -> Drawing | None:
         bar = _bar(op.begin_s, stop, window, "", style, f"{op.f} {op.outcome}, {took}")
         note = f"{op.f} {op.outcome}, process {op.process}"
         bars = [bar] if bar else []
-        strips.append(Strip(label=f"op {op.op}", note=note, bars=bars, bands=behind))
+        strips.append(
+            Strip(
+                label=f"op {op.op}", note=note, bars=bars, bands=_in_force(faults, op.slot, window)
+            )
+        )
     return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=[])
+
+
+def _in_force(faults: Sequence[Fault], slot: int, window: tuple[float, float]) -> list[Bar]:
+    """The faults behind what a client (-1: nobody) did: of the cluster, and of itself."""
+    bands = (
+        _bar(fault.begin_s, window[1] if fault.end_s is None else fault.end_s, window,
+             colours.safe(fault.colour), "", fault.name)
+        for fault in faults
+        if not clients_only(fault) or slot in fault.slots
+    )  # fmt: skip
+    return [band for band in bands if band]
+
+
+def transactions(timeline: Transactions, faults: Sequence[Fault]) -> Drawing:
+    """Transactions, records and polls around a finding, faults behind: those of clients only behind
+    the clients that they hit."""
+    window = (timeline.begin, timeline.end)
+    strips = []
+    for lane in timeline.lanes:
+        bars = []
+        for each in lane.bars:
+            lasted = f"{(each.end - each.begin) * 1e3:.1f} ms" if each.over else "never over"
+            style = f"txn-{each.outcome}" + (" subject" if each.subject else "")
+            bars.append(_bar(each.begin, each.end, window, "", style, f"{each.told}; {lasted}"))
+        strips.append(Strip(
+            label=lane.label, note=_subjects(lane), bars=[bar for bar in bars if bar],
+            bands=_in_force(faults, lane.slot, window),
+        ))  # fmt: skip
+    return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=[])
+
+
+def _subjects(lane: TransactionLane) -> str:
+    """Beside a lane: which of its bars are the finding's own."""
+    ops = [str(bar.op) for bar in lane.bars if bar.subject]
+    more = f" +{len(ops) - NOTES_MAX}" if len(ops) > NOTES_MAX else ""
+    if lane.kind == "reader":
+        given = sum(bar.outcome == "read" for bar in lane.bars)
+        return f"{words.count(given, 'poll')} with its records" if given else ""
+    return f"op {', '.join(ops[:NOTES_MAX])}{more}" if ops else ""

@@ -3,7 +3,7 @@
 All times are seconds since the start of the run. An op counts where it completed; one that never
 completed counts, as unknown, where it was invoked. So the bins add up to the ops.
 
-Not here: reading files (`inputs`), who led what when (`lanes`), drawing (`figures`, `static`).
+Not here: reading files (`inputs`), what held when (`lanes`, `partitions`), drawing (`figures`, `static`).
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,9 @@ import numpy as np
 
 from harness.events import PhaseStarted
 from harness.op import Outcome
+from harness.report import partitions
 from harness.report.inputs import Floats, Inputs, Ints, Ops
-from harness.report.lanes import Lane, Roles
+from harness.report.lanes import Clients, Lane
 from harness.report.lanes import build as build_lanes
 
 BINS_MAX = 240
@@ -88,7 +89,8 @@ class Timeline:
     lanes: list[Lane]
     kinds: list[KindRow]
     errors: list[ErrorRow]
-    roles: Roles
+    clients: Clients
+    cluster: partitions.Cluster
 
 
 def build(inputs: Inputs) -> Timeline:
@@ -96,7 +98,7 @@ def build(inputs: Inputs) -> Timeline:
     ops = inputs.ops if inputs.ops is not None and len(inputs.ops.f) else None
     end = _end(inputs, ops)
     begin = _begin(inputs, ops)
-    lanes, roles = build_lanes(inputs, begin, end)
+    lanes, clients = build_lanes(inputs, begin, end)
     return Timeline(
         begin=begin,
         end=end,
@@ -104,7 +106,8 @@ def build(inputs: Inputs) -> Timeline:
         lanes=lanes,
         kinds=kind_rows(ops) if ops is not None else [],
         errors=error_rows(ops) if ops is not None else [],
-        roles=roles,
+        clients=clients,
+        cluster=partitions.build(inputs, end),
     )
 
 

@@ -9,9 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.op import Isolation
-from harness.verdict import Anomaly, Verdict
+from harness.verdict import Anomaly, Fault, Verdict
 
 NOT_RECOVERED = "not-recovered"
+COMMITS = {
+    "transaction": "committed in the transaction of their output",
+    "after": "committed by themselves after the output",
+    "before": "committed by themselves before the output",
+}
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 
 
@@ -146,6 +151,16 @@ def isolation(setting: Any) -> str:
     return str(setting).lower()
 
 
+def hit(fault: Fault) -> str:
+    """Whom a fault hit."""
+    parts = [
+        f"{one if len(numbers) == 1 else one + 's'} {', '.join(map(str, numbers))}"
+        for one, numbers in (("node", fault.nodes), ("client", fault.slots))
+        if numbers
+    ]
+    return "; ".join(parts)
+
+
 def findings(anomaly: Anomaly) -> str:
     """How many findings, and how many of them are forbidden where only some are."""
     many = count(anomaly.count, "finding")
@@ -195,7 +210,10 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if has("sut", "kafka", "brokers"):
         system = "Apache Kafka" if config["sut"] == "kafka" else str(config["sut"])
-        rows.append(("System", f"{system} {config['kafka']}, {_brokers(config['brokers'])}"))
+        nodes = _brokers(config["brokers"])
+        if config.get("controllers"):
+            nodes += f", {count(config['controllers'], 'isolated controller')}"
+        rows.append(("System", f"{system} {config['kafka']}, {nodes}"))
     if has("partitions", "replication_factor", "min_insync_replicas"):
         unclean = config.get("unclean_leader_election")
         rows.append((
@@ -212,6 +230,8 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("Producers", f"{config['producers']}, acks {acks}, {idempotent}"))
     if has("consumers", "isolation"):
         rows.append(("Consumers", f"{config['consumers']}, {isolation(config['isolation'])}"))
+    if config.get("commit", "transaction") in COMMITS and config.get("workload") == "copier":
+        rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
     if has("nemesis", "duration_s"):
         rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
     return rows

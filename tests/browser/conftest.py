@@ -9,7 +9,7 @@ import pytest
 
 from harness.report import build
 from tests.browser.devtools import Browser, Page, chromium
-from tests.browser.report_runs import FOLDERS
+from tests.browser.report_findings import FOLDERS
 
 
 class Shelf:

@@ -9,11 +9,11 @@ import pytest
 
 from tests.browser.conftest import Shelf
 from tests.browser.devtools import Browser, Page, opened
-from tests.browser.report_runs import HOSTILE
+from tests.browser.report_findings import HOSTILE
 
 pytestmark = pytest.mark.browser
 
-DRAWN = ("clean", "anomalous", "hostile", "interrupted")
+DRAWN = ("clean", "anomalous", "hostile", "interrupted", "transactional")
 
 
 def visible(page: Page, selector: str) -> bool:
@@ -37,7 +37,7 @@ def test_charts_are_drawn_without_complaint(name: str, shelf: Shelf) -> None:
         assert page.ask("document.querySelectorAll('#chart-rates .scatterlayer .trace').length") > 5
         assert page.ask("document.querySelectorAll('#chart-lanes .bars .point').length") > 10
         assert visible(page, "#chart-rates svg")
-        assert not visible(page, "#strips .drawing")
+        assert not visible(page, ".strips .drawing")
         assert not visible(page, "#chart-problem")
 
 
@@ -46,7 +46,7 @@ def test_a_run_without_data_has_a_page_without_charts(shelf: Shelf) -> None:
         assert page.complaints() == []
         assert "Unknown" in text(page, "h1")
         assert "Nothing was recorded that could be drawn." in text(page, "#timeline")
-        assert not visible(page, "#charts")
+        assert not visible(page, ".charts")
 
 
 WORDS = {
@@ -63,10 +63,10 @@ def test_verdict_and_witness_need_no_script(
         assert text(page, "h1") == WORDS[name]
         assert visible(page, ".summary")
         assert visible(page, "#repro")
-        for enhancement in ("#theme", "#copy", "#charts", "#chart-problem"):
+        for enhancement in ("#theme", "#copy", ".charts", "#chart-problem"):
             assert not visible(page, enhancement)
         if name != "empty":
-            assert visible(page, "#strips .drawing svg path")
+            assert visible(page, ".strips .drawing svg path")
         if name == "anomalous":
             assert "send queue-3 value 4/1207 -> offset 5512" in text(page, "details[open] table")
             assert visible(page, "details[open] .drawing svg rect")
@@ -223,7 +223,7 @@ def test_markup_from_outside_does_nothing(shelf: Shelf) -> None:
         assert page.ask("document.querySelectorAll('body script').length") == 3
         assert page.ask("document.querySelectorAll('body b').length") == 0
         assert (
-            page.ask("document.querySelectorAll('a[href^=\"javascript\"], #charts a').length") == 0
+            page.ask("document.querySelectorAll('a[href^=\"javascript\"], .charts a').length") == 0
         )
         dialogs = [event for event in shelf.browser.events if "javascriptDialog" in event["method"]]
         assert dialogs == []
@@ -258,15 +258,15 @@ def test_charts_that_cannot_be_drawn_leave_the_plain_ones(
     with opened(browser, path) as page:
         assert page.ask("document.documentElement.dataset.charts") == "failed"
         assert "could not be drawn" in text(page, "#chart-problem")
-        assert visible(page, "#strips .drawing")
-        assert not visible(page, "#charts")
+        assert visible(page, ".strips .drawing")
+        assert not visible(page, ".charts")
 
 
 def test_on_paper_everything_is_there(browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["anomalous"], scheme="dark") as page:
         page.media("dark", "print")
-        assert visible(page, "#strips .drawing")
-        assert not visible(page, "#charts")
+        assert visible(page, ".strips .drawing")
+        assert not visible(page, ".charts")
         assert not visible(page, ".bar")
         assert sum(channels(page.ask("getComputedStyle(document.body).color"))) < 180
         page.ask("dispatchEvent(new Event('beforeprint'))")

@@ -5,10 +5,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from harness.report import colours, figures, inputs, static, timeline
-from tests.browser.report_runs import FOLDERS, HOSTILE, anomalous, clean
+from harness.events import EndsSeen
+from harness.report import (
+    cluster_figures,
+    colours,
+    figures,
+    inputs,
+    lanes,
+    partitions,
+    static,
+    timeline,
+)  # fmt: skip
+from tests.browser.report_findings import CLIENT_FAULT, FOLDERS, HOSTILE, anomalous
+from tests.browser.report_runs import clean
 
 
 def built(name: str, tmp_path: Path) -> tuple[timeline.Timeline, dict[str, Any]]:
@@ -16,12 +28,12 @@ def built(name: str, tmp_path: Path) -> tuple[timeline.Timeline, dict[str, Any]]
     return times, figures.build(times)
 
 
-@pytest.mark.parametrize("name", ["clean", "anomalous", "hostile", "interrupted"])
+@pytest.mark.parametrize("name", ["clean", "anomalous", "hostile", "interrupted", "transactional"])
 def test_plotly_knows_every_property(name: str, tmp_path: Path) -> None:
     from plotly import graph_objects
 
     _, drawn = built(name, tmp_path)
-    assert set(drawn) == {"lanes", "rates"}
+    assert set(drawn) == {"lanes", "rates", "cluster", "ends"}
     for figure in drawn.values():
         for layout in figure["layouts"].values():
             graph_objects.Figure(data=figure["data"], layout=layout)  # raises where it does not
@@ -57,21 +69,82 @@ def test_a_value_without_neighbours_is_a_dot() -> None:
     assert figures._alone([1.0, 2.0, None]) == {}
 
 
-def test_every_fault_is_a_band_in_both_figures(tmp_path: Path) -> None:
+def test_a_fault_of_the_cluster_is_a_band_in_all_figures(tmp_path: Path) -> None:
     _, drawn = built("anomalous", tmp_path)
     folder = anomalous()
     assert folder.verdict is not None
-    expected = {(f.begin_s, f.end_s, f.colour) for f in folder.verdict.faults}
+    expected = {(f.begin_s, f.end_s, f.colour) for f in folder.verdict.faults if f.nodes}
+    assert len(expected) == 4
     for figure in drawn.values():
         for layout in figure["layouts"].values():
             bands = [shape for shape in layout["shapes"] if shape["type"] == "rect"]
             assert {(b["x0"], b["x1"], b["fillcolor"]) for b in bands} == expected
 
 
+def test_a_fault_of_a_client_stands_in_its_lane_alone(tmp_path: Path) -> None:
+    times, drawn = built("anomalous", tmp_path)
+    row = [lane.label for lane in times.lanes].index("client 2")
+    hit = [trace for trace in drawn["lanes"]["data"] if CLIENT_FAULT.name in trace.get("text", ())]
+    assert [(t["base"], t["x"], t["y"]) for t in hit] == [([57.0], [2.4], [row - 0.13])]
+    faults = [span.label for lane in times.lanes if lane.kind == "fault" for span in lane.spans]
+    assert CLIENT_FAULT.name not in faults
+    assert len(faults) == 4
+
+
+def test_a_fault_of_clients_and_nodes_stands_in_both(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    both = msgspec.structs.replace(CLIENT_FAULT, nodes=[1])
+    folder.verdict = msgspec.structs.replace(folder.verdict, faults=[both])
+    shown = timeline.build(inputs.read(folder.write(tmp_path / "run"))).lanes
+    assert [s.label for lane in shown if lane.kind == "fault" for s in lane.spans] == [both.name]
+    assert [s.label for lane in shown for s in lane.behind] == [both.name]
+
+
+def test_the_cluster_shows_leaders_above_replicas(tmp_path: Path) -> None:
+    times, drawn = built("anomalous", tmp_path)
+    traces = drawn["cluster"]["data"]
+    names = ["controller", *(f"queue-{number}" for number in range(6))]
+    for layout in drawn["cluster"]["layouts"].values():
+        assert [text.rpartition("…")[2] for text in layout["yaxis"]["ticktext"]] == names
+    assert len(traces) == 1 + 2 * 6
+    of = {p.name: p for p in times.cluster.partitions}
+    leaders, isr = traces[1 + 2 * 4], traces[2 + 2 * 4]
+    assert leaders["text"] == [span.label for span in of["queue-4"].leaders]
+    assert "none" in leaders["text"]
+    assert isr["text"] == ["1, 2, 3", "1, 3"]
+    assert isr["marker"]["color"] == [colours.ISR_FULL, colours.ISR_SHRUNK]
+
+
+@pytest.mark.parametrize(
+    ("members", "least", "colour"),
+    [(3, 2, colours.ISR_FULL), (2, 2, colours.ISR_SHRUNK), (1, 2, colours.ISR_UNDER)],
+)
+def test_replicas_in_sync_have_the_colour_of_what_acks_all_needs(
+    members: int, least: int, colour: str
+) -> None:
+    spans = [lanes.Span(0, 1, "", "", "", short=str(size)) for size in (3, members)]
+    partition = partitions.Partition(name="q-0", found=False, leaders=[], isr=spans, ends=[])
+    assert cluster_figures.isr_colour(partition, spans[1], least) == colour
+
+
+def test_the_ends_are_what_was_listed_and_a_fall_is_marked(tmp_path: Path) -> None:
+    _, drawn = built("anomalous", tmp_path)
+    traces = drawn["ends"]["data"]
+    lines = {(t["name"], t["yaxis"]): t for t in traces}
+    seen = [event for event in anomalous().events or () if isinstance(event, EndsSeen)]
+    assert lines["queue-5", "y"]["y"] == [event.hw["queue-5"] for event in seen]
+    assert lines["queue-5 LSO", "y"]["y"] == [event.lso["queue-5"] for event in seen]
+    assert set(lines["queue-5", "y2"]["y"]) == {0, 90}
+    fell = [t for t in traces if t["name"].endswith("fell")]
+    assert [(t["name"], t["x"]) for t in fell] == [("queue-3 fell", [26.0])]
+
+
 def test_text_from_outside_is_no_markup_for_plotly(tmp_path: Path) -> None:
     _, drawn = built("hostile", tmp_path)
     data = json.dumps(drawn, ensure_ascii=False)
     assert "<script" not in data
+    assert set(drawn) == {"lanes", "rates", "cluster", "ends"}
     assert "evil.example" not in data
     assert "&lt;script&gt;alert(1)" in data
 
@@ -124,6 +197,11 @@ def test_words_have_contrast_in_both_themes() -> None:
         if value:
             tokens[name] = value.rstrip(");").split(", ")
     words = ["--ink", "--muted", "--link", "--valid", "--anomaly", "--warn", "--silent"]
+    for theme in (0, 1):
+        for ground in ("--isr-full", "--isr-shrunk", "--isr-under", "--here"):
+            assert contrast(tokens["--ink"][theme], tokens[ground][theme]) >= 4.5, (ground, theme)
+        for word in ("--muted", "--warn"):
+            assert contrast(tokens[word][theme], tokens["--here"][theme]) >= 4.5, (word, theme)
     for theme in (0, 1):
         for ground in ("--page", "--panel"):
             for word in words:

@@ -9,7 +9,8 @@ import pytest
 
 from harness.report import build, junit, summary
 from harness.verdict import CheckResult, Verdict
-from tests.browser.report_runs import FOLDERS, HOSTILE, anomalous, clean
+from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous
+from tests.browser.report_runs import clean
 
 
 def verdict_of(name: str) -> Verdict:

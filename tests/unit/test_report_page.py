@@ -18,16 +18,8 @@ import pytest
 
 from harness.report import ReportError, build, page, words
 from harness.verdict import Verdict
-from tests.browser.report_runs import (
-    FAULTS,
-    FOLDERS,
-    HOSTILE,
-    Folder,
-    anomalous,
-    clean,
-    empty,
-    lost_write,
-)  # fmt: skip
+from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous, lost_write
+from tests.browser.report_runs import FAULTS, Folder, clean, empty
 
 
 class Parsed(HTMLParser):
@@ -114,7 +106,7 @@ def test_examples_are_left_out_and_counted_where_there_is_no_room(tmp_path: Path
     huge = msgspec.structs.replace(anomaly.examples[0], ops=[op] * 60)
     classes = {
         f"class-{number}": msgspec.structs.replace(anomaly, count=30, examples=[huge] * 30)
-        for number in range(3)
+        for number in range(7)
     }
     folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=classes)
     path = build(folder.write(tmp_path / "run"))

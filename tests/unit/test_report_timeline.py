@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -9,16 +10,17 @@ from harness import events as ev
 from harness.history import OPEN
 from harness.op import Outcome, Phase
 from harness.report import inputs as report_inputs
-from harness.report import lanes
+from harness.report import lanes, partitions, records
 from harness.report import timeline as tl
 from harness.report.inputs import Inputs, Ops
 from harness.verdict import Fault
-from tests.browser import report_runs
-from tests.browser.report_runs import START_NS, clean, ops_table
+from tests.browser import report_findings, report_runs
+from tests.browser.report_histories import START_NS
+from tests.browser.report_runs import clean, ops_table
 
 
 def ops_of(rows: dict[str, list[int]]) -> Ops:
-    names = report_inputs.Names(f=["send", "poll", "txn"], error=["E1", "E2"])
+    names = records.Names(f=["send", "poll", "txn"], error=["E1", "E2"])
     return report_inputs._ops(ops_table(rows), names, START_NS)
 
 
@@ -31,7 +33,7 @@ def inputs_of(folder: report_runs.Folder, tmp_path: object) -> Inputs:
 def some_ops(seed: int, n: int = 3000) -> Ops:
     inputs_folder = clean(ops=n, seed=seed)
     assert inputs_folder.ops is not None
-    names = report_inputs.Names(f=list(report_runs.F), error=list(report_runs.ERRORS))
+    names = records.Names(f=list(report_runs.F), error=list(report_runs.ERRORS))
     return report_inputs._ops(inputs_folder.ops, names, START_NS)
 
 
@@ -77,7 +79,7 @@ def test_rare_kinds_and_errors_are_added_up_as_other() -> None:
             "f": list(range(n)), "outcome": [int(Outcome.FAIL)] * n, "error": list(range(n)),
             "invoke_ns": [START_NS] * n, "complete_ns": [START_NS + 1] * n,
         }),
-        report_inputs.Names(f=[f"f{i}" for i in range(n)], error=[f"e{i}" for i in range(n)]),
+        records.Names(f=[f"f{i}" for i in range(n)], error=[f"e{i}" for i in range(n)]),
         START_NS,
     )  # fmt: skip
     rates = tl.rates(ops)
@@ -137,36 +139,96 @@ def roles(at: float, controller: int, **leaders: int) -> ev.RolesSeen:
     )  # fmt: skip
 
 
-def test_leaders_and_controller_as_lanes(tmp_path: object) -> None:
+def test_leaders_and_controller_as_spans(tmp_path: object) -> None:
     folder = clean(ops=50)
     folder.events = [
         roles(10, 1, q_0=1, q_1=2), roles(20, 1, q_0=-1, q_1=2), roles(22, 2, q_0=1, q_1=3),
         roles(30, 2, q_0=3, q_1=3), roles(40, 2, **{"__transaction_state-0": 1}),
     ]  # fmt: skip
-    timeline = tl.build(inputs_of(folder, tmp_path))
-    held = {
-        lane.label: [(span.begin, span.label) for span in lane.spans]
-        for lane in timeline.lanes
-        if lane.kind in ("leader", "controller")
-    }
+    cluster = tl.build(inputs_of(folder, tmp_path)).cluster
+    held = {p.name: [(span.begin, span.label) for span in p.leaders] for p in cluster.shown}
     assert held == {
-        "controller": [(10, "1"), (22, "2")],
         "q-0": [(10, "1"), (20, "none"), (22, "1"), (30, "3")],
         "q-1": [(10, "2"), (22, "3")],
     }
-    assert timeline.roles.changes == 2, "a gap between the same leader is no change"
+    assert cluster.controller is not None
+    assert [(s.begin, s.label) for s in cluster.controller.spans] == [(10, "1"), (22, "2")]
+    assert cluster.changes == 2, "a gap between the same leader is no change"
+    assert [p.leaderless_s for p in cluster.shown] == [2, 0]
 
 
-def test_only_the_partitions_that_changed_most_are_shown(tmp_path: object) -> None:
+def test_partitions_of_findings_come_first_then_those_that_changed_most(tmp_path: object) -> None:
     folder = clean(ops=50)
-    quiet = {f"q_{number}": 1 for number in range(30)}
-    folder.events = [roles(10, 1, **quiet), roles(20, 1, **(quiet | {"q_17": 2, "q_4": 3}))]
+    assert folder.verdict is not None
+    found = report_findings.anomalous().verdict
+    assert found is not None
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=found.anomalies)
+    quiet = {f"queue_{number}": 1 for number in range(60)}
+    ends = {f"queue-{number}": 5 for number in range(60)}
+    folder.events = [
+        roles(10, 1, **quiet), roles(20, 1, **(quiet | {"queue_57": 2, "queue_44": 3})),
+        ev.EndsSeen(ns=START_NS + 21 * 10**9, hw=ends, lso=ends),
+    ]  # fmt: skip
+    cluster = tl.build(inputs_of(folder, tmp_path)).cluster
+    order = [partition.name for partition in cluster.partitions]
+    assert order[:5] == ["queue-3", "queue-4", "queue-2", "queue-44", "queue-57"]
+    assert len(cluster.partitions) == 60
+    assert [p.name for p in cluster.shown] == sorted(
+        order[: partitions.LANES_MAX], key=partitions.natural
+    )
+    assert [p.name for p in cluster.drawn] == [f"queue-{n}" for n in (0, 2, 3, 4, 44, 57)]
+    assert [p.name for p in cluster.listed] == [f"queue-{n}" for n in range(60)]
+
+
+def test_ends_tell_falls_and_what_was_open() -> None:
+    ends = [partitions.Ends(*row) for row in ((1, 10, 10), (3, 30, 12), (5, 22, 22), (7, 40, -1))]
+    partition = partitions.Partition(name="q-0", found=False, leaders=[], isr=[], ends=ends)
+    assert partition.falls == [(ends[1], ends[2])]
+    assert partition.most_open == 18
+
+
+def test_replicas_out_of_sync_are_added_up(tmp_path: object) -> None:
+    folder = clean(ops=50)
+    folder.events = [
+        msgspec.structs.replace(roles(at, 1, q_0=1), isr={"q-0": isr})
+        for at, isr in ((10, (1, 2, 3)), (20, (1,)), (25, (3, 1)), (30, (3, 2, 1)), (89, (1, 2, 3)))
+    ]
+    partition = tl.build(inputs_of(folder, tmp_path)).cluster.partitions[0]
+    assert [span.label for span in partition.isr] == ["1, 2, 3", "1", "1, 3", "1, 2, 3"]
+    assert (partition.least_isr, partition.replicas, partition.shrunk_s) == (1, 3, 10)
+
+
+def test_clients_have_lanes_where_something_happened_to_them(tmp_path: object) -> None:
+    folder = report_findings.anomalous()
     timeline = tl.build(inputs_of(folder, tmp_path))
-    shown = [lane.label for lane in timeline.lanes if lane.kind == "leader"]
-    assert len(shown) == lanes.LANES_MAX
-    assert {"q-17", "q-4"} <= set(shown)
-    assert shown == sorted(shown, key=lambda label: int(label[2:]))
-    assert timeline.roles.left_out == 30 - lanes.LANES_MAX
+    clients = {lane.label: lane for lane in timeline.lanes if lane.kind == "client"}
+    assert list(clients) == ["client 2", "client 3"], "one was hit and replaced, the other died"
+    assert [s.label for s in clients["client 2"].spans] == ["4", "36"]
+    assert [s.colour for s in clients["client 2"].spans] == ["replaced", "closed"]
+    assert [s.label for s in clients["client 2"].behind] == [report_findings.CLIENT_FAULT.name]
+    assert [s.colour for s in clients["client 3"].spans] == ["crashed"]
+    assert clients["client 3"].behind == []
+
+
+def test_clients_that_were_hit_come_first_and_the_rest_is_counted(tmp_path: object) -> None:
+    folder = report_findings.anomalous()
+    assert folder.verdict is not None
+    fault = msgspec.structs.replace(report_findings.CLIENT_FAULT, slots=list(range(20, 34)))
+    folder.verdict = msgspec.structs.replace(folder.verdict, faults=[fault])
+    timeline = tl.build(inputs_of(folder, tmp_path))
+    shown = [lane.label for lane in timeline.lanes if lane.kind == "client"]
+    assert shown == [f"client {slot}" for slot in range(20, 32)]
+    assert timeline.clients == lanes.Clients(shown=12, left_out=4)
+
+
+def test_stalls_of_the_run_and_of_partitions_have_lanes(tmp_path: object) -> None:
+    timeline = tl.build(inputs_of(report_findings.anomalous(), tmp_path))
+    stalls = [lane for lane in timeline.lanes if lane.kind == "stall"]
+    assert [[span.begin for span in lane.spans] for lane in stalls] == [
+        [19.9, 45.0], [19.2, 31.2, 44.9, 67.0],
+    ]  # fmt: skip
+    quiet = tl.build(inputs_of(clean(ops=50), str(tmp_path) + "-quiet"))
+    assert not [lane for lane in quiet.lanes if lane.kind == "stall"]
 
 
 def fault(number: int, begin: float, end: float | None, name: str = "kill") -> Fault:
