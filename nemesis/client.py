@@ -129,7 +129,7 @@ not at all where they are committed before it. With transactions that hold both,
             apply_s=1.0,
         ),
         "crash-before-commit": Kind(
-            doc="SIGKILL after a poll returned records, before their offsets are committed",
+            doc="SIGKILL right before the offsets of what was polled (and copied) are committed",
             hold=Hold.BRIEF,
             apply_s=1.0,
         ),

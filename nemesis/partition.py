@@ -135,7 +135,7 @@ def _halves_hit(scene: Scene, aimed: int, name: str, rng: random.Random) -> Hit:
     text = f"{listed(small)} and {listed(large)} are cut off from each other: {name} is in the "
     text += "first half" if len(small) == len(large) else "minority"
     if len(small) == 1:
-        text += f" (halves of {len(scene.nodes)} nodes: one node alone)"
+        text += f" (halves of {len(scene.brokers)} brokers: one node alone)"
     elif len(small) == len(large) and not scene.controllers:
         text += ", and neither half is a majority"
     if scene.controllers:

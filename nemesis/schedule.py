@@ -126,9 +126,9 @@ def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[
     terms = Terms(config=config, times=times, names=names, room=times.end - at, alone=False)
     drawers = dict(_drawers(terms, rng))
     deck = Deck(rng, list(drawers), [])
-    phase = 0
-    while True:
-        if phase >= 2 and rng.random() < CALM_SHARE:
+    phase = misfits = 0
+    while misfits < len(drawers):
+        if phase >= 2 and not misfits and rng.random() < CALM_SHARE:
             at += times.fault * rng.uniform(*SPREAD) + times.pause(rng)
         chosen = [deck.draw()]
         if rng.random() < PAIR_SHARE:
@@ -145,10 +145,12 @@ def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[
             yield Draft(begin, hold, wish, rng.getrandbits(32))
             over = max(over, begin + times.applying(kind) + hold)
             begin += times.applying(kind) + rng.uniform(0.1, 0.6) * hold
-        if over == at:
-            return
+        if over == at:  # another family may still fit
+            misfits += 1
+            continue
         at = over + times.pause(rng)
         phase += 1
+        misfits = 0
 
 
 def _drawers(terms: Terms, rng: random.Random) -> Iterator[tuple[str, Callable[[], Wish]]]:

@@ -1,118 +1,28 @@
 """Injecting and healing on a cluster that only records what is done to it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cluster import (
-    GROUP_TOPIC,
-    TRANSACTION_TOPIC,
+    Clients,
     Cluster,
     ClusterError,
     Cut,
     Direction,
-    Endpoint,
-    Roles,
+    Linked,
+    Restartable,
+    Toxic,
 )
 from harness.config import RunConfig
-from harness.op import Isolation, TopicPartition
 from harness.session import drive
-from nemesis import NEMESES, Injected, Names, NoTarget, Step, heal, heal_all, inject, plan
+from nemesis import NEMESES, Injected, NoEffect, NoTarget, Stage, Step, heal, heal_all, inject, plan
+from nemesis.partition import ordered, unfed
+from tests.stage import DATA, NAMES, Recording, RecordingClients, stage_of
 
 UNHURRIED = settings(deadline=None)  # the machine may be loaded
-
-DATA = tuple(TopicPartition("q", number) for number in range(4))
-NAMES = Names(data=DATA, transactional_ids=("tx-0", "tx-1"), groups=("g",))
-
-
-class Recording:
-    """A cluster that holds what is in force; `broken` = (verb, node) pairs that fail.
-
-    It is as strict as a real one: a dead node cannot be paused, and dies thawed.
-    """
-
-    def __init__(self, nodes: int = 5, broken: Sequence[tuple[str, int]] = ()) -> None:
-        self.nodes = tuple(range(1, nodes + 1))
-        self.dead: set[int] = set()
-        self.frozen: set[int] = set()
-        self.cuts: set[Cut] = set()
-        self.broken = set(broken)
-        self.calls: list[tuple[str, tuple[int, ...]]] = []
-
-    def _do(self, verb: str, nodes: Sequence[int]) -> list[int]:
-        """Which nodes the verb works for; raises at the end, as a real cluster does."""
-        self.calls.append((verb, tuple(nodes)))
-        return [node for node in nodes if (verb, node) not in self.broken]
-
-    def _told(self, verb: str, nodes: Sequence[int]) -> None:
-        failed = [node for node in nodes if (verb, node) in self.broken]
-        if failed:
-            raise ClusterError(f"{verb} of node {failed[0]} failed")
-
-    async def kill(self, nodes: Sequence[int]) -> None:
-        done = self._do("kill", nodes)
-        self.frozen.difference_update(done)
-        self.dead.update(done)
-        self._told("kill", nodes)
-
-    async def revive(self, nodes: Sequence[int]) -> None:
-        self.dead.difference_update(self._do("revive", nodes))
-        self._told("revive", nodes)
-
-    async def pause(self, nodes: Sequence[int]) -> None:
-        done = self._do("pause", nodes)
-        if self.dead & set(done):
-            raise ClusterError("a dead node cannot be paused")
-        self.frozen.update(done)
-        self._told("pause", nodes)
-
-    async def resume(self, nodes: Sequence[int]) -> None:
-        self.frozen.difference_update(self._do("resume", nodes))
-        self._told("resume", nodes)
-
-    async def cut(self, cuts: Sequence[Cut]) -> None:
-        nodes = [cut.node for cut in cuts]
-        done = self._do("cut", sorted(set(nodes)))
-        self.cuts.update(cut for cut in cuts if cut.node in done)
-        self._told("cut", nodes)
-
-    async def mend(self, cuts: Sequence[Cut]) -> None:
-        nodes = [cut.node for cut in cuts]
-        done = self._do("mend", sorted(set(nodes)))
-        self.cuts.difference_update(cut for cut in cuts if cut.node in done)
-        self._told("mend", nodes)
-
-    async def roles(self) -> Roles:
-        alive = tuple(node for node in self.nodes if node not in self.dead | self.frozen)
-        leaders = {tp: alive[tp.partition % len(alive)] if alive else -1 for tp in DATA}
-        for topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
-            leaders |= {TopicPartition(topic, n): alive[0] if alive else -1 for n in range(5)}
-        controller = alive[-1] if alive else -1
-        return Roles(ns=0, leaders=leaders, controller=controller, answering=alive)
-
-    @property
-    def state(self) -> tuple[set[int], set[int], set[Cut]]:
-        return set(self.dead), set(self.frozen), set(self.cuts)
-
-    # not used by nemeses
-    async def start(self) -> None: ...
-    async def create_topic(self, *args: object) -> None: ...
-    def endpoint(self) -> Endpoint:
-        raise NotImplementedError
-
-    async def offsets(
-        self, tps: Sequence[TopicPartition], isolation: Isolation
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        raise NotImplementedError
-
-    async def trouble(self) -> str:
-        raise NotImplementedError
-
-    async def collect(self, into: Path) -> None: ...
-    async def stop(self) -> None: ...
 
 
 def step_of(name: str, seed: int = 0) -> Step:
@@ -124,8 +34,9 @@ def step_of(name: str, seed: int = 0) -> Step:
     )
 
 
-def hit(cluster: Recording, name: str, seed: int = 0) -> Injected:
-    return drive(inject(cluster, step_of(name, seed), drive(cluster.roles()), NAMES))
+def hit(cluster: Recording, name: str, seed: int = 0, stage: Stage | None = None) -> Injected:
+    stage = stage or stage_of(cluster)
+    return drive(inject(stage, step_of(name, seed), drive(cluster.roles()), NAMES))
 
 
 ALL = [
@@ -134,25 +45,58 @@ ALL = [
     for kind, value in nemesis.kinds.items()
     if not value.stands_for
     for target in (nemesis.targets if value.targeted else ("",))
+    if not nemesis.lacks or not nemesis.lacks(kind, target, NAMES)
 ]
+WHAT = {
+    "kill": "dead", "pause": "frozen", "partition": "cuts", "links": "toxics", "restart": "dead",
+    "unclean": "dead",
+}  # fmt: skip
+"""What a family leaves in force on the cluster while it is held."""
 
 
+def in_force(cluster: Recording, clients: RecordingClients) -> set[str]:
+    held = {
+        "dead": cluster.dead,
+        "frozen": cluster.frozen,
+        "cuts": cluster.cuts,
+        "toxics": cluster.toxics,
+        "down": clients.down,
+        "paused": clients.paused,
+    }
+    return {name for name, value in held.items() if value}
+
+
+def expected(step: Step) -> set[str]:
+    if step.family in ("elections",) or step.kind == "rolling":
+        return set()
+    if step.family == "client":
+        return {"paused" if step.kind == "pause" else "down"}
+    return {WHAT[step.family]} | ({"cuts"} if step.family == "unclean" else set())
+
+
+@pytest.mark.parametrize("controllers", [0, 3])
 @pytest.mark.parametrize("name", ALL)
-def test_every_fault_takes_effect_and_healing_takes_it_back(name: str) -> None:
-    cluster = Recording()
-    injected = hit(cluster, name)
-    dead, frozen, cuts = cluster.state
-    family = injected.step.family
-    assert [bool(dead), bool(frozen), bool(cuts)] == [
-        family == "kill", family == "pause", family == "partition",
-    ]  # fmt: skip
-    assert set(injected.nodes) == (dead or frozen or set(injected.nodes))
-    assert injected.colour == NEMESES[family].colour
+def test_every_fault_takes_effect_and_healing_takes_it_back(name: str, controllers: int) -> None:
+    cluster, clients = Recording(controllers=controllers), RecordingClients()
+    stage = stage_of(cluster, clients)
+    step = step_of(name)
+    try:
+        injected = hit(cluster, name, stage=stage)
+    except NoTarget:
+        assert (controllers, step.target) == (3, "controller")
+        assert NEMESES[step.family].kinds[step.kind].brokers_only
+        return
+    assert in_force(cluster, clients) == expected(step)
+    if step.kind not in ("rolling", "shuffle", "ring", "halves", "bridge", "preferred"):
+        hurt = cluster.dead or cluster.frozen or set(cluster.toxics) or set(injected.nodes)
+        assert set(injected.nodes) == hurt
+    assert set(injected.slots) == clients.down | clients.paused
+    assert injected.colour == NEMESES[step.family].colour
     assert injected.text
-    drive(heal(cluster, injected))
-    assert cluster.state == (set(), set(), set())
-    drive(heal(cluster, injected))
-    assert cluster.state == (set(), set(), set())
+    assert cluster.calls or clients.calls
+    for _ in range(2):
+        drive(heal(stage, injected))
+        assert in_force(cluster, clients) == set()
 
 
 @pytest.mark.parametrize(
@@ -165,6 +109,9 @@ def test_every_fault_takes_effect_and_healing_takes_it_back(name: str) -> None:
         ("pause:short@controller", {5}),
         ("partition:isolate@controller", {5}),
         ("partition:clients-requests@txn-coordinator", {1}),
+        ("restart:graceful@controller", {5}),
+        ("links:reset@controller", {5}),
+        ("links:reset@all", {1, 2, 3, 4, 5}),
     ],
 )
 def test_the_role_that_was_asked_for_is_hit(name: str, nodes: set[int]) -> None:
@@ -178,6 +125,22 @@ def test_a_killed_majority_is_the_smallest_one_and_has_the_target(size: int, see
     hit(cluster, "kill:majority@controller", seed)
     assert size in cluster.dead
     assert len(cluster.dead) == size // 2 + 1
+
+
+def test_a_majority_of_isolated_controllers_is_one_of_controllers() -> None:
+    for controllers, killed in ((1, {4}), (3, {6, 4}), (3, {6, 5})):
+        for seed in range(40):
+            cluster = Recording(3, controllers=controllers)
+            hit(cluster, "kill:majority@controller", seed)
+            if cluster.dead == killed:
+                break
+            assert cluster.dead <= {4, 5, 6}
+        else:
+            raise AssertionError(killed)
+    cluster = Recording(3, controllers=3)
+    hit(cluster, "kill:majority@leader")
+    assert len(cluster.dead) == 2
+    assert cluster.dead < {1, 2, 3}
 
 
 def test_others_of_a_majority_are_drawn() -> None:
@@ -207,15 +170,18 @@ def test_two_faults_at_once_heal_in_any_order(
 ) -> None:
     if one.split(":")[0] == other.split(":")[0]:
         return
-    cluster = Recording()
-    held = [hit(cluster, one, seed)]
-    try:
-        held.append(hit(cluster, other, seed))
-    except NoTarget:
-        assert cluster.dead | cluster.frozen
+    cluster, clients = Recording(), RecordingClients()
+    stage = stage_of(cluster, clients)
+    held = []
+    for name in (one, other):
+        try:
+            held.append(hit(cluster, name, seed, stage))
+        except (NoTarget, NoEffect):
+            assert held
+            assert in_force(cluster, clients)
     for injected in held if first_in_first_out else reversed(held):
-        drive(heal(cluster, injected))
-    assert cluster.state == (set(), set(), set())
+        drive(heal(stage, injected))
+    assert in_force(cluster, clients) == set()
 
 
 def test_a_dead_node_is_not_paused() -> None:
@@ -237,25 +203,45 @@ def test_no_target_touches_nothing() -> None:
     assert cluster.calls == []
 
 
-def test_what_is_injected_half_is_taken_back() -> None:
-    for broken, name in (
-        (("kill", 3), "kill:all"),
-        (("pause", 5), "pause:long@controller"),
-        (("cut", 3), "partition:ring"),
-    ):
-        cluster = Recording(broken=[broken])
-        with pytest.raises(ClusterError, match=f"{broken[0]} of node {broken[1]} failed"):
-            hit(cluster, name)
-        assert cluster.calls[0][0] == broken[0]
-        assert cluster.state == (set(), set(), set())
+@pytest.mark.parametrize(
+    ("verb", "node", "name"),
+    [
+        ("kill", 3, "kill:all"),
+        ("pause", 5, "pause:long@controller"),
+        ("cut", 3, "partition:ring"),
+        ("shut_down", 5, "restart:graceful@controller"),
+        ("shut_down", 3, "restart:rolling"),
+        ("poison", 3, "links:latency@all"),
+        ("kill", 1, "unclean:lagging@leader"),
+    ],
+)
+def test_what_is_injected_half_is_taken_back(verb: str, node: int, name: str) -> None:
+    cluster = Recording(broken=[(verb, node)])
+    if name == "unclean:lagging@leader":
+        cluster.led = dict.fromkeys(DATA, node)
+    with pytest.raises(ClusterError, match=f"{verb} of {node} failed"):
+        hit(cluster, name)
+    assert verb in [verb for verb, _ in cluster.calls]
+    assert cluster.whole
+
+
+def test_clients_that_are_half_crashed_or_paused_are_taken_back() -> None:
+    for verb, name in (("crash", "client:crash@random"), ("pause", "client:pause@random")):
+        cluster = Recording()
+        clients = RecordingClients(broken=[(verb, slot) for slot in range(4)])
+        with pytest.raises(ClusterError, match=f"{verb} of . failed"):
+            hit(cluster, name, stage=stage_of(cluster, clients))
+        undone = {"crash": "restart", "pause": "resume"}[verb]
+        assert [verb for verb, _ in clients.calls] == [verb, undone]
+        assert clients.whole
 
 
 def test_a_fault_that_cannot_be_taken_back_is_told() -> None:
     cluster = Recording(broken=[("kill", 3), ("revive", 1)])
-    with pytest.raises(ClusterError, match="kill of node 3") as error:
+    with pytest.raises(ClusterError, match="kill of 3") as error:
         hit(cluster, "kill:all")
     assert error.value.__notes__ == [
-        "taking back what had been done of kill:all failed: revive of node 1 failed"
+        "taking back what had been done of kill:all failed: revive of 1 failed"
     ]
     assert cluster.dead == {1}
 
@@ -271,55 +257,86 @@ def wrecked(broken: Sequence[tuple[str, int]] = ()) -> Recording:
         for seed in range(9):
             drive(cluster.cut(hit(Recording(), name, seed).undo.cuts))
     cluster.cuts.add(Cut(node=2, direction=Direction.OUT, peer=5))
+    drive(cluster.cut(ordered(unfed(3, cluster.nodes))))
+    drive(cluster.poison(cluster.nodes, [Toxic(type="latency", attributes={"latency": 200})]))
     cluster.calls.clear()
     return cluster
 
 
 def test_heal_all_needs_to_know_nothing() -> None:
-    cluster = wrecked()
-    drive(heal_all(cluster))
-    assert cluster.state == (set(), set(), set())
-    assert cluster.calls == [(verb, (1, 2, 3, 4, 5)) for verb in ("resume", "mend", "revive")]
+    cluster, clients = wrecked(), RecordingClients()
+    clients.down, clients.paused = {1, 3}, {0}
+    drive(heal_all(stage_of(cluster, clients)))
+    assert cluster.whole
+    assert clients.whole
+    everyone = (1, 2, 3, 4, 5)
+    assert cluster.calls == [(verb, everyone) for verb in ("resume", "mend", "cure", "revive")]
+    assert clients.calls == [("resume", (0, 1, 2, 3)), ("restart", (0, 1, 2, 3))]
 
 
 def test_heal_all_of_a_whole_cluster_changes_nothing() -> None:
-    cluster = Recording()
-    drive(heal_all(cluster))
-    assert cluster.state == (set(), set(), set())
+    cluster = Recording(3, controllers=3)
+    drive(heal_all(stage_of(cluster)))
+    assert cluster.whole
+    assert dict(cluster.calls)["revive"] == (1, 2, 3, 4, 5, 6)
+    assert dict(cluster.calls)["cure"] == (1, 2, 3)
 
 
-@pytest.mark.parametrize("verb", ["resume", "mend", "revive"])
+@pytest.mark.parametrize("verb", ["resume", "mend", "cure", "revive"])
 @pytest.mark.parametrize("node", [1, 4])
 def test_what_fails_keeps_nothing_else_from_being_healed(verb: str, node: int) -> None:
-    cluster = wrecked([(verb, node)])
+    cluster, clients = wrecked([(verb, node)]), RecordingClients()
+    clients.down = {2}
     with pytest.raises(ExceptionGroup) as error:
-        drive(heal_all(cluster))
-    assert f"node {node}: {verb} of node {node} failed" in error.value.message
+        drive(heal_all(stage_of(cluster, clients)))
+    assert f"node {node}: {verb} of {node} failed" in error.value.message
     assert len(error.value.exceptions) == 1
     assert cluster.dead == ({node} if (verb, node) == ("revive", 1) else set())
     assert cluster.frozen == ({node} if (verb, node) == ("resume", 4) else set())
     assert {cut.node for cut in cluster.cuts} == ({node} if verb == "mend" else set())
+    assert set(cluster.toxics) == ({node} if verb == "cure" else set())
+    assert clients.whole
+
+
+@pytest.mark.parametrize("verb", ["resume", "restart"])
+def test_a_client_that_cannot_be_healed_keeps_no_other_from_it(verb: str) -> None:
+    cluster, clients = wrecked(), RecordingClients(broken=[(verb, 1)])
+    clients.down, clients.paused = {1, 3}, {0, 1}
+    with pytest.raises(ExceptionGroup) as error:
+        drive(heal_all(stage_of(cluster, clients)))
+    assert error.value.message == f"{verb} client 1: {verb} of 1 failed"
+    assert clients.down == ({1} if verb == "restart" else set())
+    assert clients.paused == ({1} if verb == "resume" else set())
+    assert cluster.whole
 
 
 def test_heal_all_tries_each_node_where_a_verb_fails_as_a_whole() -> None:
     class AllOrNothing(Recording):
         async def revive(self, nodes: Sequence[int]) -> None:
-            self._told("revive", nodes)
+            self.told("revive", nodes)
             await super().revive(nodes)
 
     cluster = AllOrNothing(broken=[("revive", 2)])
     cluster.dead = {1, 2, 3}
     with pytest.raises(ExceptionGroup, match="revive node 2"):
-        drive(heal_all(cluster))
+        drive(heal_all(stage_of(cluster)))
     assert cluster.dead == {2}
 
 
 def test_heal_all_tells_all_that_failed() -> None:
-    cluster = wrecked([("resume", 4), ("mend", 1), ("revive", 2), ("revive", 3)])
+    cluster = wrecked([("resume", 4), ("mend", 1), ("revive", 2), ("revive", 3), ("cure", 5)])
+    clients = RecordingClients(broken=[("restart", 2)])
     with pytest.raises(ExceptionGroup) as error:
-        drive(heal_all(cluster))
-    assert len(error.value.exceptions) == 4
-    for words in ("resume node 4", "mend the links of node 1", "revive node 2", "revive node 3"):
+        drive(heal_all(stage_of(cluster, clients)))
+    assert len(error.value.exceptions) == 6
+    for words in (
+        "resume node 4",
+        "mend the links of node 1",
+        "cure the links of node 5",
+        "revive node 2",
+        "revive node 3",
+        "restart client 2",
+    ):
         assert words in error.value.message
 
 
@@ -334,36 +351,68 @@ def test_heal_all_uses_what_the_cluster_has() -> None:
         async def kill(self, nodes: Sequence[int]) -> None: ...
 
     cluster = Bare()
-    drive(heal_all(cluster))  # type: ignore[arg-type]
+    clock = Recording().clock
+    clients = RecordingClients(slots=())
+    stage = Stage(cluster=cluster, clients=clients, clock=clock, stopping=bool)  # type: ignore[arg-type]
+    drive(heal_all(stage))
     assert cluster.calls == ("revive",)
+    assert clients.calls == []
 
 
 # ---- a whole plan
 
 
 @UNHURRIED
-@given(st.sampled_from(["random", "partition,kill,pause", "kill,pause:long"]), st.integers(0, 999))
-def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int) -> None:
-    steps = plan(text, RunConfig(seed=seed, brokers=5, duration_s=120))
+@given(
+    st.sampled_from(
+        ["random", "partition,kill,pause", "kill,pause:long", "restart,client", "links,elections",
+         "unclean,client", "client:pause,pause"]
+    ),
+    st.integers(0, 999),
+    st.sampled_from([0, 1, 3]),
+)  # fmt: skip
+def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int, controllers: int) -> None:
+    config = RunConfig(
+        seed=seed,
+        brokers=5,
+        duration_s=120,
+        controllers=controllers,  # type: ignore[arg-type]
+        unclean_leader_election=True,
+    )
+    steps = plan(text, config, NAMES)
     agenda = sorted(
         [(step.at_s, 1, step) for step in steps]
         + [(step.at_s + step.hold_s, 0, step) for step in steps],
         key=lambda entry: entry[:2],
     )
-    cluster = Recording()
+    cluster, clients = Recording(controllers=controllers), RecordingClients()
+    stage = stage_of(cluster, clients)
     held: dict[int, Injected] = {}
-    for _, starts, step in agenda:
+    for at_s, starts, step in agenda:
+        cluster.clock.now_s = max(cluster.clock.now_s, 100 + at_s)
         if starts:
             try:
-                held[step.fault] = drive(inject(cluster, step, drive(cluster.roles()), NAMES))
-            except NoTarget:
-                assert cluster.dead | cluster.frozen
+                held[step.fault] = drive(inject(stage, step, drive(cluster.roles()), NAMES))
+            except (NoTarget, NoEffect):
+                assert in_force(cluster, clients) or cluster.starting
+            except ClusterError:
+                assert controllers  # nobody knows whether one is up before it is paused
+                assert set(cluster.dead) & {6, 7, 8}
         elif step.fault in held:
-            drive(heal(cluster, held.pop(step.fault)))
+            drive(heal(stage, held.pop(step.fault)))
     assert held == {}
-    assert cluster.state == (set(), set(), set())
+    assert in_force(cluster, clients) == set()
 
 
-def test_the_recording_cluster_is_a_cluster() -> None:
+def test_the_recording_stage_is_one() -> None:
     cluster: Cluster = Recording()
+    clients: Clients = RecordingClients()
     assert cluster.nodes == (1, 2, 3, 4, 5)
+    assert clients.slots
+    assert {type_ for nemesis in NEMESES.values() for type_ in nemesis.needs} >= {
+        Restartable,
+        Linked,
+    }
+    for nemesis in NEMESES.values():
+        for need in nemesis.needs:
+            assert isinstance(cluster, need) or (need is Clients and isinstance(clients, need))

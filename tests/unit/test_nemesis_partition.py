@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.cluster import Cut, Direction, Roles
+from harness.cluster import Cut, Direction, Listener, Roles
 from harness.op import TopicPartition
 from nemesis import NEMESES, Names, NoTarget, Step
 from nemesis.fault import Hit, Scene
@@ -19,6 +19,7 @@ from nemesis.partition import (
     ordered,
     ring,
     split,
+    unfed,
 )
 
 UNHURRIED = settings(deadline=None)  # the machine may be loaded
@@ -138,9 +139,17 @@ def test_order_of_cuts_is_fixed() -> None:
 # ---- aimed
 
 
-def aimed(kind: str, target: str, nodes: tuple[int, ...] = FIVE, seed: int = 0) -> Hit:
+def aimed(
+    kind: str,
+    target: str,
+    nodes: tuple[int, ...] = FIVE,
+    seed: int = 0,
+    *,
+    controllers: tuple[int, ...] = (),
+) -> Hit:
     leaders = {TopicPartition("q", 0): 2, TopicPartition("q", 1): 3}
-    roles = Roles(ns=0, leaders=leaders, controller=3, answering=nodes, agreed=True)
+    controller = controllers[-1] if controllers else 3
+    roles = Roles(ns=0, leaders=leaders, controller=controller, answering=nodes, agreed=True)
     step = Step(
         fault=0,
         name=f"partition:{kind}@{target}",
@@ -153,8 +162,9 @@ def aimed(kind: str, target: str, nodes: tuple[int, ...] = FIVE, seed: int = 0) 
     )
     effect = NEMESES["partition"].effect
     assert effect is not None
+    names = Names(data=(TopicPartition("q", 0),))
     return effect.aim(
-        step, Scene(nodes=nodes, roles=roles, names=Names(data=(TopicPartition("q", 0),)))
+        step, Scene(nodes=(*nodes, *controllers), brokers=nodes, roles=roles, names=names)
     )
 
 
@@ -171,7 +181,8 @@ def test_every_kind_can_be_aimed() -> None:
 
 def test_what_aimed_cuts_can_be_is_what_a_full_heal_mends() -> None:
     everything = every_cut(FIVE)
-    assert len(set(everything)) == len(everything) == 5 * 2 * 5
+    assert len(set(everything)) == len(everything) == 5 * 2 * 5 + 5 * 4
+    assert set(unfed(2, FIVE)) <= set(everything)
     for kind in CONCRETE:
         for seed in range(20):
             assert set(aimed(kind, "random", seed=seed).cuts) <= set(everything)
@@ -225,3 +236,77 @@ def test_text_names_the_roles_that_are_hit() -> None:
 def test_a_role_that_nobody_has_is_no_target() -> None:
     with pytest.raises(NoTarget, match="group-coordinator: the workload has no consumer groups"):
         aimed("isolate", "group-coordinator")
+
+
+def test_a_leader_is_unfed_at_its_own_end_of_the_listener_between_brokers() -> None:
+    assert unfed(2, (1, 2, 3)) == {
+        Cut(node=2, direction=Direction.IN, peer=1, listener=Listener.BROKER),
+        Cut(node=2, direction=Direction.IN, peer=3, listener=Listener.BROKER),
+    }
+
+
+# ---- isolated controllers
+
+THREE = (1, 2, 3)
+
+
+def test_an_isolated_broker_is_cut_off_the_controllers_too() -> None:
+    hit = aimed("isolate", "leader", THREE, controllers=(4, 5, 6))
+    assert set(hit.cuts) == isolate((1, 2, 3, 4, 5, 6), 2)
+    assert linked((1, 2, 3, 4, 5, 6), frozenset(hit.cuts))[2] == {2}
+
+
+def test_an_isolated_controller_can_be_cut_off() -> None:
+    for kind in ("isolate", "one-way-in", "one-way-out"):
+        hit = aimed(kind, "controller", THREE, controllers=(4, 5, 6))
+        assert hit.nodes == (6,)
+        assert {peer for cut in hit.cuts for peer in (cut.node, cut.peer)} == {1, 2, 3, 4, 5, 6}
+    assert aimed("isolate", "controller", THREE, controllers=(4,)).text == (
+        "node 4 (controller) is cut off from all other nodes"
+    )
+
+
+def test_clients_are_cut_off_brokers_only() -> None:
+    for kind in ("clients-requests", "clients-responses"):
+        with pytest.raises(NoTarget, match="controller: node 6, which is no broker"):
+            aimed(kind, "controller", THREE, controllers=(4, 5, 6))
+        nodes = {aimed(kind, "random", THREE, s, controllers=(4, 5, 6)).nodes for s in range(30)}
+        assert nodes == {(1,), (2,), (3,)}
+
+
+@UNHURRIED
+@given(st.integers(2, 9), st.sampled_from([1, 3]), st.booleans(), st.integers(0, 2**32 - 1))
+def test_halves_divide_brokers_and_controllers(
+    size: int, voters: int, at_controller: bool, seed: int
+) -> None:
+    nodes = tuple(range(1, size + 1))
+    controllers = tuple(range(size + 1, size + voters + 1))
+    target = "controller" if at_controller else "leader"
+    hit = aimed("halves", target, nodes, seed, controllers=controllers)
+    small = set(hit.nodes)
+    assert (controllers[-1] if at_controller else 2) in small
+    assert len(small & set(nodes)) == size // 2
+    assert len(small & set(controllers)) == (1 if at_controller else voters // 2)
+    assert set(hit.cuts) == split([small, {*nodes, *controllers} - small])
+    assert f"{len(small & set(controllers))} of {voters} controllers" in hit.text
+
+
+@UNHURRIED
+@given(st.integers(3, 9), st.sampled_from([1, 3]), st.integers(0, 2**32 - 1))
+def test_a_bridge_divides_brokers_and_controllers(size: int, voters: int, seed: int) -> None:
+    nodes = tuple(range(1, size + 1))
+    controllers = tuple(range(size + 1, size + voters + 1))
+    hit = aimed("bridge", "leader", nodes, seed, controllers=controllers)
+    links = linked((*nodes, *controllers), frozenset(hit.cuts))
+    assert links[2] == {*nodes, *controllers}
+    sides = {frozenset(peers - {2}) for node, peers in links.items() if node != 2}
+    assert len(sides) == 2
+    for sort in (set(nodes) - {2}, set(controllers)):
+        small, large = sorted(len(side & sort) for side in sides)
+        assert large - small <= 1
+
+
+def test_a_ring_is_one_of_brokers_and_leaves_controllers_alone() -> None:
+    hit = aimed("ring", "", FIVE, controllers=(6, 7, 8))
+    assert {peer for cut in hit.cuts for peer in (cut.node, cut.peer)} == set(FIVE)
+    assert hit.text.endswith("; the controllers are linked to all")

@@ -14,30 +14,53 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from harness.cluster import Killable, Partitionable, Pausable
+from harness.cluster import (
+    Clients,
+    ClientSlot,
+    Electable,
+    Killable,
+    Linked,
+    Partitionable,
+    Pausable,
+    Restartable,
+)
 from harness.config import ConfigError, RunConfig, run_config
+from harness.generator import source
 from harness.op import TopicPartition
 from nemesis import NEMESES, Names, Step, missing, needs, plan
-from nemesis.schedule import Wish, parse
+from nemesis.draw import Deck, Wish
+from nemesis.schedule import parse
 
 UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
 
-FAMILIES = ("partition", "kill", "pause")
+FAMILIES = ("partition", "kill", "pause", "restart", "elections", "client", "links", "unclean")
+RANDOM = FAMILIES[:6]
+"""What `random` draws from."""
 WISHES = [
     f"{family}{kind and ':'}{kind}{target and '@'}{target}"
     for family in FAMILIES
     for kind in ("", *NEMESES[family].kinds)
     for target in ("", *NEMESES[family].targets)
     if not (kind and target) or NEMESES[family].kinds[kind].targeted
+    if not target or any(kind.targeted for kind in NEMESES[family].kinds.values())
 ]
+SLOW = ("restart:rolling", "client", "client:pause", "unclean", "unclean:lagging")
+"""Names one fault of which may fill a short phase."""
+QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in SLOW]
+WISHES = [wish for wish in WISHES if not wish.startswith("restart:rolling")]
 TEXTS = st.just("random") | st.lists(st.sampled_from(WISHES), min_size=1, max_size=4).map(",".join)
 TRANSACTIONAL = Names(
-    data=(TopicPartition("q", 0),), transactional_ids=("tx-0",), groups=("group",)
+    data=(TopicPartition("q", 0),),
+    transactional_ids=("tx-0",),
+    groups=("group",),
+    clients=(ClientSlot(slot=0, transactional_id="tx-0", group="group"), ClientSlot(slot=1)),
 )
 
 
 def configured(seed: int = 0, brokers: int = 5, **settings: object) -> RunConfig:
-    return run_config({"seed": seed, "brokers": brokers, **settings})
+    return run_config(
+        {"seed": seed, "brokers": brokers, "unclean_leader_election": True, **settings}
+    )
 
 
 def by_family(steps: tuple[Step, ...]) -> dict[str, list[Step]]:
@@ -73,16 +96,21 @@ def test_every_plan(
     steps = plan(text, config)
     assert [step.fault for step in steps] == list(range(len(steps)))
     assert [step.at_s for step in steps] == sorted(step.at_s for step in steps)
-    wished = set(FAMILIES) if text == "random" else {wish.family for wish in parse(text)}
+    wished = set(RANDOM) if text == "random" else {wish.family for wish in parse(text)}
     assert steps
     assert {step.family for step in steps} <= wished
     for step in steps:
         assert step.at_s > 0
         assert step.hold_s > 0
-        assert step.at_s + step.hold_s < duration_s
+        assert step.at_s + applying(step, brokers) + step.hold_s < duration_s
     for mine in by_family(steps).values():
         for before, after in pairwise(mine):
-            assert before.at_s + before.hold_s < after.at_s
+            assert before.at_s + applying(before, brokers) + before.hold_s < after.at_s
+
+
+def applying(step: Step, brokers: int) -> float:
+    kind = NEMESES[step.family].kinds[step.kind]
+    return kind.apply_s + brokers * kind.apply_each_s
 
 
 @UNHURRIED
@@ -96,7 +124,10 @@ def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers:
 
 
 @UNHURRIED
-@given(text=TEXTS, seed=st.integers(0, 2**63 - 1))
+@given(
+    text=st.just("random") | st.lists(st.sampled_from(QUICK), min_size=1, max_size=4).map(",".join),
+    seed=st.integers(0, 2**63 - 1),
+)
 def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -> None:
     steps = plan(text, configured(seed, duration_s=20))
     assert len(steps) >= 2
@@ -127,9 +158,10 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
     else:
         told = ""
     if told:
-        assert "pause:long" in text
-        assert "lasts at least 4 s" in told
-        assert duration_s < 10
+        (least,) = re.findall(r"lasts at least (\d+) s", told)
+        asked = {"pause:long": "4", "client:pause": "12", "unclean": "7", "client:crash": "2"}
+        assert least in [seconds for name, seconds in asked.items() if name in text]
+        assert duration_s < 2.5 * float(least)
         return
     if text != "random":
         assert set(by_family(steps)) == {wish.family for wish in parse(text)}
@@ -156,12 +188,21 @@ from harness.cluster import Roles
 from harness.config import RunConfig
 from nemesis import NEMESES, plan
 from nemesis.fault import Names, Scene
-scene = Scene(nodes=(1, 2, 3, 4, 5), roles=Roles(ns=0, answering=(1, 2, 3, 4, 5)), names=Names())
-for text in ("random", "partition@random,kill@random,pause@random", "partition"):
+from harness.cluster import ClientSlot
+from harness.op import TopicPartition
+nodes = (1, 2, 3, 4, 5)
+data = tuple(TopicPartition("q", n) for n in range(9))
+roles = Roles(
+    ns=0, answering=nodes, leaders={tp: 1 for tp in data}, isr={tp: (1, 2, 3) for tp in data}
+)
+clients = tuple(ClientSlot(slot=n, transactional_id="x", group="g") for n in range(5))
+scene = Scene(nodes=nodes, brokers=nodes, roles=roles, names=Names(data=data), clients=clients)
+for text in ("random", "partition@random,kill@random,pause@random", "partition", "elections,client",
+             "links,restart"):
     for seed in range(5):
         for step in plan(text, RunConfig(seed=seed, brokers=5)):
             print(step)
-            if step.target in ("", "random"):
+            if step.target in ("", "random") and step.kind != "crash-after-commit":
                 print(NEMESES[step.family].effect.aim(step, scene))
 """
     outputs = [
@@ -297,7 +338,7 @@ def test_random_rotates_families_kinds_and_calm() -> None:
     for seed in range(10):
         steps = plan("random", configured(seed, duration_s=300))
         families.update(step.family for step in steps)
-        assert {step.family for step in steps[:6]} == set(FAMILIES)
+        assert {step.family for step in steps[:12]} == set(RANDOM)
         ends = 0.0
         for step in steps:
             if step.at_s < ends:
@@ -306,8 +347,8 @@ def test_random_rotates_families_kinds_and_calm() -> None:
                 phases += 1
                 calm += ends > 0 and step.at_s - ends > 5.1
             ends = max(ends, step.at_s + step.hold_s)
-    assert set(families) == set(FAMILIES)
-    assert min(families.values()) > 0.2 * families.total()
+    assert set(families) == set(RANDOM)
+    assert min(families.values()) > 0.1 * families.total()
     assert 0.15 < calm / phases < 0.35
     assert 0.25 < pairs / phases < 0.6
 
@@ -375,6 +416,11 @@ def test_too_few_brokers_are_refused() -> None:
 def test_needs_are_listed_once_in_the_order_of_the_registry() -> None:
     assert needs(plan("kill", configured())) == (Killable,)
     assert needs(plan("pause,partition", configured())) == (Partitionable, Pausable)
+    assert needs(plan("links", configured())) == (Linked,)
+    assert needs(plan("unclean,client", configured())) == (Clients, Partitionable, Killable)
+    assert set(NEMESES["random"].needs) == {
+        Partitionable, Killable, Pausable, Restartable, Electable, Clients,
+    }  # fmt: skip
     assert set(needs(plan("random", configured(duration_s=300)))) <= set(NEMESES["random"].needs)
 
 
@@ -393,6 +439,7 @@ def test_missing_names_what_a_cluster_lacks() -> None:
     steps = plan("kill,pause,partition", configured())
     assert missing(steps, OnlyKills()) == ["Partitionable", "Pausable"]
     assert missing(plan("kill", configured()), OnlyKills()) == []
+    assert missing(plan("client,kill", configured()), OnlyKills()) == []  # the stage has clients
 
 
 # ---- registry
@@ -413,3 +460,41 @@ def test_registry_is_complete_documentation() -> None:
             assert set(kind.stands_for) <= set(nemesis.kinds)
     colours = [NEMESES[family].colour for family in FAMILIES]
     assert len(set(colours)) == len(colours)
+
+
+# ---- what cannot happen here
+
+
+def test_a_rolling_restart_needs_its_time_and_is_drawn_alone_only() -> None:
+    assert "lasts at least 51 s" in refused("restart:rolling", duration_s=50)
+    assert {step.kind for step in plan("restart", configured(duration_s=50))} == {"graceful"}
+    alone = plan("restart", configured(duration_s=600))
+    assert {step.kind for step in alone} == {"graceful", "rolling"}
+    for text in ("restart,kill", "random"):
+        steps = plan(text, configured(duration_s=600))
+        assert {step.kind for step in steps if step.family == "restart"} == {"graceful"}
+    by_name = plan("restart:rolling,kill", configured(duration_s=600))
+    assert {step.kind for step in by_name if step.family == "restart"} == {"rolling"}
+
+
+def test_random_leaves_out_what_it_is_not_asked_for() -> None:
+    steps = plan("random", configured(duration_s=3600), TRANSACTIONAL)
+    assert {step.family for step in steps} == set(RANDOM)
+
+
+def test_a_deck_keeps_the_cards_that_are_not_wanted() -> None:
+    deck = Deck(source(1), ["a", "b", "c"], [])
+    dealt = [deck.draw(["a"]) for _ in range(3)]
+    assert dealt == ["a", "a", "a"]
+    rest = [deck.draw() for _ in range(6)]
+    assert sorted(rest) == ["b", "b", "b", "c", "c", "c"]
+
+
+def test_isolated_controllers_are_targets_where_the_fault_reaches_them() -> None:
+    config = configured(duration_s=1200, controllers=3)
+    steps = plan("partition", config)
+    aimed_at_controller = {step.kind for step in steps if step.target == "controller"}
+    assert aimed_at_controller == {"isolate", "halves", "bridge", "one-way-in", "one-way-out"}
+    with pytest.raises(ConfigError, match=r"clients do not talk to controllers .* \(3 here\)"):
+        plan("partition:clients@controller", config)
+    assert plan("kill@controller,restart@controller,pause@controller", config)

@@ -5,10 +5,11 @@ import random
 import pytest
 
 from harness.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles, java_hash
+from harness.config import run_config
 from harness.op import TopicPartition
 from nemesis import Names, NoTarget
 from nemesis.fault import Scene
-from nemesis.targets import TARGETS, Aim, described, find, listed, unnamed
+from nemesis.targets import TARGETS, Aim, described, find, listed, unnamed, unreplicated
 
 NODES = (1, 2, 3)
 DATA = tuple(TopicPartition("q", number) for number in range(6))
@@ -23,15 +24,21 @@ def scene(
     controller: int = 3,
     answering: tuple[int, ...] = NODES,
     names: Names = NAMES,
+    controllers: tuple[int, ...] = (),
 ) -> Scene:
     default = {tp: tp.partition % 2 + 1 for tp in DATA}
     known = (default if leaders is None else leaders) | INTERNAL
     roles = Roles(ns=0, leaders=known, controller=controller, answering=answering)
-    return Scene(nodes=NODES, roles=roles, names=names)
+    return Scene(nodes=(*NODES, *controllers), brokers=NODES, roles=roles, names=names)
 
 
-def drawn(target: str, at: Scene, *, answering: bool = False, times: int = 200) -> set[Aim]:
-    return {find(target, random.Random(i), at, answering=answering) for i in range(times)}
+def drawn(
+    target: str, at: Scene, *, answering: bool = False, brokers: bool = False, times: int = 200
+) -> set[Aim]:
+    return {
+        find(target, random.Random(i), at, answering=answering, brokers=brokers)
+        for i in range(times)
+    }
 
 
 def test_random_draws_every_node_that_answers() -> None:
@@ -146,3 +153,31 @@ def test_listed() -> None:
     assert listed([2]) == "node 2"
     assert listed([1, 3]) == "nodes 1 and 3"
     assert listed([1, 2, 3]) == "nodes 1, 2 and 3"
+
+
+# ---- isolated controllers
+
+
+def test_random_draws_isolated_controllers_where_they_count_as_answering() -> None:
+    at = scene(controllers=(4, 5), answering=(1, 3))
+    assert {aim.node for aim in drawn("random", at)} == {1, 3, 4, 5}
+    assert {aim.node for aim in drawn("random", at, answering=True)} == {1, 3, 4, 5}
+    assert {aim.node for aim in drawn("random", at, brokers=True)} == {1, 3}
+    silent = scene(controllers=(4, 5), answering=())
+    assert {aim.node for aim in drawn("random", silent)} == {1, 2, 3, 4, 5}
+    with pytest.raises(NoTarget, match="no node answers"):
+        find("random", random.Random(0), silent, answering=True)
+
+
+def test_an_isolated_controller_has_its_role_and_is_no_broker() -> None:
+    at = scene(controllers=(4, 5), controller=5)
+    assert drawn("controller", at) == {Aim(5, "controller")}
+    assert drawn("controller", at, answering=True) == {Aim(5, "controller")}
+    with pytest.raises(NoTarget, match="controller: node 5, which is no broker"):
+        find("controller", random.Random(0), at, brokers=True)
+
+
+def test_a_partition_of_one_replica_has_nobody_else_to_lead_it() -> None:
+    lone = run_config({"seed": 1, "replication_factor": 1, "min_insync_replicas": 1})
+    assert "set replication_factor" in unreplicated(lone)
+    assert unreplicated(run_config({"seed": 1, "replication_factor": 2})) == ""
