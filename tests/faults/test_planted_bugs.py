@@ -19,6 +19,11 @@ pytestmark = pytest.mark.faults
         ("queue", "swap", {"inconsistent-offsets"}),
         ("transactions", "lose", {"lost-write", "torn-txn"}),
         ("transactions", "show-aborted", {"aborted-read"}),
+        ("copier", "", set()),
+        ("copier", "keep-offsets", {"eos-loss"}),
+        ("fencing", "", set()),
+        ("fencing", "unfenced", {"zombie-write"}),
+        ("groups", "", set()),
     ],
 )
 def test_a_planted_bug(tmp_path: Path, workload: str, bug: str, expected: set[str]) -> None:
