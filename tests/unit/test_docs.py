@@ -9,12 +9,11 @@ import pytest
 
 import nemesis as nemeses
 from harness.catalogue import GENERATED
-from harness.cluster import Roles
 from harness.config import run_config
 from harness.generator import Slot, source
-from harness.op import TopicPartition
 from harness.session import drive
 from nemesis.registry import NEMESES
+from tests.stage import NAMES, Recording, stage_of
 from workloads import Workload
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,24 +48,11 @@ def test_the_nemesis_example_is_planned_injected_and_healed(
     blink = example("nemesis/blink.py").BLINK
     monkeypatch.setitem(NEMESES, "blink", blink)
     steps = nemeses.plan("blink@controller", run_config({"seed": 1, "duration_s": 20}))
-    calls: list[tuple[str, tuple[int, ...]]] = []
-
-    class Nodes:
-        nodes = (1, 2, 3)
-
-        async def kill(self, nodes: tuple[int, ...]) -> None:
-            calls.append(("kill", tuple(nodes)))
-
-        async def revive(self, nodes: tuple[int, ...]) -> None:
-            calls.append(("revive", tuple(nodes)))
-
-    roles = Roles(
-        ns=0, leaders={TopicPartition("t", 0): 2}, controller=3, answering=(1, 2, 3), agreed=True
-    )
-    names = nemeses.Names(data=(TopicPartition("t", 0),))
-    injected = drive(nemeses.inject(Nodes(), steps[0], roles, names))  # type: ignore[arg-type]
-    drive(nemeses.heal(Nodes(), injected))  # type: ignore[arg-type]
-    assert calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
+    cluster = Recording(3)
+    stage = stage_of(cluster)
+    injected = drive(nemeses.inject(stage, steps[0], drive(cluster.roles()), NAMES))
+    drive(nemeses.heal(stage, injected))
+    assert cluster.calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
 
 
 @pytest.mark.parametrize("name", GENERATED)
