@@ -39,7 +39,9 @@ def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(tally: Tally) -> Any:
-    return tally.counts, tally.findings, tally.undecided, tally.torn_undecided, tally.crashed
+    undecided = tally.undecided, tally.torn_undecided, tally.eos_undecided
+    progress = {tp: each.waits.tolist() for tp, each in tally.progress.items()}
+    return tally.counts, tally.findings, undecided, progress, tally.crashed
 
 
 @pytest.mark.usefixtures("many_units")

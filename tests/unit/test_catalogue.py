@@ -63,8 +63,21 @@ def is_allowed(
         ("poll-skip", "", {}, (), False),
         ("int-nonmonotonic-poll", "", {}, (), False),
         ("nonmonotonic-poll", "", UNCLEAN, (), True),
-        *((name, "", {**UNCLEAN, **PLAIN}, ("power",), False) for name in (
-            "torn-txn", "phantom-read", "corrupt-record", "misdirected-record", "unseen",
+        ("eos-duplicate", "", {}, ("kill:all",), False),
+        ("eos-duplicate", "", {"commit": "before"}, (), False),
+        ("eos-duplicate", "", {"commit": "after"}, (), True),
+        ("eos-loss", "", {}, ("client:crash",), False),
+        ("eos-loss", "", {"commit": "after"}, (), False),
+        ("eos-loss", "", {"commit": "before"}, (), True),
+        ("group-skip", "auto", {}, (), True),
+        *((name, "", {"commit": commit}, (), False) for commit in ("transaction", "after", "before")
+          for name in ("group-duplicate", "group-skip", "zombie-write")),
+        *((name, variant, settings, faults, True)
+          for name, variant in (("eos-duplicate", ""), ("eos-loss", ""), ("group-duplicate", ""),
+                                ("group-skip", ""), ("zombie-write", "committed"))
+          for settings, faults in ((UNCLEAN, ()), ({}, ("power:all",)))),
+        *((name, "", {**UNCLEAN, **PLAIN, "commit": "after"}, ("power",), False) for name in (
+            "hanging-txn", "torn-txn", "phantom-read", "corrupt-record", "misdirected-record", "unseen",
             "offset-commit-regression", "stuck-lso", "G1c", "G1c-realtime", "not-recovered")),
         *((name, "", {}, (), True) for name in sorted(INFORMATIONAL)),
     ],
@@ -77,8 +90,8 @@ def test_what_is_allowed(
 
 def test_every_answer_says_why() -> None:
     for name in ANOMALIES:
-        for variant in ("", "0", "1", "all", "rc", "ru", "reads", "ack 1"):
-            for settings in ({}, UNCLEAN, SERIAL):
+        for variant in ("", "0", "1", "all", "rc", "ru", "reads", "ack 1", "auto", "commit"):
+            for settings in ({}, UNCLEAN, SERIAL, {"commit": "after"}, {"commit": "before"}):
                 config = RunConfig(seed=1, **settings)
                 why = allowed(config, (), Finding(name=name, key=(), variant=variant))[1]
                 assert len(why.split()) > 2

@@ -1,7 +1,9 @@
 """The kernels as programs: offsets with gaps, caps, crashes, invariance (the rules: test_golden)."""
 
 import pickle
+from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,12 +11,13 @@ import pytest
 
 from checkers import kernel
 from checkers.context import context
-from checkers.kernel_types import CAP
+from checkers.kernel_types import CAP, offsets_of, runs
 from checkers.kernel_view import Slots
-from checkers.pipeline import check_tables, findings
-from checkers.sealed import partitions
-from harness.op import Isolation, Outcome, Phase, value_of
-from tests.built import Bound, Built, Op, Process, Read, Send
+from checkers.pipeline import check_sealed, check_tables, findings, in_process
+from checkers.sealed import load, partitions
+from harness.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
+from tests.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
+from tests.folders import write_run
 from tests.planted import random_history
 
 Tables = Mapping[str, pa.Table]
@@ -109,6 +112,14 @@ def test_counts_are_exact_where_findings_are_capped() -> None:
     assert len([f for f in tally.findings if f.name == "lost-write"]) == CAP
 
 
+@pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
+def test_without_a_cap_every_count_is_the_number_of_its_findings(seed: int) -> None:
+    built, _, _ = random_history(seed)
+    tally = check_tables(built.tables(), portable=False, cap=2**31)
+    found = Counter((finding.name, finding.variant) for finding in tally.findings)
+    assert tally.counts == found
+
+
 def test_the_variant_of_a_loss_is_the_acks_of_its_producer() -> None:
     built = lossy(4)
     built.processes[1] = Process(acks=1, idempotent=False)
@@ -147,6 +158,9 @@ def test_a_result_survives_pickling() -> None:
         assert again.findings == result.findings
         assert again.counts == result.counts
         assert (again.ww == result.ww).all()
+        assert result.progress is not None
+        assert again.progress is not None
+        assert (again.progress.acked == result.progress.acked).all()
 
 
 def test_a_partition_without_rows_in_one_table_is_checked() -> None:
@@ -171,3 +185,92 @@ def test_a_transaction_proven_elsewhere_is_committed_here() -> None:
     txn.mops = txn.mops[:1]
     read.mops = []
     assert ("inconsistent-offsets", 0, 0) not in findings(built.tables(), portable=True)
+
+
+@pytest.mark.parametrize("offsets", [[], [7], [0, 1, 2], [3, 5, 6, 9], [2**40, 2**40 + 1]])
+def test_runs_stand_for_their_offsets(offsets: list[int]) -> None:
+    found = runs(np.array(offsets, np.int64))
+    assert offsets_of(found).tolist() == offsets
+    assert (np.diff(found.T.ravel()) > 0).all()
+
+
+@pytest.mark.parametrize("seed", [n for n in range(30) if n % 3])
+def test_a_sealed_history_is_checked_like_one_in_memory(tmp_path: Path, seed: int) -> None:
+    """Files are read with the columns that kernels need: those of copies only where there may be some."""
+    tables = random_history(seed)[0].tables()
+    here = check_tables(tables, portable=False)
+    there = check_sealed(load(write_run(tmp_path / "run", tables)), in_process)
+    assert (there.counts, there.eos_undecided) == (here.counts, here.eos_undecided)
+    assert {f.canonical for f in there.findings} >= {f.canonical for f in here.findings}
+
+
+def copier(*, outcome: Outcome, shown: bool) -> Built:
+    """A copier of group 0 copies offset 0 of x to y and commits offset 1 of x, in one transaction."""
+    built = Built(tps=["x", "y"])
+    sent = Op(process=1, f="send", invoke=1, complete=2, mops=[Send(tp=0, value=1, offset=0)])
+    copy = Op(process=2, f="txn", invoke=3, complete=4, txn=True, outcome=outcome)
+    built.processes[2] = Process(group=0, txn_id=0)
+    copy.mops = [Read(tp=0, offset=0, value=1), Send(tp=1, value=2, source=(0, 0))]
+    copy.mops.append(Commit(tp=0, offset=1, kind=CommitKind.TXN))
+    final = Op(process=9, f="final", invoke=5, complete=6, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=0, value=1)]
+    final.mops += [Read(tp=1, offset=0, value=2)] if shown else []
+    built.ops = [sent, copy, final]
+    for tp in (0, 1):
+        built.bounds.append(Bound(tp=tp, isolation=Isolation.READ_COMMITTED, end=2, read_to=2))
+    return built
+
+
+def test_an_offset_committed_by_a_transaction_that_is_proven_elsewhere_counts() -> None:
+    """That it committed shows in y only; what it committed is an offset of x, which another member of the
+    group is never given: x has to be checked again."""
+    proven = copier(outcome=Outcome.INFO, shown=True)
+    assert findings(proven.tables()) == set()
+    proven.ops[1].mops = [*proven.ops[1].mops[1:2], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
+    assert findings(proven.tables()) == {("group-skip", 0, 0, 0)}
+    unproven = copier(outcome=Outcome.INFO, shown=False)
+    unproven.ops[1].mops = [*unproven.ops[1].mops[1:2], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
+    assert findings(unproven.tables()) == set()
+
+
+def test_a_copy_that_is_not_there_is_a_loss_only_where_its_partition_was_read_to_the_end() -> None:
+    lost = copier(outcome=Outcome.OK, shown=False)
+    assert ("eos-loss", 0, 0, 0) not in findings(
+        lost.tables()
+    )  # a lost write: the copy is committed
+    lost.ops[1].mops = [lost.ops[1].mops[0], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
+    assert findings(lost.tables()) == {("eos-loss", 0, 0, 0)}
+    doubt = Op(process=2, f="txn", invoke=7, complete=8, txn=True, outcome=Outcome.INFO)
+    doubt.mops = [Send(tp=1, value=3, source=(0, 0))]
+    lost.ops.append(doubt)
+    assert findings(lost.tables()) == {("eos-loss", 0, 0, 0)}
+    lost.bounds[1].read_to = 1
+    tally = check_tables(lost.tables())
+    assert (set(tally.counts), tally.eos_undecided) == (set(), 1)
+
+
+@pytest.mark.parametrize("excused", [0, 255, 256, 700])
+def test_a_record_given_again_is_found_however_many_before_it_are_excused(excused: int) -> None:
+    """Process 2 is assigned x after offset 1000 was committed. A commit of offset 3 at the same time
+    explains that it is given records from there on, but not the record at offset 0."""
+    built = Built(tps=["x"], processes={1: Process(group=0), 2: Process(group=0)})
+    commits = Op(process=1, f="send", invoke=1, complete=40)
+    commits.mops = [Commit(tp=0, offset=3, ns=(1, 15)), Commit(tp=0, offset=1000, ns=(10, 20))]
+    first = Op(process=2, f="poll", invoke=50, complete=60)
+    first.mops = [Assign(tp=0, kind=AssignmentKind.ASSIGNED)]
+    first.mops += [Read(tp=0, offset=3 + n, value=value_of(9, n)) for n in range(excused)]
+    second = Op(process=2, f="poll", invoke=70, complete=80)
+    second.mops = [Read(tp=0, offset=0, value=value_of(8, 0))]
+    built.ops = [commits, first, second]
+
+    def given_again() -> set[tuple[str | int, ...]]:
+        found = findings(built.tables(), portable=False)
+        return {key for key in found if key[0] == "group-duplicate"}
+
+    assert given_again() == {("group-duplicate", 0, 0, 2)}
+    commits.mops[0] = Commit(tp=0, offset=3, ns=(1, 5))  # over before the other one began
+    assert given_again() == {("group-duplicate", 0, 0, 1 if excused else 2)}
+    commits.mops[1] = Commit(tp=0, offset=1000, ns=(10, 50))  # not over when it was assigned
+    assert given_again() == {("group-duplicate", 0, 0, 2)}  # the other one was
+    commits.mops[0] = Commit(tp=0, offset=3, ns=(10, 50))
+    assert given_again() == set()

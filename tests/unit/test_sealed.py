@@ -10,7 +10,7 @@ import pytest
 
 from checkers import HistoryError, check, check_portable
 from harness.history import TABLES
-from harness.store import Run
+from harness.store import FORMAT, Run
 from tests.folders import write_run
 from tests.planted import random_history
 
@@ -48,7 +48,8 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "no names": (lambda run: run.names.unlink(), "names.json: No such file"),
     "broken names": (lambda run: run.names.write_text("{"), "names.json"),
     "names without format": (lambda run: run.names.write_text("{}"), "no format number"),
-    "newer format": (lambda run: names(run, format=99), "format 99 is newer"),
+    "newer format": (lambda run: names(run, format=99), f"format 99 is newer .*({FORMAT})"),
+    "older format": (lambda run: names(run, format=1), f"format 1 is older .*({FORMAT})"),
     "names of wrong type": (lambda run: names(run, units=3), "names.json"),
     "no config": (lambda run: run.config.unlink(), "config.json: No such file"),
     "unknown setting": (
