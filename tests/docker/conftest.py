@@ -54,7 +54,7 @@ def roles_when(
 
 def whole(cluster: KafkaCluster, topic: str = TOPIC) -> Roles:
     """Roles once all nodes agree, every replica is in sync and the quorum has a leader."""
-    copies = min(3, len(cluster.nodes))
+    copies = min(3, len(cluster.brokers))
 
     def good(roles: Roles) -> bool:
         mine = [isr for tp, isr in roles.isr.items() if tp.topic == topic]

@@ -1,17 +1,28 @@
 """Each fault has its effect on a real cluster, and is gone when it is healed."""
 
 import time
+from pathlib import Path
 
 import docker
 import pytest
+from confluent_kafka import Producer
 from docker.models.containers import Container
 
-from harness.cluster import ClusterError, Cut, Direction, Listener, Roles, admin
+from harness.cluster import (
+    TRANSACTION_TOPIC,
+    ClusterError,
+    Cut,
+    Direction,
+    Listener,
+    Roles,
+    admin,
+)
+from harness.cluster.containers import STOP_S
 from harness.cluster.engine import NODE_LABEL, RUN_LABEL
 from harness.cluster.kafka import KafkaCluster
 from harness.op import Isolation, TopicPartition
 from harness.session import drive
-from tests.docker.conftest import TP, roles_when, until, whole
+from tests.docker.conftest import TOPIC, TP, roles_when, until, whole
 
 IN, OUT = Direction.IN, Direction.OUT
 
@@ -62,6 +73,71 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: Kafka
     assert whole(cluster).isr[TP] == cluster.nodes
     networks = container(cluster, victim).attrs["NetworkSettings"]["Networks"].values()
     assert [one["IPAddress"] for one in networks] == [address]
+
+
+def test_a_leader_that_is_shut_down_hands_over_in_order(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    victim = drive(cluster.replicas())[TP][0]
+    drive(cluster.elect_preferred([TP]))
+    roles_when(cluster, lambda r: r.leaders[TP] == victim, 10, "the first replica leads")
+    begun = time.monotonic()
+    drive(cluster.shut_down([victim]))
+    assert time.monotonic() - begun < STOP_S
+    ended = container(cluster, victim)
+    assert (ended.status, ended.attrs["State"]["ExitCode"]) == ("exited", 143)  # by SIGTERM
+    # Nobody has to wait for its session to run out: it gave its partitions away before it ended.
+    roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 2, "another node leads")
+    with pytest.raises(ClusterError, match="PREFERRED_LEADER_NOT_AVAILABLE"):
+        drive(cluster.elect_preferred([TP]))
+    drive(cluster.shut_down([victim]))  # no-op
+    drive(cluster.collect(tmp_path))
+    log = (tmp_path / str(victim) / "server.log").read_text()
+    assert "The controller has asked us to exit controlled shutdown" in log
+    drive(cluster.revive([victim]))
+    assert whole(cluster).isr[TP] == cluster.nodes
+
+
+def test_the_replica_put_first_is_the_one_elected(cluster: KafkaCluster) -> None:
+    before = drive(cluster.replicas())[TP]
+    assert sorted(before) == list(cluster.brokers)
+    wanted = next(node for node in before if node != leader(cluster))
+    order = (wanted, *(node for node in before if node != wanted))
+    with pytest.raises(ClusterError, match="is no other order of the replicas"):
+        drive(cluster.reorder({TP: order[:2]}))
+    drive(cluster.reorder({TP: order}))
+    assert drive(cluster.replicas())[TP] == order
+    assert leader(cluster) != wanted  # the order alone moves nobody
+    drive(cluster.elect_preferred([TP]))
+    epoch = roles_when(cluster, lambda r: r.leaders[TP] == wanted, 10, "the first replica leads")
+    drive(cluster.elect_preferred([TP]))  # not needed
+    assert drive(cluster.roles()).leader_epochs[TP] == epoch.leader_epochs[TP]
+
+
+def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaCluster) -> None:
+    tps = [tp for tp in drive(cluster.roles()).leaders if tp.topic == TOPIC]
+    name = f"open-{time.time_ns()}"
+    producer = Producer(
+        {"bootstrap.servers": cluster.endpoint().args["bootstrap"], "transactional.id": name}
+    )
+    producer.init_transactions(30)
+    assert drive(cluster.open_transactions(tps)) == []
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.produce(TOPIC, b"open", partition=TP.partition)
+        assert producer.flush(30) == 0
+        (row,) = drive(cluster.open_transactions(tps))
+        assert (TopicPartition(row.topic, row.partition), row.transactional_id) == (TP, name)
+        assert row.coordinator == drive(cluster.roles()).coordinator(TRANSACTION_TOPIC, name)
+        ends = drive(cluster.offsets([TP], Isolation.READ_UNCOMMITTED))
+        assert row.start == ends[TP][1] - 1
+        end(30)
+        until(lambda: drive(cluster.open_transactions(tps)) == [], 10, "nothing is open")
+    drive(cluster.pause(cluster.brokers))
+    begun = time.monotonic()
+    assert drive(cluster.open_transactions(tps)) == []  # nobody could be asked
+    assert time.monotonic() - begun < 4
+    drive(cluster.resume(cluster.brokers))
 
 
 def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaCluster) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import ClusterError, admin, engine
+from harness.cluster import ClusterError, Cut, Direction, Listener, admin, engine
 from harness.cluster.images import build, ensure_image
 from harness.cluster.kafka import KafkaCluster
 from harness.config import RunConfig, run_config
@@ -46,9 +46,8 @@ def test_every_node_leads_and_the_topic_carries_the_configs_safety(cluster: Kafk
     assert found["unclean.leader.election.enable"] == "false"
 
 
-def test_a_topic_that_exists_or_is_nonsense_is_refused(cluster: KafkaCluster) -> None:
-    with pytest.raises(ClusterError, match="TOPIC_ALREADY_EXISTS"):
-        drive(cluster.create_topic(TOPIC, 1, 1, {}))
+def test_a_topic_asked_for_twice_is_there_and_nonsense_is_refused(cluster: KafkaCluster) -> None:
+    drive(cluster.create_topic(TOPIC, 6, 3, {}))
     with pytest.raises(ClusterError, match="INVALID_CONFIG"):
         drive(cluster.create_topic("odd", 1, 1, {"retention.ms": "banana"}))
     with pytest.raises(ClusterError, match="INVALID_REPLICATION_FACTOR"):
@@ -91,6 +90,41 @@ def test_two_clusters_side_by_side_and_stop_leaves_nothing(
     assert engine.leftovers(second.run) == []
     drive(second.stop())
     assert len(engine.leftovers(cluster.run)) == 4
+
+
+def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> None:
+    cluster = KafkaCluster(one_broker(controllers=1), folder)
+    try:
+        drive(cluster.start())
+        assert (cluster.nodes, cluster.brokers) == ((1, 2), (1,))
+        drive(cluster.create_topic("t", 1, 1, {}))
+        roles = drive(cluster.roles())
+        assert (roles.controller, roles.answering, roles.agreed) == (2, (1,), True)
+        drive(cluster.pause([2]))
+        drive(cluster.resume([2]))
+        cut = Cut(node=2, direction=Direction.IN, peer=1, listener=Listener.CONTROLLER)
+        drive(cluster.cut([cut]))
+        drive(cluster.kill([2]))
+        roles = drive(cluster.roles())
+        assert (roles.controller, roles.leaders[TopicPartition("t", 0)]) == (-1, 1)
+        drive(cluster.revive([2]))
+        until(lambda: starts(cluster, 2, folder) == 2, 60, "the controller runs")
+        assert drive(cluster.roles()).controller == -1  # the broker does not reach it
+        drive(cluster.mend([cut]))
+        until(lambda: drive(cluster.roles()).controller == 2, 60, "the controller is back")
+        drive(cluster.shut_down(cluster.nodes))
+        drive(cluster.collect(folder))
+        log = (folder / "1" / "server.log").read_text()
+        assert "The controller has asked us to exit controlled shutdown" in log
+    finally:
+        drive(cluster.stop())
+    assert engine.leftovers(cluster.run) == []
+
+
+def starts(cluster: KafkaCluster, node: int, into: Path) -> int:
+    """How often a node has come up, by its log."""
+    drive(cluster.collect(into))
+    return (into / str(node) / "server.log").read_text().count("Kafka Server started")
 
 
 class Engine:
@@ -227,7 +261,7 @@ def test_a_broker_that_never_comes_up_shows_the_end_of_its_log(folder: Path) -> 
     lonely = {"controller.quorum.voters": "1@broker-1:9093,2@broker-1:1"}
     cluster = KafkaCluster(one_broker(broker_settings=lonely), folder, ready_deadline_s=5)
     try:
-        with pytest.raises(ClusterError, match="did not see all 1 nodes within 5 s") as error:
+        with pytest.raises(ClusterError, match="did not see all 1 brokers within 5 s") as error:
             drive(cluster.start())
         assert "org.apache.kafka" in str(error.value)
     finally:

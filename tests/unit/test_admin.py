@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+from kio.schema.errors import ErrorCode
 
-from harness.cluster import admin, survey
+from harness.cluster import ClusterError, admin, survey
 
 Serve = Callable[[socket.socket], None]
 
@@ -98,6 +99,48 @@ def test_once_there_is_enough_the_slow_are_not_waited_for_long() -> None:
         assert survey.GRACE_S <= time.monotonic() - begun < survey.ASK_S
         assert survey.ask(questions) == {"quick": 1}
         assert time.monotonic() - begun > survey.ASK_S
+
+
+def test_a_request_goes_from_one_silent_broker_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(survey, "CALL_S", 0.2)
+    asked: list[admin.Connection] = []
+
+    def request(connection: admin.Connection) -> None:
+        asked.append(connection)
+        if len(asked) < 3:
+            admin.view(connection)
+
+    with broker(silent) as one, broker(hang_up) as two:
+        survey.anywhere({1: one, 2: two}, request, time.monotonic() + 5)
+        assert len(asked) == 3
+        asked.clear()
+        begun = time.monotonic()
+        with pytest.raises(ClusterError, match="no broker served the request in time"):
+            survey.anywhere({1: one}, _view, time.monotonic() + 0.5)
+        assert time.monotonic() - begun < 2
+
+
+def _view(connection: admin.Connection) -> None:
+    admin.view(connection)
+
+
+@pytest.mark.parametrize(
+    ("code", "final"),
+    [(ErrorCode.invalid_config, True), (ErrorCode.preferred_leader_not_available, False)],
+)
+def test_a_refusal_is_final_unless_it_may_pass(code: ErrorCode, final: bool) -> None:
+    asked: list[admin.Connection] = []
+
+    def request(connection: admin.Connection) -> None:
+        asked.append(connection)
+        admin.check("t-0", code)
+
+    words = "Kafka refused: t-0" if final else "no broker served the request in time: t-0"
+    with broker(silent) as port, pytest.raises(ClusterError, match=words):
+        survey.anywhere({1: port}, request, time.monotonic() + 0.3)
+    assert (len(asked) == 1) == final
 
 
 def test_roles_of_a_cluster_that_is_silent_broken_or_gone_come_in_time() -> None:

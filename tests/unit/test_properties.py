@@ -1,7 +1,13 @@
 import base64
 from typing import Any
 
-from harness.cluster.properties import cluster_id, server_properties, topic_settings
+from harness.cluster.properties import (
+    cluster_id,
+    environment,
+    host,
+    server_properties,
+    topic_settings,
+)
 from harness.config import run_config
 
 
@@ -19,6 +25,29 @@ def test_a_node_is_broker_and_controller_of_its_cluster() -> None:
         "BROKER://broker-2:9092,CLIENT://127.0.0.1:20001,HARNESS://127.0.0.1:20021"
     )
     assert found["inter.broker.listener.name"] == "BROKER"
+
+
+def test_isolated_controllers_vote_alone_and_have_no_clients() -> None:
+    broker, controller = settings(3, controllers=3), settings(5, controllers=3)
+    assert broker["process.roles"] == "broker"
+    assert controller["process.roles"] == "controller"
+    voters = "4@controller-4:9093,5@controller-5:9093,6@controller-6:9093"
+    assert broker["controller.quorum.voters"] == controller["controller.quorum.voters"] == voters
+    assert broker["listeners"] == "BROKER://:9092,CLIENT://:9094,HARNESS://:9095"
+    assert controller["listeners"] == "CONTROLLER://:9093"
+    assert "advertised.listeners" not in controller
+    assert "inter.broker.listener.name" not in controller
+    # Creating topics and electing leaders is the controller's work.
+    assert controller["default.replication.factor"] == "3"
+    assert controller["unclean.leader.election.enable"] == "false"
+    assert settings(5, controllers=3, broker_settings={"a": "b"})["a"] == "b"
+
+
+def test_controllers_have_names_and_a_small_heap_of_their_own() -> None:
+    config = run_config({"seed": 1, "controllers": 1})
+    assert [host(config, node) for node in (1, 3, 4)] == ["broker-1", "broker-3", "controller-4"]
+    assert environment(config, 3) == {}
+    assert environment(config, 4) == {"HEAP": "128m"}
 
 
 def test_timings_are_tight() -> None:
