@@ -137,7 +137,7 @@ def _faults(
         recovered, until = None, load.end
         if ns is not None:
             later = [e.begin_ns for e in started if ns < e.begin_ns < load.end]
-            recovered, until = _recovered(progress, ns, min([*later, load.end]))
+            recovered, until = _recovered(progress, waits, ns, min([*later, load.end]))
         stalled, longest, partition = _longest(waits.whole, fault.begin_ns, until), 0, ""
         for tp, spans in sorted(waits.parts.items()):
             lasted = _longest(spans, fault.begin_ns, until)
@@ -155,15 +155,19 @@ def _faults(
     return found
 
 
-def _recovered(progress: Mapping[int, Progress], healed: int, limit: int) -> tuple[int | None, int]:
-    """How long after healing every partition that was sent records before `limit` had one of them
-    acknowledged, None = not before `limit`; and when that was (else `limit`)."""
+def _recovered(
+    progress: Mapping[int, Progress], waits: Waits, healed: int, limit: int
+) -> tuple[int | None, int]:
+    """How long after healing every partition that was in use then had acknowledged a record sent after
+    it, None = not before `limit`; and when that was (else `limit`)."""
     last = -1
-    for each in progress.values():
+    for tp, each in progress.items():
         bins, first = each.sent
-        mine = (bins * BIN_NS >= healed) & (bins * BIN_NS < limit)
-        if mine.any():
-            last = max(last, int(first[mine].min()))
+        later = (bins * BIN_NS >= healed) & (bins * BIN_NS < limit)
+        begin, end = waits.parts[tp]
+        used = bool(((begin <= healed) & (end > healed)).any())
+        if later.any() and (used or int(bins[later][0]) * BIN_NS < healed + STALL_NS):
+            last = max(last, int(first[later].min()))
     if not healed <= last < limit:
         return None, limit
     return last - healed, last
