@@ -17,6 +17,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
                    x:1! x:1? the record failed, is in doubt (no mark: acknowledged if there is an
                    offset, else as the op)
     y:5<x@3 …      value 5 to y is a copy of what stands at offset 3 of x (y:5@0<x@3?, …)
+    …              what follows in the op begins only when it completes
     x[1@0,2@1]     a poll returned value 1 at offset 0 and value 2 at offset 1 of x
     x/assigned     the assignment of x changed (assigned, revoked, lost, manual, rewind, reset; kept =
                    manual, but the process had it before)
@@ -28,7 +29,7 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
                    by itself), and how it ended: replaced, crashed (else closed)
     end x rc 5 …   final read of x: its end; `read 3` = it only got there; `from 2` = start of the log
     open x 7 3     at the end of quiescence the transaction of producer id 7 that begins at offset 3
-                   of x is open
+                   of x is open (an earlier look, which found others, is put before)
     unrecovered    the cluster did not recover
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
@@ -43,12 +44,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from harness.events import Event, Note, OpenTransaction, Recovered, TransactionsOpen
 from harness.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from tests.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
 
 MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
 NEVER: Final = -1
+LATE: Final = (-1, -1)
+"""Time of what begins only when its op completes."""
 LEVELS: Final = {
     "rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED, "none": Isolation.NONE,
 }  # fmt: skip
@@ -87,8 +92,12 @@ class Story:
             for tp, pid, start in self.open
         )
         events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0)]
-        events += [TransactionsOpen(ns=1, rows=rows)] if rows else []
-        return events if self.whole else [*events, Note(ns=2, text="cut short", incomplete=True)]
+        if rows:
+            others = (
+                msgspec.structs.replace(row, producer_id=row.producer_id + 90) for row in rows
+            )
+            events += [TransactionsOpen(ns=1, rows=(*others,)), TransactionsOpen(ns=2, rows=rows)]
+        return events if self.whole else [*events, Note(ns=3, text="cut short", incomplete=True)]
 
     def findings(self) -> set[tuple[str | int, ...]]:
         order = sorted(self.built.ops, key=lambda op: (op.complete is None, op.complete, op.invoke))
@@ -123,6 +132,9 @@ def _complete(group: list[Op], now: int) -> int:
     for op in group:
         now += 1
         op.complete = None if op.complete == NEVER else now
+        for mop in op.mops:
+            if isinstance(mop, Send | Read | Commit) and mop.ns == LATE:
+                mop.ns = (now, now)
     return now
 
 
@@ -132,7 +144,12 @@ def _op(built: Built, found: re.Match[str], now: int) -> Op:
     op = Op(process=int(found[2]), f=f, invoke=now, complete=complete, txn=f == "txn")
     op.outcome = MARKS[found[3]]
     op.phase = Phase.FINAL if f == "final" else Phase.FAULTS
-    op.mops = [mop for word in rest.split() for mop in _mops(built, word)]
+    early, _, late = rest.partition("…")
+    op.mops = [mop for word in early.split() for mop in _mops(built, word)]
+    for mop in [mop for word in late.split() for mop in _mops(built, word)]:
+        if isinstance(mop, Send | Read | Commit):
+            mop.ns = LATE
+        op.mops.append(mop)
     built.ops.append(op)
     return op
 

@@ -100,23 +100,37 @@ def give_again(rng: Random, built: Built) -> None:
         and mop.kind == AssignmentKind.ASSIGNED
         and _grouped(built, op) >= 0
     ]
-    for op, assign in pick(rng, joined):
-        stored = [
+    found = [
+        (op, assign, read)
+        for op, assign in joined
+        for _, read in built.reads()
+        if read.tp == assign.tp and read.offset < _stored_before(built, op, assign.tp)
+    ]
+    for op, assign, read in pick(rng, found):
+        again = Read(tp=read.tp, offset=read.offset, value=read.value)
+        op.mops.insert(op.mops.index(assign) + 1, again)
+
+
+def _stored_before(built: Built, op: Op, tp: int) -> int:
+    """The highest offset that the op's group may have committed before the op began."""
+    return max(
+        (
             mop.offset
             for other in built.ops
             for mop in other.mops
             if isinstance(mop, Commit)
-            and mop.tp == assign.tp
+            and mop.tp == tp
             and _grouped(built, other) == _grouped(built, op)
-        ]
-        below = [
-            read
-            for _, read in built.reads()
-            if read.tp == assign.tp and read.offset < max(stored, default=0)
-        ]
-        for read in pick(rng, below):
-            again = Read(tp=read.tp, offset=read.offset, value=read.value)
-            op.mops.insert(op.mops.index(assign) + 1, again)
+            and other.invoke < op.invoke
+        ),
+        default=0,
+    )
+
+
+def expire(rng: Random, built: Built) -> None:
+    """Retention took the beginning of a log away, as one of the listings tells."""
+    for bound in pick(rng, built.bounds):
+        bound.start = rng.randint(0, max(bound.end // 2, 0))
 
 
 def share_id(rng: Random, built: Built) -> None:
@@ -153,10 +167,10 @@ def end_otherwise(rng: Random, built: Built) -> None:
     for process in pick(rng, sorted(built.processes)):
         settings = built.processes[process]
         settings.end, settings.auto_commit = rng.choice(list(End)), rng.random() < 0.5
-        settings.group = rng.choice((settings.group, 1, 2))
+        settings.group = rng.choice((settings.group, 1, 2, -1))
 
 
 GROUP_DAMAGE: Final = named(
-    copy_again, forget_copy, doubt_copy, withhold, give_again, share_id, write_behind_fence,
+    copy_again, forget_copy, doubt_copy, withhold, give_again, expire, share_id, write_behind_fence,
     end_otherwise,
 )  # fmt: skip
