@@ -8,16 +8,14 @@ Not here: reading files (`records`), which transactions were open (`transactions
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-
-import pyarrow.compute as pc
 
 from harness.events import TransactionsOpen
 from harness.op import Isolation, Outcome, Phase
 from harness.report import choice
 from harness.report.inputs import Inputs
-from harness.report.records import Row, Sealed, Unreadable, any_of
+from harness.report.records import Row, Sealed, Unreadable, any_of, either
 from harness.verdict import Example
 
 AROUND = 8
@@ -160,22 +158,15 @@ def _fetch(sealed: Sealed, wanted: list[_Wanted]) -> tuple[list[Row], list[Row]]
         windows[each.tp] |= each.window()
         values[each.tp] |= set(each.example.values)
     for table, columns in (("sends", ("offset", "place")), ("reads", ("offset",))):
-        where = _either(
-            (pc.field("tp") == tp) & _either([any_of(name, offsets) for name in columns])
+        near = {
+            tp: either(any_of(name, offsets) for name in columns)
             for tp, offsets in windows.items()
-        )
-        for row in sealed.rows(table, windows, where):
+            if offsets
+        }
+        for row in sealed.rows_of(table, near):
             values[row["tp"]].add(row["value"])
-    where = _either((pc.field("tp") == tp) & any_of("value", some) for tp, some in values.items())
-    return sealed.rows("sends", values, where), sealed.rows("reads", values, where)
-
-
-def _either(conditions: Iterable[pc.Expression]) -> pc.Expression:
-    several = iter(conditions)
-    found = next(several)
-    for condition in several:
-        found = found | condition
-    return found
+    same = {tp: any_of("value", some) for tp, some in values.items() if some}
+    return sealed.rows_of("sends", same), sealed.rows_of("reads", same)
 
 
 def _by(rows: list[Row], column: str) -> dict[tuple[int, int], list[Row]]:

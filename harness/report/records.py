@@ -8,6 +8,8 @@ Not here: ops (`inputs`), which records are wanted (`logs`, `transactions`).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import msgspec
@@ -104,25 +106,41 @@ class Sealed:
         named = f", {row.transactional_id}" if row.transactional_id else ""
         return f"process {process} (client {row.slot}{named})"
 
-    def rows(self, table: str, tps: Iterable[int] | None, where: pc.Expression) -> list[Row]:
-        """Rows of `sends` or `reads`, of some partitions or of all.
+    def rows_of(self, table: str, where: Mapping[int, pc.Expression]) -> list[Row]:
+        """Rows of `sends` or `reads` of some partitions, by what each of them has to satisfy.
 
         Raises: Unreadable.
         """
-        wanted = None if tps is None else set(tps)
         found: list[Row] = []
         for unit in self.units:
-            if wanted is None or wanted & set(unit.tps):
-                path = self.run.table(table) / f"{unit.name}.parquet"
-                name = f"history/{table}/{path.name}"
-                try:
-                    known = pq.read_schema(path).names
-                    columns = [column for column in COLUMNS[table] if column in known]
-                    part = pq.read_table(path, columns=columns, filters=where, partitioning=None)
-                except (OSError, pa.ArrowException) as error:
-                    raise Unreadable(f"{name} cannot be read ({_why(error)})") from None
-                found += part.to_pylist()
+            mine = [(pc.field("tp") == tp) & where[tp] for tp in unit.tps if tp in where]
+            if mine:
+                found += self._read(table, unit, either(mine))
         return found
+
+    def rows(self, table: str, where: pc.Expression) -> list[Row]:
+        """Rows of `sends` or `reads` of all partitions.
+
+        Raises: Unreadable.
+        """
+        return [row for unit in self.units for row in self._read(table, unit, where)]
+
+    def _read(self, table: str, unit: Unit, where: pc.Expression) -> list[Row]:
+        path = self.run.table(table) / f"{unit.name}.parquet"
+        try:
+            known = pq.read_schema(path).names
+            columns = [column for column in COLUMNS[table] if column in known]
+            part = pq.read_table(path, columns=columns, filters=where, partitioning=None)
+        except (OSError, pa.ArrowException) as error:
+            name = f"history/{table}/{path.name}"
+            raise Unreadable(f"{name} cannot be read ({_why(error)})") from None
+        rows: list[Row] = part.to_pylist()
+        return rows
+
+
+def either(conditions: Iterable[pc.Expression]) -> pc.Expression:
+    """Rows that satisfy at least one of some conditions (there must be one)."""
+    return reduce(or_, conditions)
 
 
 def any_of(column: str, values: Iterable[int]) -> pc.Expression:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow.compute as pc
 
 from harness.events import OpenTransaction, TransactionsOpen
 from harness.op import Isolation, Outcome, Phase
@@ -106,7 +105,7 @@ def _at_stable_end(
         starts = {bound.end}
     if not starts:
         return []
-    rows = sealed.rows("sends", [tp], (pc.field("tp") == tp) & any_of("place", starts))
+    rows = sealed.rows_of("sends", {tp: any_of("place", starts)})
     return [row["op"] for row in rows if row["txn"] == 1]
 
 

@@ -98,10 +98,10 @@ def build(inputs: Inputs) -> Timelines:
         if not found:
             return nothing
         ops = {op for scene in found.values() for lane in scene.lanes.values() for op in lane}
-        sends = inputs.sealed.rows("sends", None, any_of("op", ops))
+        sends = inputs.sealed.rows("sends", any_of("op", ops))
         subjects = {op for scene in found.values() for op in scene.subjects}
         values = {row["value"] for row in sends if row["op"] in subjects}
-        reads = inputs.sealed.rows("reads", None, any_of("value", values))
+        reads = inputs.sealed.rows("reads", any_of("value", values))
     except Unreadable as error:
         inputs.gaps.append(f"{error}: the transactions around findings are not shown.")
         return nothing

@@ -223,7 +223,7 @@ def empty() -> Folder:
     verdict = make_verdict(
         valid="unknown", exit_code=2, summary="Nothing was tested: no op was invoked.",
         unknown=["Everything: the history is empty."], faults=[], checks={}, stats={},
-        recovered=None, recovery_s=None,
+        recovered=None, recovery_s=None, liveness=Liveness(),
     )  # fmt: skip
     return Folder(verdict=verdict, events=None, ops=None, names=None)
 
