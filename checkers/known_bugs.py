@@ -151,7 +151,8 @@ def _unverified(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> 
         if f"{row.topic}-{row.partition}" == name
     ]
     if finding.name == "hanging-txn":
-        rows = [row for row in rows if row.producer_id == finding.key[1]]
+        own = finding.key[1], finding.detail["start"]
+        rows = [row for row in rows if (row.producer_id, row.start) == own]
     else:
         rows = [row for row in rows if row.start >= finding.detail["lso"]]
     first = min(rows, key=lambda row: row.start, default=None)

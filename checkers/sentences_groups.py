@@ -104,7 +104,8 @@ def _hanging(lookup: Lookup, f: Finding) -> str:
     row = next(
         row
         for row in open_transactions(lookup.sealed.events)
-        if row.producer_id == f.key[1] and f"{row.topic}-{row.partition}" == lookup.tp(f.tp)
+        if (row.producer_id, row.start) == (f.key[1], f.detail["start"])
+        and f"{row.topic}-{row.partition}" == lookup.tp(f.tp)
     )
     last = ""
     if f.ops:

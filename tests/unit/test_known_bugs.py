@@ -1,16 +1,18 @@
 """Labels of known bugs: only on evidence; a labelled finding stays forbidden."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from checkers import check
+from harness.events import OpenTransaction, TransactionsOpen
 from harness.history import TABLES
 from harness.op import Isolation, Outcome, Phase, value_of
 from harness.verdict import Verdict
 from tests.built import Bound, Built, Op, Process, Read, Send
-from tests.folders import write_run
+from tests.folders import RECOVERED, STARTED, write_run
 
 S = 1_000_000_000
 
@@ -171,15 +173,20 @@ def finals_without(built: Built, value: int) -> Built:
     return built
 
 
-def fresh(*, earlier: bool, later_there: bool, idempotent: bool = True) -> Built:
-    """The first of two pipelined records of process 1 is acknowledged and not in the log."""
+def fresh(*sent: tuple[int, int | None], earlier: bool = False, idempotent: bool = True) -> Built:
+    """Process 1 creates x and sends it these records at once, pipelined: (n, offset in the log or None).
+    All are acknowledged; those that are lost were so implicitly, without an offset."""
     built = Built(tps=["x"])
     built.processes[1] = Process(idempotent=idempotent)
     built.processes[2] = Process()
+    create = Op(process=1, f="assign", invoke=8 * S, complete=9 * S)
     op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
-    op.mops = [Send(tp=0, value=value_of(1, n), offset=-1 if n == 0 else n) for n in range(2)]
-    built.ops = [op]
-    shown = [(1, value_of(1, 1))] if later_there else []
+    op.mops = [
+        Send(tp=0, value=value_of(1, n), offset=-1 if at is None else at, outcome=Outcome.OK)
+        for n, at in sent
+    ]
+    built.ops = [create, op]
+    shown = [(at, value_of(1, n)) for n, at in sent if at is not None]
     if earlier:
         other = Op(process=2, f="send", invoke=1 * S, complete=2 * S)
         other.mops = [Send(tp=0, value=value_of(2, 0), offset=0)]
@@ -191,12 +198,98 @@ def fresh(*, earlier: bool, later_there: bool, idempotent: bool = True) -> Built
 @pytest.mark.parametrize(
     ("built", "bug"),
     [
-        (fresh(earlier=False, later_there=True), "KAFKA-15591"),
-        (fresh(earlier=True, later_there=True), ""),
-        (fresh(earlier=False, later_there=False), ""),
-        (fresh(earlier=False, later_there=True, idempotent=False), ""),
+        (fresh((0, None), (1, 1)), "KAFKA-15591"),
+        (fresh((0, None), (1, None), (2, None), (3, 0), (4, 1)), "KAFKA-15591"),
+        (fresh((0, None), (1, 1), earlier=True), ""),  # the partition had been written to
+        (fresh((0, None), (1, None)), ""),  # nothing of the producer is there
+        (fresh((0, 0), (1, None), (2, 1)), ""),  # the hole is not at the beginning
+        (fresh((0, None), (1, 1), idempotent=False), ""),
     ],
 )
-def test_the_first_record_of_a_fresh_partition(tmp_path: Path, built: Built, bug: str) -> None:
-    lost = judged(tmp_path / "run", built).anomalies["lost-write"]
-    assert (lost.known_bug, lost.allowed) == (bug, False)
+def test_the_first_records_of_a_fresh_partition(tmp_path: Path, built: Built, bug: str) -> None:
+    verdict = judged(tmp_path / "run", built)
+    lost = verdict.anomalies["lost-write"]
+    assert (lost.known_bug, lost.allowed, verdict.exit_code) == (bug, False, 1)
+
+
+@pytest.mark.parametrize("setting", ["max.in.flight", "producer.max.in.flight"])
+def test_with_one_request_in_flight_no_second_batch_can_overtake_the_first(
+    tmp_path: Path, setting: str
+) -> None:
+    tables = fresh((0, None), (1, 1)).tables()
+    run = write_run(tmp_path / "run", tables, settings={"client_settings": {setting: "1"}})
+    lost = check(run, without_spark=True).anomalies["lost-write"]
+    assert (lost.known_bug, lost.allowed) == ("", False)
+
+
+def test_losses_and_duplicates_of_one_burst_have_each_its_own_bug(tmp_path: Path) -> None:
+    """Refused out of order in one partition, the producer bumps its epoch and doubles records of another."""
+    built = fresh((0, None), (1, 1))
+    built.tps.append("y")
+    burst = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
+    burst.mops = [Send(tp=1, value=value_of(1, 9), offset=1)]
+    built.ops.append(burst)
+    doubled = [(0, value_of(1, 9)), (1, value_of(1, 9))]
+    for op in built.ops:
+        if op.f == "final":
+            op.mops += [Read(tp=1, offset=offset, value=value) for offset, value in doubled]
+            level = built.processes[op.process].isolation
+            built.bounds.append(Bound(tp=1, isolation=level, end=20, read_to=20))
+    verdict = judged(tmp_path / "run", built, epochs((1, 2), (2, 12)))
+    bugs = {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
+    assert bugs == {"lost-write": "KAFKA-15591", "duplicate": "librdkafka-4953"}
+    alone = judged(tmp_path / "alone", built, epochs((1, 2)))
+    bugs = {name: a.known_bug for name, a in alone.anomalies.items() if a.disallowed}
+    assert bugs == {"lost-write": "KAFKA-15591", "duplicate": ""}
+
+
+def hanging(folder: Path, settings: dict[str, Any], *rows: OpenTransaction) -> Verdict:
+    """A log that ends at 20, and whose last stable offset is 5."""
+    built = finals(Built(tps=["x"]), {0: [(0, value_of(1, 0))]})
+    send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    send.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    built.ops.append(send)
+    for bound in built.bounds:
+        if bound.isolation == Isolation.READ_COMMITTED:
+            bound.end = bound.read_to = 5
+    opened = TransactionsOpen(ns=3 * S, rows=rows)
+    run = write_run(folder, built.tables(), settings=settings, events=(STARTED, opened, RECOVERED))
+    return check(run, without_spark=True)
+
+
+def open_txn(transactional_id: str = "", start: int = 5, producer_id: int = 7) -> OpenTransaction:
+    return OpenTransaction(
+        topic="x", partition=0, producer_id=producer_id, producer_epoch=1, start=start,
+        coordinator=2, transactional_id=transactional_id,
+    )  # fmt: skip
+
+
+UNVERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "false"}}
+VERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "bug"),
+    [
+        (UNVERIFIED, [open_txn()], "KAFKA-14402"),
+        ({"kafka": "3.5.2"}, [open_txn()], "KAFKA-14402"),
+        ({"kafka": "3.5.2"}, [open_txn(), open_txn("txn-1", 9, 8)], "KAFKA-14402"),
+        ({}, [open_txn()], ""),  # verified by default
+        (VERIFIED, [open_txn()], ""),
+        ({"kafka": "3.6.0"}, [open_txn()], ""),
+        ({"kafka": "3.10.0"}, [open_txn()], ""),
+        (UNVERIFIED, [open_txn("txn-1")], ""),  # its coordinator knows of it, and does not end it
+        (UNVERIFIED, [open_txn("txn-1"), open_txn("", 9, 8)], ""),  # another one holds the LSO
+        (UNVERIFIED, [open_txn("", 4)], ""),  # that one has ended since
+        (UNVERIFIED, [], ""),
+    ],
+)
+def test_a_transaction_that_no_coordinator_claims(
+    tmp_path: Path, settings: dict[str, Any], rows: list[OpenTransaction], bug: str
+) -> None:
+    verdict = hanging(tmp_path / "run", settings, *rows)
+    assert (verdict.anomalies["stuck-lso"].known_bug, verdict.exit_code) == (bug, 1)
+    there = {row.producer_id for row in rows if row.start >= 5}
+    assert ("hanging-txn" in verdict.anomalies) is bool(there)
+    if len(there) == 1:
+        assert verdict.anomalies["hanging-txn"].known_bug == bug

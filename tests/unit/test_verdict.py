@@ -15,11 +15,20 @@ from checkers.catalogue import CHECKS
 from checkers.kernel import KERNELS
 from checkers.repeat import repro
 from harness.config import run_config
-from harness.events import Event, FaultHealed, FaultStarted, Note, Recovered
-from harness.op import Isolation, Outcome, Phase, value_of
+from harness.events import (
+    Event,
+    FaultHealed,
+    FaultStarted,
+    Note,
+    OpenTransaction,
+    Recovered,
+    TransactionsOpen,
+)
+from harness.history import TABLES
+from harness.op import CommitKind, Isolation, Outcome, Phase, value_of
 from harness.store import Run
-from harness.verdict import Verdict
-from tests.built import Bound, Built, Op, Process, Read, Send
+from harness.verdict import Example, Liveness, Verdict
+from tests.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.folders import RECOVERED, STARTED, write_run
 from tests.planted import random_history
 
@@ -180,6 +189,186 @@ def test_a_last_stable_offset_is_stuck_only_after_all_had_its_time(tmp_path: Pat
     early = judged(tmp_path / "b", built.tables(), None, STARTED, cut, RECOVERED)
     assert early.anomalies == {}
     assert early.checks["stability"].status == "unknown"
+
+
+def final(built: Built, *reads: Read) -> Built:
+    """Final reads at both levels that return these records, complete up to offset 9 everywhere."""
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        op = Op(process=80 + level, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
+        op.mops = list(reads)
+        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
+        built.ops.append(op)
+        built.bounds += [
+            Bound(tp=tp, isolation=level, end=9, read_to=9) for tp in range(len(built.tps))
+        ]
+    return built
+
+
+def copying() -> Built:
+    """Process 1 sends three records to `in`; processes 2 and 3, a group, both copy the first one, nobody
+    copies the second one (its only copy is aborted), and offset 2 is committed."""
+    built = Built(tps=["in", "out"])
+    built.processes = {
+        1: Process(slot=1),
+        2: Process(slot=2, group=0, txn_id=0),
+        3: Process(slot=3, group=0, txn_id=1),
+    }
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    built.ops = [sent]
+    for process, at, source, outcome in (
+        (2, 3, 0, Outcome.OK), (3, 5, 0, Outcome.OK), (3, 7, 1, Outcome.FAIL)
+    ):  # fmt: skip
+        op = Op(process=process, f="txn", invoke=at * S, complete=(at + 1) * S, txn=True)
+        op.outcome = outcome
+        op.mops = [Read(tp=0, offset=source, value=value_of(1, source))]
+        op.mops.append(Send(tp=1, value=value_of(process, at), offset=at, source=(0, source)))
+        built.ops.append(op)
+    built.ops[2].mops.append(Commit(tp=0, offset=2, kind=CommitKind.TXN))
+    reads = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3)]
+    return final(built, *reads, Read(tp=1, offset=3, value=value_of(2, 3)),
+                 Read(tp=1, offset=5, value=value_of(3, 5)))  # fmt: skip
+
+
+def only_example(verdict: Verdict, name: str) -> Example:
+    anomaly = verdict.anomalies[name]
+    (example,) = anomaly.examples
+    assert (anomaly.count, anomaly.disallowed) == (1, 1)
+    return example
+
+
+def test_inputs_that_were_copied_twice_or_never_are_told(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", copying().tables())
+    assert set(verdict.anomalies) == {"eos-duplicate", "eos-loss"}
+    twice = only_example(verdict, "eos-duplicate")
+    assert twice.sentence == (
+        "Group group-0 copied the record at offset 0 of in-0 2 times into committed output, to out-0:"
+        " as record 2/3 at offset 3 (op 1), and as record 3/5 at offset 5 (op 2)."
+    )
+    assert [op.op for op in twice.ops] == [1, 2]
+    assert twice.ops[0].records == ["send out-0 2/3 -> offset 3 (copy of in-0 offset 0)"]
+    never = only_example(verdict, "eos-loss")
+    assert never.sentence == (
+        "Record 1/1 at offset 1 of in-0 was never copied: group group-0 committed offset 2 there at"
+        " 6.000 s (op 2 of process 3 (client 3, txn-1)), and committed output holds no copy of it"
+        " (3/7 of op 3 was aborted)."
+    )
+    assert [op.op for op in never.ops] == [2, 0, 3]
+    assert "commit in-0 -> offset 2" in never.ops[0].records
+    assert verdict.checks["exactly-once"].status == "invalid"
+    after = judged(tmp_path / "after", copying().tables(), {"commit": "after"})
+    assert (after.anomalies["eos-duplicate"].allowed, after.anomalies["eos-loss"].allowed) == (
+        True, False
+    )  # fmt: skip
+
+
+def test_a_copy_in_doubt_that_was_not_read_for_makes_exactly_once_unknown(tmp_path: Path) -> None:
+    built = copying()
+    built.ops[2].mops[1] = Send(tp=1, value=value_of(3, 5), offset=5, source=(0, 2))
+    built.ops[3].outcome = Outcome.INFO
+    for bound in built.bounds:
+        bound.read_to = 9 if bound.tp == 0 else 6
+    verdict = judged(tmp_path / "run", built.tables())
+    assert verdict.anomalies == {}
+    check = verdict.checks["exactly-once"]
+    assert check.status == "unknown"
+    assert "1 inputs may have been copied or not" in check.why
+
+
+def test_what_a_group_was_given_again_or_never_is_told(tmp_path: Path) -> None:
+    built = Built(tps=["x"])
+    built.processes = {n: Process(slot=n, group=0 if n > 1 else -1) for n in (1, 2, 3)}
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    first = Op(process=2, f="poll", invoke=3 * S, complete=4 * S)
+    first.mops = [Assign(tp=0), *(Read(tp=0, offset=n, value=value_of(1, n)) for n in (0, 2))]
+    first.mops.append(Commit(tp=0, offset=3))
+    second = Op(process=3, f="poll", invoke=5 * S, complete=6 * S)
+    second.mops = [Assign(tp=0), Read(tp=0, offset=2, value=value_of(1, 2))]
+    built.ops = [sent, first, second]
+    tables = final(built, *(Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3))).tables()
+    verdict = judged(tmp_path / "run", tables)
+    again, never = (only_example(verdict, f"group-{what}") for what in ("duplicate", "skip"))
+    assert again.sentence == (
+        "Group group-0 had committed offset 3 of x-0 at 4.000 s (op 1); then process 3 (client 3),"
+        " reading at read_committed, was assigned the partition and given offset 2 (record 1/2, op 2)"
+        " at 6.000 s."
+    )
+    assert never.sentence.startswith(
+        "Record 1/1 of x-0, at offset 1, was never given to group group-0, which committed offset 3"
+        " there at 4.000 s (op 1 of process 2 (client 2));"
+    )
+    assert verdict.checks["group-delivery"].status == "invalid"
+
+
+def test_what_a_fenced_producer_wrote_and_committed_is_told(tmp_path: Path) -> None:
+    built = Built(tps=["x"])
+    built.processes = {n: Process(slot=n, txn_id=0) for n in (1, 2)}
+    for process, at, offset in ((1, 1, 0), (2, 3, 2), (1, 5, 4)):
+        op = Op(process=process, f="txn", invoke=at * S, complete=(at + 1) * S, txn=True)
+        op.mops = [Send(tp=0, value=value_of(process, at), offset=offset)]
+        built.ops.append(op)
+    reads = [
+        Read(tp=0, offset=o, value=value_of(p, n)) for o, p, n in ((0, 1, 1), (2, 2, 3), (4, 1, 5))
+    ]
+    verdict = judged(tmp_path / "run", final(built, *reads).tables())
+    zombie = verdict.anomalies["zombie-write"]
+    assert (zombie.count, zombie.disallowed) == (2, 2)
+    told = {example.sentence for example in zombie.examples}
+    assert told == {
+        "Record 1/5 of x-0, by process 1 (client 1, txn-0), stands at offset 4, behind record 2/3 at"
+        " offset 2 by process 2 (client 2, txn-0), which had taken its transactional id over; it is"
+        " committed.",
+        "Process 1 (client 1, txn-0) committed the transaction op 2 at 6.000 s, of which it wrote"
+        " something after process 2 (client 2, txn-0), which had taken its transactional id over, had"
+        " completed a transaction at 4.000 s.",
+    }
+    assert verdict.checks["fencing"].status == "invalid"
+    allowed = judged(tmp_path / "unclean", built.tables(), {"unclean_leader_election": True})
+    assert allowed.anomalies["zombie-write"].allowed
+
+
+def test_who_holds_a_last_stable_offset_is_told(tmp_path: Path) -> None:
+    built = history()
+    built.bounds[0].end = built.bounds[0].read_to = 6
+    row = OpenTransaction(
+        topic="orders", partition=0, producer_id=77, producer_epoch=3, start=4, coordinator=2,
+        transactional_id="txn-1",
+    )  # fmt: skip
+    opened = TransactionsOpen(ns=1, rows=(row,))
+    verdict = judged(tmp_path / "run", built.tables(), None, STARTED, opened, RECOVERED)
+    held = "producer id 77, epoch 3, since offset 4, transactional id txn-1, coordinated by node 2"
+    assert only_example(verdict, "stuck-lso").sentence.endswith(f"its high watermark at 6: {held}.")
+    assert only_example(verdict, "hanging-txn").sentence == (
+        "With all clients gone and all transactions past their time-out, orders-0 holds a transaction"
+        f" open: {held}."
+    )
+    tables = built.tables()
+    own = {"process": 1, "producer_id": 77, "producer_epoch": 3, "epoch_cnt": 1, "ns": 1}
+    tables["producers"] = pa.Table.from_pylist([own], schema=TABLES["producers"])
+    named = judged(tmp_path / "named", tables, None, STARTED, opened, RECOVERED)
+    assert "transaction of process" not in only_example(named, "hanging-txn").sentence
+    ops = tables["ops"].to_pylist()
+    ops[0] |= {"txn": 1, "outcome": Outcome.INFO}
+    tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
+    unclaimed = TransactionsOpen(ns=1, rows=(msgspec.structs.replace(row, transactional_id=""),))
+    example = only_example(
+        judged(tmp_path / "op", tables, None, STARTED, opened, unclaimed, RECOVERED), "hanging-txn"
+    )
+    assert "since offset 4; no coordinator claims it; the last transaction of" in example.sentence
+    assert example.ops[0].op == 0
+
+
+def test_a_crash_of_what_tells_liveness_is_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("checkers.verdict.liveness", broken)
+    verdict = judged(tmp_path / "run", history().tables())
+    assert (verdict.valid, verdict.exit_code, verdict.liveness) == ("unknown", 2, Liveness())
+    assert verdict.checks["recovery"].status == "crashed"
 
 
 def test_nothing_recorded_is_unknown(tmp_path: Path) -> None:
