@@ -86,7 +86,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction that a partition's leader holds open (DescribeProducers).
 
     start: its first offset. coordinator: node that coordinates its transactional id, -1 unknown.
-    transactional_id: "" where no coordinator claims it any more, the mark of a hanging transaction.
+    transactional_id: "" where no coordinator that answered claims it, the mark of a hanging transaction.
     """
 
     topic: str
