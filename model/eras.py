@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """Switches. The defaults are the modern protocol (4.1) as clients of today's librdkafka see it.
+    """Switches. The defaults are the modern protocol (4.2), with clients that speak it.
 
     truncate_by_epoch: KIP-101 (0.11): a follower asks the leader where its epoch ends, and cuts back to
         there; else to its own high watermark.
@@ -30,7 +30,10 @@ class Era:
         else UNKNOWN_PRODUCER_ID; later any sequence is taken (KIP-360).
     verification: KIP-890 part 1 (3.6): a leader asks the coordinator before it appends the first record of
         a transaction.
-    transaction_version: 1, or 2 (KIP-890 part 2, 4.0): the epoch is bumped with every transaction.
+    transaction_version: 1, or 2 (KIP-890 part 2, 4.0) with clients that speak it (not librdkafka): the
+        epoch is bumped with every transaction, and leaders add their partitions to it themselves.
+    marker_epoch_rises: KIP-1228 (4.2), with transaction version 2: a marker needs a higher epoch than the
+        open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
     """
 
     truncate_by_epoch: bool = True
@@ -41,28 +44,32 @@ class Era:
     remembered_batches: int = 5
     unknown_producer_refused: bool = False
     verification: bool = True
-    transaction_version: int = 1
+    transaction_version: int = 2
+    marker_epoch_rises: bool = True
     zookeeper: bool = False
 
 
 ERAS: Final[dict[str, Era]] = {
     "0.10": Era(
         truncate_by_epoch=False, epoch_walk=False, fenced_fetch=False, eligible_replicas=False,
-        idempotence=False, verification=False, zookeeper=True,
+        idempotence=False, verification=False, transaction_version=1, zookeeper=True,
     ),
     "0.11": Era(
         epoch_walk=False, fenced_fetch=False, eligible_replicas=False, remembered_batches=1,
-        unknown_producer_refused=True, verification=False, zookeeper=True,
+        unknown_producer_refused=True, verification=False, transaction_version=1, zookeeper=True,
     ),
     "2.0": Era(
         fenced_fetch=False, eligible_replicas=False, unknown_producer_refused=True,
-        verification=False, zookeeper=True,
+        verification=False, transaction_version=1, zookeeper=True,
     ),
     "2.4": Era(
-        eligible_replicas=False, unknown_producer_refused=True, verification=False, zookeeper=True
+        eligible_replicas=False, unknown_producer_refused=True, verification=False,
+        transaction_version=1, zookeeper=True,
     ),
-    "3.6": Era(eligible_replicas=False),
-    "4.0": Era(eligible_replicas=False),
-    "4.1": Era(),
+    "3.6": Era(eligible_replicas=False, transaction_version=1),
+    "4.0": Era(eligible_replicas=False, marker_epoch_rises=False),
+    "4.1": Era(marker_epoch_rises=False),
+    "4.2": Era(),
+    "4.2-tv1": Era(transaction_version=1),
 }  # fmt: skip
-"""Name -> era, oldest first."""
+"""Name -> era, oldest first. "4.2-tv1": the newest brokers as clients of librdkafka see them."""

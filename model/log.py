@@ -163,6 +163,8 @@ class Log:
         producer = self.producers.get(batch.producer_id)
         if producer is None or producer.epoch != batch.producer_epoch:
             return None
+        if batch.sequence == NO_SEQUENCE:
+            return None
         wanted = (batch.sequence, batch.last_sequence)
         for sent in producer.batches:
             if (sent.first_sequence, sent.last_sequence) == wanted:
@@ -170,14 +172,18 @@ class Log:
         return None
 
     def _check_sequence(self, batch: Batch) -> None:
-        """ProducerAppendInfo.checkProducerEpoch and checkSequence."""
+        """ProducerAppendInfo.checkProducerEpoch and checkSequence. What a group coordinator writes for
+        a producer has no sequence."""
         producer = self.producers.get(batch.producer_id)
+        numbered = batch.sequence != NO_SEQUENCE
         if producer is None or producer.epoch == NO_EPOCH:
-            if self.era.unknown_producer_refused and batch.sequence != 0:
+            if self.era.unknown_producer_refused and batch.sequence > 0:
                 raise Refused(KafkaError.UNKNOWN_PRODUCER_ID)
             return
         if batch.producer_epoch < producer.epoch:
             raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if not numbered:
+            return
         if batch.producer_epoch > producer.epoch:
             if batch.sequence != 0:
                 raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch begins at 0")
@@ -194,6 +200,11 @@ class Log:
         if producer is None:
             return
         if marker.producer_epoch < producer.epoch:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        late = marker.producer_epoch == producer.epoch and producer.began >= 0
+        if late and self.era.marker_epoch_rises and self.era.transaction_version >= 2:
+            # Of the transaction before: this one's marker has the next epoch (KAFKA-19446). Without an
+            # open transaction it is a marker that was written already (KAFKA-19999).
             raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise Refused(KafkaError.TRANSACTION_COORDINATOR_FENCED)
@@ -214,8 +225,9 @@ class Log:
                     self.aborted.append(Aborted(batch.producer_id, producer.began, batch.base))
                 producer.began = -1
             return
-        producer.batches.append(Sent(batch.sequence, batch.last_sequence, batch.base))
-        del producer.batches[: -self.era.remembered_batches]
+        if batch.sequence != NO_SEQUENCE:
+            producer.batches.append(Sent(batch.sequence, batch.last_sequence, batch.base))
+            del producer.batches[: -self.era.remembered_batches]
         if batch.transactional and producer.began < 0:
             producer.began = batch.base
 

@@ -203,6 +203,13 @@ class AddPartitions(NamedTuple):
     verify: bool = False
 
 
+class AddPartitionsAnswer(NamedTuple):
+    """`error`: of the whole request. `parts`: of each partition, where a leader only asked."""
+
+    error: KafkaError
+    parts: Mapping[Partition, KafkaError] = {}
+
+
 class AddOffsets(NamedTuple):
     """Key 25."""
 
@@ -443,10 +450,12 @@ class QuorumFetch(NamedTuple):
 
 
 class QuorumAnswer(NamedTuple):
-    """`cut`: where the follower has to cut its log back to, -1 = nowhere. `entries`: (epoch, record)."""
+    """`cut`: where the follower has to cut its log back to, -1 = nowhere. `entries`: (epoch, record), from
+    offset `base` on, which is the end that the follower asked with."""
 
     epoch: int
     leader: int
+    base: int = 0
     high_watermark: int = -1
     entries: Sequence[tuple[int, Any]] = ()
     cut: int = -1

@@ -205,9 +205,10 @@ class Quorum:
         if answer.leader != node:
             return True
         self._wait(now)
-        if answer.cut >= 0:
-            del self.entries[answer.cut :]
-        self.entries += answer.entries
+        if answer.base == self.end:  # else an answer to a question before this one
+            if answer.cut >= 0:
+                del self.entries[answer.cut :]
+            self.entries += answer.entries
         self.high_watermark = max(self.high_watermark, min(answer.high_watermark, self.end))
         self._fetch(now)
         return False
@@ -229,7 +230,7 @@ class Quorum:
             return QuorumAnswer(self.epoch, self.me)
         cut = self._diverges(request.end, request.last_epoch)
         if cut >= 0:
-            return QuorumAnswer(self.epoch, self.me, self.high_watermark, (), cut)
+            return QuorumAnswer(self.epoch, self.me, request.end, self.high_watermark, (), cut)
         before = self.high_watermark
         if request.replica in self.voters:
             self._heard[request.replica] = now
@@ -238,14 +239,14 @@ class Quorum:
         if request.end >= self.end and before == self.high_watermark:
             return None
         entries = tuple(self.entries[request.end : request.end + MOST])
-        return QuorumAnswer(self.epoch, self.me, self.high_watermark, entries)
+        return QuorumAnswer(self.epoch, self.me, request.end, self.high_watermark, entries)
 
     def held(self, request: QuorumFetch) -> QuorumAnswer:
         """The answer to a fetch that waited long enough."""
         if self.role != LEADER:
             return QuorumAnswer(self.epoch, self.leader)
         entries = tuple(self.entries[request.end : request.end + MOST])
-        return QuorumAnswer(self.epoch, self.me, self.high_watermark, entries)
+        return QuorumAnswer(self.epoch, self.me, request.end, self.high_watermark, entries)
 
     def _diverges(self, end: int, last_epoch: int) -> int:
         """Where a follower that ends at (end, last_epoch) has to cut back to, -1 = nowhere."""

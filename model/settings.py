@@ -32,6 +32,8 @@ class Settings:
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
+    producer_epoch_max: int = 32_767
+    """The largest producer epoch, which no client is given: a short in Kafka."""
     group_session_min_ms: int = 1000
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""

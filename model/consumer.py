@@ -1,0 +1,197 @@
+"""A consumer as real ones are: positions, fetches to the leaders, isolation, committed offsets.
+
+It keeps one fetch under way to each leader of a partition that it is assigned and has nothing buffered of,
+hands records out in the order of their offsets, passes control records and, at read_committed, records of
+aborted transactions over without handing them out.
+
+Not here: membership of groups (`member`), who calls (`harness.simulation.session`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from model.client import BACKOFF_MS, Cluster
+from model.errors import KafkaError
+from model.log import Aborted, Batch
+from model.messages import (
+    Fetch,
+    FetchAnswer,
+    Fetched,
+    FetchFrom,
+    ListOffsets,
+    ListOffsetsAnswer,
+    Partition,
+)
+from model.node import Ask
+
+BEGINNING: Final = -2
+
+
+class Got(NamedTuple):
+    """A record that was handed out."""
+
+    tp: Partition
+    offset: int
+    payload: Any
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Position:
+    """One assigned partition. `next`: offset to fetch from, BEGINNING = not known yet; `position`: next to
+    hand out; `end`: the end that the newest fetch showed (LSO or HW), -1 unknown."""
+
+    next: int
+    position: int
+    buffer: list[Got] = field(default_factory=list)
+    after: int = -1
+    """Position once the buffer is empty: behind what is not handed out."""
+    end: int = -1
+    pause: int = 0
+    aborted: set[int] = field(default_factory=set)
+
+
+class Consumer:
+    """See the module. `resets`: partitions that began anew because their offset was out of range."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[int],
+        *,
+        committed: bool,
+        wait_ms: int = 100,
+        bugs: frozenset[str] = frozenset(),
+    ) -> None:
+        self.cluster = Cluster(bootstrap)
+        self.committed = committed
+        self.wait_ms = wait_ms
+        self.bugs = bugs
+        self.positions: dict[Partition, Position] = {}
+        self.resets: list[Partition] = []
+        self.out: list[Ask] = []
+        self._flights: dict[str, tuple[int, dict[Partition, int]]] = {}
+        self._number = 0
+
+    # ---- what the application does
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        """Read these partitions from these offsets (BEGINNING: the log's start); no others."""
+        self.positions = {tp: Position(offset, max(offset, -1)) for tp, offset in positions.items()}
+
+    def seek(self, tp: Partition, offset: int) -> None:
+        """Read on from another offset; what was fetched is thrown away."""
+        self.positions[tp] = Position(offset, max(offset, -1), end=self.positions[tp].end)
+
+    def take(self, most: int) -> list[Got]:
+        """Records that are there, at most so many; positions move behind them."""
+        taken: list[Got] = []
+        for position in self.positions.values():
+            room = most - len(taken)
+            if position.buffer and room > 0:
+                part, position.buffer = position.buffer[:room], position.buffer[room:]
+                taken += part
+                position.position = part[-1].offset + 1
+            if not position.buffer and position.after >= 0:
+                position.position, position.after = max(position.position, position.after), -1
+        return taken
+
+    @property
+    def ready(self) -> bool:
+        """There is something to take."""
+        return any(position.buffer for position in self.positions.values())
+
+    # ---- time and answers
+
+    def pump(self, now: int) -> None:
+        """Ask for what is not under way."""
+        self.out += self.cluster.requests(now)
+        busy = {tp for _, parts in self._flights.values() for tp in parts}
+        wanted: dict[int, dict[Partition, FetchFrom]] = {}
+        starts: dict[int, list[Partition]] = {}
+        for tp, position in self.positions.items():
+            if tp in busy or position.buffer or position.pause > now:
+                continue
+            node, epoch = self.cluster.leaders.get(tp, (-1, -1))
+            if node < 0:
+                self.cluster.wanted = True
+            elif position.next == BEGINNING:
+                starts.setdefault(node, []).append(tp)
+            else:
+                wanted.setdefault(node, {})[tp] = FetchFrom(position.next, epoch)
+        for node, parts in wanted.items():
+            request = Fetch(-1, parts, self.committed, self.wait_ms)
+            self._ask(node, request, {tp: part.offset for tp, part in parts.items()})
+        for node, tps in starts.items():
+            self._ask(node, ListOffsets(tps, earliest=True), dict.fromkeys(tps, BEGINNING))
+
+    def _ask(self, node: int, request: Any, parts: dict[Partition, int]) -> None:
+        if any(at == node for at, _ in self._flights.values()):
+            return  # one request at a time to each
+        self._number += 1
+        channel = f"consume {self._number}"
+        self._flights[channel] = (node, parts)
+        self.out.append(Ask(node, channel, request))
+
+    def answered(self, channel: str, answer: Any, now: int) -> bool:
+        """The answer to an `Ask`; whether the question was this consumer's."""
+        if self.cluster.answered(channel, answer, now):
+            return True
+        if channel not in self._flights:
+            return False
+        _, asked = self._flights.pop(channel)
+        for tp, offset in asked.items():
+            position = self.positions.get(tp)
+            if position is None or position.next != offset:
+                continue  # assigned or sought anew meanwhile
+            if isinstance(answer, FetchAnswer):
+                self._fetched(tp, position, answer.parts[tp], now)
+            elif isinstance(answer, ListOffsetsAnswer):
+                self._started(position, *answer.parts[tp], now)
+            else:
+                position.pause = now + BACKOFF_MS
+                self.cluster.wanted = True
+        return True
+
+    def _started(self, position: Position, error: KafkaError, offset: int, now: int) -> None:
+        if error is KafkaError.NONE:
+            position.next = position.position = offset
+        else:
+            position.pause = now + BACKOFF_MS
+            self.cluster.wanted = True
+
+    def _fetched(self, tp: Partition, position: Position, found: Fetched, now: int) -> None:
+        if found.error is KafkaError.OFFSET_OUT_OF_RANGE:
+            position.next = BEGINNING  # auto.offset.reset=earliest
+            position.aborted.clear()
+            self.resets.append(tp)
+        elif found.error is not KafkaError.NONE:
+            position.pause = now + BACKOFF_MS
+            self.cluster.wanted = True
+        else:
+            position.end = found.stable if self.committed else found.high_watermark
+            self._buffer(tp, position, found.batches, list(found.aborted))
+
+    def _buffer(
+        self, tp: Partition, position: Position, batches: Sequence[Batch], aborted: list[Aborted]
+    ) -> None:
+        """Take out what is handed out of the batches (Fetcher.nextFetchedRecord's rule: a producer's
+        records are aborted from the first offset of an aborted transaction to its marker)."""
+        aborted.sort(key=lambda a: a.first)
+        for batch in batches:
+            while aborted and aborted[0].first <= batch.last:
+                position.aborted.add(aborted.pop(0).producer_id)
+            if batch.control:
+                position.aborted.discard(batch.producer_id)
+            skip = batch.transactional and batch.producer_id in position.aborted
+            if skip and self.committed and "aborted-not-filtered" in self.bugs:
+                skip = False
+            if not batch.control and not (skip and self.committed):
+                for n, payload in enumerate(batch.records):
+                    if batch.base + n >= position.next:
+                        position.buffer.append(Got(tp, batch.base + n, payload, batch.epoch))
+            position.next = batch.last + 1
+        if position.buffer:
+            position.after = position.next
+        else:
+            position.position = max(position.position, position.next)

@@ -1,0 +1,316 @@
+"""A producer as real ones are: batches, a window of requests, retries, idempotence, transactions.
+
+Records are queued by partition, put into batches, and sent to the leaders, at most `in_flight` requests at a
+time to each. A refused or unanswered batch is sent again, in its order, until its delivery time is over.
+An idempotent producer numbers its batches; one that gives a numbered batch up bumps its epoch before it
+sends to that partition again (KIP-360). With a transactional id, ends of transactions are asked for again on
+a new connection when no answer comes, as librdkafka and the Java client do.
+
+Not here: who calls (`harness.simulation.session`), the broker's side (`log`, `transactions`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from model.client import BACKOFF_MS, RETRIABLE, Cluster
+from model.errors import KafkaError
+from model.log import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, Batch
+from model.messages import (
+    InitProducerId,
+    Partition,
+    Produce,
+    ProduceAnswer,
+    ProducerIdAnswer,
+)
+from model.node import Ask
+
+FATAL: Final = frozenset(
+    {
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+    }
+)
+"""In a transaction: the producer is over."""
+
+
+class Delivered(NamedTuple):
+    """What became of one record. error NONE: acknowledged at `offset` (-1 = not told)."""
+
+    token: int
+    error: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """Times in milliseconds. `retries`: per batch. `batch`: most records of one."""
+
+    acks: int = -1
+    idempotent: bool = True
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 10_000
+    in_flight: int = 5
+    retries: int = 1_000_000
+    batch: int = 50
+    delivery_ms: int = 10_000
+    request_ms: int = 2_000
+    bugs: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A batch on its way. `sequence` is given when it is sent first."""
+
+    tp: Partition
+    records: tuple[Any, ...]
+    tokens: tuple[int, ...]
+    until: int
+    sequence: int = NO_SEQUENCE
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_EPOCH
+    sent: int = 0
+    not_before: int = 0
+
+    @property
+    def batch(self) -> Batch:
+        """As the wire has it."""
+        return Batch(-1, -1, self.records, self.producer_id, self.producer_epoch, self.sequence)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One partition of a producer. `queue`: to be sent, in order; `flying`: sent, unanswered, in order.
+
+    producer_id, epoch, next: identity and sequence of the next new batch. broken: a numbered batch was
+    given up, so that its sequence may be missing: the lane needs a new identity, once every other
+    numbered batch is decided."""
+
+    queue: deque[Pending] = field(default_factory=deque)
+    flying: list[Pending] = field(default_factory=list)
+    epoch: int = NO_EPOCH
+    producer_id: int = NO_PRODUCER
+    next: int = 0
+    broken: bool = False
+
+    @property
+    def numbered(self) -> bool:
+        """A batch with a sequence is not decided yet."""
+        return bool(self.flying) or any(p.sequence != NO_SEQUENCE for p in self.queue)
+
+
+class Producer:
+    """See the module. `fatal`: code of the error that ended it, "" = none."""
+
+    def __init__(self, settings: ProducerSettings, bootstrap: Sequence[int]) -> None:
+        self.settings = settings
+        self.cluster = Cluster(bootstrap)
+        self.fatal = ""
+        self.producer_id = NO_PRODUCER
+        self.producer_epoch = NO_EPOCH
+        self.delivered: list[Delivered] = []
+        self.lanes: dict[Partition, Lane] = {}
+        self.out: list[Ask] = []
+        self.bumps = 0
+        self._slots: dict[int, set[int]] = {}
+        self._flights: dict[str, tuple[int, list[Pending]]] = {}
+        self._number = 0
+        self._getting_id = False
+        self._id_pause = 0
+
+    # ---- what the application does
+
+    def send(self, tp: Partition, records: Sequence[tuple[Any, int]], now: int) -> None:
+        """Queue records: (payload, token) each; a `Delivered` follows for each token."""
+        lane = self.lanes.setdefault(tp, Lane())
+        most = self.settings.batch
+        for at in range(0, len(records), most):
+            part = records[at : at + most]
+            lane.queue.append(
+                Pending(
+                    tp,
+                    tuple(payload for payload, _ in part),
+                    tuple(token for _, token in part),
+                    now + self.settings.delivery_ms,
+                )
+            )
+
+    def drop(self, code: str) -> None:
+        """Give up everything that is under way (an abort, a close)."""
+        for lane in self.lanes.values():
+            for pending in (*lane.flying, *lane.queue):
+                self._finish(pending, code)
+            lane.queue.clear()
+            lane.flying.clear()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is queued or under way."""
+        return not any(lane.queue or lane.flying for lane in self.lanes.values())
+
+    # ---- time and answers
+
+    def pump(self, now: int) -> None:
+        """Send what can be sent."""
+        self.out += self.cluster.requests(now)
+        if self.fatal:
+            return
+        self._expire(now)
+        if self.settings.idempotent and self.producer_id == NO_PRODUCER:
+            self._get_id(now)
+            return
+        for tp, lane in self.lanes.items():
+            if lane.broken and not lane.numbered and self._stale(lane):
+                lane.broken = False
+            if lane.broken and not lane.numbered:
+                self._get_id(now)  # KIP-360: a new identity, in which it begins at 0
+            else:
+                self._drain(tp, now)
+
+    def _stale(self, lane: Lane) -> bool:
+        return (lane.producer_id, lane.epoch) != (self.producer_id, self.producer_epoch)
+
+    def _get_id(self, now: int) -> None:
+        if self._getting_id or now < self._id_pause or self.settings.transactional_id is not None:
+            return
+        self._getting_id = True
+        request = InitProducerId(None, 0)
+        self.out.append(Ask(self.cluster.any_node(), "init", request))
+
+    def _drain(self, tp: Partition, now: int) -> None:
+        lane = self.lanes[tp]
+        limit = self.settings.in_flight
+        while lane.queue:
+            node, _ = self.cluster.leaders.get(tp, (-1, -1))
+            first = lane.queue[0]
+            if node < 0:
+                self.cluster.wanted = True
+                return
+            if first.not_before > now or len(self._slots.setdefault(node, set())) >= limit:
+                return
+            again = first.sent > 0
+            if lane.broken and not again:
+                return
+            if again and lane.flying and first.sequence > lane.flying[0].sequence:
+                return  # retries go one by one, the oldest first
+            if not again and any(p.sent > 1 for p in lane.flying):
+                return  # nothing new before what is sent again was answered
+            lane.queue.popleft()
+            self._number_batch(lane, first)
+            self._fly(node, lane, first)
+
+    def _number_batch(self, lane: Lane, pending: Pending) -> None:
+        if not self.settings.idempotent or pending.sequence != NO_SEQUENCE:
+            return
+        if self._stale(lane) and ("bump-in-flight" in self.settings.bugs or not lane.numbered):
+            lane.producer_id, lane.epoch, lane.next = self.producer_id, self.producer_epoch, 0
+        pending.producer_id, pending.producer_epoch = lane.producer_id, lane.epoch
+        pending.sequence = lane.next
+        lane.next += len(pending.records)
+
+    def _fly(self, node: int, lane: Lane, pending: Pending) -> None:
+        pending.sent += 1
+        lane.flying.append(pending)
+        lane.flying.sort(key=lambda p: p.sequence)
+        self._number += 1
+        channel = f"produce {self._number}"
+        self._slots[node].add(self._number)
+        self._flights[channel] = (node, [pending])
+        batch = pending.batch
+        transactional = self.settings.transactional_id is not None
+        if transactional:
+            batch = batch._replace(transactional=True)
+        acks = self.settings.acks
+        request = Produce(
+            acks, {pending.tp: batch}, self.settings.transactional_id, self.settings.request_ms
+        )
+        self.out.append(Ask(node, channel, request))
+        if acks == 0:
+            self._land(channel)
+            lane.flying.remove(pending)
+            self._finish(pending, "")
+
+    def _expire(self, now: int) -> None:
+        for lane in self.lanes.values():
+            while lane.queue and lane.queue[0].until <= now and not lane.flying:
+                pending = lane.queue.popleft()
+                lane.broken |= pending.sequence != NO_SEQUENCE
+                self._finish(pending, "_MSG_TIMED_OUT")
+
+    def answered(self, channel: str, answer: Any, now: int) -> bool:
+        """The answer to an `Ask`, None = none came; whether the question was this producer's."""
+        if self.cluster.answered(channel, answer, now):
+            return True
+        if channel == "init":
+            self._got_id(answer, now)
+        elif channel in self._flights:
+            self._landed(channel, answer, now)
+        else:
+            return False
+        return True
+
+    def _got_id(self, answer: ProducerIdAnswer | None, now: int) -> None:
+        self._getting_id = False
+        if answer is None or answer.error is not KafkaError.NONE:
+            self._id_pause = now + BACKOFF_MS
+            return
+        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+        self.bumps += 1
+
+    def _land(self, channel: str) -> list[Pending]:
+        node, pendings = self._flights.pop(channel)
+        self._slots[node].discard(int(channel.split(" ")[1]))
+        return pendings
+
+    def _landed(self, channel: str, answer: ProduceAnswer | None, now: int) -> None:
+        for pending in self._land(channel):
+            lane = self.lanes[pending.tp]
+            if pending not in lane.flying:
+                continue  # dropped meanwhile
+            error, base = KafkaError.REQUEST_TIMED_OUT, -1
+            if answer is not None:
+                error, base = answer.results[pending.tp]
+            if error in (KafkaError.NONE, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
+                lane.flying.remove(pending)
+                self._finish(pending, "", base)
+            elif self._again(lane, pending, error):
+                lane.flying.remove(pending)
+                pending.not_before = now + BACKOFF_MS
+                self._requeue(lane, pending)
+                self.cluster.wanted = True
+            else:
+                lane.flying.remove(pending)
+                self._refused(pending, error)
+
+    def _again(self, lane: Lane, pending: Pending, error: KafkaError) -> bool:
+        if pending.sent > self.settings.retries:
+            return False
+        if error is KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            # One before it is under way or will be sent again: then this one fits.
+            older = [p for p in (*lane.flying, *lane.queue) if 0 <= p.sequence < pending.sequence]
+            return bool(older)
+        return error in RETRIABLE
+
+    def _requeue(self, lane: Lane, pending: Pending) -> None:
+        at = 0
+        while (
+            self.settings.idempotent
+            and at < len(lane.queue)
+            and 0 <= lane.queue[at].sequence < pending.sequence
+        ):
+            at += 1
+        lane.queue.insert(at, pending)
+
+    def _refused(self, pending: Pending, error: KafkaError) -> None:
+        self._finish(pending, error.name)
+        if self.settings.transactional_id is not None and error in FATAL:
+            self.fatal = error.name
+        elif self.settings.idempotent:
+            self.lanes[pending.tp].broken = True
+
+    def _finish(self, pending: Pending, error: str, base: int = -1) -> None:
+        for n, token in enumerate(pending.tokens):
+            self.delivered.append(Delivered(token, error, base + n if base >= 0 else -1))

@@ -1,0 +1,139 @@
+"""The internal topic in which a coordinator keeps its state: who coordinates what, loading, appending.
+
+Each partition of the topic is coordinated by its leader, and the leader epoch is the coordinator's epoch. A
+new leader first reads the whole log and answers COORDINATOR_LOAD_IN_PROGRESS until that is over.
+
+Not here: what the records mean (`transactions`, `groups`).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from model.errors import KafkaError, Refused
+from model.log import Batch
+from model.messages import CreateTopic, Partition
+from model.node import Node
+from model.replica import Replica
+from model.serving import Serving
+
+SEEN_BY_CLIENTS: Final = {
+    KafkaError.UNKNOWN_TOPIC_OR_PARTITION: KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_ENOUGH_REPLICAS: KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND: KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT: KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_OR_FOLLOWER: KafkaError.NOT_COORDINATOR,
+}
+"""Error of an append to the log -> what the client of the coordinator is told."""
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode() & 0x7fffffff`: of UTF-16 units, in 32 bits."""
+    code = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code & 0x7FFFFFFF
+
+
+class StateLog:
+    """See the module. `epochs`: coordinator epoch of each partition (by number) that is loaded."""
+
+    def __init__(
+        self, node: Node, serving: Serving, topic: str, count: int, controller: Callable[[], int]
+    ) -> None:
+        self.node = node
+        self.serving = serving
+        self.topic = topic
+        self.count = count
+        self.controller = controller
+        self.epochs: dict[int, int] = {}
+        self.loading: dict[int, tuple[int, int]] = {}
+        """Epoch, and the log end that has to be committed first."""
+        self._creating = False
+
+    def number(self, key: str) -> int:
+        """The partition that a transactional id or a group belongs to."""
+        return java_hash(key) % self.count
+
+    def find(self, key: str) -> tuple[KafkaError, int]:
+        """Where the coordinator of `key` is, as far as this broker knows. A topic that does not exist is
+        created."""
+        state = self.node.image.partitions.get((self.topic, self.number(key)))
+        if state is None:
+            self._create()
+        if state is None or state.leader < 0:
+            return KafkaError.COORDINATOR_NOT_AVAILABLE, -1
+        return KafkaError.NONE, state.leader
+
+    def _create(self) -> None:
+        if self._creating or self.controller() < 0:
+            return
+        self._creating = True
+        replication = self.node.settings.internal_replication
+        request = CreateTopic(self.topic, self.count, replication)
+        self.node.ask(self.controller(), f"create {self.topic}", request)
+
+    def created(self) -> None:
+        """The controller answered, or did not."""
+        self._creating = False
+
+    # ---- leadership
+
+    def partition(self, number: int) -> Partition:
+        """Topic and number."""
+        return (self.topic, number)
+
+    def became(self, number: int) -> bool:
+        """Look at the leadership of a partition. Whether it changed: what was loaded is to be forgotten."""
+        replica = self.node.leader_of(self.partition(number))
+        epoch = replica.state.leader_epoch if replica is not None else -1
+        if epoch == self.epochs.get(number, self.loading.get(number, (-1, 0))[0]):
+            return False
+        self.epochs.pop(number, None)
+        self.loading.pop(number, None)
+        if replica is not None:
+            self.loading[number] = (epoch, replica.log.end)
+        return True
+
+    def loadable(self) -> list[tuple[int, Replica, int]]:
+        """Partitions whose log is committed as far as it reached when this broker became leader: number,
+        replica, that end. They count as loaded from now on."""
+        found = []
+        for number, (epoch, end) in list(self.loading.items()):
+            replica = self.node.leader_of(self.partition(number))
+            if replica is not None and replica.high_watermark >= end:
+                del self.loading[number]
+                self.epochs[number] = epoch
+                found.append((number, replica, end))
+        return found
+
+    def check(self, number: int) -> int:
+        """Coordinator epoch of a partition that is loaded here.
+
+        Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
+        """
+        if number in self.loading:
+            raise Refused(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+        if number not in self.epochs:
+            raise Refused(KafkaError.NOT_COORDINATOR)
+        return self.epochs[number]
+
+    # ---- writing
+
+    def append(
+        self,
+        number: int,
+        records: tuple[Any, ...],
+        timeout_ms: int,
+        done: Callable[[KafkaError], None],
+        *,
+        acks: int = -1,
+    ) -> None:
+        """Append to the log; `done` when all in-sync replicas have it, or with the error for the client."""
+        tp = self.partition(number)
+
+        def appended(results: dict[Partition, tuple[KafkaError, int]]) -> None:
+            error = results[tp][0]
+            done(SEEN_BY_CLIENTS.get(error, error))
+
+        self.serving.append({tp: Batch(-1, -1, records)}, acks, timeout_ms, appended)
