@@ -33,8 +33,9 @@ from harness.cluster import CrashPoint, Endpoint
 from harness.config import ConfigError, RunConfig
 from harness.generator import Slot, source
 from harness.journal import Journal, Opened
+from harness.load import live, read_final
 from harness.messages import Command, Crash, Enter, Progress, ReadFinal, Start
-from harness.op import Assign, End, Isolation, Op, Outcome, Phase, Poll, TopicPartition
+from harness.op import End, Isolation, Phase, TopicPartition
 from harness.session import Session, SessionSpec, drive
 from harness.store import FORMAT, Run
 from workloads import WORKLOADS
@@ -177,26 +178,10 @@ class Worker:
                 tps=self.workload.tps(self.config),
                 rng=source(self.config.seed, self.slot, incarnation),
             )
-            end = self._live(client, spec, slot)
+            ops = self.workload.ops(self.config, spec, slot)
+            end = drive(live(client, ops, self.clock, self.stopping.is_set))
             drive(client.close(end))
             drive(self.clock.sleep(REOPEN_S))
-
-    def _live(self, client: Client, spec: SessionSpec, slot: Slot) -> End:
-        """One process, to its end."""
-        planned_ns = self.clock.now_ns()
-        for planned in self.workload.ops(self.config, spec, slot):
-            # Ops are due at fixed distances, so that waiting for one answer does not lower the
-            # rate; a client that is more than a second late does not try to catch up.
-            planned_ns += int(planned.wait_s * 1e9)
-            now = self.clock.now_ns()
-            planned_ns = max(planned_ns, now - 1_000_000_000)
-            drive(self.clock.sleep((planned_ns - now) / 1e9))
-            if self.stopping.is_set():
-                break
-            done = drive(client.invoke(planned.op))
-            if done.replace or (planned.first and done.outcome is not Outcome.OK):
-                return End.REPLACED
-        return End.CLOSED
 
     def _read_final(self, isolation: Isolation, connect: Callable[[SessionSpec], Session]) -> None:
         """Read every partition from its beginning up to the listed end, by a fresh consumer."""
@@ -209,15 +194,8 @@ class Worker:
             deadline_s=self.config.verb_deadline_s,
         )
         ends = {TopicPartition(topic, p): end for topic, p, end in self.final.ends[isolation]}
-        deadline = self.clock.now_ns() + int(self.config.final_deadline_s * 1e9)
         client = self._open(spec, connect)
-        done = drive(client.invoke(Op(f="assign", mops=(Assign(tuple(ends)),))))
-        while (
-            not done.replace
-            and self.clock.now_ns() < deadline
-            and any(client.ends.get(tp, -1) < end for tp, end in ends.items())
-        ):
-            done = drive(client.invoke(Op(f="poll", mops=(Poll(5000, 200),))))
+        drive(read_final(client, ends, self.clock, self.config.final_deadline_s))
         drive(client.close(End.CLOSED))
 
 
