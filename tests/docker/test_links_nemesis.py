@@ -1,0 +1,266 @@
+"""Nemeses of several steps, and bad links, on a real cluster behind proxies.
+
+The cluster has unclean elections on and min.insync.replicas 1, so that `unclean` means something.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from harness.cluster import ClientSlot, CrashPoint
+from harness.cluster.kafka import KafkaCluster
+from harness.config import run_config
+from harness.op import TopicPartition
+from harness.session import drive
+from nemesis import Injected, Names, Stage, Step, heal, inject
+from tests.docker.conftest import roles_when, until, whole
+
+TOPIC = "behind-proxies"
+TPS = tuple(TopicPartition(TOPIC, number) for number in range(3))
+NAMES = Names(data=TPS)
+RECOVERY_S = 5.0
+
+
+class NoClients:
+    slots: tuple[ClientSlot, ...] = ()
+
+    async def crash(self, slots: Sequence[int], point: CrashPoint) -> None: ...
+    async def restart(self, slots: Sequence[int]) -> None: ...
+    async def pause(self, slots: Sequence[int]) -> None: ...
+    async def resume(self, slots: Sequence[int]) -> None: ...
+
+
+class RealClock:
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    folder = tmp_path_factory.mktemp("docker") / f"docker-links-{time.time_ns()}"
+    config = run_config({"seed": 1, "unclean_leader_election": True, "min_insync_replicas": 1})
+    cluster = KafkaCluster(config, folder)
+    try:
+        drive(cluster.use_proxies())
+        drive(cluster.start())
+        drive(cluster.create_topic(TOPIC, len(TPS), 3, {}))
+        yield cluster
+    finally:
+        drive(cluster.stop())
+
+
+@pytest.fixture
+def stage(behind: KafkaCluster) -> Iterator[Stage]:
+    whole(behind, TOPIC)
+    yield Stage(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
+    drive(behind.mend(behind.cuts * 2))
+    drive(behind.cure(behind.brokers))
+    drive(behind.revive(behind.nodes))
+    whole(behind, TOPIC)
+
+
+def hit(stage: Stage, name: str, seed: int = 0) -> Injected:
+    head, _, target = name.partition("@")
+    family, _, kind = head.partition(":")
+    step = Step(
+        fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
+    )
+    return drive(inject(stage, step, drive(stage.cluster.roles()), NAMES))
+
+
+class Client:
+    """One producer; sends one record at a time to each partition in turn."""
+
+    def __init__(self, cluster: KafkaCluster, **settings: str) -> None:
+        servers = cluster.endpoint().args["bootstrap"]
+        common = {"socket.timeout.ms": "3000", "linger.ms": "0", "acks": "1", "log_level": "0"}
+        self.producer = Producer({"bootstrap.servers": servers, **common, **settings})
+        self.acked: dict[int, list[bytes]] = {tp.partition: [] for tp in TPS}
+
+    def send(self, partition: int, value: bytes) -> None:
+        self.producer.produce(TOPIC, value, partition=partition, on_delivery=self._told)
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        value, partition = message.value(), message.partition()
+        if error is None and value is not None and partition is not None:
+            self.acked[partition].append(value)
+
+    def round_trip(self, seconds: float, size: int = 20) -> float | None:
+        """How long it takes until one record in each partition is acknowledged; None = longer."""
+        before = self.total
+        begin = time.monotonic()
+        for tp in TPS:
+            self.send(tp.partition, b"x" * size)
+        while self.total < before + len(TPS):
+            if time.monotonic() - begin > seconds:
+                return None
+            self.producer.poll(0.01)
+        return time.monotonic() - begin
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.acked.values()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "size", "seconds"),
+    [
+        ("latency", 0, 20, (0.15, 3.0)),
+        ("bandwidth", 0, 40_000, (1.2, 30.0)),
+        ("slicer", 0, 20_000, (0.3, 30.0)),
+        ("timeout", 0, 20, None),
+        ("timeout", 1, 20, None),
+        ("timeout", 2, 20, None),
+        ("timeout", 15, 20, None),
+        ("reset", 0, 20, None),
+        ("limit", 0, 20, None),
+    ],
+)
+def test_bad_links_are_felt_and_healed(
+    behind: KafkaCluster,
+    stage: Stage,
+    kind: str,
+    seed: int,
+    size: int,
+    seconds: tuple[float, float] | None,
+) -> None:
+    client = Client(behind)
+    assert client.round_trip(10) is not None
+    usual = min(client.round_trip(10, size) or 10 for _ in range(5))
+    injected = hit(stage, f"links:{kind}@all", seed)
+    if seconds is None:
+        while client.round_trip(1) is not None:  # `limit` lets some answers through
+            assert client.total < 300
+        assert client.round_trip(3) is None
+    else:
+        low, high = seconds
+        assert usual < low
+        taken = client.round_trip(high, size)
+        assert taken is not None
+        assert taken > low
+    begin = time.monotonic()
+    drive(heal(stage, injected))
+    until(lambda: client.round_trip(0.5) is not None, RECOVERY_S, f"work goes on after {kind}")
+    print(f"{kind} {injected.text}: recovered in {time.monotonic() - begin:.2f} s")
+    assert min(client.round_trip(10, size) or 10 for _ in range(5)) < max(0.15, 2 * usual)
+
+
+def test_the_harness_sees_the_cluster_whole_while_all_links_of_clients_are_bad(
+    behind: KafkaCluster, stage: Stage
+) -> None:
+    hit(stage, "links:timeout@all")
+    assert whole(behind, TOPIC).answering == behind.brokers
+
+
+def test_one_broker_with_bad_links_leaves_the_others_alone(
+    behind: KafkaCluster, stage: Stage
+) -> None:
+    client = Client(behind)
+    assert client.round_trip(10) is not None
+    injected = hit(stage, "links:reset@leader")
+    led = [tp.partition for tp in TPS if drive(behind.roles()).leaders[tp] in injected.nodes]
+    before = {partition: len(values) for partition, values in client.acked.items()}
+    client.round_trip(3)
+    for partition, values in client.acked.items():
+        assert (len(values) > before[partition]) == (partition not in led)
+    drive(heal(stage, injected))
+
+
+def test_a_replica_that_misses_records_becomes_leader(
+    behind: KafkaCluster, stage: Stage, tmp_path: Path
+) -> None:
+    client = Client(behind)
+    stop = threading.Event()
+
+    def load() -> None:
+        number = 0
+        while not stop.is_set():
+            for tp in TPS:
+                client.send(tp.partition, b"v%d" % number)
+                number += 1
+            client.producer.poll(0.02)
+
+    writer = threading.Thread(target=load)
+    writer.start()
+    try:
+        begin = time.monotonic()
+        injected = hit(stage, "unclean:lagging@leader")
+        print(f"{injected.text}: made in {time.monotonic() - begin:.1f} s")
+        (victim,) = injected.nodes
+        roles_when(
+            behind,
+            lambda r: all(r.leaders[tp] not in (-1, victim) for tp in TPS),
+            15,
+            "another replica leads every partition",
+        )
+    finally:
+        stop.set()
+        writer.join()
+    client.producer.flush(10)
+    drive(heal(stage, injected))
+    whole(behind, TOPIC)
+    lost = {tp.partition: set(client.acked[tp.partition]) - read(behind, tp) for tp in TPS}
+    print("acknowledged and lost:", {partition: len(values) for partition, values in lost.items()})
+    assert any(lost.values())
+
+
+def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
+    servers = cluster.endpoint().args["bootstrap"]
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": "false"}
+    )
+    try:
+        where = KafkaPartition(tp.topic, tp.partition, 0)
+        _, end = consumer.get_watermark_offsets(where, timeout=10)
+        consumer.assign([where])
+        found: set[bytes] = set()
+        deadline = time.monotonic() + 30
+        while consumer.position([where])[0].offset < end:
+            assert time.monotonic() < deadline, "the log cannot be read to its end"
+            for message in consumer.consume(500, 0.2):
+                found.add(message.value() or b"")
+        return found
+    finally:
+        consumer.close()
+
+
+def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Stage) -> None:
+    before = whole(behind, TOPIC).leaders
+    begin = time.monotonic()
+    injected = hit(stage, "elections:shuffle")
+    print(f"shuffled in {time.monotonic() - begin:.2f} s")
+    wished = dict(zip(injected.undo.tps, injected.undo.leaders, strict=True))
+    assert set(wished) == set(TPS)
+    roles_when(
+        behind, lambda r: all(r.leaders[tp] == node for tp, node in wished.items()), 10, "as wished"
+    )
+    assert all(before[tp] != node for tp, node in wished.items())
+
+
+def test_a_rolling_restart_takes_every_broker_and_leaves_all_in_sync(
+    behind: KafkaCluster, stage: Stage
+) -> None:
+    begin = time.monotonic()
+    injected = hit(stage, "restart:rolling")
+    print(f"rolled over {injected.nodes} in {time.monotonic() - begin:.1f} s")
+    roles = drive(behind.roles())
+    assert roles.answering == behind.brokers
+    assert all(set(roles.isr[tp]) == set(behind.brokers) for tp in TPS)
+    drive(heal(stage, injected))
+
+
+def test_a_graceful_restart_hands_over_before_it_ends(behind: KafkaCluster, stage: Stage) -> None:
+    injected = hit(stage, "restart:graceful@leader")
+    (node,) = injected.nodes
+    roles_when(
+        behind, lambda r: all(r.leaders[tp] not in (-1, node) for tp in TPS), 2, "handed over"
+    )
+    drive(heal(stage, injected))
