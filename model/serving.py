@@ -7,9 +7,9 @@ moved.
 Not here: the replica (`replica`), following (`following`), who may write in a transaction (`transactions`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from model.errors import KafkaError, Refused
 from model.log import Batch
@@ -28,9 +28,13 @@ from model.messages import (
 )
 from model.node import Node
 from model.replica import Replica
+from model.verification import Verification
 
 Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
 """What to do with the results of an append that waited: by partition, error and base offset."""
+
+
+NOTHING: Final[Mapping[Any, Any]] = {}
 
 
 @dataclass(slots=True)
@@ -61,30 +65,62 @@ class Serving:
 
     node: Node
     altered: Callable[[Partition], None]
+    verification: Verification = field(init=False)
     appends: dict[Partition, list[Waiting]] = field(default_factory=dict)
     parked: dict[Partition, list[Parked]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.verification = Verification(self.node)
 
     # ---- produce
 
     def produce(self, connection: int, correlation: int, request: Produce) -> None:
         """Key 0."""
-        if request.acks == 0:
-            self.append(request.batches, 0, 0, lambda _: None)
-            return
-        self.append(
-            request.batches,
-            request.acks,
-            request.timeout_ms,
-            lambda results: self.node.reply(connection, correlation, ProduceAnswer(results)),
-        )
 
-    def append(self, batches: Any, acks: int, timeout_ms: int, done: Done) -> None:
+        def done(results: dict[Partition, tuple[KafkaError, int]]) -> None:
+            if request.acks != 0:
+                self.node.reply(connection, correlation, ProduceAnswer(results))
+
+        tid = request.transactional_id
+        self.append_verified(tid, request.batches, request.acks, request.timeout_ms, done)
+
+    def append_verified(
+        self,
+        transactional_id: str | None,
+        batches: Mapping[Partition, Batch],
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+    ) -> None:
+        """`append`, after asking the coordinator of the transaction where that is needed (KIP-890)."""
+        if transactional_id is None:
+            self.append(batches, acks, timeout_ms, done)
+            return
+
+        def then(guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]) -> None:
+            self.append(batches, acks, timeout_ms, done, guards=guards, refused=errors)
+
+        self.verification.begin(transactional_id, batches, then)
+
+    def append(
+        self,
+        batches: Mapping[Partition, Batch],
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+        *,
+        guards: Mapping[Partition, int] = NOTHING,
+        refused: Mapping[Partition, KafkaError] = NOTHING,
+    ) -> None:
         """Append as leader, and call `done` when that is decided: at once, or with acks -1 when the
-        high watermark has passed."""
+        high watermark has passed. guards, refused: what verification brought."""
         results: dict[Partition, tuple[KafkaError, int]] = {}
         needs: dict[Partition, tuple[int, int]] = {}
         for tp, batch in batches.items():
-            error, placed = self._append_one(tp, batch, acks)
+            if tp in refused:
+                results[tp] = (refused[tp], -1)
+                continue
+            error, placed = self._append_one(tp, batch, acks, guards.get(tp, -1))
             results[tp] = (error, placed.base if placed else -1)
             if placed is not None and acks == -1:
                 needs[tp] = (placed.last + 1, self.node.replicas[tp].state.leader_epoch)
@@ -99,15 +135,19 @@ class Serving:
                 self.appends.setdefault(tp, []).append(waiting)
 
     def _append_one(
-        self, tp: Partition, batch: Batch, acks: int
+        self, tp: Partition, batch: Batch, acks: int, guard: int
     ) -> tuple[KafkaError, Batch | None]:
         replica = self.node.replicas.get(tp)
         if replica is None:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
         try:
+            if batch.transactional:
+                self.verification.check(tp, batch, guard)
             placed = replica.append(batch, acks)
         except Refused as refused:
             return refused.error, None
+        if batch.transactional or batch.control:
+            self.verification.wrote(tp, batch)
         replica.advance(self.node.now)
         return KafkaError.NONE, placed
 
@@ -178,6 +218,8 @@ class Serving:
             return Fetched(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
         if request.replica >= 0:
             until = log.end
+        elif request.committed and "lso-ignores-open" in self.node.settings.bugs:
+            until = high  # records of open transactions are read as if committed
         elif request.committed:
             until = log.stable(high)
         else:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from model.errors import KafkaError, Refused
 from model.log import Batch
 from model.messages import CreateTopic, Partition
-from model.node import Node
+from model.node import Node, java_hash
 from model.replica import Replica
 from model.serving import Serving
 
@@ -24,15 +24,6 @@ SEEN_BY_CLIENTS: Final = {
     KafkaError.NOT_LEADER_OR_FOLLOWER: KafkaError.NOT_COORDINATOR,
 }
 """Error of an append to the log -> what the client of the coordinator is told."""
-
-
-def java_hash(text: str) -> int:
-    """Java's `String.hashCode() & 0x7fffffff`: of UTF-16 units, in 32 bits."""
-    code = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return code & 0x7FFFFFFF
 
 
 class StateLog:

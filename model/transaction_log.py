@@ -1,0 +1,171 @@
+"""The log of the transaction coordinator, and what is in memory of it: loading, appending, both phases.
+
+Not here: requests (`transactions`), the legal changes (`transaction_state`), leadership (`state_log`).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from model.errors import KafkaError, Refused
+from model.markers import Ending, Markers
+from model.node import TRANSACTION_TOPIC, Node
+from model.serving import Serving
+from model.state_log import StateLog
+from model.transaction_state import (
+    ONGOING,
+    PREPARED,
+    Forgotten,
+    Transaction,
+    TransactionRecord,
+)
+
+Done = Callable[[KafkaError], None]
+EXPIRY_TIMEOUT_MS: Final = 5000
+
+
+class TransactionLog:
+    """See the module. `known`: transactional ids by partition of the log. controller(): -1 unknown."""
+
+    def __init__(self, node: Node, serving: Serving, controller: Callable[[], int]) -> None:
+        self.node = node
+        self.bugs = node.settings.bugs
+        count = node.settings.transaction_partitions
+        self.log = StateLog(node, serving, TRANSACTION_TOPIC, count, controller)
+        self.known: dict[int, dict[str, Transaction]] = {}
+        self.markers = Markers(node, self._marked)
+        self._again: list[Ending] = []
+
+    def tick(self) -> None:
+        """Load; send and append again what failed."""
+        for number in range(self.log.count):
+            self.became(number)
+        again, self._again = self._again, []
+        for ending in again:
+            self._marked(ending)
+        self.markers.pump()
+
+    # ---- leadership
+
+    def became(self, number: int) -> None:
+        """Leadership of a partition of the log may have changed."""
+        if self.log.became(number):
+            self.known.pop(number, None)
+            self.markers.forget(number)
+            self._again = [ending for ending in self._again if ending.number != number]
+        self._load()
+
+    def _load(self) -> None:
+        """Replay logs that are committed; finish what was prepared."""
+        for number, replica, end in self.log.loadable():
+            found: dict[str, TransactionRecord] = {}
+            if "coordinator-forgets-on-load" in self.bugs:
+                end = 0  # what was open is never ended
+            for offset, _, record in replica.log.records():
+                if offset >= end:
+                    break
+                if isinstance(record, Forgotten):
+                    found.pop(record.transactional_id, None)
+                else:
+                    found[record.transactional_id] = record
+            # An end that was answered is undone.
+            if "prepared-becomes-ongoing-on-load" in self.bugs:
+                found = {
+                    tid: r._replace(state=ONGOING) if r.state in PREPARED else r
+                    for tid, r in found.items()
+                }
+            most = self.node.settings.producer_epoch_max
+            known = {tid: Transaction(record, most) for tid, record in found.items()}
+            self.known[number] = known
+            for transaction in known.values():
+                if transaction.state in PREPARED:
+                    self.markers.add(number, self.log.epochs[number], transaction)
+
+    def at(self, transactional_id: str) -> int:
+        """The partition of the log that the id belongs to, which is loaded here.
+
+        Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
+        """
+        if self.log.loading:
+            self._load()
+        number = self.log.number(transactional_id)
+        self.log.check(number)
+        return number
+
+    def of(self, transactional_id: str, producer_id: int) -> tuple[int, Transaction]:
+        """The partition and the state of an id, whose producer id is this one or was until now.
+
+        Raises: Refused (besides: INVALID_PRODUCER_ID_MAPPING).
+        """
+        number = self.at(transactional_id)
+        transaction = self.known[number].get(transactional_id)
+        if transaction is None or (
+            transaction.record.producer_id != producer_id
+            and transaction.record.previous_id != producer_id
+        ):
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        return number, transaction
+
+    def write(
+        self, number: int, transaction: Transaction, record: TransactionRecord, done: Done,
+        *, retried: bool = False,
+    ) -> None:  # fmt: skip
+        """Append a prepared change; take it over when it is committed, or take it back. retried: the
+        caller tries again where the log was only not available."""
+        epoch, tid = self.log.epochs[number], record.transactional_id
+
+        def written(error: KafkaError) -> None:
+            here = self.log.epochs.get(number) == epoch
+            if not here or self.known[number].get(tid) is not transaction:
+                done(KafkaError.NOT_COORDINATOR)
+                return
+            if error is KafkaError.NONE:
+                transaction.complete(record)
+            elif not (retried and error is KafkaError.COORDINATOR_NOT_AVAILABLE):
+                transaction.pending = None
+            done(error)
+
+        if "commit-before-prepare-logged" in self.bugs and record.state in PREPARED:
+            # Answered, and the markers written, before the decision is replicated.
+            self.log.append(number, (record,), record.timeout_ms, lambda _: None, acks=1)
+            written(KafkaError.NONE)
+            return
+        self.log.append(number, (record,), record.timeout_ms, written)
+
+    def end(
+        self, number: int, transaction: Transaction, record: TransactionRecord, done: Done
+    ) -> None:
+        """Both phases; `done` after the first."""
+        epoch = self.log.epochs[number]
+
+        def prepared(error: KafkaError) -> None:
+            done(error)
+            if error is KafkaError.NONE:
+                self.markers.add(number, epoch, transaction)
+
+        self.write(number, transaction, record, prepared)
+
+    def _marked(self, ending: Ending) -> None:
+        """All markers are written: the second phase ends with the complete record."""
+        if self.log.epochs.get(ending.number) != ending.coordinator_epoch:
+            return
+
+        def written(error: KafkaError) -> None:
+            if error is KafkaError.COORDINATOR_NOT_AVAILABLE:
+                self._again.append(ending)
+
+        self.write(ending.number, ending.transaction, ending.complete, written, retried=True)
+
+    def expire(self, number: int, transaction: Transaction) -> None:
+        """Forget an id that was not used for long."""
+        epoch, tid = self.log.epochs[number], transaction.record.transactional_id
+        transaction.prepare_dead()
+
+        def written(error: KafkaError) -> None:
+            if self.log.epochs.get(number) != epoch:
+                return
+            if error is KafkaError.NONE:
+                self.known[number].pop(tid, None)
+            else:
+                transaction.pending = None
+
+        self.log.append(number, (Forgotten(tid),), EXPIRY_TIMEOUT_MS, written)

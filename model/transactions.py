@@ -1,0 +1,267 @@
+"""The transaction coordinator: transactional ids, their producer ids and epochs, two-phase commit.
+
+A broker coordinates the transactional ids that fall into the partitions of `__transaction_state` that it
+leads. Every change is appended to that log first and takes effect when all in-sync replicas have it: EndTxn
+is answered once the prepare record is committed, then the markers go out, then the complete record.
+
+Not here: the log and both phases (`transaction_log`), the legal changes (`transaction_state`), markers
+(`markers`), what a leader asks before it appends (`verification`).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from model.errors import KafkaError, Refused
+from model.log import NO_PRODUCER
+from model.messages import (
+    AddOffsets,
+    AddPartitions,
+    AddPartitionsAnswer,
+    Answer,
+    EndTxn,
+    InitProducerId,
+    Partition,
+    ProducerIdAnswer,
+)
+from model.node import GROUP_TOPIC, Node, java_hash
+from model.producer_ids import ProducerIds
+from model.serving import Serving
+from model.transaction_log import Done, TransactionLog
+from model.transaction_state import ENDED, ONGOING, PREPARED, Transaction, TransactionRecord
+
+Handler = Callable[[int, int, Any], None]
+
+
+class Transactions:
+    """See the module. controller(): the node that is it, -1 unknown."""
+
+    def __init__(self, node: Node, serving: Serving, controller: Callable[[], int]) -> None:
+        settings = node.settings
+        self.node = node
+        self.bugs = settings.bugs
+        self.version = settings.era.transaction_version
+        self.ids = ProducerIds(node, controller)
+        self.log = TransactionLog(node, serving, controller)
+        self._scan_at = 0
+
+    def handlers(self) -> dict[type, Handler]:
+        """What it answers, by request."""
+        return {
+            InitProducerId: self.init_producer_id,
+            AddPartitions: self.add_partitions,
+            AddOffsets: self.add_offsets,
+            EndTxn: self.end_txn,
+        }
+
+    # ---- InitProducerId
+
+    def init_producer_id(self, connection: int, correlation: int, request: InitProducerId) -> None:
+        """Key 22: a producer id and an epoch, which fences whoever had the id before."""
+
+        def answer(error: KafkaError, producer_id: int = -1, epoch: int = -1) -> None:
+            self.node.reply(connection, correlation, ProducerIdAnswer(error, producer_id, epoch))
+
+        try:
+            if request.transactional_id is None:
+                answer(KafkaError.NONE, self.ids.take(), 0)
+            else:
+                self._init(request.transactional_id, request, answer)
+        except Refused as refused:
+            answer(refused.error)
+
+    def _init(self, tid: str, request: InitProducerId, answer: Callable[..., None]) -> None:
+        timeout = request.timeout_ms
+        if not 0 < timeout <= self.node.settings.transaction_max_timeout_ms:
+            raise Refused(KafkaError.INVALID_TRANSACTION_TIMEOUT)
+        number = self.log.at(tid)
+        transaction = self.log.known[number].get(tid)
+        if transaction is None:
+            fresh = TransactionRecord(tid, self.ids.take(), timeout, updated=self.node.now)
+            transaction = Transaction(fresh, self.node.settings.producer_epoch_max)
+            self.log.known[number][tid] = transaction
+        if transaction.pending is not None:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if not self._owns(transaction, request):
+            raise Refused(KafkaError.PRODUCER_FENCED)
+        if transaction.state in PREPARED:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state is ONGOING:
+            # Its predecessor's transaction is aborted first; the client asks again meanwhile.
+            self._fence(
+                number, transaction, lambda e: answer(e or KafkaError.CONCURRENT_TRANSACTIONS)
+            )
+            return
+        record = self._next(transaction, request)
+
+        def written(error: KafkaError) -> None:
+            if error is KafkaError.NONE:
+                answer(error, record.producer_id, record.epoch)
+            else:
+                answer(error)
+
+        self.log.write(number, transaction, record, written)
+
+    def _owns(self, transaction: Transaction, request: InitProducerId) -> bool:
+        """A client that has an id already (KIP-360) must have the newest one, or one whose epochs were
+        used up and whose successor it was not told."""
+        known = transaction.record
+        if request.producer_id < 0 or known.epoch < 0 or request.producer_id == known.producer_id:
+            return True
+        exhausted = request.producer_epoch >= transaction.most - 1
+        return request.producer_id == known.previous_id and exhausted
+
+    def _next(self, transaction: Transaction, request: InitProducerId) -> TransactionRecord:
+        now, timeout = self.node.now, request.timeout_ms
+        expected = request.producer_epoch if request.producer_id >= 0 else None
+        if transaction.exhausted and expected in (None, transaction.record.epoch):
+            return transaction.prepare_rotation(
+                self.ids.take(), timeout, now, asked=expected is not None
+            )
+        before = transaction.record.epoch
+        record = transaction.prepare_increment(timeout, expected, now)
+        if "zombie-not-fenced" in self.bugs:  # two clients with one epoch
+            record = record._replace(epoch=max(before, 0))
+        return record
+
+    def _fence(
+        self, number: int, transaction: Transaction, done: Done, *, bump: bool = True
+    ) -> None:
+        """Abort the open transaction under a higher epoch, so that its producer cannot go on."""
+        used_up = self.version >= 2 and transaction.exhausted
+        next_id = self.ids.take() if used_up else NO_PRODUCER
+        transaction.prepare_fence()
+        record = transaction.prepare_end(
+            False, self.node.now, self.version, next_id=next_id, fence=True, bump=bump
+        )
+        self.log.end(number, transaction, record, done)
+
+    # ---- AddPartitions, AddOffsets
+
+    def add_partitions(self, connection: int, correlation: int, request: AddPartitions) -> None:
+        """Key 24: partitions join the transaction, which begins with the first; or a leader asks."""
+
+        def answer(error: KafkaError, parts: dict[Partition, KafkaError] | None = None) -> None:
+            self.node.reply(connection, correlation, AddPartitionsAnswer(error, parts or {}))
+
+        try:
+            if request.verify:
+                answer(KafkaError.NONE, self._verified(request))
+            else:
+                self._add(request, request.partitions, answer)
+        except Refused as refused:
+            answer(refused.error)
+
+    def add_offsets(self, connection: int, correlation: int, request: AddOffsets) -> None:
+        """Key 25: as AddPartitions, of the partition that holds the group's offsets."""
+
+        def answer(error: KafkaError) -> None:
+            self.node.reply(connection, correlation, Answer(error))
+
+        number = java_hash(request.group) % self.node.settings.offsets_partitions
+        try:
+            self._add(request, ((GROUP_TOPIC, number),), answer)
+        except Refused as refused:
+            answer(refused.error)
+
+    def _joinable(self, request: AddPartitions | AddOffsets) -> tuple[int, Transaction]:
+        number, transaction = self.log.of(request.transactional_id, request.producer_id)
+        known = transaction.record
+        if known.producer_id != request.producer_id:
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        if known.epoch != request.producer_epoch:
+            raise Refused(KafkaError.PRODUCER_FENCED)
+        return number, transaction
+
+    def _add(self, request: AddPartitions | AddOffsets, added: Any, answer: Done) -> None:
+        number, transaction = self._joinable(request)
+        known = transaction.record
+        if transaction.pending is not None or transaction.state in PREPARED:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state is ONGOING and set(added) <= set(known.partitions):
+            answer(KafkaError.NONE)
+            return
+        record = transaction.prepare_add(added, self.node.now, self.version)
+        self.log.write(number, transaction, record, answer)
+
+    def _verified(self, request: AddPartitions) -> dict[Partition, KafkaError]:
+        """Which partitions belong to the transaction (KIP-890, part 1). What is pending does not matter:
+        the leader looks once more when it appends."""
+        _, transaction = self._joinable(request)
+        if transaction.state in PREPARED:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        mine = transaction.record.partitions
+        return {
+            tp: KafkaError.NONE if tp in mine else KafkaError.TRANSACTION_ABORTABLE
+            for tp in request.partitions
+        }
+
+    # ---- EndTxn
+
+    def end_txn(self, connection: int, correlation: int, request: EndTxn) -> None:
+        """Key 26. From transaction version 2 on the answer brings the next epoch."""
+
+        def answer(error: KafkaError, record: TransactionRecord | None = None) -> None:
+            told = record if self.version >= 2 else None
+            identity = (told.producer_id, told.epoch) if told is not None else (-1, -1)
+            self.node.reply(connection, correlation, ProducerIdAnswer(error, *identity))
+
+        try:
+            number, transaction = self.log.of(request.transactional_id, request.producer_id)
+            decided = self._decide(transaction, request)
+            if decided is not None:
+                same = decided is KafkaError.NONE
+                answer(decided, transaction.record if same else None)
+                return
+            used_up = self.version >= 2 and transaction.exhausted
+            next_id = self.ids.take() if used_up else NO_PRODUCER
+        except Refused as refused:
+            answer(refused.error)
+            return
+        record = transaction.prepare_end(
+            request.commit, self.node.now, self.version, next_id=next_id
+        )
+        told = record._replace(producer_id=next_id, epoch=0) if next_id >= 0 else record
+        self.log.end(
+            number, transaction, record, lambda error: answer(error, None if error else told)
+        )
+
+    def _decide(self, transaction: Transaction, request: EndTxn) -> KafkaError | None:
+        producer_id, epoch = request.producer_id, request.producer_epoch
+        if "end-txn-ignores-epoch" in self.bugs and transaction.state is ONGOING:
+            epoch = transaction.record.epoch  # a fenced producer ends its successor's transaction
+        if producer_id != transaction.record.producer_id:
+            overflow = self.version >= 2 and transaction.repeats_overflow(producer_id, epoch)
+            if not overflow:
+                return KafkaError.INVALID_PRODUCER_ID_MAPPING
+        if self.version >= 2:
+            return transaction.end_v2(producer_id, epoch, request.commit)
+        return transaction.end_v1(epoch, request.commit)
+
+    # ---- time
+
+    def tick(self) -> None:
+        """Load, send again what failed; every so often look for what timed out or expired."""
+        self.log.tick()
+        if self.node.now >= self._scan_at:
+            self._scan_at = self.node.now + self.node.settings.transaction_scan_ms
+            for number, known in self.log.known.items():
+                for transaction in list(known.values()):
+                    self._overdue(number, transaction)
+
+    def _overdue(self, number: int, transaction: Transaction) -> None:
+        record, now = transaction.record, self.node.now
+        if transaction.pending is not None:
+            return
+        if transaction.state is ONGOING and record.started + record.timeout_ms < now:
+            if "transactions-never-time-out" in self.bugs:  # an abandoned one stays open
+                return
+            bump = "timeout-does-not-bump-epoch" not in self.bugs  # its producer goes on
+            try:
+                self._fence(number, transaction, lambda _: None, bump=bump)
+            except Refused:
+                return  # no producer id in hand: next time
+        elif (
+            transaction.state in ENDED
+            and record.updated + self.node.settings.transactional_id_expiration_ms < now
+        ):
+            self.log.expire(number, transaction)
