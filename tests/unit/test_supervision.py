@@ -16,9 +16,11 @@ from harness.cluster import CrashPoint, Endpoint
 from harness.config import RunConfig
 from harness.generator import Slot, source
 from harness.interpreter import Interpreter
+from harness.load import live
 from harness.messages import Enter, Start
 from harness.op import End, Op, Outcome, Phase
 from harness.recorder import Interrupts, Recorder, recording
+from harness.session import drive
 from harness.store import Run
 from harness.worker import Worker, unused
 from harness.workers import WorkerHandle, wait_ended
@@ -140,7 +142,8 @@ def test_a_producer_goes_on_only_where_every_partition_knows_it(
     rng = source(1, 0, 0)
     slot = Slot(slot=0, process=0, tps=workload.tps(config), rng=rng)
     client: Any = Invoked(worker, first)
-    assert worker._live(client, workload.plans(config)[0], slot) is end
+    ops = workload.ops(config, workload.plans(config)[0], slot)
+    assert drive(live(client, ops, worker.clock, worker.stopping.is_set)) is end
 
 
 def test_a_process_number_that_has_a_journal_is_never_used_again(run: Run) -> None:
