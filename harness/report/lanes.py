@@ -159,7 +159,7 @@ def _stall_lanes(verdict: Verdict) -> list[Lane]:
     parts = [stall for stall in verdict.liveness.stalls if stall.partition]
     lanes = [Lane(label="stalls", kind="stall", spans=spans) for spans in _packed(whole, 1)]
     lanes += [
-        Lane(label="" if number else "of partitions", kind="stall", spans=spans)
+        Lane(label="" if number else "partitions", kind="stall", spans=spans)
         for number, spans in enumerate(_packed(parts, STALL_LANES_MAX))
     ]
     return lanes

@@ -28,6 +28,7 @@ VALUES_MAX = 6
 """Values shown of one offset."""
 LEVELS = {Isolation.READ_UNCOMMITTED: "RU", Isolation.READ_COMMITTED: "RC"}
 NOWHERE = -1
+APART = "not shown: far from the finding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +193,11 @@ class _View:
     def log(self, wanted: _Wanted) -> Log:
         """The log around one finding."""
         entries: list[Entry] = []
+        before: int | None = None
         for offset in sorted(wanted.window()):
+            if before is not None and offset > before + 1:
+                entries.append(Entry(offset=before + 1, last=offset - 1, told=APART))
+            before = offset
             found = list(self._at(wanted, offset))
             if found:
                 entries += found
@@ -200,6 +205,8 @@ class _View:
                 self._gap(wanted.tp, offset, entries)
         while entries and entries[0].told:
             del entries[0]
+        while entries and entries[-1].told == APART:
+            del entries[-1]
         shown = {entry.value for entry in entries}
         entries += [
             self._entry(wanted, NOWHERE, value)

@@ -134,7 +134,7 @@ def _filled(scene: Scene, sealed: Sealed, ops: Ops) -> Scene:
         lane = lanes[_identity(sealed, process), row.slot if row else -1]
         if op not in lane:
             lane.append(op)
-    for key in list(lanes)[:LANES_MAX]:
+    for key in sorted(list(lanes)[:LANES_MAX]):
         kept = _nearest(scene.subjects, lanes[key], ops)
         scene.lanes[key], scene.left_out[key] = kept, len(lanes[key]) - len(kept)
     return scene

@@ -166,9 +166,8 @@ class _View:
                 f"op {op}, process {self.ops.process[op]}, {words}; records to {where or 'nothing'}"
             )
             bars.append(self._bar(scene, op, told, style))
-        label = (
-            key[0] if key[1] < 0 or key[0].startswith("client ") else f"{key[0]}, client {key[1]}"
-        )
+        twins = sum(identity == key[0] for identity, _ in scene.lanes) > 1
+        label = f"{key[0]}, client {key[1]}" if twins else key[0]
         return Lane(label=label, kind="txn", slot=key[1], bars=bars, left_out=scene.left_out[key])
 
     def _written(self, op: int) -> list[tuple[str, int]]:
@@ -239,7 +238,7 @@ class _View:
             Isolation(row.isolation) if row else Isolation.NONE, "?"
         )
         return Lane(
-            label=f"reads by {process}, {level}", kind="reader", slot=row.slot if row else -1,
+            label=f"reader {process} {level}", kind="reader", slot=row.slot if row else -1,
             bars=bars, left_out=len(polls) - len(bars),
         )  # fmt: skip
 

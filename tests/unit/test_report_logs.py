@@ -99,6 +99,12 @@ def test_what_an_entry_says_of_its_record(tmp_path: Path) -> None:
     assert by[14].sent == pytest.approx(30.0)
 
 
+def test_offsets_between_two_places_of_a_finding_are_said_to_be_left_out(tmp_path: Path) -> None:
+    log = only(folder_of(plain(60), duplicate=[example("queue-0", [5, 50], [])]), tmp_path)
+    assert [(e.offset, e.last, e.told) for e in log.entries if e.told] == [(14, 41, logs.APART)]
+    assert [e.offset for e in log.entries if e.here] == [5, 50]
+
+
 def test_an_offset_with_several_values_shows_them_all(tmp_path: Path) -> None:
     log, _ = built(anomalous(), tmp_path)
     entries = log.shown["lost-write", 0].entries

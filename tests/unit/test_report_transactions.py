@@ -29,9 +29,9 @@ def lanes(timeline: transactions.Timeline, kind: str) -> dict[str, list[int]]:
 
 def test_a_torn_transaction_stands_among_those_of_its_id(tmp_path: Path) -> None:
     timeline = built(anomalous(), tmp_path).shown["torn-txn", 0]
-    assert lanes(timeline, "txn") == {"inquest-2, client 2": [2210, 2214, 2230, 2231, 2232]}
+    assert lanes(timeline, "txn") == {"inquest-2": [2210, 2214, 2230, 2231, 2232]}
     assert lanes(timeline, "partition") == {"queue-1": [2210], "queue-4": [2210, 2214]}
-    assert lanes(timeline, "reader").keys() == {"reads by 12, RC", "reads by 13, RU"}
+    assert lanes(timeline, "reader").keys() == {"reader 12 RC", "reader 13 RU"}
     assert {row.op: row.fate for row in timeline.rows if row.subject} == {
         2210: "committed", 2214: "unknown",
     }  # fmt: skip
@@ -132,8 +132,8 @@ def test_faults_of_clients_stand_behind_their_lanes_alone(tmp_path: Path) -> Non
         return {strip.label: [band.title for band in strip.bands] for strip in drawing.strips}
 
     assert behind([CLIENT_FAULT]) == {
-        "inquest-2, client 2": [CLIENT_FAULT.name], "queue-1": [], "queue-4": [],
-        "reads by 12, RC": [], "reads by 13, RU": [],
+        "inquest-2": [CLIENT_FAULT.name], "queue-1": [], "queue-4": [],
+        "reader 12 RC": [], "reader 13 RU": [],
     }  # fmt: skip
     assert set(map(tuple, behind([FAULTS[2]]).values())) == {(FAULTS[2].name,)}
 
