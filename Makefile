@@ -43,6 +43,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 test-run: setup ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
+.PHONY: soak
+soak: setup ## run after run until BUDGET= (30m) is over, then results/index.html: MATRIX= SEED=
+	$(call with_exit_code,$(BIN)/inquest soak --budget '$(or $(BUDGET),30m)' \
+		$(if $(MATRIX),--matrix '$(MATRIX)') $(if $(SEED),--seed '$(SEED)'))
+
 .PHONY: check
 check: $(INSTALLED) ## judge a recorded run again: RUN=results/…
 	$(call with_exit_code,$(BIN)/inquest check '$(RUN)')

@@ -90,7 +90,7 @@ def render(results: Path) -> str:
     return _environment().get_template("index.html.j2").render(
         results=results.resolve().name,
         newest=views[-1] if views else None,
-        none=NONE,
+        no_night=NONE,
         views=views[::-1],
         groups=tables.records(tables.groups(runs, findings, newest)),
         allowed=tables.records(tables.allowed(runs, findings)),
@@ -187,6 +187,17 @@ def headline(night: Night, numbers: dict[str, Any]) -> list[State]:
         parts.append(
             State("known", "✕", words.count(numbers["known"], "finding") + " of known bugs",
                   "Forbidden, and every one bears the signature of a known bug.")
+        )  # fmt: skip
+    silent = sum(
+        attempt.outcome is not None
+        and attempt.outcome.state == "silent"
+        and attempt.begun.task.why != "canary"
+        for attempt in night.runs
+    )
+    if silent:
+        parts.append(
+            State("silent", "○", words.count(silent, "control") + " did not fire",
+                  "It had to misbehave in a known way, and the checks did not see it.")
         )  # fmt: skip
     for key, one, told in (
         ("not-recovered", "run did not recover", "The cluster did not come back in time."),

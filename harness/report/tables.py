@@ -244,7 +244,8 @@ def by_night(runs: pd.DataFrame, findings: pd.DataFrame, found: list[Night]) -> 
 
 
 def _median(values: pd.Series) -> float:
-    return float(pd.to_numeric(values).median())
+    known = pd.to_numeric(values).dropna()
+    return float(known.median()) if len(known) else float("nan")
 
 
 def under_way(folder: Path) -> bool:

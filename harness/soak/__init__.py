@@ -60,6 +60,7 @@ def soak(wish: "Wish", options: Sequence[str] = ()) -> int:
             _summarise(wish.results, night)
     finally:
         log.close()
+    build_index(wish.results)  # once more: the night is nobody's now
     say(f"night {night.name}: {_ending(code, night)}")
     say(f"index: {wish.results / 'index.html'}")
     return code

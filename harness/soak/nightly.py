@@ -59,7 +59,10 @@ class Soak:
         return round(self._base + self.clock() - self._begin, 3)
 
     def run(self, earlier: Sequence[Night]) -> int:
-        """All runs until the budget is over; the exit code. Raises: OSError (the night's file)."""
+        """All runs until the budget is over; the exit code. The index then lacks the last line.
+
+        Raises: OSError, where the night's file cannot be written any more.
+        """
         repeats = self._usable(choice.failing(earlier))
         self.rebuilt()
         while not self.asked():
@@ -72,9 +75,7 @@ class Soak:
         if self.asked():
             self._write(Paused(at=nights.moment(), spent_s=self.spent_s))
             return 130
-        code = self._over()
-        self.rebuilt()
-        return code
+        return self._over()
 
     def _over(self) -> int:
         """Write the last line. A night without a canary is void only once it is over."""

@@ -49,10 +49,10 @@ class Inquest:
             preexec_fn=limit,
         )
 
-    def wait(self) -> Ended:
+    def wait(self, deadline_s: float = DEADLINE_S) -> Ended:
         """Its end; fails where that takes too long."""
         try:
-            out, err = self.process.communicate(timeout=DEADLINE_S)
+            out, err = self.process.communicate(timeout=deadline_s)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             out, err = self.process.communicate()
@@ -74,9 +74,9 @@ def arguments(results: Path, *more: str) -> list[str]:
     ]  # fmt: skip
 
 
-def until(condition: Callable[[], Any], what: str) -> Any:
+def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
     """Wait for a condition, with a deadline; its first true value."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + deadline_s
     while time.monotonic() < deadline:
         if value := condition():
             return value

@@ -1,0 +1,252 @@
+"""Nights on the in-memory cluster through the command line: killed, interrupted, void, repeated."""
+
+import json
+import os
+import signal
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.night import FILE, FOLDER, Attempt, Night, nights
+from harness.op import Phase
+from harness.store import Run
+from tests.faults import command as commands
+from tests.faults.command import Ended, Inquest, inquest, workers_of
+
+pytestmark = pytest.mark.faults
+DEADLINE_S = 240.0
+"""A night is several runs, each with its check."""
+
+MATRIX = """
+workloads = ["queue"]
+nemeses = ["none"]
+presets = ["safe"]
+canary = "{canary}"
+[settings]
+sut = "memory"
+duration_s = {duration}
+verb_deadline_s = 2
+recovery_deadline_s = 5
+transaction_timeout_s = 2
+{settings}
+{more}
+"""
+PLANTED = """
+[[runs]]
+workload = "queue"
+nemesis = "none"
+preset = "safe"
+seed = 11
+settings = { broker_settings = { "memory.bug" = "lose" } }
+"""
+
+
+UNDER_WAY: list[Inquest] = []
+
+
+@pytest.fixture(autouse=True)
+def ended_in_any_case() -> Iterator[None]:
+    """A test that fails leaves no soak behind; the runs die with it."""
+    yield
+    while UNDER_WAY:
+        one = UNDER_WAY.pop()
+        if one.process.poll() is None:
+            os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.communicate()
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    return commands.until(condition, what, DEADLINE_S)
+
+
+def wait(one: Inquest) -> Ended:
+    UNDER_WAY.remove(one)
+    return one.wait(DEADLINE_S)
+
+
+def soak(tmp_path: Path, *words: str, budget: str = "30m", **matrix: Any) -> Inquest:
+    """A soak under way."""
+    values = {"canary": "read-uncommitted", "duration": 2, "settings": "", "more": ""} | matrix
+    file = tmp_path / "matrix.toml"
+    file.write_text(MATRIX.format(**values))
+    one = Inquest(
+        "soak", "--budget", budget, "--matrix", str(file), "--results", str(tmp_path / "results"),
+        "--seed", "5", "--without-spark", *words,
+    )  # fmt: skip
+    UNDER_WAY.append(one)
+    return one
+
+
+def newest(tmp_path: Path) -> Night | None:
+    found = nights(tmp_path / "results")
+    return found[-1] if found else None
+
+
+def begun(tmp_path: Path, number: int, night: str = "") -> Attempt | None:
+    """The last attempt at a run of the newest night, once it is there."""
+    found = newest(tmp_path)
+    if found is None or found.name == night:
+        return None
+    return next((a for a in reversed(found.attempts) if a.begun.number == number), None)
+
+
+def ended(tmp_path: Path, number: int, night: str = "") -> Attempt | None:
+    attempt = begun(tmp_path, number, night)
+    return attempt if attempt is not None and attempt.outcome is not None else None
+
+
+def recording(tmp_path: Path, number: int) -> Path | None:
+    """The folder of a run, once its faults are under way."""
+    attempt = begun(tmp_path, number)
+    if attempt is None:
+        return None
+    wanted = f'"phase":{int(Phase.FAULTS)}}}'
+    for folder in (tmp_path / "results").glob(f"2*-{attempt.begun.task.seed}"):
+        events = Run(folder).events
+        if events.exists() and wanted in events.read_text():
+            return folder
+    return None
+
+
+def index(tmp_path: Path) -> str:
+    return (tmp_path / "results" / "index.html").read_text()
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_night_is_killed_resumed_interrupted_and_its_failing_run_comes_first_in_the_next(
+    tmp_path: Path,
+) -> None:
+    results = tmp_path / "results"
+    command = soak(tmp_path, more=PLANTED)
+    folder = until(lambda: recording(tmp_path, 3), "the first drawn run")
+    os.kill(command.process.pid, signal.SIGKILL)
+    wait(command)
+    until(lambda: not workers_of(results), "the end of all clients")
+    night = newest(tmp_path)
+    assert night is not None
+    canary, planted, broken = night.attempts
+    assert broken.outcome is None
+    assert canary.outcome is not None
+    assert canary.outcome.state == "valid"
+    assert planted.outcome is not None
+    assert [found.name for found in planted.outcome.open] == ["lost-write"]
+
+    command = soak(tmp_path, more=PLANTED)  # the same command
+    until(lambda: recording(tmp_path, 4), "the run after the broken one")
+    os.kill(command.process.pid, signal.SIGINT)
+    said = wait(command)
+    assert said.code == 130, said
+    assert "resumed" in said.err
+    assert "Traceback" not in said.err
+    assert not workers_of(results)
+    again = newest(tmp_path)
+    assert again is not None
+    assert again.name == night.name
+    assert (again.paused, again.over) == (True, None)
+    first, second = (a for a in again.attempts if a.begun.number == 3)
+    assert (first.begun.task, first.begun.command) == (second.begun.task, second.begun.command)
+    assert second.outcome is not None
+    assert second.outcome.state == "valid"
+    assert not folder.exists()
+    assert again.attempts[-1].outcome is not None
+    assert again.attempts[-1].outcome.state == "interrupted"
+    assert again.spent_s < 1800
+    kept = [a.outcome.folder for a in again.attempts[:2] if a.outcome]
+    assert all("report.html" in names(results / name) for name in kept)
+    assert names(results / second.outcome.folder) == {"verdict.json", "config.json"}
+    assert "1 open finding" in index(tmp_path)
+    assert "This night is interrupted" in index(tmp_path)
+
+    command = soak(tmp_path, "--new", more=PLANTED)
+    repeat = until(lambda: ended(tmp_path, 1, night.name), "the first run of the second night")
+    until(lambda: begun(tmp_path, 2, night.name), "the second run")
+    os.kill(command.process.pid, signal.SIGINT)
+    assert wait(command).code == 130
+    assert repeat.begun.task.key == planted.begun.task.key
+    assert (repeat.begun.task.why, repeat.begun.task.of) == ("repeat", f"{night.name}/2")
+    assert [found.name for found in repeat.outcome.open] == ["lost-write"]
+    last = begun(tmp_path, 2, night.name)
+    assert last is not None
+    assert last.begun.task.why == "canary"
+    assert not workers_of(results)
+
+
+def test_a_canary_that_stays_silent_makes_the_night_void(tmp_path: Path) -> None:
+    said = wait(soak(tmp_path, budget="12s", canary="acks1", duration=1))
+    assert said.code == 4, said
+    assert "void" in said.err
+    night = newest(tmp_path)
+    assert night is not None
+    assert night.over is not None
+    assert night.over.code == 4
+    assert night.canary is not None
+    assert night.canary.state == "silent"
+    assert "report.html" in names(tmp_path / "results" / night.canary.folder)
+    assert "Void" in index(tmp_path)
+    file = tmp_path / "results" / FOLDER / night.name / FILE
+    events = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert events[:3] == ["started", "run-begun", "run-ended"]
+    assert events[-1] == "ended"
+
+
+def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> None:
+    failing = 'broker_settings = { "memory.start" = "fail" }'
+    said = wait(soak(tmp_path, settings=failing))
+    assert said.code == 70, said
+    assert "in a row" in said.err
+    night = newest(tmp_path)
+    assert night is not None
+    outcomes = [attempt.outcome for attempt in night.attempts]
+    assert all(o is not None and o.state == "error" and o.code == 70 for o in outcomes)
+    assert all(o is not None and "never came up" in o.error for o in outcomes)
+    logs = sorted((tmp_path / "results" / FOLDER / night.name).glob("*.log"))
+    assert len(logs) == len(outcomes) == 5
+    assert "errors of the harness" in index(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--budget", "long"], ["budget", "long", "30m"]),
+        (["--budget", "3s"], ["budget", "3 s", "canary"]),
+        (["--matrix", "/none.toml"], ["/none.toml"]),
+        (["--seed", "many"], ["--seed"]),
+    ],
+)
+def test_bad_input_starts_nothing(tmp_path: Path, words: list[str], said: list[str]) -> None:
+    told = inquest("soak", "--results", str(tmp_path / "results"), *words)
+    assert told.code == 64, told
+    assert all(word in told.err for word in said), told.err
+    assert "Traceback" not in told.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_names_of_a_matrix_are_refused_before_anything_is_started(tmp_path: Path) -> None:
+    told = wait(soak(tmp_path, more='[[runs]]\nworkload="queue"\nnemesis="moon"\npreset="safe"'))
+    assert told.code == 64
+    assert "moon" in told.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    command = Inquest("serve", "--port", "0", "--results", str(tmp_path))
+    UNDER_WAY.append(command)
+    assert command.process.stdout is not None
+    address = command.process.stdout.readline().strip()
+    assert address.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        assert b"No night yet" in answer.read()
+    port = address.rstrip("/").rpartition(":")[2]
+    taken = inquest("serve", "--port", port, "--results", str(tmp_path))
+    assert taken.code == 64
+    assert "in use" in taken.err
+    os.kill(command.process.pid, signal.SIGINT)
+    told = wait(command)
+    assert (told.code, "Traceback" in told.err) == (0, False), told

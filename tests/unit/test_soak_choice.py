@@ -1,0 +1,204 @@
+"""What a night runs next: its order, its budget, what it repeats."""
+
+import msgspec
+import pytest
+
+from harness.night import Attempt, Begun, Night, Outcome, Started, Task
+from harness.soak.choice import (
+    ATTEMPTS_MAX,
+    OVERHEAD_S,
+    canary_of,
+    choose,
+    expected_s,
+    failing,
+    given_up,
+    seed_of,
+)
+from harness.soak.matrix import Matrix, parse
+from tests.nights import LOST, TORN, canary, outcome, task
+
+MATRIX = parse(
+    """
+workloads = ["queue", "transactions"]
+nemeses = ["none", "kill"]
+presets = ["safe"]
+canary = ["acks1", "read-uncommitted"]
+[settings]
+duration_s = 20
+""",
+    "m.toml",
+)
+AT = "2026-03-01T22:00:00.000+00:00"
+
+
+def night(
+    name: str = "20260301T220000Z",
+    runs: list[tuple[Task, Outcome | None]] | None = None,
+    *,
+    budget_s: float = 1800.0,
+    matrix: Matrix = MATRIX,
+) -> Night:
+    started = Started(
+        at=AT, seed=5, budget_s=budget_s, canary="acks1", matrix=matrix.model_dump(mode="json")
+    )
+    made = Night(name=name, started=started)
+    for number, (what, came) in enumerate(runs or [], 1):
+        begun = Begun(at=AT, spent_s=0, number=number, task=what, command=[])
+        made.attempts.append(Attempt(begun=begun, outcome=came))
+        made.spent_s += came.seconds if came else 0
+    return made
+
+
+def played(under_way: Night, repeats: list[Task], seconds: float = 60.0) -> list[Task]:
+    """All runs of a night in which every run takes so long."""
+    made = []
+    while (choice := choose(under_way, repeats, MATRIX)) is not None:
+        begun = Begun(
+            at=AT, spent_s=under_way.spent_s, number=choice.number, task=choice.task, command=[]
+        )
+        under_way.attempts.append(Attempt(begun=begun, outcome=outcome(seconds=seconds)))
+        under_way.spent_s += seconds
+        made.append(choice.task)
+    return made
+
+
+def test_failing_runs_first_then_the_canary_then_the_matrix() -> None:
+    repeats = [task(seed=seed, why="repeat") for seed in (1, 2, 3)]
+    made = played(night(budget_s=600), repeats)
+    assert [what.why for what in made] == ["repeat"] * 3 + ["canary"] + ["matrix"] * 6
+    assert [what.seed for what in made[:3]] == [1, 2, 3]
+    assert made[3].preset == "acks1"
+    assert len({(what.workload, what.nemesis) for what in made[4:8]}) == 4
+
+
+def test_repetitions_take_half_of_the_budget_at_most() -> None:
+    repeats = [task(seed=seed, why="repeat") for seed in range(50)]
+    made = played(night(budget_s=600), repeats)
+    assert [what.why for what in made] == ["repeat"] * 5 + ["canary"] + ["matrix"] * 4
+
+
+def test_no_run_is_started_that_does_not_fit() -> None:
+    assert len(played(night(budget_s=599), [])) == 9
+    assert len(played(night(budget_s=600), [])) == 10
+    assert played(night(budget_s=20 + OVERHEAD_S - 1), []) == []
+    assert len(played(night(budget_s=20 + OVERHEAD_S), [])) == 1
+
+
+def test_seeds_follow_from_the_night_and_the_number() -> None:
+    made = played(night(budget_s=600), [])
+    assert [what.seed for what in made] == [seed_of(5, number) for number in range(1, 11)]
+    assert len({what.seed for what in made}) == 10
+    assert seed_of(6, 1) != seed_of(5, 1)
+
+
+def test_the_expected_time_is_learnt_from_runs_of_the_workload_else_of_all() -> None:
+    what = task("queue", settings={"duration_s": 20})
+    assert expected_s(what, []) == 20 + OVERHEAD_S
+    runs: list[tuple[Task, Outcome | None]] = [
+        (task("transactions", settings={"duration_s": 30}), outcome(seconds=s))
+        for s in (40, 50, 90)
+    ]
+    assert expected_s(what, night(runs=runs).attempts) == 20 + 20
+    runs.append((task("queue", settings={"duration_s": 20}), outcome(seconds=27)))
+    runs.append((task("queue", settings={"duration_s": 20}), outcome("error", seconds=1)))
+    assert expected_s(what, night(runs=runs).attempts) == 20 + 7
+
+
+def test_the_run_that_was_under_way_is_made_again_with_the_same_arguments() -> None:
+    broken = task(seed=77, settings={"duration_s": 20})
+    for came in (None, outcome("interrupted", seconds=9)):
+        under_way = night(runs=[(canary(), outcome()), (broken, came)])
+        choice = choose(under_way, [], MATRIX)
+        assert choice is not None
+        assert (choice.number, choice.task) == (2, broken)
+
+
+def test_a_run_that_the_soak_does_not_survive_is_given_up() -> None:
+    under_way = night(runs=[(canary(), outcome()), (task(seed=77), None)])
+    assert not given_up(under_way, 2)
+    under_way.attempts += [under_way.attempts[-1]] * (ATTEMPTS_MAX - 1)
+    assert given_up(under_way, 2)
+
+
+def test_a_repetition_is_made_once() -> None:
+    what = task(seed=1, why="repeat")
+    under_way = night(runs=[(what, outcome("anomaly", LOST))])
+    choice = choose(under_way, [what], MATRIX)
+    assert choice is not None
+    assert choice.task.why == "canary"
+
+
+def test_explicit_runs_come_after_the_canary_and_keep_their_seed() -> None:
+    matrix = MATRIX.model_copy(
+        update={
+            "runs": parse(
+                """
+workloads = ["queue"]
+nemeses = ["kill"]
+presets = ["safe"]
+canary = "acks1"
+[[runs]]
+workload = "queue"
+nemesis = "pause"
+preset = "safe"
+seed = 99
+settings = {brokers = 5}
+""",
+                "m.toml",
+            ).runs
+        }
+    )
+    under_way = night(runs=[(canary(), outcome())], matrix=matrix)
+    choice = choose(under_way, [], matrix)
+    assert choice is not None
+    assert (choice.task.why, choice.task.seed) == ("explicit", 99)
+    assert choice.task.settings == {"duration_s": 20, "brokers": 5}
+    under_way = night(runs=[(canary(), outcome()), (choice.task, outcome())], matrix=matrix)
+    after = choose(under_way, [], matrix)
+    assert after is not None
+    assert after.task.why == "matrix"
+
+
+def test_what_failed_before_newest_night_first_open_findings_first_each_once() -> None:
+    older = night(
+        "20260301T220000Z",
+        [
+            (canary(seed=1), outcome("silent")),
+            (task(seed=2), outcome("anomaly", LOST)),
+            (task(seed=3), outcome("not-recovered")),
+            (task(seed=4), outcome("error")),
+            (task(seed=5), outcome("valid")),
+        ],
+    )
+    newer = night(
+        "20260302T220000Z",
+        [
+            (task(seed=6), outcome("anomaly", TORN)),
+            (task(seed=7), outcome("unknown")),
+            (task(seed=8), outcome("anomaly", LOST)),
+            (task(seed=2, why="repeat"), outcome("anomaly", LOST)),
+            (task(seed=9), outcome("interrupted", LOST)),
+            (task(seed=10), outcome("interrupted")),
+        ],
+    )
+    found = failing([older, newer])
+    assert [what.seed for what in found] == [8, 2, 9, 6, 7, 3]
+    assert {what.why for what in found} == {"repeat"}
+    assert found[1].of == "20260302T220000Z/4"
+
+
+def test_other_settings_are_another_run() -> None:
+    runs = [(task(seed=1, settings=s), outcome("anomaly", LOST)) for s in ({}, {"brokers": 5}, {})]
+    assert len(failing([night(runs=list(runs))])) == 2
+
+
+@pytest.mark.parametrize(("nights", "name"), [(0, "acks1"), (1, "read-uncommitted"), (2, "acks1")])
+def test_canaries_take_turns(nights: int, name: str) -> None:
+    assert canary_of(MATRIX, [night()] * nights) == name
+
+
+def test_a_task_survives_its_file() -> None:
+    what = task(settings={"broker_settings": {"a": "b"}, "rate": 1.5})
+    again = msgspec.json.decode(msgspec.json.encode(what), type=Task)
+    assert again == what
+    assert again.key == what.key

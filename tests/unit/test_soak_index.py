@@ -1,0 +1,240 @@
+"""The index: tables, rates, what a night is called; everything from outside is text."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import norm
+
+from harness.night import Night, nights
+from harness.report import index, nightly, tables
+from harness.report.trend import NIGHTS_MAX
+from harness.report.trend import build as build_trend
+from harness.verdict import Anomaly
+from tests.nights import LOST, SKIPPED, TORN, by_hand, canary, hostile, many, outcome, task, write
+
+FIRST, SECOND, THIRD = (f"2026030{day}T220000Z" for day in (1, 2, 3))
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}<b>"
+
+
+def two_nights(results: Path) -> list[Night]:
+    write(
+        results,
+        FIRST,
+        [
+            (canary(), outcome()),
+            (task(seed=1), outcome("anomaly", LOST, folder="one")),
+            (task(seed=2), outcome("valid", SKIPPED, available=0.9, recovery_s=3.0)),
+            (task("queue", "none", seed=3), outcome()),
+            (task(seed=4), outcome("error")),
+        ],
+    )
+    write(
+        results,
+        SECOND,
+        [
+            (task(seed=1, why="repeat"), outcome("anomaly", LOST, TORN)),
+            (canary(), outcome()),
+            (task(seed=5), outcome(available=0.8, recovery_s=5.0)),
+            (task(seed=6), outcome(available=1.0, recovery_s=7.0)),
+            (task(seed=7), None),
+        ],
+        over=False,
+    )
+    return nights(results)
+
+
+def groups(results: Path) -> list[dict[str, Any]]:
+    found = nights(results)
+    runs, findings = tables.runs_and_findings(results, found)
+    return tables.records(tables.groups(runs, findings, found[-1].name))
+
+
+def wilson(many: int, of: int) -> tuple[float, float]:
+    """The interval by its formula."""
+    z = float(norm.ppf(0.975))
+    p = many / of
+    centre = (p + z * z / (2 * of)) / (1 + z * z / of)
+    half = z / (1 + z * z / of) * (p * (1 - p) / of + z * z / (4 * of * of)) ** 0.5
+    return centre - half, centre + half
+
+
+def test_findings_are_grouped_with_their_rates_open_ones_first(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    lost, torn = groups(tmp_path)
+    assert (lost["name"], lost["known_bug"], lost["open"]) == ("lost-write", "", True)
+    assert (torn["name"], torn["known_bug"], torn["open"]) == ("torn-txn", "KAFKA-17754", False)
+    assert (lost["tonight"], lost["tonight_of"]) == (1, 3)
+    assert (lost["all"], lost["all_of"]) == (2, 5)
+    assert (lost["fresh"], lost["fresh_of"]) == (1, 4)  # a repetition is no sample
+    assert lost["rate"] == 0.25
+    assert (lost["low"], lost["high"]) == pytest.approx(wilson(1, 4))
+    assert (lost["first"], lost["last"]) == (FIRST, SECOND)
+    assert (torn["fresh"], torn["fresh_of"], torn["rate"]) == (0, 4, 0.0)
+
+
+def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
+    found = two_nights(tmp_path)
+    runs, findings = tables.runs_and_findings(tmp_path, found)
+    assert tables.records(tables.allowed(runs, findings)) == [
+        {"name": "poll-skip", "runs": 1, "findings": 4}
+    ]
+    assert "poll-skip" not in {group["name"] for group in groups(tmp_path)}
+
+
+def test_the_numbers_of_a_night(tmp_path: Path) -> None:
+    found = two_nights(tmp_path)
+    first, second = tables.records(
+        tables.by_night(*tables.runs_and_findings(tmp_path, found), found)
+    )
+    assert (first["runs"], first["failing"], first["errors"], first["open"]) == (4, 1, 1, 1)
+    assert (first["available"], first["recovery_s"]) == (0.9, 3.0)
+    assert (second["runs"], second["failing"], second["open"], second["known"]) == (4, 1, 1, 1)
+    assert (second["available"], second["recovery_s"]) == pytest.approx((0.9, 6.0))
+
+
+def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    lost = Anomaly(
+        title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why=""
+    )
+    by_hand(tmp_path, valid=False, exit_code=1, anomalies={"lost-write": lost})
+    before = groups(tmp_path)
+    assert [group["all_of"] for group in before] == [5, 5]
+    runs, findings = tables.runs_and_findings(tmp_path, nights(tmp_path))
+    hand = runs[runs["night"] == ""].iloc[0]
+    assert (hand["state"], hand["seed"], hand["workload"]) == ("anomaly", 42, "queue")
+    assert hand["report"] == "20260301T101500Z-queue-kill-42/report.html"
+    assert hand["at"].startswith("2026-03-01T10:15:00")
+    assert set(findings[findings["row"] == hand.name]["name"]) == {"lost-write"}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"run": 5}', "\xff"])
+def test_a_damaged_verdict_is_a_line_of_its_own(tmp_path: Path, content: str) -> None:
+    folder = by_hand(tmp_path)
+    (folder / "verdict.json").write_bytes(content.encode("latin-1"))
+    runs, _ = tables.runs_and_findings(tmp_path, [])
+    assert list(runs["state"]) == ["error"]
+    assert folder.name in index.render(tmp_path)
+
+
+def test_links_to_latest_and_to_runs_of_nights_are_not_listed_twice(tmp_path: Path) -> None:
+    folder = by_hand(tmp_path)
+    (tmp_path / "latest").symlink_to(folder)
+    write(tmp_path, FIRST, [(task(), outcome(folder=folder.name))])
+    runs, _ = tables.runs_and_findings(tmp_path, nights(tmp_path))
+    assert len(runs) == 1
+    assert runs.iloc[0]["report"] == f"{folder.name}/report.html"
+
+
+def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
+    write(results, FIRST, runs, over=over)
+    found = nights(results)
+    numbers = tables.by_night(*tables.runs_and_findings(results, found), found)
+    return [part.word for part in index.headline(found[0], tables.records(numbers)[0])]
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([(canary(), outcome()), (task(), outcome())], ["Valid"]),
+        ([(canary(), outcome("silent")), (task(), outcome())], ["Void"]),
+        ([(canary(), outcome("silent")), (task(), outcome("anomaly", LOST))],
+         ["Void", "1 open finding"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", LOST)),
+          (task(seed=8), outcome("anomaly", LOST, TORN))],
+         ["1 open finding", "1 finding of known bugs"]),
+        ([(canary(), outcome()), (task(), outcome("unknown")), (task(seed=2), outcome("error"))],
+         ["1 run unknown", "1 error of the harness"]),
+        ([(canary(), outcome()), (task(), outcome("not-recovered")),
+          (task(seed=2), outcome("not-recovered"))], ["2 runs did not recover"]),
+        ([(canary(), outcome())], ["Nothing tested yet"]),
+        ([(canary(), outcome()), (task(preset="acks0"), outcome("silent"))],
+         ["1 control did not fire"]),
+    ],
+)  # fmt: skip
+def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
+    assert headline(tmp_path, runs) == said
+
+
+def test_the_page_says_what_matters(tmp_path: Path) -> None:
+    two_nights(tmp_path)
+    page = index.build(tmp_path).read_text()
+    assert "1 open finding" in page
+    assert "broken off" in page
+    assert "of known bugs" in page
+    assert page.count("<tr data-") == 10
+    assert "verdict.json and config.json are kept" in page
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_an_empty_folder_has_an_index(tmp_path: Path) -> None:
+    assert "No night yet" in index.render(tmp_path)
+    by_hand(tmp_path)
+    assert "by hand" in index.render(tmp_path)
+
+
+def test_text_from_outside_stays_text(tmp_path: Path) -> None:
+    hostile(tmp_path, HOSTILE)
+    by_hand(tmp_path, "20260301T101500Z-<b>&\"'", summary=HOSTILE,
+            config={"workload": HOSTILE, "nemesis": HOSTILE, "preset": HOSTILE})  # fmt: skip
+    page = index.render(tmp_path)
+    assert HOSTILE not in page
+    assert "<script>alert" not in page
+    assert "<b>" not in page
+    assert "49" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S).replace("{{7*7}}", "")
+    assert page.count("<script>") == 1
+
+
+def test_addresses_stay_below_the_folder() -> None:
+    assert index.href("javascript:alert(1)") == "./javascript%3Aalert%281%29"
+    assert index.href("a b/?#.html") == "./a%20b/%3F%23.html"
+
+
+def test_the_trend_has_a_column_a_night_and_the_newest_are_shown(tmp_path: Path) -> None:
+    many(tmp_path, nights=4, runs=6)
+    found = nights(tmp_path)
+    numbers = tables.by_night(*tables.runs_and_findings(tmp_path, found), found)
+    trend = build_trend(numbers)
+    assert trend is not None
+    assert [row.label for row in trend.rows] == [
+        "runs", "open", "known bugs", "available", "recovery",
+    ]  # fmt: skip
+    runs = trend.rows[0]
+    assert len({column.x for column in runs.columns}) == 4
+    assert all(0 <= c.y <= 40 and c.y + c.height <= 40.2 for r in trend.rows for c in r.columns)
+    long = numbers.iloc[[0] * (NIGHTS_MAX + 5)]
+    cut = build_trend(long)
+    assert cut is not None
+    assert cut.left_out == 5
+    assert build_trend(numbers.head(0)) is None
+
+
+def test_a_long_history_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "RUNS_MAX", 3)
+    two_nights(tmp_path)
+    page = index.render(tmp_path)
+    assert page.count("<tr data-") == 3
+    assert "7 older runs not shown" in page
+
+
+def test_the_step_summary(tmp_path: Path) -> None:
+    night = two_nights(tmp_path)[-1]
+    file = tmp_path / "summary.md"
+    assert not nightly.append(tmp_path, night, {})
+    assert nightly.append(tmp_path, night, {"GITHUB_STEP_SUMMARY": str(file)})
+    text = file.read_text()
+    assert "1 open finding" in text
+    assert "| lost\\-write | **open** | queue x kill x safe | 1/3 | 2/5 |" in text
+    assert "known bug KAFKA\\-17754" in text
+
+
+def test_the_step_summary_of_a_void_night_with_markup(tmp_path: Path) -> None:
+    hostile(tmp_path, HOSTILE)
+    (night,) = nights(tmp_path)
+    text = nightly.render(tmp_path, night)
+    assert "Void" in text
+    assert "did not fire" in text
+    assert "<script>" not in text

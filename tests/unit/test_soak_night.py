@@ -1,0 +1,157 @@
+"""The file of a night: what it says after crashes; and what a night comes to."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.night import (
+    FILE,
+    FOLDER,
+    Begun,
+    Ended,
+    Found,
+    Log,
+    Night,
+    Over,
+    Paused,
+    Resumed,
+    State,
+    nights,
+    read,
+)
+from tests.nights import LOST, SKIPPED, TORN, Run, canary, outcome, task, write
+
+NAME = "20260301T220000Z"
+AT = "2026-03-01T23:00:00.000+00:00"
+
+
+def test_a_night_is_read_as_it_was_written(tmp_path: Path) -> None:
+    came = outcome("anomaly", LOST, SKIPPED, available=0.9, recovery_s=2.0, folder="a-run")
+    night = write(tmp_path, NAME, [(canary(), outcome()), (task(seed=9), came)])
+    assert [a.begun.number for a in night.attempts] == [1, 2]
+    assert night.attempts[1].outcome == came
+    assert night.attempts[1].begun.task == task(seed=9)
+    assert (night.spent_s, night.damaged, night.paused) == (120.0, 0, False)
+    assert night.over is not None
+    assert [one.name for one in nights(tmp_path)] == [NAME]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_half_a_line_is_left_out_and_what_is_added_later_stays_readable(
+    tmp_path: Path, cut: int
+) -> None:
+    write(tmp_path, NAME, [(canary(), outcome()), (task(), outcome("anomaly", LOST))], over=False)
+    file = tmp_path / FOLDER / NAME / FILE
+    file.write_bytes(file.read_bytes()[:-cut])
+    night = read(file.parent)
+    assert night is not None
+    assert night.attempts[1].outcome is None or cut == 1
+    log = Log(file.parent)
+    log.write(Resumed(at=AT, spent_s=500.0))
+    log.close()
+    again = read(file.parent)
+    assert again is not None
+    assert again.spent_s == 500.0
+    assert again.damaged == (0 if cut == 1 else 1)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"event":"resumed","at":"","spent_s":1}\n', b"\xff"]
+)
+def test_a_file_without_its_first_line_is_no_night(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / FOLDER / NAME
+    folder.mkdir(parents=True)
+    (folder / FILE).write_bytes(content)
+    assert read(folder) is None
+    assert nights(tmp_path) == []
+
+
+def test_a_night_has_one_writer(tmp_path: Path) -> None:
+    write(tmp_path, NAME, [])
+    log = Log(tmp_path / FOLDER / NAME)
+    with pytest.raises(BlockingIOError):
+        Log(tmp_path / FOLDER / NAME)
+    log.close()
+    Log(tmp_path / FOLDER / NAME).close()
+
+
+def test_each_event_is_one_write(tmp_path: Path) -> None:
+    write(tmp_path, NAME, [], over=False)
+    file = tmp_path / FOLDER / NAME / FILE
+    log = Log(file.parent)
+    before = file.stat().st_size
+    log.write(Paused(at=AT, spent_s=1.0))
+    assert file.stat().st_size > before  # there before anything is closed or flushed
+    assert file.read_bytes().endswith(b"}\n")
+    log.close()
+
+
+CASES: list[tuple[list[Run], int, bool]] = [
+    ([(canary(), outcome()), (task(), outcome())], 0, False),
+    ([(canary(), outcome()), (task(), outcome("valid", SKIPPED))], 0, False),
+    ([(canary(), outcome()), (task(), outcome("anomaly", LOST))], 1, False),
+    ([(canary(), outcome()), (task(), outcome("anomaly", TORN))], 1, False),
+    ([(canary(), outcome("silent")), (task(), outcome("anomaly", LOST))], 1, True),
+    ([(canary(), outcome("silent")), (task(), outcome())], 4, True),
+    ([(canary(), outcome("unknown")), (task(), outcome())], 4, True),
+    ([(canary(), outcome("error")), (task(), outcome())], 4, True),
+    ([(task(), outcome())], 4, True),
+    ([(canary(), None), (task(), outcome())], 4, True),
+    ([], 4, True),
+    ([(canary(), outcome("error")), (task(), outcome("error"))], 70, True),
+    ([(canary(), outcome()), (task(), outcome("error"))], 2, False),
+    ([(canary(), outcome()), (task(), outcome("error")), (task(), outcome())], 70, False),
+    ([(canary(), outcome()), (task(), outcome("unknown")), (task(), outcome("error"))], 2, False),
+    ([(canary(), outcome()), (task(), outcome("not-recovered"))], 3, False),
+    ([(canary(), outcome("silent")), (task(), outcome("not-recovered"))], 3, True),
+    ([(canary(), outcome()), (task(preset="acks0"), outcome("silent"))], 4, False),
+    ([(canary(), outcome())], 2, False),
+    ([(canary(), outcome()), (task(), outcome("interrupted", LOST, judged=True))], 1, False),
+]
+
+
+@pytest.mark.parametrize(("runs", "code", "void"), CASES)
+def test_what_a_night_comes_to(tmp_path: Path, runs: list[Run], code: int, void: bool) -> None:
+    night = write(tmp_path, NAME, runs)
+    assert (night.code, night.void) == (code, void)
+    assert night.over is not None
+    assert night.over.code == code
+
+
+def test_not_recovered_is_a_finding_of_its_own_code(tmp_path: Path) -> None:
+    found = Found(name="not-recovered", count=1, disallowed=1)
+    runs: list[Run] = [(canary(), outcome()), (task(), outcome("not-recovered", found))]
+    assert write(tmp_path, NAME, runs).code == 3
+
+
+def test_a_night_under_way_is_not_void_before_its_canary(tmp_path: Path) -> None:
+    assert not write(tmp_path, NAME, [(task(why="repeat"), outcome())], over=False).void
+    later = write(tmp_path, "20260302T220000Z", [(canary(), None)], over=False)
+    assert not later.void
+
+
+def test_a_run_that_was_made_again_counts_once_and_keeps_what_the_first_one_found() -> None:
+    def attempt(night: Night, state: State, *found: Found) -> None:
+        night.apply(Begun(at=AT, spent_s=0, number=2, task=task(), command=[]))
+        night.apply(Ended(at=AT, spent_s=0, number=2, outcome=outcome(state, *found)))
+
+    base = read_back()
+    attempt(base, "interrupted")
+    attempt(base, "valid")
+    assert [a.outcome.state for a in base.runs if a.outcome] == ["valid"]
+    base = read_back()
+    attempt(base, "interrupted", LOST)
+    base.apply(Paused(at=AT, spent_s=50))
+    assert base.paused
+    base.apply(Resumed(at=AT, spent_s=50))
+    attempt(base, "valid")
+    base.apply(Over(at=AT, spent_s=90, code=1))
+    assert [a.outcome.state for a in base.runs if a.outcome] == ["interrupted", "valid"]
+    assert base.code == 1
+    assert base.spent_s == 90
+
+
+def read_back() -> Night:
+    from harness.night import Started
+
+    return Night(name=NAME, started=Started(at=AT, seed=1, budget_s=600, canary="acks1", matrix={}))

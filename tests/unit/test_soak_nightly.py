@@ -1,0 +1,333 @@
+"""A whole night with runs that are made up: written down, resumed, cut short, given up."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.config import ConfigError
+from harness.night import FILE, FOLDER, Begun, Log, Night, Outcome, Task, nights, read
+from harness.soak import opening
+from harness.soak.choice import failing
+from harness.soak.matrix import Matrix, parse
+from harness.soak.nightly import ERRORS_MAX, Soak
+from harness.soak.opening import Wish, open_night, pick_up, seconds
+from tests.nights import LOST, by_hand, outcome
+
+TEXT = """
+workloads = ["queue", "transactions"]
+nemeses = ["none", "kill"]
+presets = ["safe"]
+canary = "acks1"
+[settings]
+duration_s = 20
+"""
+MATRIX = parse(TEXT, "m.toml")
+
+
+@dataclass
+class Fakes:
+    """A clock that runs make go on, and what runs come to. dies_at: the soak dies in this run."""
+
+    results: Path
+    comes_to: Callable[[Task], Outcome] = lambda _: outcome(seconds=60)
+    dies_at: int = 0
+    stops_at: int = 0
+    now: float = 1000.0
+    made: list[Begun] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    indexes: int = 0
+
+    def make(self, begun: Begun) -> Outcome:
+        self.made.append(begun)
+        if len(self.made) == self.dies_at:
+            raise KeyboardInterrupt
+        came = self.comes_to(begun.task)
+        self.now += came.seconds
+        return came
+
+    def rebuilt(self) -> None:
+        self.indexes += 1
+
+    def soak(self, wish: Wish) -> tuple[Soak, Log, bool]:
+        _, log, night, resumed = open_night(wish)
+        soak = Soak(
+            results=self.results, night=night, log=log, matrix=wish.matrix,
+            command=lambda task: ["inquest", str(task.seed)], make=self.make,
+            asked=lambda: 0 < self.stops_at <= len(self.made), clock=lambda: self.now,
+            say=self.said.append, rebuilt=self.rebuilt,
+        )  # fmt: skip
+        return soak, log, resumed
+
+    def go(self, wish: Wish) -> int:
+        """One call of `inquest soak`, which may die."""
+        soak, log, resumed = self.soak(wish)
+        try:
+            if resumed:
+                pick_up(soak, lambda number: self.results / str(number))
+            earlier = [n for n in nights(self.results) if n.name < soak.night.name]
+            return soak.run(earlier)
+        finally:
+            log.close()
+
+
+def wish(results: Path, **more: object) -> Wish:
+    values = {"results": results, "budget_s": 600.0, "matrix": MATRIX, "seed": 5} | more
+    return Wish(**values)  # type: ignore[arg-type]
+
+
+def whys(night: Night) -> list[str]:
+    return [attempt.begun.task.why for attempt in night.attempts]
+
+
+def test_a_whole_night(tmp_path: Path) -> None:
+    fakes = Fakes(tmp_path)
+    assert fakes.go(wish(tmp_path)) == 0
+    (night,) = nights(tmp_path)
+    assert whys(night) == ["canary"] + ["matrix"] * 9
+    assert night.over is not None
+    assert (night.over.code, night.spent_s, night.started.seed) == (0, 600.0, 5)
+    assert fakes.indexes == 11  # before the first run, and after each
+    assert [a.begun.command for a in night.attempts] == [
+        ["inquest", str(a.begun.task.seed)] for a in night.attempts
+    ]
+
+
+def test_the_same_seed_makes_the_same_night(tmp_path: Path) -> None:
+    tasks = []
+    for name in ("a", "b"):
+        fakes = Fakes(tmp_path / name)
+        fakes.go(wish(tmp_path / name))
+        tasks.append([begun.task for begun in fakes.made])
+    assert tasks[0] == tasks[1]
+
+
+def test_a_silent_canary_makes_the_night_void(tmp_path: Path) -> None:
+    def comes_to(task: Task) -> Outcome:
+        return outcome("silent" if task.why == "canary" else "valid")
+
+    assert Fakes(tmp_path, comes_to).go(wish(tmp_path)) == 4
+    (night,) = nights(tmp_path)
+    assert night.void
+    assert "matrix" in whys(night)
+
+
+def test_the_second_night_begins_with_what_failed_in_the_first(tmp_path: Path) -> None:
+    bad: list[Task] = []
+
+    def comes_to(task: Task) -> Outcome:
+        if task.why == "matrix" and len(bad) < 2:
+            bad.append(task)
+            return outcome("anomaly", LOST)
+        return outcome()
+
+    assert Fakes(tmp_path, comes_to).go(wish(tmp_path)) == 1
+    assert Fakes(tmp_path, lambda _: outcome()).go(wish(tmp_path, seed=6)) == 0
+    first, second = nights(tmp_path)
+    assert whys(second)[:4] == ["repeat", "repeat", "canary", "matrix"]
+    for attempt, task in zip(second.attempts, bad, strict=False):
+        made = attempt.begun.task
+        assert made.key == task.key
+        assert made.of.startswith(first.name)
+
+
+def test_a_crash_in_the_middle_of_a_run_is_resumed(tmp_path: Path) -> None:
+    fakes = Fakes(tmp_path, dies_at=4)
+    with pytest.raises(KeyboardInterrupt):
+        fakes.go(wish(tmp_path))
+    (night,) = nights(tmp_path)
+    broken = night.attempts[-1]
+    assert (broken.outcome, night.over) == (None, None)
+    folder = by_hand(tmp_path, "29990301T101500Z-broken", exit_code=0)
+    (folder / "verdict.json").unlink()
+    config = msgspec.structs.asdict(broken.begun.task) | {"why": ""}
+    (folder / "config.json").write_bytes(msgspec.json.encode(config))
+
+    again = Fakes(tmp_path)
+    assert again.go(wish(tmp_path)) == 0
+    (night,) = nights(tmp_path)
+    assert again.made[0].task == broken.begun.task
+    assert again.made[0].command == broken.begun.command
+    assert again.made[0].number == broken.begun.number
+    assert not folder.exists()
+    numbers = [attempt.begun.number for attempt in night.runs]
+    assert numbers == list(range(1, len(numbers) + 1))
+    whole = Fakes(tmp_path / "whole")
+    whole.go(wish(tmp_path / "whole"))
+    made = [attempt.begun.task for attempt in night.runs]
+    assert made == [begun.task for begun in whole.made][: len(made)]
+
+
+def test_the_budget_counts_what_was_used_before_the_crash(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Fakes(tmp_path, dies_at=8).go(wish(tmp_path))
+    again = Fakes(tmp_path, now=9e9)
+    again.go(wish(tmp_path))
+    assert len(again.made) == 3  # seven of ten were made
+
+
+def test_a_run_whose_last_line_was_lost_is_not_made_again(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Fakes(tmp_path, dies_at=2).go(wish(tmp_path))
+    (night,) = nights(tmp_path)
+    task = night.attempts[-1].begun.task
+    folder = by_hand(tmp_path, "29990301T101500Z-done", exit_code=1, valid=False)
+    (folder / "config.json").write_bytes(msgspec.json.encode(msgspec.structs.asdict(task)))
+    again = Fakes(tmp_path)
+    assert again.go(wish(tmp_path)) == 1
+    (night,) = nights(tmp_path)
+    adopted = night.attempts[1].outcome
+    assert adopted is not None
+    assert (adopted.state, adopted.folder) == ("anomaly", folder.name)
+    assert again.made[0].number == 3
+    assert (folder / "report.html").exists()
+
+
+def test_passed_runs_are_reduced_also_where_the_crash_came_before(tmp_path: Path) -> None:
+    def comes_to(task: Task) -> Outcome:
+        name = f"29990301T101500Z-{task.seed}"
+        by_hand(tmp_path, name)
+        return outcome("anomaly" if task.nemesis == "kill" else "valid", folder=name)
+
+    fakes = Fakes(tmp_path, comes_to)
+    fakes.go(wish(tmp_path))
+    (night,) = nights(tmp_path)
+    for attempt in night.attempts:
+        task = attempt.begun.task
+        whole = task.why == "canary" or task.nemesis == "kill"
+        folder = tmp_path / f"29990301T101500Z-{task.seed}"
+        assert (folder / "verdict.json").exists()
+        assert (folder / "report.html").exists() == whole
+    file = tmp_path / FOLDER / night.name / FILE
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))  # not over
+    passed = next(a for a in night.attempts if a.begun.task.nemesis == "none")
+    (tmp_path / f"29990301T101500Z-{passed.begun.task.seed}" / "report.html").write_text("")
+    Fakes(tmp_path, comes_to).go(wish(tmp_path))
+    assert not (tmp_path / f"29990301T101500Z-{passed.begun.task.seed}" / "report.html").exists()
+
+
+def test_an_interrupted_night_is_resumed_by_the_same_command(tmp_path: Path) -> None:
+    def comes_to(task: Task) -> Outcome:
+        return outcome("interrupted") if len(fakes.made) == 3 else outcome()
+
+    fakes = Fakes(tmp_path, comes_to, stops_at=3)
+    assert fakes.go(wish(tmp_path)) == 130
+    (night,) = nights(tmp_path)
+    assert night.paused
+    assert night.over is None
+    again = Fakes(tmp_path)
+    assert again.go(wish(tmp_path, seed=None)) == 0
+    assert again.made[0].task == fakes.made[2].task
+    (night,) = nights(tmp_path)
+    assert not night.paused
+
+
+def test_a_run_that_kills_the_soak_twice_is_an_error_and_the_night_goes_on(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            Fakes(tmp_path, dies_at=1).go(wish(tmp_path))
+    assert Fakes(tmp_path).go(wish(tmp_path)) == 4  # it was the canary
+    (night,) = nights(tmp_path)
+    outcomes = [attempt.outcome for attempt in night.runs]
+    assert outcomes[0] is not None
+    assert outcomes[0].state == "error"
+    assert len(outcomes) > 3
+
+
+def test_errors_in_a_row_end_the_night(tmp_path: Path) -> None:
+    fakes = Fakes(tmp_path, lambda _: outcome("error", seconds=1))
+    assert fakes.go(wish(tmp_path)) == 70
+    assert len(fakes.made) == ERRORS_MAX
+    assert any("in a row" in line for line in fakes.said)
+
+
+def test_single_errors_do_not(tmp_path: Path) -> None:
+    def comes_to(task: Task) -> Outcome:
+        return outcome("valid" if len(fakes.made) % 2 else "error")
+
+    fakes = Fakes(tmp_path, comes_to)
+    assert fakes.go(wish(tmp_path)) == 70
+    assert len(fakes.made) > ERRORS_MAX
+
+
+def test_a_repetition_that_this_version_cannot_make_is_left_out_and_named(tmp_path: Path) -> None:
+    from tests.nights import task, write
+
+    gone = task(preset="gone-preset", seed=4)
+    kept = task(seed=8)
+    write(tmp_path, "20200101T000000Z", [(gone, outcome("anomaly")), (kept, outcome("anomaly"))])
+    assert len(failing(nights(tmp_path))) == 2
+    fakes = Fakes(tmp_path)
+    fakes.go(wish(tmp_path))
+    assert [begun.task.seed for begun in fakes.made if begun.task.why == "repeat"] == [8]
+    assert any("gone-preset" in line and "20200101T000000Z/1" in line for line in fakes.said)
+
+
+def broken(tmp_path: Path) -> Night:
+    with pytest.raises(KeyboardInterrupt):
+        Fakes(tmp_path, dies_at=2).go(wish(tmp_path))
+    return nights(tmp_path)[-1]
+
+
+OTHER = parse(TEXT.replace("duration_s = 20", "duration_s = 21"), "m.toml")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"seed": 6}, "seed"), ({"budget_s": 601.0}, "budget"), ({"matrix": OTHER}, "matrix")],
+)
+def test_a_night_is_not_resumed_as_another_one(
+    tmp_path: Path, changed: dict[str, float | Matrix], said: str
+) -> None:
+    night = broken(tmp_path)
+    with pytest.raises(ConfigError, match=f"{night.name}.*{said}.*--new"):
+        open_night(wish(tmp_path, **changed))
+    _, log, fresh, resumed = open_night(wish(tmp_path, new=True, **changed))
+    log.close()
+    assert not resumed
+    assert fresh.name != night.name
+
+
+def test_a_night_that_is_over_or_old_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = broken(tmp_path)
+    monkeypatch.setattr(opening, "RESUME_S", 0.0)
+    _, log, fresh, resumed = open_night(wish(tmp_path))
+    log.close()
+    assert (resumed, fresh.name != night.name) == (False, True)
+    assert read(tmp_path / FOLDER / night.name) is not None
+
+
+def test_two_soaks_do_not_write_one_night(tmp_path: Path) -> None:
+    _, log, _, _ = open_night(wish(tmp_path))
+    with pytest.raises(ConfigError, match=r"another soak.*--new"):
+        open_night(wish(tmp_path))
+    log.close()
+
+
+def test_a_budget_without_room_for_the_canary_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"30 s.*canary"):
+        open_night(wish(tmp_path, budget_s=30.0))
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        open_night(wish(tmp_path / "file" / "results"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("90s", 90), ("30m", 1800), ("8h", 28800), ("1h30m", 5400), ("1h1s", 3601)]
+)
+def test_budgets(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "30", "m", "-5m", "5m3h", "1.5h", "long", "0x5m"])
+def test_budgets_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match="budget"):
+        seconds(text)
