@@ -158,7 +158,7 @@ ANOMALIES: Final[dict[str, AnomalyClass]] = {
         title="Committed offset went back",
         meaning="A group's committed offset is lower than one that was acknowledged before, and no rebalance,"
         " reset or concurrent commit explains it.",
-        rule=never("an acknowledged commit of offsets holds"),
+        rule=unless_truncated("an acknowledged commit of offsets holds"),
     ),
     "stuck-lso": AnomalyClass(
         title="Last stable offset stuck",

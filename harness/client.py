@@ -222,7 +222,12 @@ class Client:
                     at = upto
                     continue
                 case Copy():
-                    deliveries += await self._copy(op, at, mop)
+                    copies = await self._copy(op, at, mop)
+                    deliveries += copies
+                    refused = next((d for d in copies if isinstance(d, Failed)), None)
+                    if op.txn and refused is not None:
+                        # The transaction would commit offsets behind a record that was not copied.
+                        raise Definite(refused.code, "a copy was not taken")
                 case CommitOffsets():
                     if not op.txn and any(not isinstance(d, Acked) for d in deliveries):
                         return  # a commit says that the work before it is done, and it is not

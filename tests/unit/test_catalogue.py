@@ -66,6 +66,10 @@ def is_allowed(
         ("eos-duplicate", "", {}, ("kill:all",), False),
         ("eos-duplicate", "", {"commit": "before"}, (), False),
         ("eos-duplicate", "", {"commit": "after"}, (), True),
+        ("eos-duplicate", "", {"isolation": 0}, (), True),
+        ("eos-loss", "", {"isolation": 0}, (), False),
+        ("offset-commit-regression", "", {"commit": "after"}, (), False),
+        ("offset-commit-regression", "", UNCLEAN, (), True),
         ("eos-loss", "", {}, ("client:crash",), False),
         ("eos-loss", "", {"commit": "after"}, (), False),
         ("eos-loss", "", {"commit": "before"}, (), True),
@@ -78,7 +82,7 @@ def is_allowed(
           for settings, faults in ((UNCLEAN, ()), ({}, ("power:all",)))),
         *((name, "", {**UNCLEAN, **PLAIN, "commit": "after"}, ("power",), False) for name in (
             "hanging-txn", "torn-txn", "phantom-read", "corrupt-record", "misdirected-record", "unseen",
-            "offset-commit-regression", "stuck-lso", "G1c", "G1c-realtime", "not-recovered")),
+            "stuck-lso", "G1c", "G1c-realtime", "not-recovered")),
         *((name, "", {}, (), True) for name in sorted(INFORMATIONAL)),
     ],
 )  # fmt: skip

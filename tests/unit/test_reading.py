@@ -120,6 +120,15 @@ def test_where_nothing_was_polled_nothing_is_copied_or_offered(
     assert not journaled(client, tmp_path, j.Copying, j.Sent, j.OffsetsCommitted)
 
 
+def test_a_transaction_in_which_a_copy_is_refused_is_aborted(client: Client) -> None:
+    session = Polls(
+        (fetched(2, 3), []), position={TP: 4}, send=[Acked(9, 1), Failed("_QUEUE_FULL")]
+    )
+    done = run(client, session, copying(Poll(), COPY, SendOffsets()))
+    assert done == (Outcome.FAIL, "_QUEUE_FULL", False)
+    assert [call[0] for call in session.calls] == ["begin", "poll", "send", "abort", "seek"]
+
+
 def test_an_op_copies_what_it_polled_itself(client: Client) -> None:
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(0, 1))
     session = Polls((fetched(2), []), position={TP: 3})
