@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from model.controller import Controller
+from model.coordinating import Coordinating
 from model.errors import KafkaError
 from model.following import Following
 from model.image import ChangePartition, Image
@@ -94,6 +95,7 @@ class Broker:
         self.controller: Controller | None = None
         self.serving = Serving(self.node, self._may_alter)
         self.following = Following(self.node)
+        self.coordinating = Coordinating(self.node, self.serving, lambda: self.quorum.leader)
         self.fenced = True
         self.leaving = False
         self.may_end = False
@@ -116,6 +118,7 @@ class Broker:
             Vote: self._simple(lambda r: self.quorum.vote(r, self.node.now)),
             BeginEpoch: self._begin_epoch,
             QuorumFetch: self._quorum_fetch,
+            **self.coordinating.handlers(),
         }
 
     # ---- events
@@ -161,6 +164,8 @@ class Broker:
             self._registered(answer)
         elif channel.startswith("alter "):
             self._altered(channel, answer)
+        elif self.coordinating.answered(channel, answer):
+            pass
         elif channel in self._forwarded:
             connection, correlation = self._forwarded.pop(channel)
             self.node.reply(connection, correlation, answer or Answer(KafkaError.REQUEST_TIMED_OUT))
@@ -180,6 +185,7 @@ class Broker:
             self._lead_on()
             self.serving.tick()
             self.following.pump()
+            self.coordinating.tick()
             self._keep_alive()
             if now >= self._checkpoint_at:
                 self._checkpoint_at = now + CHECKPOINT_MS
@@ -238,6 +244,7 @@ class Broker:
                 changed.append(change.partition)
         for tp in dict.fromkeys(changed):
             self._become(tp)
+            self.coordinating.became(tp)
         if changed:
             self.following.pump()
         while self._committing and self._committing[0][0] <= self.quorum.high_watermark:

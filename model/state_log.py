@@ -41,6 +41,7 @@ class StateLog:
         self.loading: dict[int, tuple[int, int]] = {}
         """Epoch, and the log end that has to be committed first."""
         self._creating = False
+        self.channel = f"create {topic}"
 
     def number(self, key: str) -> int:
         """The partition that a transactional id or a group belongs to."""
@@ -62,7 +63,7 @@ class StateLog:
         self._creating = True
         replication = self.node.settings.internal_replication
         request = CreateTopic(self.topic, self.count, replication)
-        self.node.ask(self.controller(), f"create {self.topic}", request)
+        self.node.ask(self.controller(), self.channel, request)
 
     def created(self) -> None:
         """The controller answered, or did not."""

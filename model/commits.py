@@ -1,0 +1,136 @@
+"""Committing and fetching the offsets of consumer groups.
+
+Offsets count once they are committed in the log, those of a transaction once its marker is (KIP-98, KIP-447).
+
+Not here: membership (`groups`), what the log says (`offsets`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from model.errors import KafkaError, Refused
+from model.group_log import GroupLog, Loaded
+from model.log import Batch
+from model.membership import COMPLETING, EMPTY
+from model.messages import (
+    Answer,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    Partition,
+    TxnOffsetCommit,
+)
+from model.offsets import OffsetRecord
+from model.serving import Serving
+from model.state_log import SEEN_BY_CLIENTS
+
+Handler = Callable[[int, int, Any], None]
+
+
+class Commits:
+    """See the module."""
+
+    def __init__(self, log: GroupLog, serving: Serving) -> None:
+        self.node = log.node
+        self.bugs = log.bugs
+        self.log = log
+        self.serving = serving
+
+    def handlers(self) -> dict[type, Handler]:
+        """What it answers, by request."""
+        return {
+            OffsetCommit: self.commit,
+            TxnOffsetCommit: self.commit_in_transaction,
+            OffsetFetch: self.fetch,
+        }
+
+    def commit(self, connection: int, correlation: int, request: OffsetCommit) -> None:
+        """Key 8."""
+
+        def done(error: KafkaError) -> None:
+            self.node.reply(connection, correlation, Answer(error))
+
+        try:
+            number, loaded = self.log.at(request.group)
+            self._may_commit(loaded, request)
+        except Refused as refused:
+            done(refused.error)
+            return
+        acks = 1 if "offset-commit-not-replicated" in self.bugs else -1  # lost with the coordinator
+        self.log.log.append(number, _records(request), self.log.timeout_ms, done, acks=acks)
+
+    def _may_commit(self, loaded: Loaded, request: OffsetCommit | TxnOffsetCommit) -> None:
+        """ClassicGroup.validateOffsetCommit. Raises: Refused."""
+        transactional = isinstance(request, TxnOffsetCommit)
+        if "generation-not-checked" in self.bugs:
+            return  # a member that was thrown out goes on committing
+        group = loaded.groups.get(request.group)
+        empty = group is None or group.state is EMPTY
+        if group is None and request.generation >= 0:
+            raise Refused(KafkaError.ILLEGAL_GENERATION)
+        if request.generation < 0 and empty:
+            return  # offsets kept here by somebody who assigns partitions himself
+        if request.generation >= 0 or request.member:
+            group = self.log.member(loaded, request.group, request.member, request.generation)
+            group.members[request.member].heard = self.node.now
+        elif not transactional:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        if not transactional and group is not None and group.state is COMPLETING:
+            raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+
+    def commit_in_transaction(
+        self, connection: int, correlation: int, request: TxnOffsetCommit
+    ) -> None:
+        """Key 28: the offsets are pending until the marker of the transaction."""
+        number = self.log.log.number(request.group)
+        tp = self.log.log.partition(number)
+        batch = Batch(
+            -1, -1, _records(request), request.producer_id, request.producer_epoch,
+            transactional=True,
+        )  # fmt: skip
+
+        def done(results: Mapping[Partition, tuple[KafkaError, int]]) -> None:
+            error = results[tp][0]
+            self.node.reply(connection, correlation, Answer(SEEN_BY_CLIENTS.get(error, error)))
+
+        def verified(
+            guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]
+        ) -> None:
+            try:
+                # Membership counts now, not when the coordinator of the transaction was asked.
+                _, loaded = self.log.at(request.group)
+                self._may_commit(loaded, request)
+            except Refused as refused:
+                done({tp: (refused.error, -1)})
+                return
+            self.serving.append(
+                {tp: batch}, -1, self.log.timeout_ms, done, guards=guards, refused=errors
+            )
+
+        try:
+            _, loaded = self.log.at(request.group)
+            self._may_commit(loaded, request)
+        except Refused as refused:
+            done({tp: (refused.error, -1)})
+            return
+        self.serving.verification.begin(request.transactional_id, {tp: batch}, verified)
+
+    def fetch(self, connection: int, correlation: int, request: OffsetFetch) -> None:
+        """Key 9. Offsets that are about to change are not answered (KIP-447)."""
+        try:
+            number, loaded = self.log.at(request.group)
+            log = self.node.replicas[self.log.log.partition(number)].log
+            stable = request.stable and "unstable-offsets-answered" not in self.bugs
+            if stable and loaded.offsets.unstable(request.group, request.partitions, log):
+                raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
+        except Refused as refused:
+            self.node.reply(connection, correlation, OffsetFetchAnswer(refused.error))
+            return
+        found = {tp: loaded.offsets.offset(request.group, tp) for tp in request.partitions}
+        self.node.reply(connection, correlation, OffsetFetchAnswer(KafkaError.NONE, found))
+
+
+def _records(request: OffsetCommit | TxnOffsetCommit) -> tuple[OffsetRecord, ...]:
+    return tuple(
+        OffsetRecord(request.group, tp, offset) for tp, offset in sorted(request.offsets.items())
+    )
