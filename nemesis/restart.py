@@ -15,6 +15,8 @@ from nemesis.wait import until
 
 WHOLE_S = 60.0
 """A restarted broker has this long to be in sync with all that it holds."""
+SHUT_S = 3.0
+"""About what a shutdown in order takes."""
 ROLL_S = 10.0
 """About what one broker takes of a rolling restart: 3 s down, 6 s up, 1 s to catch up."""
 
@@ -96,7 +98,9 @@ idempotence duplicate and reorder.""",
     colour="#8C6D31",
     needs=(Restartable, Electable),
     kinds={
-        "graceful": Kind(doc="the target is shut down and stays down for a while", weight=2),
+        "graceful": Kind(
+            doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S
+        ),
         "rolling": Kind(
             doc="every broker in turn, in a drawn order: shut down, started, waited for until all "
             "replicas are in sync",

@@ -60,7 +60,7 @@ class Times:
         return rng.uniform(1, 2) * min(1.0, self.end / 20)
 
     def hold(self, kind: Kind) -> tuple[float, float]:
-        """Least and greatest length of a fault of this kind."""
+        """Least and greatest length of a fault of this kind, from when it is in force."""
         low, high = (share * self.fault for share in SPREAD)
         if kind.hold is Hold.SHORT:
             return (0.5 * self.session * SPREAD[0], 0.5 * self.session * SPREAD[1])
@@ -70,6 +70,8 @@ class Times:
             return BRIEF_S
         if kind.hold is Hold.TRANSACTION:
             return (self.transaction + OUTLIVE_S,) * 2
+        if kind.apply_s:  # a part of the fault: it is felt before it is in force
+            return (max(BRIEF_S[0], low - kind.apply_s), max(BRIEF_S[1], high - kind.apply_s))
         return (low, high)
 
     def applying(self, kind: Kind) -> float:
@@ -79,14 +81,19 @@ class Times:
     def least(self, kind: Kind) -> tuple[float, str]:
         """Least time in which a fault of this kind means what its name says, and why; 0 where it is
         cut short to fit, since one short fault is better than none."""
-        if kind.hold is Hold.LONG:
-            return self.fencing, f"a session timeout of {self.session:g} s and {FENCING_S:g} s more"
-        if kind.hold is Hold.TRANSACTION:
-            why = f"a transaction timeout of {self.transaction:g} s and {OUTLIVE_S:g} s more"
-            return self.transaction + OUTLIVE_S, why
-        if applying := self.applying(kind):
-            return applying + min(self.hold(kind)[0], BRIEF_S[0]), "it takes that long to be made"
-        return 0.0, ""
+        applying = self.applying(kind)
+        made = f"{applying:g} s until it is in force" if applying else ""
+        why, held = {
+            Hold.LONG: (
+                f"a session timeout of {self.session:g} s and {FENCING_S:g} s more",
+                self.fencing,
+            ),
+            Hold.TRANSACTION: (
+                f"a transaction timeout of {self.transaction:g} s and {OUTLIVE_S:g} s more",
+                self.transaction + OUTLIVE_S,
+            ),
+        }.get(kind.hold, ("", BRIEF_S[0] if applying else 0.0))
+        return applying + held, ", ".join(filter(None, (made, why)))
 
     def fits(self, kind: Kind, room: float) -> bool:
         """Whether a first fault of this kind means what its name says in that much time."""

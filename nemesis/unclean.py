@@ -6,7 +6,7 @@ Not here: the election itself (the controller's), how links are cut (`harness.cl
 from harness.cluster import Killable, Partitionable
 from harness.config import RunConfig
 from harness.generator import source
-from nemesis.fault import Effect, Hit, Kind, Nemesis, NoEffect, NoTarget, Scene, Stage, Step
+from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, NoEffect, NoTarget, Scene, Stage, Step
 from nemesis.partition import cut, mend, ordered, unfed
 from nemesis.process import kill, revive
 from nemesis.targets import TARGETS, described, find, unreplicated
@@ -98,6 +98,7 @@ All of it is what the setting trades for availability: a control, not a bug.""",
     kinds={
         "lagging": Kind(
             doc="the target is cut off from its followers until it is alone in sync, then killed",
+            hold=Hold.LONG,
             brokers=2,
             apply_s=APPLY_S,
         ),
