@@ -1,0 +1,253 @@
+"""The transactional side of a producer: its id, the partitions of the open transaction, its end.
+
+    begin -> records, offsets -> commit or abort
+
+The client asks the coordinator for its producer id once, adds a partition before it sends the first record
+there, and asks for the end again, on a new connection, when no answer comes: the coordinator makes that
+harmless, or not (KAFKA-17754: with transaction protocol 1 a late copy ends the next transaction).
+
+Not here: batches and their retries (`producer`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from model.client import BACKOFF_MS, RETRIABLE
+from model.errors import KafkaError
+from model.messages import (
+    AddOffsets,
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    Partition,
+    ProducerIdAnswer,
+    TxnOffsetCommit,
+)
+from model.node import Ask
+from model.producer import FATAL, Producer, ProducerSettings
+
+ABORTABLE: Final = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.TRANSACTION_ABORTABLE,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
+"""Errors after which the transaction can only be aborted."""
+
+
+class Goal:
+    """Something that the application waits for. error "" = it went well; `abort`: an abort would help."""
+
+    __slots__ = ("abort", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error = ""
+        self.abort = False
+
+    def finish(self, error: str = "", *, abort: bool = False) -> None:
+        """It is over."""
+        if not self.done:
+            self.done, self.error, self.abort = True, error, abort
+
+
+class TransactionalProducer(Producer):
+    """See the module. `failed`: code of the error for which the open transaction must be aborted."""
+
+    def __init__(self, settings: ProducerSettings, bootstrap: Sequence[int]) -> None:
+        super().__init__(settings, bootstrap)
+        assert settings.transactional_id is not None
+        self.id = settings.transactional_id
+        self.open = False
+        self.failed = ""
+        self._added: set[Partition] = set()
+        self._adding: dict[str, tuple[Partition, ...]] = {}
+        self._goals: dict[str, Goal] = {}
+        self._pause = 0
+        self._ending: bool | None = None
+        self._offsets: tuple[str, Mapping[Partition, int], int, str] | None = None
+        self._group_added = False
+
+    # ---- what the application does
+
+    def init(self) -> Goal:
+        """Get the producer id and fence whoever had the transactional id."""
+        return self._goals.setdefault("init", Goal())
+
+    def begin(self) -> None:
+        """Begin a transaction: nothing is sent yet."""
+        assert not self.open
+        self.open, self.failed, self._ending = True, "", None
+        self._added, self._group_added, self._offsets = set(), False, None
+
+    def add_offsets(
+        self, group: str, offsets: Mapping[Partition, int], generation: int, member: str
+    ) -> Goal:
+        """Offsets of a group become part of the transaction."""
+        self._offsets = (group, offsets, generation, member)
+        return self._goals.setdefault("offsets", Goal())
+
+    def finish(self, *, commit: bool) -> Goal:
+        """Commit or abort. A commit waits until every record is acknowledged."""
+        goal = self._goals["finish"] = Goal()
+        self._ending = commit
+        if not commit:
+            self.drop("_PURGE")
+            self._goals.pop("offsets", None)
+        return goal
+
+    # ---- time and answers
+
+    def pump(self, now: int) -> None:
+        """Send what can be sent."""
+        self.out += self.cluster.requests(now)
+        if self.fatal:
+            for goal in self._goals.values():
+                goal.finish(self.fatal)
+            return
+        self._expire(now)
+        if any(lane.broken for lane in self.lanes.values()):
+            self.failed = self.failed or "_MSG_TIMED_OUT"
+        node, asks = self.cluster.coordinator(self.id, False, now)
+        self.out += asks
+        if node < 0 or now < self._pause:
+            return
+        init = self._goals.get("init")
+        if init is not None and not init.done:
+            self._ask(node, "init", InitProducerId(self.id, self.settings.transaction_timeout_ms))
+            return
+        if self.open:
+            self._advance(node, now)
+
+    def _advance(self, node: int, now: int) -> None:
+        """Add partitions, send records, add offsets, end."""
+        if self._ending is not False:
+            wanted = tuple(
+                tp for tp, lane in self.lanes.items() if lane.queue and tp not in self._added
+            )
+            if wanted and not self._adding:
+                self._number += 1
+                channel = f"add {self._number}"
+                self._adding[channel] = wanted
+                self._ask(node, channel, AddPartitions(self.id, *self._identity, wanted))
+            for tp in self._added:
+                if tp in self.lanes:
+                    self._drain(tp, now)
+            self._offer_offsets(node, now)
+        if self._ending is None:
+            return
+        if self._ending and self.failed:
+            self._goals["finish"].finish(self.failed, abort=True)
+            self._ending = None
+        elif not self._ending or (self.idle and not self._waits_for_offsets()):
+            self._end(node)
+
+    @property
+    def _identity(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
+    def _waits_for_offsets(self) -> bool:
+        goal = self._goals.get("offsets")
+        return goal is not None and not goal.done
+
+    def _offer_offsets(self, node: int, now: int) -> None:
+        if self._offsets is None or not self._waits_for_offsets():
+            return
+        group, offsets, generation, member = self._offsets
+        if not self._group_added:
+            self._ask(node, "add-offsets", AddOffsets(self.id, *self._identity, group))
+            return
+        coordinator, asks = self.cluster.coordinator(group, True, now)
+        self.out += asks
+        if coordinator >= 0:
+            request = TxnOffsetCommit(self.id, group, *self._identity, offsets, generation, member)
+            self._ask(coordinator, "txn-offsets", request)
+
+    def _end(self, node: int) -> None:
+        if not self._added and not self._group_added and not self._adding:
+            self._ended(self.producer_id, self.producer_epoch)
+            return
+        self._ask(node, "end", EndTxn(self.id, *self._identity, bool(self._ending)))
+
+    def _ask(self, node: int, channel: str, request: Any) -> None:
+        """One request of a channel at a time."""
+        if channel not in self._flights:
+            self._flights[channel] = (node, [])
+            self.out.append(Ask(node, channel, request))
+
+    def answered(self, channel: str, answer: Any, now: int) -> bool:
+        """The answer to an `Ask`, None = none came."""
+        handlers = {
+            "init": self._initialised,
+            "add-offsets": self._offsets_added,
+            "txn-offsets": self._offsets_written,
+            "end": self._end_answered,
+        }
+        if channel in handlers:
+            self._flights.pop(channel, None)
+            if self._usable(channel, answer, now):
+                handlers[channel](answer)
+            return True
+        if channel in self._adding:
+            self._flights.pop(channel, None)
+            wanted = self._adding.pop(channel)
+            if self._usable(channel, answer, now):
+                self._added.update(wanted)
+            return True
+        return super().answered(channel, answer, now)
+
+    def _usable(self, channel: str, answer: Any, now: int) -> bool:
+        """Whether the answer says that it was done; else the error is dealt with here."""
+        error = KafkaError.REQUEST_TIMED_OUT if answer is None else _error(answer)
+        if error is KafkaError.NONE:
+            return True
+        if error in RETRIABLE:
+            self._pause = now + BACKOFF_MS
+            if error is not KafkaError.CONCURRENT_TRANSACTIONS:
+                group = channel == "txn-offsets"
+                key = self._offsets[0] if group and self._offsets else self.id
+                self.cluster.forget(key, group)
+        elif error in FATAL or channel in ("init", "end"):
+            self.fatal = error.name
+        else:
+            self.failed = self.failed or error.name
+            goal = self._goals.get("offsets")
+            if goal is not None and channel in ("add-offsets", "txn-offsets"):
+                goal.finish(error.name, abort=True)
+        return False
+
+    def _initialised(self, answer: ProducerIdAnswer) -> None:
+        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+        self._goals["init"].finish()
+
+    def _offsets_added(self, _: Any) -> None:
+        self._group_added = True
+
+    def _offsets_written(self, _: Any) -> None:
+        self._goals["offsets"].finish()
+
+    def _end_answered(self, answer: ProducerIdAnswer) -> None:
+        if answer.producer_id >= 0:  # transaction protocol 2 hands out the next epoch
+            self._ended(answer.producer_id, answer.producer_epoch)
+        else:
+            self._ended(self.producer_id, self.producer_epoch)
+
+    def _ended(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self.open, self._ending = False, None
+        self._goals.pop("offsets", None)
+        for lane in self.lanes.values():
+            lane.broken = False
+        self._goals["finish"].finish()
+
+
+def _error(answer: Any) -> KafkaError:
+    """The error of an answer; of several, one that is not NONE."""
+    errors = getattr(answer, "results", None)
+    if errors is not None:
+        return next((e for e in errors.values() if e is not KafkaError.NONE), KafkaError.NONE)
+    error: KafkaError = answer.error
+    return error
