@@ -203,7 +203,10 @@ def test_what_cannot_be_mended_is_revived_all_the_same() -> None:
             {"unclean_leader_election": True, "replication_factor": 1, "min_insync_replicas": 1},
             "set replication_factor to 2 or more",
         ),
-        ({"unclean_leader_election": True, "duration_s": 5}, r"least 10 s \(6 s until it is in force, a session"),
+        (
+            {"unclean_leader_election": True, "duration_s": 5},
+            r"least 10 s \(6 s until it is in force, a session",
+        ),
     ],
 )  # fmt: skip
 def test_unclean_is_refused_where_no_such_election_can_be(
