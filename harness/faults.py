@@ -95,6 +95,15 @@ class _FaultClock:
         self._stop.wait(max(0.0, seconds))
 
 
+def _healing(agenda: Sequence[tuple[float, int, int, Step]], step: Step) -> float:
+    """When the fault in force of the same family is to be healed, -1 = there is none.
+
+    At the same time healing comes before starting (0 < 1)."""
+    family = step.name.partition(":")[0]
+    due = [at for at, starts, _, it in agenda if not starts and it.name.partition(":")[0] == family]
+    return max(due, default=-1.0)
+
+
 class FaultThread:
     """Runs the plan within `length_s`; `in_force` names the faults in force now."""
 
@@ -156,6 +165,10 @@ class FaultThread:
                 return
             if not starts:
                 self._heal(fault)
+            elif (free := _healing(agenda, step)) >= 0:
+                # A fault that took longer to make than planned still holds what this one would
+                # hit, and healing the one would heal the other.
+                heapq.heappush(agenda, (max(due, free), 1, fault, step))
             elif self._inject(step):
                 # Held from when it is in force: finding the target may have taken seconds.
                 until = min(time.monotonic() - begin + step.hold_s, self._length_s)

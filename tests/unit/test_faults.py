@@ -182,3 +182,16 @@ def test_what_cannot_be_healed_at_all_is_said(recorder: Recorder) -> None:
             raise OSError("stuck")
 
     assert "stuck" in execute(Nemesis([Step(0, 0.0, 0.1)], fail), recorder)
+
+
+def test_a_family_never_overlaps_itself_also_where_a_fault_came_late(recorder: Recorder) -> None:
+    steps = [
+        Step(0, 0.0, 0.3, "one:a@random"),
+        Step(1, 0.25, 0.1, "one:b@random"),  # while 0 is in force, because that took 0.2 s to make
+        Step(2, 0.25, 0.1, "other:a@random"),
+    ]
+    nemesis = Nemesis(steps, takes_s=0.2)
+    assert execute(nemesis, recorder) == ""
+    at = {what: n for n, what in enumerate(nemesis.done)}
+    assert at["heal", 0] < at["inject", 1] < at["heal", 1]
+    assert at["inject", 0] < at["inject", 2] < at["heal", 0]
