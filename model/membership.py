@@ -107,8 +107,7 @@ class Group:
         """The rebalance goes on with those who joined."""
         self.members = {name: m for name, m in self.members.items() if m.joining is not None}
         self.generation += bump
-        if self.leader not in self.members:
-            self.leader = next(iter(self.members), "")
+        self.leader = next(iter(self.members), "")  # who has been there longest
         self.state = COMPLETING if self.members else EMPTY
         self.until = now + max((m.rebalance_ms for m in self.members.values()), default=0)
         for member in self.members.values():

@@ -179,8 +179,6 @@ class Verification:
         if not self.needs(tp, batch):
             return
         replica = self.node.replicas[tp]
-        if replica.log.recognised(batch) is not None:
-            return  # it is there already
         guard = self.guards.get((tp, batch.producer_id))
         if (
             guard is None

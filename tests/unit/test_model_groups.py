@@ -124,7 +124,7 @@ def test_a_silent_member_is_thrown_out_and_the_rest_goes_on() -> None:
 def test_a_rebalance_waits_for_members_no_longer_than_their_rebalance_timeout() -> None:
     world = OneBroker()
     first = alone(world)
-    waiting = world.send(join(session=30_000))
+    waiting = world.send(join(session=3000))  # it is not silent: it waits
     for _ in range(48):
         world.run(100)
         assert beat(world, first) is KafkaError.REBALANCE_IN_PROGRESS  # alive, but does not join
@@ -159,6 +159,8 @@ def test_a_member_that_leaves_does_not_keep_others_waiting() -> None:
     number = TP[1]
     group = world.broker.coordinating.group_log.loaded[number].groups["g"]
     assert (group.state, group.generation) == (GroupState.EMPTY, 4)
+    world.restart()
+    assert world.ask(join()).generation == 5  # also of an empty group: an old member never fits
 
 
 def test_a_newcomer_in_the_middle_of_a_rebalance_begins_another() -> None:
@@ -173,6 +175,26 @@ def test_a_newcomer_in_the_middle_of_a_rebalance_begins_another() -> None:
     assert world.ask(sync(joined)).error is KafkaError.REBALANCE_IN_PROGRESS
     one, two_ = world.send(join(first.member)), world.send(join(other.member))
     assert [world.replies[n].generation for n in (one, two_, third)] == [3, 3, 3]
+
+
+def test_an_assignment_that_was_overtaken_by_a_rebalance_is_not_answered() -> None:
+    world = OneBroker()
+    joined = world.ask(join())
+    world.lag(TP)
+    leader = world.send(sync(joined, {joined.member: (P0,)}))
+    waiting = world.send(join())
+    assert world.replies.pop(leader).error is KafkaError.REBALANCE_IN_PROGRESS
+    world.catch_up(TP)
+    assert beat(world, joined) is KafkaError.REBALANCE_IN_PROGRESS
+    assert waiting not in world.replies
+
+
+def test_commits_are_signs_of_life() -> None:
+    world = OneBroker()
+    joined = alone(world)
+    for n in range(8):
+        world.run(1000)
+        assert commit(world, joined, p0=n) is NONE
 
 
 def test_sessions_have_a_least_length() -> None:
@@ -292,6 +314,19 @@ def test_offsets_of_a_transaction_count_once_it_is_committed(era: str, effective
     assert fetched(world, P0) == [9 if effective else 3]
     world.restart()
     assert fetched(world, P0) == [9 if effective else 3]
+
+
+@pytest.mark.parametrize("era", ["4.2-tv1", "4.2"])
+def test_a_producer_commits_offsets_again_and_again(era: str) -> None:
+    world = OneBroker(era=ERAS[era])
+    joined = alone(world)
+    producer = world.init()
+    for n in range(3):
+        assert commit_in_transaction(world, producer, joined, {P0: 2 * n}) is NONE
+        assert commit_in_transaction(world, producer, joined, {P0: 2 * n + 1}) is NONE
+        ended = world.end(producer, commit=True)
+        producer = ended if era == "4.2" else producer
+        assert fetched(world, P0) == [2 * n + 1]
 
 
 def test_offsets_are_pending_across_a_change_of_the_coordinator() -> None:

@@ -9,10 +9,12 @@ from model.image import ChangePartition
 from model.messages import (
     AddPartitions,
     AddPartitionsAnswer,
+    AllocateIds,
     EndTxn,
     FindCoordinator,
     InitProducerId,
     Marker,
+    MarkersAnswer,
     PartitionState,
     ProducerIdAnswer,
     WriteMarkers,
@@ -236,6 +238,53 @@ def test_a_client_that_has_an_epoch_may_have_the_next_one_unless_it_is_fenced() 
     assert world.init("t", first.producer_id + 5, 0).error is KafkaError.PRODUCER_FENCED
 
 
+def test_an_id_that_is_not_the_newest_is_fenced_whatever_its_epoch() -> None:
+    world = OneBroker(era=TV1)
+    first = world.init()
+    assert world.init("t", first.producer_id + 5, 0).error is KafkaError.PRODUCER_FENCED
+
+
+def test_a_producer_that_was_fenced_by_a_timeout_gets_no_epoch_of_its_own_again() -> None:
+    world = OneBroker(era=TV1)
+    producer = world.init(ms=1000)
+    world.add(producer, 0)
+    world.run(3000)
+    again = world.init("t", producer.producer_id, 0)
+    assert again.error is KafkaError.PRODUCER_FENCED
+
+
+def test_one_init_at_a_time() -> None:
+    world = OneBroker()
+    world.init()
+    world.lag(log_of(world))
+    first = world.send(InitProducerId("t", 10_000))
+    answer = world.ask(InitProducerId("t", 10_000))
+    assert answer.error is KafkaError.CONCURRENT_TRANSACTIONS
+    world.catch_up(log_of(world))
+    assert world.replies[first].producer_epoch == 1
+
+
+def test_a_client_that_was_not_told_its_new_id_gets_it_when_it_asks_again() -> None:
+    world = OneBroker(era=TV1, producer_epoch_max=3)
+    old = [world.init() for _ in range(3)][-1]
+    new = world.init("t", old.producer_id, 2)
+    assert (new.producer_id > old.producer_id, new.producer_epoch) == (True, 0)
+    assert world.init("t", old.producer_id, 2) == new
+    assert world.init("t", old.producer_id, 0).error is KafkaError.PRODUCER_FENCED
+
+
+def test_brokers_ask_for_one_block_of_ids_at_a_time() -> None:
+    world = OneBroker()
+    world.hold = lambda request: isinstance(request, AllocateIds)
+    for _ in range(3):
+        world.ask(InitProducerId(None, 0))
+    assert len(world.held) == 1
+    world.give_up()
+    world.held = []
+    world.ask(InitProducerId(None, 0))
+    assert len(world.held) == 1
+
+
 def test_when_the_epochs_are_used_up_the_producer_id_changes() -> None:
     world = OneBroker(era=TV1, producer_epoch_max=3)
     identities = [(p.producer_id, p.producer_epoch) for p in (world.init() for _ in range(5))]
@@ -274,6 +323,17 @@ def test_who_is_not_known_or_not_the_newest_is_refused() -> None:
     newer = producer._replace(producer_epoch=1)
     assert world.add(newer, 0) is KafkaError.PRODUCER_FENCED
     assert world.end(producer, commit=True).error is KafkaError.INVALID_TXN_STATE  # nothing began
+
+
+def test_a_partition_that_is_in_the_transaction_is_not_logged_again() -> None:
+    world = OneBroker(era=TV1)
+    producer = world.init()
+    world.add(producer, 0, 1)
+    end = world.replica(log_of(world)).log.end
+    assert world.add(producer, 1) is NONE
+    assert world.replica(log_of(world)).log.end == end
+    assert world.add(producer, 2) is NONE
+    assert world.replica(log_of(world)).log.end == end + 1
 
 
 def test_while_a_transaction_ends_the_next_one_waits() -> None:
@@ -364,6 +424,88 @@ def test_markers_are_sent_until_all_are_written() -> None:
     assert (world.read(0), world.read(1)) == (["a"], ["b"])
 
 
+def test_each_broker_gets_one_request_at_a_time_and_each_marker_goes_to_one_broker() -> None:
+    world = OneBroker()
+    one, two = world.init("one"), world.init("two")
+    world.write(one, 0, 0, "a", tid="one")
+    world.write(two, 1, 0, "b", tid="two")
+    world.hold = of_markers
+    world.end(one, commit=True, tid="one")
+    world.end(two, commit=True, tid="two")
+    image = world.broker.node.image
+    state = image.partitions[P0]
+    image.partitions[P0] = state._replace(leader=2)
+    world.run(300)
+    assert len(world.held) == 1  # while it is under way, nobody else is asked
+    image.partitions[P0] = state
+    world.release()
+    assert (world.read(0), world.read(1)) == (["a"], ["b"])
+
+
+def test_a_request_with_several_markers_is_answered_when_all_are_replicated() -> None:
+    world = OneBroker()
+    world.lag(P1)
+    markers = (Marker(1, 0, 0, True, (P0,)), Marker(2, 0, 0, True, (P1,)))
+    number = world.send(WriteMarkers(markers))
+    assert number not in world.replies
+    world.catch_up(P1)
+    assert world.replies[number].results == {(1, P0): NONE, (2, P1): NONE}
+
+
+def test_who_is_fenced_writes_no_more_markers() -> None:
+    world = OneBroker()
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    world.hold = of_markers
+    world.end(producer, commit=True)
+    (ask,) = world.held
+    answer = MarkersAnswer({(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED})
+    world.broker.answered(world.now, ME, ask.channel, answer)
+    world.run(500)
+    assert len(world.held) == 1
+
+
+def test_a_coordinator_that_lost_its_partition_writes_no_more_markers() -> None:
+    world = OneBroker()
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    world.hold = of_markers
+    world.end(producer, commit=True)
+    replica = world.replica(log_of(world))
+    state = replica.state
+    replica.state = state._replace(leader=2)
+    world.run(100)
+    world.give_up()
+    world.run(300)
+    assert len(world.held) == 1
+    # It leads again: an answer to what it had asked before does not concern the markers of now.
+    (ask,) = world.held
+    replica.become(state._replace(leader_epoch=state.leader_epoch + 2), world.now)
+    world.hold = lambda _: False
+    world.run(100)
+    assert world.read(0) == ["a"]
+    assert not world.broker.coordinating.answered(ask.channel, None)
+
+
+def test_an_answer_to_an_older_coordinator_does_not_concern_the_newer_one() -> None:
+    world = OneBroker()
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    world.hold = of_markers
+    world.end(producer, commit=True)
+    (ask,) = world.held
+    replica = world.replica(log_of(world))
+    higher = replica.state._replace(leader_epoch=replica.state.leader_epoch + 2)
+    replica.become(higher, world.now)
+    world.run(100)
+    world.hold = lambda _: False
+    answer = MarkersAnswer({(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED})
+    world.broker.answered(world.now, ME, ask.channel, answer)
+    world.run(100)
+    assert world.read(0) == ["a"]
+    assert world.transaction().state is S.COMPLETE_COMMIT
+
+
 def test_partitions_that_are_gone_need_no_marker() -> None:
     world = OneBroker()
     producer = world.init()
@@ -408,6 +550,19 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(era: 
         # The table of version 2 takes the epoch for that of a repeated end (KAFKA-20785).
         assert world.end(producer, commit=True).error is KafkaError.INVALID_TXN_STATE
     assert world.init().producer_epoch == 2
+
+
+def test_a_fence_that_uses_up_the_epochs_brings_a_new_id_too() -> None:
+    # KAFKA-20090
+    world = OneBroker(producer_epoch_max=2)
+    first = world.init(ms=1000)
+    second = world.end(first, commit=False)
+    assert second.producer_epoch == 1
+    world.write(second, 0, 0, "a")
+    world.run(3000)
+    record = world.transaction().record
+    assert (record.producer_id > second.producer_id, record.epoch) == (True, 0)
+    assert world.controls(0) == [("abort", 2)]
 
 
 def test_an_id_that_is_not_used_is_forgotten_and_a_successor_begins_anew() -> None:
@@ -586,6 +741,27 @@ def test_a_marker_between_the_question_and_the_append_takes_the_answer_away() ->
     world.run(100)
     assert world.written(number) is KafkaError.INVALID_TXN_STATE
     assert world.read(0, committed=False) == []
+
+
+def test_an_answer_from_before_a_change_of_the_leader_counts_no_more() -> None:
+    world = OneBroker()
+    producer = world.init()
+    world.hold = of_leaders
+    number = world.send(produce(producer, 0, 0, "a"))
+    replica = world.replica(P0)
+    higher = replica.state._replace(leader_epoch=replica.state.leader_epoch + 2)
+    replica.become(higher, world.now)
+    world.release()
+    assert world.written(number) is KafkaError.INVALID_TXN_STATE
+
+
+def test_who_does_not_name_its_transaction_does_not_write_under_the_guard_of_others() -> None:
+    world = OneBroker()
+    producer = world.init()
+    world.hold = of_leaders
+    world.send(produce(producer, 0, 0, "a"))
+    unnamed = produce(producer, 0, 0, "a")._replace(transactional_id=None)
+    assert world.written(world.send(unnamed)) is KafkaError.INVALID_TXN_STATE
 
 
 def test_batches_that_wait_for_the_coordinator_stay_in_their_order() -> None:
