@@ -159,7 +159,12 @@ class SimNode:
     def _run(self, event: Callable[[Broker], None]) -> None:
         broker = self.broker
         assert broker is not None
-        event(broker)
+        try:
+            event(broker)
+        except Exception as error:
+            # A fault of the model; whoever caused the event might take it for one of the cluster.
+            self._scheduler.failed = self._scheduler.failed or error
+            raise
         for wanted in broker.take_out():
             if isinstance(wanted, Reply):
                 self._reply(wanted)
