@@ -23,7 +23,7 @@ from typing import Any
 
 from harness import journal as j
 from harness.cluster import CrashPoint
-from harness.journal import Journal
+from harness.journal import Writer
 from harness.op import (
     Assign,
     CommitKind,
@@ -99,7 +99,7 @@ class Client:
     run: str
     process: int
     session: Session
-    journal: Journal
+    journal: Writer
     clock: Clock
     phase: Callable[[], Phase]
     record_size: int

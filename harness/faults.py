@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from harness.cluster import Clients, Cluster, Roles
-from harness.events import FaultFailed, FaultHealed, FaultStarted
+from harness.events import Event, FaultFailed, FaultHealed, FaultStarted, Note
 from harness.recorder import Recorder
 from harness.session import Clock, drive
 
@@ -104,8 +104,118 @@ def _healing(agenda: Sequence[tuple[float, int, int, Step]], step: Step) -> floa
     return max(due, default=-1.0)
 
 
+class Faults:
+    """Carries out a plan within `length_s`; `in_force` names the faults in force now.
+
+    A coroutine in whatever time `clock` has; `note` takes a text for the record.
+    """
+
+    def __init__(
+        self,
+        nemesis: Nemesis,
+        cluster: Cluster,
+        stage: Any,
+        clock: Clock,
+        write: Callable[[Event], None],
+        length_s: float,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._nemesis = nemesis
+        self._cluster = cluster
+        self._stage = stage
+        self._clock = clock
+        self._write = write
+        self._length_s = length_s
+        self._stopping = stopping
+        self._held: dict[int, Injected] = {}
+        self._names: dict[int, str] = {}
+        self.in_force: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        """The whole plan; its times count from now. Ends early once `stopping`."""
+        begin = self._clock.now_ns()
+        agenda = [(step.at_s, 1, step.fault, step) for step in self._nemesis.steps]
+        heapq.heapify(agenda)
+        while agenda:
+            due, starts, fault, step = heapq.heappop(agenda)
+            await self._clock.sleep(due - (self._clock.now_ns() - begin) / 1e9)
+            if self._stopping():
+                return
+            if not starts:
+                await self._heal(fault)
+            elif (free := _healing(agenda, step)) >= 0:
+                # A fault that took longer to make than planned still holds what this one would
+                # hit, and healing the one would heal the other.
+                heapq.heappush(agenda, (max(due, free), 1, fault, step))
+            elif await self._inject(step):
+                # Held from when it is in force: finding the target may have taken seconds.
+                held = (self._clock.now_ns() - begin) / 1e9 + step.hold_s
+                heapq.heappush(agenda, (min(held, self._length_s), 0, fault, step))
+
+    async def heal_all(self) -> str:
+        """Heal everything; "" or what could not be healed. Call when `run` is over."""
+        for fault in sorted(self._held, reverse=True):
+            await self._heal(fault)
+        begin = self._clock.now_ns()
+        try:
+            await self._nemesis.heal_all(self._stage)
+        except Exception as error:  # noqa: BLE001 - the run goes on, the reason is recorded
+            return f"not everything could be healed: {error}"
+        for fault in sorted(self._held):
+            self._healed(fault, begin)
+        return ""
+
+    async def _inject(self, step: Step) -> bool:
+        """Whether it is in force now."""
+        begin = self._clock.now_ns()
+        try:
+            roles = await self._cluster.roles()
+            injected = await self._nemesis.inject(self._stage, step, roles)
+        except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
+            why = f"{type(error).__name__}: {error}"
+            now = self._clock.now_ns()
+            self._write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
+            return False
+        self._held[step.fault] = injected
+        self._names[step.fault] = step.name
+        self._set_in_force()
+        self._write(
+            FaultStarted(
+                begin_ns=begin,
+                ns=self._clock.now_ns(),
+                fault=step.fault,
+                name=step.name,
+                nodes=tuple(injected.nodes),
+                slots=tuple(injected.slots),
+                text=injected.text,
+                colour=injected.colour,
+            )
+        )
+        return True
+
+    async def _heal(self, fault: int) -> None:
+        if fault not in self._held:
+            return
+        begin = self._clock.now_ns()
+        try:
+            await self._nemesis.heal(self._stage, self._held[fault])
+        except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
+            text = f"healing {self._names[fault]} failed: {error}"
+            self._write(Note(ns=self._clock.now_ns(), text=text))
+            return
+        self._healed(fault, begin)
+
+    def _healed(self, fault: int, begin: int) -> None:
+        del self._held[fault]
+        self._write(FaultHealed(begin_ns=begin, ns=self._clock.now_ns(), fault=fault))
+        self._set_in_force()
+
+    def _set_in_force(self) -> None:
+        self.in_force = tuple(self._names[fault] for fault in sorted(self._held))
+
+
 class FaultThread:
-    """Runs the plan within `length_s`; `in_force` names the faults in force now."""
+    """`Faults` in real time, in a thread of its own."""
 
     def __init__(
         self,
@@ -115,17 +225,20 @@ class FaultThread:
         recorder: Recorder,
         length_s: float,
     ) -> None:
-        self._length_s = length_s
-        self._nemesis = nemesis
-        self._cluster = cluster
-        self._recorder = recorder
         self._stop = threading.Event()
         clock = _FaultClock(self._stop)
-        self._stage = nemesis.stage(cluster, clients, clock, self._stop.is_set)
-        self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
-        self._held: dict[int, Injected] = {}
-        self.in_force: tuple[str, ...] = ()
-        self._names: dict[int, str] = {}
+        stage = nemesis.stage(cluster, clients, clock, self._stop.is_set)
+        self._faults = Faults(
+            nemesis, cluster, stage, clock, recorder.write, length_s, self._stop.is_set
+        )
+        self._thread = threading.Thread(
+            target=lambda: drive(self._faults.run()), name="nemesis", daemon=True
+        )
+
+    @property
+    def in_force(self) -> tuple[str, ...]:
+        """Names of the faults in force now."""
+        return self._faults.in_force
 
     def start(self) -> None:
         """Begin; the plan's times count from now."""
@@ -144,79 +257,4 @@ class FaultThread:
 
     def heal_all(self) -> str:
         """Heal everything; "" or what could not be healed. Call after `stop`."""
-        for fault in sorted(self._held, reverse=True):
-            self._heal(fault)
-        begin = time.monotonic_ns()
-        try:
-            drive(self._nemesis.heal_all(self._stage))
-        except Exception as error:  # noqa: BLE001 - the run goes on, the reason is recorded
-            return f"not everything could be healed: {error}"
-        for fault in sorted(self._held):
-            self._healed(fault, begin)
-        return ""
-
-    def _run(self) -> None:
-        begin = time.monotonic()
-        agenda = [(step.at_s, 1, step.fault, step) for step in self._nemesis.steps]
-        heapq.heapify(agenda)
-        while agenda:
-            due, starts, fault, step = heapq.heappop(agenda)
-            if self._stop.wait(max(0.0, begin + due - time.monotonic())):
-                return
-            if not starts:
-                self._heal(fault)
-            elif (free := _healing(agenda, step)) >= 0:
-                # A fault that took longer to make than planned still holds what this one would
-                # hit, and healing the one would heal the other.
-                heapq.heappush(agenda, (max(due, free), 1, fault, step))
-            elif self._inject(step):
-                # Held from when it is in force: finding the target may have taken seconds.
-                until = min(time.monotonic() - begin + step.hold_s, self._length_s)
-                heapq.heappush(agenda, (until, 0, fault, step))
-
-    def _inject(self, step: Step) -> bool:
-        """Whether it is in force now."""
-        begin = time.monotonic_ns()
-        try:
-            roles = drive(self._cluster.roles())
-            injected = drive(self._nemesis.inject(self._stage, step, roles))
-        except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
-            why = f"{type(error).__name__}: {error}"
-            event = FaultFailed(ns=time.monotonic_ns(), fault=step.fault, name=step.name, why=why)
-            self._recorder.write(event)
-            return False
-        self._held[step.fault] = injected
-        self._names[step.fault] = step.name
-        self._set_in_force()
-        self._recorder.write(
-            FaultStarted(
-                begin_ns=begin,
-                ns=time.monotonic_ns(),
-                fault=step.fault,
-                name=step.name,
-                nodes=tuple(injected.nodes),
-                slots=tuple(injected.slots),
-                text=injected.text,
-                colour=injected.colour,
-            )
-        )
-        return True
-
-    def _heal(self, fault: int) -> None:
-        if fault not in self._held:
-            return
-        begin = time.monotonic_ns()
-        try:
-            drive(self._nemesis.heal(self._stage, self._held[fault]))
-        except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
-            self._recorder.note(f"healing {self._names[fault]} failed: {error}")
-            return
-        self._healed(fault, begin)
-
-    def _healed(self, fault: int, begin: int) -> None:
-        del self._held[fault]
-        self._recorder.write(FaultHealed(begin_ns=begin, ns=time.monotonic_ns(), fault=fault))
-        self._set_in_force()
-
-    def _set_in_force(self) -> None:
-        self.in_force = tuple(self._names[fault] for fault in sorted(self._held))
+        return drive(self._faults.heal_all())

@@ -11,7 +11,7 @@ Not here: turning journals into tables (`harness.seal`).
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -162,8 +162,18 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
 
+class Writer(Protocol):
+    """Where the lines of one process go."""
+
+    def write(self, line: Line) -> None:
+        """Append one line."""
+
+    def close(self) -> None:
+        """No more lines; idempotent."""
+
+
 class Journal:
-    """Writer of one process's journal."""
+    """`Writer` to a file."""
 
     def __init__(self, path: Path, header: Opened) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)

@@ -19,13 +19,17 @@ POSITION_KEPT = (AssignmentKind.REWIND,)
 
 def read_journals(paths: Iterable[Path]) -> Rows:
     """Rows of all these journals. Raises JournalError."""
+    return rows_of((str(path), j.read(path)) for path in paths)
+
+
+def rows_of(journals: Iterable[tuple[str, list[j.Line]]]) -> Rows:
+    """Rows of journals that were read: (name, lines) each. Raises JournalError."""
     rows = Rows()
-    for path in paths:
-        lines = j.read(path)
+    for name, lines in journals:
         if not lines or not isinstance(header := lines[0], j.Opened):
             continue  # the process ended before its header was written: it did nothing
         if header.format > FORMAT:
-            raise j.JournalError(f"{path} has format {header.format}, newer than {FORMAT}")
+            raise j.JournalError(f"{name} has format {header.format}, newer than {FORMAT}")
         process = _Process(rows, header)
         for line in lines[1:]:
             process.take(line)

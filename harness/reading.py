@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from harness import journal as j
-from harness.journal import Journal
+from harness.journal import Writer
 from harness.op import AssignmentKind, CommitKind, Outcome, TopicPartition
 from harness.record import Foreign, decode
 from harness.session import (
@@ -42,7 +42,7 @@ class Reading:
     """One process. `op`: number of the op under way, or of the last one."""
 
     run: str
-    journal: Journal
+    journal: Writer
     now_ns: Callable[[], int]
     op: int = 0
     ends: dict[TopicPartition, int] = field(default_factory=dict)

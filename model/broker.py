@@ -175,6 +175,8 @@ class Broker:
         """100 ms passed."""
         self.node.now = now
         self.quorum.tick(now)
+        if self.quorum.role != LEADER and self.controller is not None:
+            self._resign()
         if 0 <= self._quorum_again <= now:
             self._quorum_again = -1
             self.quorum.again(now)

@@ -24,7 +24,7 @@ from model.messages import (
     TxnOffsetCommit,
 )
 from model.node import Ask
-from model.producer import FATAL, Producer, ProducerSettings
+from model.producer import FATAL, Pending, Producer, ProducerSettings
 
 ABORTABLE: Final = frozenset(
     {
@@ -63,7 +63,8 @@ class TransactionalProducer(Producer):
         self.id = settings.transactional_id
         self.open = False
         self.failed = ""
-        self._added: set[Partition] = set()
+        self._added: dict[Partition, None] = {}
+        """Partitions of the open transaction, in the order in which they were added."""
         self._adding: dict[str, tuple[Partition, ...]] = {}
         self._goals: dict[str, Goal] = {}
         self._pause = 0
@@ -81,7 +82,7 @@ class TransactionalProducer(Producer):
         """Begin a transaction: nothing is sent yet."""
         assert not self.open
         self.open, self.failed, self._ending = True, "", None
-        self._added, self._group_added, self._offsets = set(), False, None
+        self._added, self._group_added, self._offsets = {}, False, None
 
     def add_offsets(
         self, group: str, offsets: Mapping[Partition, int], generation: int, member: str
@@ -145,6 +146,11 @@ class TransactionalProducer(Producer):
         elif not self._ending or (self.idle and not self._waits_for_offsets()):
             self._end(node)
 
+    def _finish(self, pending: Pending, error: str, base: int = -1) -> None:
+        super()._finish(pending, error, base)
+        if error and self.open and self._ending is not False:
+            self.failed = self.failed or error  # what is not acknowledged cannot be committed
+
     @property
     def _identity(self) -> tuple[int, int]:
         return self.producer_id, self.producer_epoch
@@ -195,7 +201,7 @@ class TransactionalProducer(Producer):
             self._flights.pop(channel, None)
             wanted = self._adding.pop(channel)
             if self._usable(channel, answer, now):
-                self._added.update(wanted)
+                self._added.update(dict.fromkeys(wanted))
             return True
         return super().answered(channel, answer, now)
 

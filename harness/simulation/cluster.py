@@ -1,0 +1,274 @@
+"""The simulated cluster: `Cluster` and what nemeses need, over nodes of the reference model.
+
+Questions to the cluster (`roles`, `offsets`) look at the nodes directly: they are the harness's own eyes,
+not messages, and take no time.
+
+Not here: the nodes (`nodes`), the phases of a run.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles
+from harness.config import RunConfig
+from harness.events import OpenTransaction
+from harness.op import Isolation, TopicPartition
+from harness.simulation.network import CLIENTS, Connection, Network
+from harness.simulation.nodes import SimNode
+from harness.simulation.scheduler import Scheduler
+from model.controller import Controller
+from model.eras import ERAS
+from model.messages import CreateTopic, Fetch
+from model.node import Ask
+from model.replica import Replica
+from model.settings import Settings
+
+READY_US = 60_000_000
+STEP_US = 50_000
+
+
+class SimulatedCluster:
+    """`Cluster`, `Killable`, `Pausable`, `Partitionable`, `Restartable`."""
+
+    def __init__(
+        self, config: RunConfig, scheduler: Scheduler, *, bugs: frozenset[str] = frozenset()
+    ) -> None:
+        self.config = config
+        self.scheduler = scheduler
+        self.settings = Settings(
+            era=ERAS["4.1"],
+            bugs=bugs,
+            min_isr=config.min_insync_replicas,
+            unclean=config.unclean_leader_election,
+            internal_replication=min(3, config.brokers),
+        )
+        rng = random.Random(f"{config.seed}/simulation")
+        self.network = Network(scheduler, random.Random(f"{config.seed}/network"))
+        self.brokers = tuple(range(1, config.brokers + 1))
+        last = config.brokers + config.controllers
+        self.nodes = tuple(range(1, last + 1))
+        voters = self.nodes[config.brokers :] or self.brokers
+        self.sim = {
+            node: SimNode(
+                node, voters, self.settings, scheduler, self.network,
+                random.Random(f"{rng.getrandbits(64)}"), broker=node in self.brokers,
+            )
+            for node in self.nodes
+        }  # fmt: skip
+        self.network.nodes = self.nodes
+        for node in self.sim.values():
+            node.meet(self.sim)
+        self._correlation = 0
+        self._clients: dict[tuple[object, int, str], Connection] = {}
+
+    # ---- Cluster
+
+    async def start(self) -> None:
+        """Start all nodes; returns when they are one cluster."""
+        for node in self.sim.values():
+            node.start()
+        until = self.scheduler.now + READY_US
+        while len(self._alive()) < len(self.brokers):
+            if self.scheduler.now > until:
+                raise ClusterError("the simulated cluster does not come up")
+            await self.scheduler.sleep(STEP_US)
+
+    def _alive(self) -> set[int]:
+        known = [
+            n.broker.node.image.alive()
+            for n in self.sim.values()
+            if n.up and n.broker is not None and n.me in self.brokers
+        ]
+        return set.intersection(*known) if len(known) == len(self.brokers) else set()
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when every partition has a leader that all nodes know."""
+        request = CreateTopic(topic, partitions, replication)
+        answers: list[Any] = []
+        sender = self.sender(object())
+        sender(Ask(self.brokers[0], "create", request), answers.append)
+        tps = [TopicPartition(topic, n) for n in range(partitions)]
+        until = self.scheduler.now + READY_US
+        while any(leader < 0 for leader in await self._leaders(tps)):
+            if self.scheduler.now > until:
+                raise ClusterError(f"topic {topic} was not created: {answers}")
+            await self.scheduler.sleep(STEP_US)
+
+    async def _leaders(self, tps: Sequence[TopicPartition]) -> list[int]:
+        known = (await self.roles()).leaders
+        return [known.get(tp, -1) for tp in tps]
+
+    def endpoint(self) -> Endpoint:
+        """There are no worker processes."""
+        raise NotImplementedError
+
+    async def roles(self) -> Roles:
+        """What the nodes that are up believe."""
+        views = {
+            n: self.sim[n].broker.node.image.partitions  # type: ignore[union-attr]
+            for n in self.brokers
+            if self.sim[n].up and not self.sim[n].paused
+        }
+        leaders: dict[TopicPartition, int] = {}
+        epochs: dict[TopicPartition, int] = {}
+        isr: dict[TopicPartition, tuple[int, ...]] = {}
+        for view in views.values():
+            for key, state in view.items():
+                tp = TopicPartition(*key)
+                if state.leader_epoch >= epochs.get(tp, -1):
+                    leaders[tp], epochs[tp], isr[tp] = state.leader, state.leader_epoch, state.isr
+        same = len({tuple(sorted((tp, s.leader) for tp, s in v.items())) for v in views.values()})
+        controller = next(
+            (n for n, node in self.sim.items() if self._controller(node) is not None), -1
+        )
+        return Roles(
+            ns=self.scheduler.now * 1000,
+            leaders=leaders,
+            leader_epochs=epochs,
+            isr=isr,
+            controller=controller,
+            answering=tuple(sorted(views)),
+            agreed=len(views) == len(self.brokers) and same == 1,
+        )
+
+    def _controller(self, node: SimNode) -> Controller | None:
+        return node.broker.controller if node.up and node.broker is not None else None
+
+    def leader(self, tp: TopicPartition) -> Replica | None:
+        """The replica that leads a partition in the newest epoch, among nodes that are up."""
+        found: Replica | None = None
+        for node in self.sim.values():
+            if node.up and node.broker is not None:
+                replica = node.broker.node.leader_of(tp)
+                if replica is not None and (
+                    found is None or replica.state.leader_epoch > found.state.leader_epoch
+                ):
+                    found = replica
+        return found
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """(log start, LSO or HW) from each partition's leader."""
+        found = {}
+        for tp in tps:
+            replica = self.leader(tp)
+            if replica is not None:
+                high, log = replica.high_watermark, replica.log
+                end = log.stable(high) if isolation is Isolation.READ_COMMITTED else high
+                found[tp] = (log.start, end)
+        return found
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        """Transactions that are open in the leaders' logs."""
+        rows = []
+        for tp in tps:
+            replica = self.leader(tp)
+            for producer, known in sorted(replica.log.producers.items()) if replica else ():
+                if known.began >= 0:
+                    rows.append(
+                        OpenTransaction(
+                            topic=tp.topic, partition=tp.partition, producer_id=producer,
+                            producer_epoch=known.epoch, start=known.began,
+                        )
+                    )  # fmt: skip
+        return rows
+
+    async def trouble(self) -> str:
+        """Nothing can happen to a simulation."""
+        return ""
+
+    async def collect(self, into: Path) -> None:
+        """There are no logs of servers."""
+
+    async def stop(self) -> None:
+        """Nothing is left behind."""
+        for node in self.sim.values():
+            node.kill()
+
+    # ---- what nemeses need
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        """SIGKILL."""
+        for node in nodes:
+            self.sim[node].kill()
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start again."""
+        for node in nodes:
+            self.sim[node].start()
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        """SIGTERM; SIGKILL after 30 s."""
+        until = self.scheduler.now + 30_000_000
+        for node in nodes:
+            self.sim[node].shut_down()
+        while any(self.sim[node].up for node in nodes) and self.scheduler.now < until:
+            await self.scheduler.sleep(STEP_US)
+        await self.kill(nodes)
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        """Stand still."""
+        for node in nodes:
+            self.sim[node].pause()
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        """Go on."""
+        for node in nodes:
+            self.sim[node].resume()
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        """Cut links."""
+        self.network.cut(list(cuts))
+
+    async def mend(self, cuts: Sequence[Cut]) -> None:
+        """Mend links."""
+        self.network.mend(list(cuts))
+
+    # ---- clients
+
+    def sender(self, client: object) -> Callable[[Ask, Callable[[Any], None]], None]:
+        """How a client's requests get to nodes: one connection to each node and kind of request."""
+
+        def send(ask: Ask, answered: Callable[[Any], None]) -> None:
+            kind = ask.channel.split(" ")[0]
+            key = (client, ask.node, kind)
+            connection = self._clients.get(key)
+            if connection is None or connection.closed or connection.broken:
+                connection = self.network.connect(CLIENTS, ask.node, Listener.CLIENT)
+                self._clients[key] = connection
+            self._request(connection, ask, answered)
+
+        return send
+
+    def _request(self, connection: Connection, ask: Ask, answered: Callable[[Any], None]) -> None:
+        node = self.sim[ask.node]
+        open_ = [True]
+
+        def once(answer: Any) -> None:
+            if open_[0]:
+                open_[0] = False
+                answered(answer)
+
+        def given_up() -> None:
+            if open_[0]:
+                self.network.close(connection)
+                once(None)
+
+        wait = self.settings.request_timeout_ms
+        if isinstance(ask.request, Fetch):
+            wait += ask.request.max_wait_ms
+        self.scheduler.after(wait * 1000, given_up)
+        if not node.up:
+            if not self.network.is_cut(CLIENTS, ask.node):
+                self.scheduler.after(300, given_up)
+            return
+        connection.on_break.append(given_up)
+        self._correlation += 1
+        self.network.send(
+            connection, node.request, connection, self._correlation, ask.request, once
+        )

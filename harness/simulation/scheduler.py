@@ -1,0 +1,109 @@
+"""Virtual time: a heap of (time, sequence, call), and tasks that wait for it.
+
+A task is a coroutine that awaits `Future`s; nothing else suspends. Two calls that are due at the same
+time run in the order in which they were asked for. No thread, no asyncio, no clock of this machine.
+
+Not here: what is scheduled (`network`, `nodes`, `session`).
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A result that is there later. Set once; a second `set` is ignored."""
+
+    __slots__ = ("_then", "done", "value")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.value: T | None = None
+        self._then: list[Callable[[], None]] = []
+
+    def set(self, value: T) -> None:
+        """Give the result to whoever waits."""
+        if self.done:
+            return
+        self.done, self.value = True, value
+        waiting, self._then = self._then, []
+        for call in waiting:
+            call()
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call when the result is there."""
+        if self.done:
+            call()
+        else:
+            self._then.append(call)
+
+    def __await__(self) -> Generator["Future[T]", None, T]:
+        if not self.done:
+            yield self
+        return self.value  # type: ignore[return-value]
+
+
+class Scheduler:
+    """`now`: microseconds since the run began."""
+
+    __slots__ = ("_heap", "_sequence", "events", "failed", "now")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.events = 0
+        """Calls made so far."""
+        self.failed: BaseException | None = None
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._sequence = 0
+
+    def at(self, time: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Call at a time (now, where that has passed)."""
+        self._sequence += 1
+        heappush(self._heap, (max(time, self.now), self._sequence, call, arguments))
+
+    def after(self, microseconds: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Call after some time."""
+        self._sequence += 1
+        heappush(self._heap, (self.now + microseconds, self._sequence, call, arguments))
+
+    def sleep(self, microseconds: int) -> Future[None]:
+        """A future that is set after some time."""
+        future: Future[None] = Future()
+        self.after(max(0, microseconds), future.set, None)
+        return future
+
+    def spawn(self, task: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a task from now on; its result. A task that raises stops the whole run."""
+        result: Future[T] = Future()
+
+        def step() -> None:
+            try:
+                waits_for = task.send(None)
+            except StopIteration as ended:
+                result.set(ended.value)
+            except BaseException as error:  # noqa: BLE001 (`run` raises it again)
+                self.failed = self.failed or error
+            else:
+                waits_for.then(lambda: self.at(self.now, step))
+
+        self.at(self.now, step)
+        return result
+
+    def run(self, until: Future[Any] | None = None, *, limit: int = 2**62) -> bool:
+        """Make calls until the future is set, nothing is left, or the time limit; whether it is set.
+
+        Raises: whatever a task or a call raised.
+        """
+        heap = self._heap
+        while heap and (until is None or not until.done):
+            if heap[0][0] > limit:
+                break
+            time, _, call, arguments = heappop(heap)
+            self.now = time
+            self.events += 1
+            call(*arguments)
+            if self.failed is not None:
+                raise self.failed
+        return until is not None and until.done
