@@ -16,13 +16,16 @@ import numpy as np
 
 from checkers.kernel_types import FAIL, OK, RC, Finding
 from checkers.lookup import Lookup, Row, ended_ns
-from checkers.rules import pipelined
+from checkers.rules import is_true, pipelined
 from checkers.stability import open_transactions
 
 STATISTICS_NS: Final = 2_000_000_000
 """Statistics come once a second: a change may be told this much later than it happened."""
 SOCKET_TIMEOUT_MS: Final = 3000
 """`socket.timeout.ms` that the harness gives its producers unless told otherwise."""
+
+LATER: Final = 64
+"""Later records of the producer that are looked up; of the earlier ones, all."""
 
 VERIFICATION: Final = "transaction.partition.verification.enable"
 VERIFIED: Final = (3, 6)
@@ -70,8 +73,12 @@ def _epoch_bump(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> 
 
 
 def _late_end(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """The transaction before this one, of the same transactional id, asked for the other ending, so
-    slowly that the client asked again; and what became of this one differs by partition."""
+    """The transaction before this one, of the same process, asked for the other ending, so slowly that
+    the client asked again; and what became of this one differs by partition.
+
+    Not across processes: whoever initialises the transactional id raises its epoch, and a request of
+    the epoch before ends nothing any more.
+    """
     op = lookup.op(finding.ops[0])
     if not op["txn"] or op["outcome"] not in (OK, FAIL):
         return False
@@ -120,20 +127,22 @@ def _split_by_partition(lookup: Lookup, op: Row) -> bool:
 
 def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
     """Nothing was acknowledged in the partition when an idempotent producer, with several requests under
-    way, sent the record; no earlier record of that producer is there, and a later one is."""
+    way, sent the record, which was acknowledged without an offset (by the acknowledgement of a later
+    one); no earlier record of that producer is there, and a later one is."""
     process = lookup.process(finding.process)
     if not process or not process["idempotent"] or not pipelined(config.get("client_settings", {})):
         return False
     sends = lookup.sends_to(finding.tp)
     value = finding.key[1]
     row = int(np.flatnonzero(sends["value"] == value)[0])
+    if sends["offset"][row] >= 0:
+        return False  # a broker appended it there: what is lost was in the log
     acks = sends["ack_ns"][sends["ack_ns"] >= 0]
     if bool((acks < sends["invoke_ns"][row]).any()):
         return False
     mine = np.sort(sends["value"][sends["process"] == finding.process])
-    _, reads = lookup.of_values(
-        *mine[mine < value][:64].tolist(), *mine[mine > value][:64].tolist()
-    )
+    later = mine[mine > value][:LATER]
+    _, reads = lookup.of_values(*mine[mine < value].tolist(), *later.tolist())
     there = [read["value"] for read in reads if read["tp"] == finding.tp]
     return bool(there) and min(there) > value
 
@@ -141,7 +150,7 @@ def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]
 def _unverified(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
     """The transaction that holds the partition's LSO is one that no coordinator claims, and brokers add
     records to a partition without asking the coordinator."""
-    verified = config.get("broker_settings", {}).get(VERIFICATION, "true") == "true"
+    verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
     if verified and _version(config.get("kafka", "")) >= VERIFIED:
         return False
     name = lookup.tp(finding.tp)
@@ -176,7 +185,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-17754": KnownBug(
         title="A delayed EndTxn ends the producer's next transaction",
         url="https://issues.apache.org/jira/browse/KAFKA-17754",
-        evidence="The transaction before it, of the same transactional id, asked for the other ending and"
+        evidence="The transaction before it, of the same process, asked for the other ending and"
         " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
         " this transaction whole partitions are visible while others are not.",
         anomalies=("aborted-read", "torn-txn", "lost-write"),
@@ -185,9 +194,9 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",
         url="https://issues.apache.org/jira/browse/KAFKA-15591",
-        evidence="The producer is idempotent and had several requests under way, nothing had been"
-        " acknowledged in the partition when the record was sent, no earlier record of the same"
-        " producer is in the log there, and a later one is.",
+        evidence="The producer is idempotent and had several requests under way, the record was"
+        " acknowledged without an offset, nothing had been acknowledged in the partition when it was"
+        " sent, no earlier record of the same producer is in the log there, and a later one is.",
         anomalies=("lost-write",),
         match=_fresh_partition,
     ),

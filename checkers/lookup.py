@@ -85,15 +85,14 @@ class Lookup:
         return row
 
     def previous_transaction(self, op: Row) -> Row | None:
-        """The transaction before an op of the same slot (so, of the same transactional id)."""
-        slot = self.process(op["process"]).get("slot", -1)
-        if slot not in self._transactions:
-            same = [p for p, row in self._processes.items() if row["slot"] == slot]
+        """The transaction before an op of the same process."""
+        process = int(op["process"])
+        if process not in self._transactions:
             ops = columns(self._ops, ("op", "process", "txn", "invoke_ns"))
-            rows = np.flatnonzero(np.isin(ops["process"], same) & (ops["txn"] == 1))
+            rows = np.flatnonzero((ops["process"] == process) & (ops["txn"] == 1))
             rows = rows[np.argsort(ops["invoke_ns"][rows], kind="stable")]
-            self._transactions[slot] = ops["op"][rows], ops["invoke_ns"][rows]
-        numbers, invoked = self._transactions[slot]
+            self._transactions[process] = ops["op"][rows], ops["invoke_ns"][rows]
+        numbers, invoked = self._transactions[process]
         before = int(np.searchsorted(invoked, op["invoke_ns"], side="left"))
         return self.op(int(numbers[before - 1])) if before else None
 

@@ -48,11 +48,18 @@ def ground(config: RunConfig, faults: Sequence[str]) -> Ground:
         retries=not _setting(config.client_settings, "0", "retries", "message.send.max.retries"),
         pipelined=pipelined(config.client_settings),
         unclean=config.unclean_leader_election
-        or "true" in (config.broker_settings.get(unclean), config.topic_settings.get(unclean)),
+        or any(
+            is_true(s.get(unclean, "")) for s in (config.broker_settings, config.topic_settings)
+        ),
         commit=config.commit,
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
         power_loss=any(name.partition(":")[0].startswith("power") for name in faults),
     )
+
+
+def is_true(setting: str) -> bool:
+    """Whether a broker's or topic's setting is on, as Kafka reads it (ConfigDef: in any case)."""
+    return setting.strip().lower() == "true"
 
 
 def pipelined(client_settings: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from checkers import check
+from checkers.known_bugs import VERIFICATION
 from harness.events import OpenTransaction, TransactionsOpen
 from harness.history import TABLES
 from harness.op import Isolation, Outcome, Phase, value_of
@@ -138,6 +139,25 @@ def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
     assert verdict.exit_code == 1
 
 
+@pytest.mark.parametrize("twin", [False, True])
+def test_another_process_has_fenced_the_end_of_its_predecessor(tmp_path: Path, twin: bool) -> None:
+    """Also where a twin, another slot with the same transactional id, had a transaction in between."""
+    built = late_end(first=Outcome.FAIL, slow_s=4, visible=(1,))
+    built.processes[2] = Process(txn_id=0)
+    built.ops[1].process = 2
+    if twin:
+        built.processes[3] = Process(txn_id=0, slot=1)
+        between = Op(process=3, f="txn", invoke=16 * S, complete=17 * S, txn=True)
+        between.mops = [Send(tp=0, value=value_of(3, 0), offset=2)]
+        built.ops.append(between)
+        for op in built.ops:
+            if op.f == "final":
+                op.mops.append(Read(tp=0, offset=2, value=value_of(3, 0)))
+    verdict = judged(tmp_path / "run", built)
+    bugs = {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
+    assert bugs == {"lost-write": "", "torn-txn": ""}
+
+
 def test_a_predecessor_that_ended_the_same_way_explains_nothing(tmp_path: Path) -> None:
     built = late_end(first=Outcome.OK, slow_s=4, visible=(0,))
     built.ops[1].outcome = Outcome.OK
@@ -173,16 +193,26 @@ def finals_without(built: Built, value: int) -> Built:
     return built
 
 
-def fresh(*sent: tuple[int, int | None], earlier: bool = False, idempotent: bool = True) -> Built:
+def fresh(
+    *sent: tuple[int, int | None],
+    earlier: bool = False,
+    idempotent: bool = True,
+    told: dict[int, int] | None = None,
+) -> Built:
     """Process 1 creates x and sends it these records at once, pipelined: (n, offset in the log or None).
-    All are acknowledged; those that are lost were so implicitly, without an offset."""
+    All are acknowledged; those that are lost were so implicitly, without an offset, but those `told`."""
     built = Built(tps=["x"])
     built.processes[1] = Process(idempotent=idempotent)
     built.processes[2] = Process()
     create = Op(process=1, f="assign", invoke=8 * S, complete=9 * S)
     op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
     op.mops = [
-        Send(tp=0, value=value_of(1, n), offset=-1 if at is None else at, outcome=Outcome.OK)
+        Send(
+            tp=0,
+            value=value_of(1, n),
+            offset=(told or {}).get(n, -1) if at is None else at,
+            outcome=Outcome.OK,
+        )
         for n, at in sent
     ]
     built.ops = [create, op]
@@ -204,6 +234,8 @@ def fresh(*sent: tuple[int, int | None], earlier: bool = False, idempotent: bool
         (fresh((0, None), (1, None)), ""),  # nothing of the producer is there
         (fresh((0, 0), (1, None), (2, 1)), ""),  # the hole is not at the beginning
         (fresh((0, None), (1, 1), idempotent=False), ""),
+        (fresh((0, None), (1, 1), told={0: 0}), ""),  # a broker had appended it, and lost it
+        (fresh((0, 0), *((n, None) for n in range(1, 80)), (80, 1)), ""),
     ],
 )
 def test_the_first_records_of_a_fresh_partition(tmp_path: Path, built: Built, bug: str) -> None:
@@ -276,6 +308,8 @@ VERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "tr
         ({"kafka": "3.5.2"}, [open_txn(), open_txn("txn-1", 9, 8)], "KAFKA-14402"),
         ({}, [open_txn()], ""),  # verified by default
         (VERIFIED, [open_txn()], ""),
+        ({"broker_settings": {VERIFICATION: "TRUE"}}, [open_txn()], ""),
+        ({"broker_settings": {VERIFICATION: "False"}}, [open_txn()], "KAFKA-14402"),
         ({"kafka": "3.6.0"}, [open_txn()], ""),
         ({"kafka": "3.10.0"}, [open_txn()], ""),
         (UNVERIFIED, [open_txn("txn-1")], ""),  # its coordinator knows of it, and does not end it
