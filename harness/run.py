@@ -28,7 +28,7 @@ from harness.progress import Display
 from harness.recorder import Interrupts, Recorder
 from harness.seal import seal
 from harness.session import Clock, drive
-from harness.store import RESULTS, Run, write_atomically
+from harness.store import OWNER, RESULTS, Run, write_atomically
 from workloads import WORKLOADS, Workload
 
 SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
@@ -158,6 +158,8 @@ def _create_folder(config: RunConfig, results: Path) -> Run:
     run = Run(results / name)
     for folder in (run.folder, run.journal, run.cluster):
         folder.mkdir()
+    if owner := os.environ.get(OWNER):
+        write_atomically(run.owner, owner)
     write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
     return run
 

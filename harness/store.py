@@ -10,6 +10,9 @@ from pathlib import Path
 RESULTS = Path("results")
 FORMAT = 2
 """Version of the run folder; a newer one is refused."""
+OWNER = "INQUEST_SOAK"
+"""Environment variable of a run that a soak makes: `<night>/<number>/<begun.at>`, written into the
+file `soak` of its folder. A run made by hand has neither."""
 
 
 class Run:
@@ -18,6 +21,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.config = folder / "config.json"
+        self.owner = folder / "soak"
         self.schedule = folder / "schedule.jsonl"
         self.events = folder / "events.jsonl"
         self.journal = folder / "journal"
