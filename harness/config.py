@@ -29,6 +29,10 @@ class RunConfig(BaseModel):
     preset: str = "safe"
     sut: str = "kafka"
     kafka: str = Field(default=KAFKA_VERSION, pattern=r"^\d+\.\d+\.\d+(\.\d+)?$")
+    era: str = "4.2"
+    """Behaviour of the simulated cluster, by the release that had it (`model.eras`)."""
+    mutant: str = ""
+    """A bug that is planted in the simulated cluster (`model.mutants`), "" = none."""
     seed: int = Field(ge=0, lt=2**63)
     duration_s: float = Field(default=60.0, ge=1, le=86_400)
     """Length of the phase of faults."""

@@ -66,13 +66,12 @@ class _Run:
     config: RunConfig
     run: str
     steps: Sequence[nemeses.Step] | None
-    bugs: frozenset[str]
     events: list[ev.Event] = field(default_factory=list)
 
     def execute(self) -> Simulated:
         config = self.config
         scheduler = Scheduler()
-        cluster = SimulatedCluster(config, scheduler, bugs=self.bugs)
+        cluster = SimulatedCluster(config, scheduler)
         workload = WORKLOADS[config.workload]
         plans = workload.plans(config)
         stop: Future[None] = Future()
@@ -206,13 +205,12 @@ def simulate(
     *,
     run: str = "simulated",
     steps: Sequence[nemeses.Step] | None = None,
-    bugs: frozenset[str] = frozenset(),
 ) -> Simulated:
-    """One run. steps: faults instead of the ones that the config plans. bugs: planted ones.
+    """One run. steps: faults instead of the ones that the config plans.
 
     Raises: ConfigError; AssertionError, where an invariant of the model is broken.
     """
-    return _Run(config, run, steps, bugs).execute()
+    return _Run(config, run, steps).execute()
 
 
 def _unrecovered(

@@ -198,6 +198,8 @@ class Quorum:
             return False
         if answer.epoch < self.epoch:
             return True
+        if answer.leader == self.me:
+            return True  # it speaks of what this node was before it fell back
         if answer.leader >= 0 and self.leader != answer.leader:
             self.leader = answer.leader
             self._fetch(now)
@@ -205,13 +207,19 @@ class Quorum:
         if answer.leader != node:
             return True
         self._wait(now)
-        if answer.base == self.end:  # else an answer to a question before this one
-            if answer.cut >= 0:
-                del self.entries[answer.cut :]
-            self.entries += answer.entries
-        self.high_watermark = max(self.high_watermark, min(answer.high_watermark, self.end))
+        self._take(answer)
         self._fetch(now)
         return False
+
+    def _take(self, answer: QuorumAnswer) -> None:
+        if answer.base != self.end:
+            return  # an answer to a question before this one
+        if answer.cut >= 0:
+            # What is left after the cut was not compared yet: it says nothing of what is committed.
+            del self.entries[answer.cut :]
+            return
+        self.entries += answer.entries
+        self.high_watermark = max(self.high_watermark, min(answer.high_watermark, self.end))
 
     def again(self, now: int) -> None:
         """After a pause: fetch on."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from model.client import BACKOFF_MS, RETRIABLE
 from model.errors import KafkaError
+from model.log import NO_PRODUCER
 from model.messages import (
     AddOffsets,
     AddPartitions,
@@ -71,6 +72,7 @@ class TransactionalProducer(Producer):
         self._ending: bool | None = None
         self._offsets: tuple[str, Mapping[Partition, int], int, str] | None = None
         self._group_added = False
+        self._undecided = False
 
     # ---- what the application does
 
@@ -96,6 +98,7 @@ class TransactionalProducer(Producer):
         goal = self._goals["finish"] = Goal()
         self._ending = commit
         if not commit:
+            self._undecided |= any(lane.numbered or lane.broken for lane in self.lanes.values())
             self.drop("_PURGE")
             self._goals.pop("offsets", None)
         return goal
@@ -118,7 +121,8 @@ class TransactionalProducer(Producer):
             return
         init = self._goals.get("init")
         if init is not None and not init.done:
-            self._ask(node, "init", InitProducerId(self.id, self.settings.transaction_timeout_ms))
+            timeout = self.settings.transaction_timeout_ms
+            self._ask(node, "init", InitProducerId(self.id, timeout, *self._identity))
             return
         if self.open:
             self._advance(node, now)
@@ -173,6 +177,8 @@ class TransactionalProducer(Producer):
             self._ask(coordinator, "txn-offsets", request)
 
     def _end(self, node: int) -> None:
+        if "end" in self._flights:
+            return
         if not self._added and not self._group_added and not self._adding:
             self._ended(self.producer_id, self.producer_epoch)
             return
@@ -226,8 +232,11 @@ class TransactionalProducer(Producer):
         return False
 
     def _initialised(self, answer: ProducerIdAnswer) -> None:
+        known = self.producer_id != NO_PRODUCER
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         self._goals["init"].finish()
+        if known:
+            self._ended(self.producer_id, self.producer_epoch)
 
     def _offsets_added(self, _: Any) -> None:
         self._group_added = True
@@ -238,12 +247,16 @@ class TransactionalProducer(Producer):
     def _end_answered(self, answer: ProducerIdAnswer) -> None:
         if answer.producer_id >= 0:  # transaction protocol 2 hands out the next epoch
             self._ended(answer.producer_id, answer.producer_epoch)
+        elif self._undecided:
+            # Records that were purged may be in the log or not, and so may their sequences: a new
+            # epoch begins at 0 (KIP-360).
+            self._goals["init"] = Goal()
         else:
             self._ended(self.producer_id, self.producer_epoch)
 
     def _ended(self, producer_id: int, producer_epoch: int) -> None:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        self.open, self._ending = False, None
+        self.open, self._ending, self._undecided = False, None, False
         self._goals.pop("offsets", None)
         for lane in self.lanes.values():
             lane.broken = False

@@ -157,7 +157,10 @@ class SimClients:
 
     def _open(self, spec: SessionSpec, state: State | None, life: int) -> Client:
         scheduler = self._scheduler
-        session = SimSession(spec, self._cluster.brokers, scheduler, self._cluster.sender(object()))
+        cluster = self._cluster
+        session = SimSession(
+            spec, cluster.brokers, scheduler, cluster.sender(object()), cluster.settings.bugs
+        )
         header = j.Opened(
             FORMAT, self.run, spec.process, spec.slot, self.clock.now_ns(), spec.as_json()
         )

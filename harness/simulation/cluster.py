@@ -32,14 +32,12 @@ STEP_US = 50_000
 class SimulatedCluster:
     """`Cluster`, `Killable`, `Pausable`, `Partitionable`, `Restartable`."""
 
-    def __init__(
-        self, config: RunConfig, scheduler: Scheduler, *, bugs: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
         self.scheduler = scheduler
         self.settings = Settings(
-            era=ERAS["4.1"],
-            bugs=bugs,
+            era=ERAS[config.era],
+            bugs=frozenset(filter(None, [config.mutant])),
             min_isr=config.min_insync_replicas,
             unclean=config.unclean_leader_election,
             internal_replication=min(3, config.brokers),

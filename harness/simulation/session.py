@@ -51,7 +51,12 @@ class SimSession:
     waits for ever. A paused client neither sends nor sees anything."""
 
     def __init__(
-        self, spec: SessionSpec, nodes: Sequence[int], scheduler: Scheduler, sender: Sender
+        self,
+        spec: SessionSpec,
+        nodes: Sequence[int],
+        scheduler: Scheduler,
+        sender: Sender,
+        bugs: frozenset[str] = frozenset(),
     ) -> None:
         self.spec = spec
         self.dead = False
@@ -70,12 +75,12 @@ class SimSession:
         self._auto_at = 0
         self._auto: dict[int, tuple[dict[TopicPartition, int], int, int]] = {}
         if spec.transactional_id is not None:
-            self.producer = TransactionalProducer(producer_settings(spec), nodes)
+            self.producer = TransactionalProducer(producer_settings(spec, bugs), nodes)
         elif spec.acks is not None:
-            self.producer = Producer(producer_settings(spec), nodes)
+            self.producer = Producer(producer_settings(spec, bugs), nodes)
         if spec.isolation is not Isolation.NONE:
             committed = spec.isolation is Isolation.READ_COMMITTED
-            self.consumer = Consumer(nodes, committed=committed)
+            self.consumer = Consumer(nodes, committed=committed, bugs=bugs)
         scheduler.after(0, self._tick)
 
     @property
@@ -433,7 +438,7 @@ class SimSession:
         return self.consumer
 
 
-def producer_settings(spec: SessionSpec) -> ProducerSettings:
+def producer_settings(spec: SessionSpec, bugs: frozenset[str]) -> ProducerSettings:
     """The modelled producer's settings for a session."""
     assert spec.acks is not None
     window = spec.settings.get("producer.max.in.flight.requests.per.connection", "5")
@@ -444,4 +449,5 @@ def producer_settings(spec: SessionSpec) -> ProducerSettings:
         transaction_timeout_ms=int(spec.transaction_timeout_s * 1000),
         in_flight=int(window),
         delivery_ms=int(spec.deadline_s * 1000),
+        bugs=bugs,
     )
