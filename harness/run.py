@@ -71,12 +71,18 @@ class _BoundNemesis:
 def plan(config: RunConfig) -> tuple[Workload, tuple[nemeses.Step, ...]]:
     """The workload and the planned faults of a config.
 
-    Raises: ConfigError, where a name is unknown (the known ones are listed).
+    Raises: ConfigError, where a name is unknown (the known ones are listed), or a setting would be
+    without effect.
     """
     if config.workload not in WORKLOADS:
         raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
     if config.sut not in SYSTEMS:
         raise ConfigError(f"unknown system under test {config.sut!r}; known: {', '.join(SYSTEMS)}")
+    if config.commit != "transaction" and config.workload != "copier":
+        raise ConfigError(
+            f"commit {config.commit!r} is a setting of the workload copier; "
+            f"it is without effect in {config.workload}"
+        )
     workload = WORKLOADS[config.workload]
     return workload, nemeses.plan(config.nemesis, config, _names(workload, config))
 

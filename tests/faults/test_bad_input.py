@@ -27,6 +27,8 @@ pytestmark = pytest.mark.faults
         (["--set", "colour"], ["name=value", "colour"]),
         (["--set", "isolation=serializable"], ["isolation", "read_committed"]),
         (["--set", "acks=2"], ["acks"]),
+        (["--set", "commit=after"], ["commit", "after", "copier", "queue"]),
+        (["--preset", "at-most-once", "--workload", "groups"], ["commit", "before", "groups"]),
         (["--rate", "fast"], ["--rate", "number"]),
         (["--bogus"], ["bogus"]),
     ],
