@@ -17,7 +17,7 @@ from checkers.kernel_types import FAIL, INFO, OK
 from checkers.liveness import liveness
 from checkers.repeat import repro
 from checkers.sealed import numbers
-from harness.events import Note
+from harness.events import FaultFailed, Note
 from harness.history import OPEN
 from harness.verdict import CheckResult, Liveness, Verdict
 
@@ -94,7 +94,8 @@ def _liveness(case: Case) -> Liveness:
 
 
 def _undecided(case: Case) -> dict[str, list[str]]:
-    """Check -> what kept it from deciding. An empty run decides nothing."""
+    """Check -> what kept it from deciding. An empty run decides nothing, and where all faults failed
+    nothing was decided about a cluster under faults."""
     tally, reasons = case.tally, dict[str, list[str]]()
 
     def doubt(check: str, why: str) -> None:
@@ -123,6 +124,11 @@ def _undecided(case: Case) -> dict[str, list[str]]:
         if isinstance(event, Note) and event.incomplete:
             for name in CHECKS:
                 doubt(name, f"the recording is not whole: {event.text}")
+    failed = [event for event in case.sealed.events if isinstance(event, FaultFailed)]
+    if failed and not case.lookup.faults:
+        told = f"none of the planned faults came into force; the first, {failed[0].name}: {failed[0].why}"
+        for name in CHECKS:
+            doubt(name, told)
     if not tally.rows:
         for name in CHECKS:
             doubt(name, "nothing was sent or read")

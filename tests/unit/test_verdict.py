@@ -17,6 +17,7 @@ from checkers.repeat import repro
 from harness.config import run_config
 from harness.events import (
     Event,
+    FaultFailed,
     FaultHealed,
     FaultStarted,
     Note,
@@ -169,6 +170,23 @@ def test_a_recording_that_is_not_whole_proves_nothing_clean(
     assert (clean.valid, clean.exit_code) == ("unknown", codes[0])
     bad = judged(tmp_path / "b", history(read=3, end=3).tables(), None, STARTED, *events, RECOVERED)
     assert (bad.valid, bad.exit_code) == (False, codes[1])
+
+
+def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path: Path) -> None:
+    failed = FaultFailed(ns=3 * S, fault=0, name="kill:one@leader", why="NoTarget: no leader")
+    started = FaultStarted(
+        begin_ns=4 * S, ns=5 * S, fault=1, name="kill:one", nodes=(1,), text="…", colour="#000000"
+    )
+    none = judged(tmp_path / "a", history().tables(), None, STARTED, failed, RECOVERED)
+    assert (none.valid, none.exit_code) == ("unknown", 2)
+    assert "none of the planned faults came into force" in none.summary
+    assert "kill:one@leader: NoTarget: no leader" in none.summary
+    assert {check.status for check in none.checks.values()} == {"unknown"}
+    one = judged(tmp_path / "b", history().tables(), None, STARTED, failed, started, RECOVERED)
+    assert (one.valid, one.exit_code) == (True, 0)
+    lossy = history(read=3, end=3).tables()
+    bad = judged(tmp_path / "c", lossy, None, STARTED, failed, RECOVERED)
+    assert (bad.valid, bad.exit_code) == (False, 1)
 
 
 def test_a_run_cut_short_before_its_final_reads_is_unknown_not_portable(tmp_path: Path) -> None:
