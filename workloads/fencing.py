@@ -29,9 +29,13 @@ def topics(config: RunConfig) -> dict[str, int]:
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers in pairs, at least one, then consumers."""
-    twins = max(2, config.producers // 2 * 2)
+    twins = _twins(config)
     producers = [transactional(config, slot, f"twin-{slot // 2}") for slot in range(twins)]
     return (*producers, *(consumer(config, twins + n) for n in range(config.consumers)))
+
+
+def _twins(config: RunConfig) -> int:
+    return max(2, config.producers // 2 * 2)
 
 
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
@@ -42,7 +46,7 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
         return
     first = first_contact(slot.tps, slot.values, txn=True)
     yield Planned(slot.rng.uniform(*REST_S), first.op, first=True)
-    pace = Pace(slot.rng, config.rate / config.producers)
+    pace = Pace(slot.rng, config.rate / _twins(config))
     while True:
         count = slot.rng.randint(1, config.batch_max)
         mops = tuple(slot.values.send(slot.rng.choice(slot.tps)) for _ in range(count))

@@ -30,12 +30,16 @@ def topics(config: RunConfig) -> dict[str, int]:
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers first (at least one of each mode), then consumers."""
-    count = max(config.producers, len(MODES))
+    count = _producers(config)
     producers = [producer(config, slot) for slot in range(count)]
     for slot, spec in enumerate(producers):
         if _mode(slot) == "impatient":
             producers[slot] = replace(spec, settings={**IMPATIENT, **spec.settings})
     return (*producers, *(consumer(config, count + n) for n in range(config.consumers)))
+
+
+def _producers(config: RunConfig) -> int:
+    return max(config.producers, len(MODES))
 
 
 def _mode(slot: int) -> str:
@@ -51,7 +55,7 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     if spec.idempotent:
         yield first_contact(slot.tps, slot.values, txn=False)
     mode = _mode(slot.slot)
-    pace = Pace(slot.rng, config.rate / config.producers)
+    pace = Pace(slot.rng, config.rate / _producers(config))
     most = 1 if mode == "synchronous" else config.batch_max
     for planned in batches(slot, slot.tps, pace, most):
         op = Op(f=f"send-{mode}", mops=planned.op.mops, forget=mode == "forgetting")
