@@ -86,6 +86,9 @@ class Counters:
     read: int = 0
     ok_invoked_ns: int = 0
     """When the newest op that went as meant was invoked."""
+    worked_ns: int = 0
+    """When the newest op that was given records by a poll, and went as meant, was invoked. An empty poll
+    goes as meant too, and asks nobody whether the group still works."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,7 +126,7 @@ class Client:
         assert not (op.txn and op.forget), "the end of a transaction waits for its records"
         self.at(CrashPoint.ANYWHERE)
         self._reading.begin()
-        number, invoked = self._reading.op, self.clock.now_ns()
+        number, invoked, read = self._reading.op, self.clock.now_ns(), self.counters.read
         head = (number, invoked, self.phase(), op.f, op.txn, op.abort)
         self.journal.write(j.Invoked(*head, op.mops, op.forget))
         done = await (self._transaction(op) if op.txn else self._plain(op))
@@ -131,7 +134,7 @@ class Client:
             done = Completion(done.outcome, done.error, replace=True)
         self._reading.note(self.session.events())
         self.journal.write(j.Completed(number, self.clock.now_ns(), done.outcome, done.error))
-        self._count(op, done, invoked)
+        self._count(op, done, invoked, given=self.counters.read > read)
         return done
 
     async def close(self, end: End) -> None:
@@ -141,12 +144,14 @@ class Client:
         self.journal.write(j.Closed(self.clock.now_ns(), end))
         self.journal.close()
 
-    def _count(self, op: Op, done: Completion, invoked: int) -> None:
+    def _count(self, op: Op, done: Completion, invoked: int, *, given: bool) -> None:
         counters = self.counters
         aborted = op.abort and done.outcome is Outcome.FAIL
         forgotten = op.forget and done.outcome is Outcome.INFO and not done.replace
         if done.outcome is Outcome.OK or aborted or forgotten:
             counters.ok_invoked_ns = max(counters.ok_invoked_ns, invoked)
+            if given:
+                counters.worked_ns = max(counters.worked_ns, invoked)
         match done.outcome:
             case Outcome.OK:
                 counters.ok += 1
@@ -178,9 +183,11 @@ class Client:
         except (Definite, Indefinite) as error:
             # Nothing was sent yet, and nothing will be: the op did not happen.
             return Completion(Outcome.FAIL, error.code, replace=True)
+        deliveries: list[Delivery] = []
         try:
-            await self._mops(op, [])
-            self.at(CrashPoint.IN_TRANSACTION)
+            await self._mops(op, deliveries)
+            if not all(isinstance(d, Failed) for d in deliveries):  # else nothing is open there
+                self.at(CrashPoint.IN_TRANSACTION)
             if not op.abort:
                 await self.session.commit()
         except Definite as error:
@@ -305,21 +312,24 @@ class Client:
             await self._commit(at, CommitKind.TXN, self.session.send_offsets, offered)
 
     async def _commit_offsets(self, at: int) -> bool:
-        """Commit all positions; false where there is none yet."""
+        """Commit all positions; whether that was news: something was polled since the last time."""
+        news = self._reading.uncommitted
         positions = {tp: p for tp, p in (await self.session.position()).items() if p >= 0}
         if positions:
             await self._commit(at, CommitKind.SYNC, self.session.commit_offsets, positions)
-        return bool(positions)
+        return news and bool(positions)
 
     async def _commit(
         self, at: int, kind: CommitKind, verb: CommitVerb, positions: Mapping[TopicPartition, int]
     ) -> None:
-        self.at(CrashPoint.BEFORE_COMMIT)
+        if self._reading.uncommitted:
+            self.at(CrashPoint.BEFORE_COMMIT)
         begin = self.clock.now_ns()
         generation, outcome = -1, Outcome.INFO
         try:
             generation = await verb(positions)
             outcome = Outcome.OK
+            self._reading.committed(positions)
         except Definite:
             outcome = Outcome.FAIL
             raise

@@ -12,7 +12,7 @@ Not here: one process (`harness.workers`), what it does (`harness.worker`), when
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.cluster import ClientSlot, ClusterError, CrashPoint
 from harness.messages import Crash, Enter, Progress, Start
@@ -164,10 +164,29 @@ class LoadingClients:
         return handles
 
 
+def idle_groups(
+    slots: Sequence[ClientSlot], progress: Mapping[int, Progress], since_ns: int
+) -> list[str]:
+    """Groups of which no member was given a record by an op that was invoked at or after `since_ns`.
+
+    progress: of each client that is there, by slot. Members of a group that works may well be given
+    nothing, where there are more of them than partitions; all together may not, as long as somebody
+    feeds them. Without a producer that is no member itself nobody can tell.
+    """
+    there = [slot for slot in slots if slot.slot in progress]
+    if not any(slot.produces and not slot.group for slot in there):
+        return []
+    newest: dict[str, int] = {}
+    for slot in there:
+        worked = progress[slot.slot].worked_ns
+        newest[slot.group] = max(worked, newest.get(slot.group, 0))
+    return sorted(group for group, worked in newest.items() if group and worked < since_ns)
+
+
 def _sum(*all_progress: Progress) -> Progress:
     """Counters together; the newest of the times."""
     total = {
-        name: (max if name == "ok_invoked_ns" else sum)(getattr(p, name) for p in all_progress)
+        name: (max if name.endswith("_ns") else sum)(getattr(p, name) for p in all_progress)
         for name in Progress.__struct_fields__
     }
     return Progress(**total)

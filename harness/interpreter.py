@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from harness import events as ev
 from harness.bounds import open_ends, stable_bounds
-from harness.clients import LoadingClients
+from harness.clients import LoadingClients, idle_groups
 from harness.cluster import ClientSlot, Cluster
 from harness.config import ConfigError, RunConfig
 from harness.faults import FaultThread, Nemesis
@@ -64,6 +64,8 @@ class Interpreter:
     interrupted: bool = False
     broken: str = ""
     """Why the recording is not whole ("" = it is)."""
+    _unhealed: str = ""
+    """Which faults the harness could not take back ("" = it could, or there was none)."""
     _lost: set[int] = field(default_factory=set)
     _faults: FaultThread = field(init=False)
 
@@ -119,7 +121,7 @@ class Interpreter:
         begin = time.monotonic()
         drive(self.cluster.start())
         self.display.say(
-            f"cluster of {len(self.cluster.nodes)} brokers ready in "
+            f"cluster of {len(self.cluster.brokers)} brokers ready in "
             f"{time.monotonic() - begin:.1f} s"
         )
         settings = self.config.settings_of_topics()
@@ -142,7 +144,10 @@ class Interpreter:
 
         def missing() -> str:
             slow = [w.slot for w in self._loading() if not w.progress.ok_invoked_ns]
-            return f"clients {slow} have not done anything yet" if slow else ""
+            if slow:
+                return f"clients {slow} have not done anything yet"
+            idle = self._idle_groups(since_ns=1)
+            return f"groups {idle} were not given anything yet" if idle else ""
 
         why = self._wait(missing, WARMUP_S)
         if why and not self._cut_short():
@@ -158,9 +163,10 @@ class Interpreter:
     def _heal(self) -> None:
         self._enter(Phase.HEAL)
         self._faults.stop()
-        if trouble := self._faults.heal_all():
-            self.recorder.note(trouble)
-            self.display.say(trouble)
+        self._unhealed = self._faults.heal_all()
+        if self._unhealed:
+            self.recorder.note(self._unhealed)
+            self.display.say(self._unhealed)
         if (down := self.clients.down) and not self._cut_short():
             self._break(f"clients {list(down)} were crashed and could not be started again")
 
@@ -175,7 +181,8 @@ class Interpreter:
         seconds = (time.monotonic_ns() - begin) / 1e9
         if self._cut_short():
             return
-        if why and (trouble := drive(self.cluster.trouble())):
+        # What the harness could not take back is not the cluster's to recover from.
+        if why and (trouble := self._unhealed or drive(self.cluster.trouble())):
             self._break(trouble)
             return
         self.recorder.write(
@@ -195,7 +202,14 @@ class Interpreter:
             if tp in data and len(isr) < self.config.replication_factor:
                 return f"{tp} has in-sync replicas {list(isr)} only"
         stuck = [w.slot for w in self._loading() if w.progress.ok_invoked_ns < since_ns]
-        return f"clients {stuck} have done nothing since" if stuck else ""
+        if stuck:
+            return f"clients {stuck} have done nothing since"
+        idle = self._idle_groups(since_ns)
+        return f"groups {idle} were given nothing since" if idle else ""
+
+    def _idle_groups(self, since_ns: int) -> list[str]:
+        progress = {worker.slot: worker.progress for worker in self._loading()}
+        return idle_groups(self.load.slots, progress, since_ns)
 
     def _quiesce(self) -> None:
         self._enter(Phase.QUIESCE)

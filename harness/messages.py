@@ -47,3 +47,4 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     acked: int = 0
     read: int = 0
     ok_invoked_ns: int = 0
+    worked_ns: int = 0

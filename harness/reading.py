@@ -56,6 +56,8 @@ class Reading:
     """The lowest offset that this op was given of each partition, foreign records included."""
     _copied: set[TopicPartition] = field(default_factory=set)
     _orphaned: bool = False
+    _unsettled: set[TopicPartition] = field(default_factory=set)
+    """Partitions that were polled since their offsets were last committed."""
 
     def begin(self) -> None:
         """The next op begins."""
@@ -96,7 +98,17 @@ class Reading:
     def rewound(self, positions: Mapping[TopicPartition, int]) -> None:
         """The client went back to these positions."""
         self._positions.update(positions)
+        self._unsettled.difference_update(positions)
         self._journal_assignment(AssignmentKind.REWIND, tuple(positions))
+
+    @property
+    def uncommitted(self) -> bool:
+        """Something was polled, and is still this process's, of which no offset is committed yet."""
+        return bool(self._unsettled)
+
+    def committed(self, tps: Iterable[TopicPartition]) -> None:
+        """The positions of these partitions were committed, or sent to the open transaction."""
+        self._unsettled.difference_update(tps)
 
     # what is assigned
 
@@ -118,6 +130,7 @@ class Reading:
     def _drop(self, tps: Iterable[TopicPartition]) -> None:
         """What was polled of these partitions is no longer this process's business."""
         dropped = set(tps)
+        self._unsettled -= dropped
         self._orphaned = self._orphaned or bool(self._copied & dropped)
         self._records = [(tp, offsets) for tp, offsets in self._records if tp not in dropped]
         for tp in dropped:
@@ -171,6 +184,7 @@ class Reading:
             if tp != last:
                 last, run = tp, (tp.topic, tp.partition, [], [], [])
                 if tp not in self._taken:
+                    self._unsettled.add(tp)
                     self._first[tp] = min(offset, self._first.get(tp, offset))
                     self._records.append((tp, run[2]))
             self._positions[tp] = offset + 1

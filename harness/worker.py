@@ -140,7 +140,7 @@ class Worker:
 
     def _emit(self) -> None:
         c = self.counters
-        line = Progress(c.ok, c.fail, c.info, c.sent, c.acked, c.read, c.ok_invoked_ns)
+        line = Progress(c.ok, c.fail, c.info, c.sent, c.acked, c.read, c.ok_invoked_ns, c.worked_ns)
         try:
             os.write(1, msgspec.json.encode(line) + b"\n")
         except OSError:

@@ -12,12 +12,16 @@ from harness.op import (
     Assign,
     AssignmentKind,
     CommitOffsets,
+    Copy,
     CreateTopic,
     End,
+    Mop,
     Op,
     Outcome,
     Poll,
+    SendOffsets,
     Subscribe,
+    value_of,
 )
 from harness.reading import BEGINNING
 from harness.record import encode
@@ -324,13 +328,13 @@ def test_a_crash_is_offered_at_each_point_of_the_work(client: Client, tmp_path: 
         seen.append((point, type(lines(client, tmp_path)[-1]).__name__))
 
     client.at = at
-    op = Op(f="x", mops=(Poll(), CommitOffsets(), *sends(1), CommitOffsets()))
-    invoke(client, op, poll=fetched(0))
+    mops = (Poll(), CommitOffsets(), *sends(1), Poll(), CommitOffsets())
+    invoke(client, Op(f="x", mops=mops), poll=fetched(0))
     assert seen == [
         (CrashPoint.ANYWHERE, "Opened"),
         (CrashPoint.BEFORE_COMMIT, "Polled"),
         (CrashPoint.AFTER_COMMIT, "OffsetsCommitted"),
-        (CrashPoint.BEFORE_COMMIT, "Sent"),
+        (CrashPoint.BEFORE_COMMIT, "Polled"),
     ]
     seen.clear()
     invoke(client, Op(f="x", mops=(Poll(), CommitOffsets(), Poll())), position={})
@@ -342,6 +346,68 @@ def test_a_crash_is_offered_at_each_point_of_the_work(client: Client, tmp_path: 
         assert calls[-1] == ("abort" if abort else "commit")
     at_the_end = (CrashPoint.IN_TRANSACTION, "Sent")
     assert seen[1] == seen[3] == at_the_end
-    seen.clear()
-    invoke(client, Op(f="x", mops=(Poll(),), txn=True), poll=Definite("X"))
-    assert CrashPoint.IN_TRANSACTION not in [point for point, _ in seen]
+
+
+def points(client: Client, *mops: Mop, txn: bool = False, **answers: Any) -> list[CrashPoint]:
+    """The crash points that an op of these micro-ops comes to."""
+    seen: list[CrashPoint] = []
+    client.at = seen.append
+    invoke(client, Op(f="x", mops=mops, txn=txn), **answers)
+    assert seen[0] is CrashPoint.ANYWHERE
+    return seen[1:]
+
+
+@pytest.mark.parametrize(
+    ("answers", "met"),
+    [
+        ({"poll": fetched(0)}, [CrashPoint.BEFORE_COMMIT, CrashPoint.IN_TRANSACTION]),
+        ({}, []),
+        ({"poll": Definite("X")}, []),
+        ({"poll": fetched(0), "send": [Failed("_QUEUE_FULL")]}, []),
+        ({"poll": fetched(0), "send": [Unknown("_MSG_TIMED_OUT")]},
+         [CrashPoint.BEFORE_COMMIT, CrashPoint.IN_TRANSACTION]),
+    ],
+)  # fmt: skip
+def test_a_transaction_that_holds_nothing_comes_to_no_crash_point(
+    client: Client, answers: dict[str, Any], met: list[CrashPoint]
+) -> None:
+    mops = (Poll(), Copy("out", value_of(5, 1), 9), SendOffsets())
+    assert points(client, *mops, txn=True, **answers) == met
+
+
+def test_a_commit_without_news_comes_to_no_crash_point(client: Client) -> None:
+    commit, copy = CommitOffsets(), Copy("out", value_of(5, 1), 9)
+    around = [CrashPoint.BEFORE_COMMIT, CrashPoint.AFTER_COMMIT]
+    assert points(client, Poll(), commit, copy) == []
+    assert points(client, Poll(), commit, copy, poll=fetched(0)) == around
+    assert points(client, Poll(), commit, copy) == []
+    # A member may commit in another op than the one that polled; what failed is to be done again.
+    assert points(client, Poll(), poll=fetched(1)) == []
+    assert points(client, commit, commit_offsets=Definite("X")) == around[:1]
+    assert points(client, commit) == around[:1]
+    assert points(client, commit) == []
+    # What was taken away is the next owner's to commit.
+    points(client, Poll(), poll=fetched(2))
+    lost = AssignmentEvent(kind=AssignmentKind.REVOKED, tps=(TP,), generation=1, ns=1)
+    assert points(client, Poll(), commit, events=[lost], position={OTHER: 7}) == []
+
+
+def test_work_is_counted_where_records_were_given(client: Client) -> None:
+    """A group of which nobody is given anything goes as meant, and does not work."""
+
+    def worked(*mops: Mop, **answers: Any) -> bool:
+        before = client.counters.worked_ns
+        op = Op(f="x", mops=mops, txn=answers.pop("txn", False), abort=answers.pop("abort", False))
+        invoke(client, op, **answers)
+        return client.counters.worked_ns > before
+
+    copy = (Poll(), Copy("out", value_of(5, 1), 9), SendOffsets())
+    assert not worked(Poll())
+    assert not worked(*sends(1))
+    assert not worked(*copy, txn=True)
+    assert client.counters.ok == 3
+    assert worked(Poll(), poll=fetched(0))
+    assert worked(*copy, txn=True, poll=fetched(1))
+    assert worked(*copy, txn=True, abort=True, poll=fetched(2))
+    assert not worked(*copy, txn=True, poll=fetched(2), commit=Indefinite("_TIMED_OUT"))
+    assert client.counters.worked_ns < client.clock.now_ns()
