@@ -69,7 +69,7 @@ ANOMALIES: Final[dict[str, AnomalyClass]] = {
         meaning="Of the records of one transaction some are visible to read_committed consumers and others"
         " never will be.",
         literature="atomicity violation; fractured write",
-        rule=never("a transaction is visible as a whole or not at all"),
+        rule=unless_truncated("a transaction is visible as a whole or not at all"),
     ),
     "aborted-read": AnomalyClass(
         title="Aborted record read",
@@ -165,14 +165,14 @@ ANOMALIES: Final[dict[str, AnomalyClass]] = {
         meaning="With all clients gone and all transactions past their time-out, the last stable offset stays"
         " below the high watermark: read_committed consumers wait for ever.",
         literature="hanging transaction",
-        rule=never("every transaction ends, at the latest by its time-out"),
+        rule=unless_truncated("every transaction ends, at the latest by its time-out"),
     ),
     "hanging-txn": AnomalyClass(
         title="Hanging transaction",
         meaning="With all clients gone and all transactions past their time-out, a partition still holds a"
         " transaction open: nothing behind it reaches a read_committed consumer.",
         literature="hanging transaction",
-        rule=never("every transaction ends, at the latest by its time-out"),
+        rule=unless_truncated("every transaction ends, at the latest by its time-out"),
     ),
     "eos-duplicate": AnomalyClass(
         title="Input processed twice",

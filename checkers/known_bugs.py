@@ -148,8 +148,9 @@ def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]
 
 
 def _unverified(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """The transaction that holds the partition's LSO is one that no coordinator claims, and brokers add
-    records to a partition without asking the coordinator."""
+    """The transaction that holds the partition's LSO is one that its coordinator does not claim, and
+    brokers add records to a partition without asking the coordinator. A coordinator that did not
+    answer claims nothing: that is no evidence."""
     verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
     if verified and _version(config.get("kafka", "")) >= VERIFIED:
         return False
@@ -165,7 +166,7 @@ def _unverified(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> 
     else:
         rows = [row for row in rows if row.start >= finding.detail["lso"]]
     first = min(rows, key=lambda row: row.start, default=None)
-    return first is not None and not first.transactional_id
+    return first is not None and not first.transactional_id and first.coordinator >= 0
 
 
 def _version(version: str) -> tuple[int, ...]:
@@ -203,8 +204,9 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-14402": KnownBug(
         title="Transaction left open by a record that came after its end (KIP-890, part 1)",
         url="https://issues.apache.org/jira/browse/KAFKA-14402",
-        evidence="The partition's leader lists an open transaction at the last stable offset that no"
-        " coordinator claims, and brokers do not verify transactions"
+        evidence="The partition's leader lists an open transaction at the last stable offset, the"
+        " coordinator that knows its producer id answered and does not claim it, and brokers do not"
+        " verify transactions"
         " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6).",
         anomalies=("stuck-lso", "hanging-txn"),
         match=_unverified,

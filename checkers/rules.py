@@ -140,6 +140,8 @@ def uncommitted(ground: Ground, variant: str) -> Answer:
         return True, "the reader used read_uncommitted"
     if variant == "unsent":
         return False, "the record was never written, as far as its client was told"
+    if reason := _truncation(ground):
+        return True, f"{reason}; a marker that is gone ends nothing"
     return False, "read_committed readers see committed transactions only"
 
 

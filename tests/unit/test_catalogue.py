@@ -38,6 +38,8 @@ def is_allowed(
         ("lost-write", "0", {}, (), True),
         ("lost-write", "all", UNCLEAN, (), True),
         ("lost-write", "all", {"topic_settings": {"unclean.leader.election.enable": "true"}}, (), True),
+        ("lost-write", "all", {"broker_settings": {"unclean.leader.election.enable": "True"}}, (), True),
+        ("lost-write", "all", {"broker_settings": {"unclean.leader.election.enable": "False"}}, (), False),
         ("lost-write", "all", {}, ("power:all",), True),
         ("duplicate", "1", {}, (), False),
         ("duplicate", "0", PLAIN, (), True),
@@ -55,7 +57,8 @@ def is_allowed(
         ("inconsistent-offsets", "reads", UNCLEAN, (), True),
         ("inconsistent-offsets", "ack 1", {}, (), True),
         ("inconsistent-offsets", "ack all", {}, (), False),
-        ("aborted-read", "rc", UNCLEAN, (), False),
+        *(("aborted-read", "rc", settings, faults, expected) for settings, faults, expected in (
+            ({}, ("kill:all",), False), (UNCLEAN, (), True), ({}, ("power:one",), True))),
         ("aborted-read", "ru", {}, (), True),
         ("aborted-read", "unsent", UNCLEAN, (), False),
         ("precommitted-read", "rc", {}, (), False),
@@ -78,11 +81,14 @@ def is_allowed(
           for name in ("group-duplicate", "group-skip", "zombie-write")),
         *((name, variant, settings, faults, True)
           for name, variant in (("eos-duplicate", ""), ("eos-loss", ""), ("group-duplicate", ""),
-                                ("group-skip", ""), ("zombie-write", "committed"))
+                                ("group-skip", ""), ("zombie-write", "committed"), ("torn-txn", ""),
+                                ("stuck-lso", ""), ("hanging-txn", ""))
           for settings, faults in ((UNCLEAN, ()), ({}, ("power:all",)))),
+        *((name, "", {"min_insync_replicas": 1}, ("kill:all", "partition"), False) for name in (
+            "torn-txn", "stuck-lso", "hanging-txn")),
         *((name, "", {**UNCLEAN, **PLAIN, "commit": "after"}, ("power",), False) for name in (
-            "hanging-txn", "torn-txn", "phantom-read", "corrupt-record", "misdirected-record", "unseen",
-            "stuck-lso", "G1c", "G1c-realtime", "not-recovered")),
+            "phantom-read", "corrupt-record", "misdirected-record", "unseen", "G1c", "G1c-realtime",
+            "not-recovered")),
         *((name, "", {}, (), True) for name in sorted(INFORMATIONAL)),
     ],
 )  # fmt: skip

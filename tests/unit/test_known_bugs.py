@@ -289,10 +289,12 @@ def hanging(folder: Path, settings: dict[str, Any], *rows: OpenTransaction) -> V
     return check(run, without_spark=True)
 
 
-def open_txn(transactional_id: str = "", start: int = 5, producer_id: int = 7) -> OpenTransaction:
+def open_txn(
+    transactional_id: str = "", start: int = 5, producer_id: int = 7, coordinator: int = 2
+) -> OpenTransaction:
     return OpenTransaction(
         topic="x", partition=0, producer_id=producer_id, producer_epoch=1, start=start,
-        coordinator=2, transactional_id=transactional_id,
+        coordinator=coordinator, transactional_id=transactional_id,
     )  # fmt: skip
 
 
@@ -315,6 +317,7 @@ VERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "tr
         (UNVERIFIED, [open_txn("txn-1")], ""),  # its coordinator knows of it, and does not end it
         (UNVERIFIED, [open_txn("txn-1"), open_txn("", 9, 8)], ""),  # another one holds the LSO
         (UNVERIFIED, [open_txn("", 4)], ""),  # that one has ended since
+        (UNVERIFIED, [open_txn(coordinator=-1)], ""),  # its coordinator did not answer
         (UNVERIFIED, [], ""),
     ],
 )
