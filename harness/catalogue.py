@@ -1,4 +1,5 @@
-"""The generated parts of docs/: the catalogue from the registries, JSON Schemas from the types.
+"""The generated parts of docs/: the catalogue from the registries, JSON Schemas from the types, the model's
+mechanisms from its scenarios.
 
 `make catalogue` writes them (`python -m harness.catalogue docs`); a test keeps them up to date.
 
@@ -19,6 +20,7 @@ from checkers.portable_format import json_schema
 from harness.config import PRESETS, RunConfig
 from harness.store import write_atomically
 from harness.verdict import Verdict
+from model.scenarios.page import page
 from nemesis import NEMESES
 from workloads import WORKLOADS
 
@@ -70,6 +72,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
     "portable-history.schema.json": json_schema,
+    "model.md": page,
 }
 """File of docs/ -> what makes its content."""
 

@@ -1,0 +1,14 @@
+"""The mechanisms of the model as step tables that the tests play and docs/model.md shows.
+
+Not here: how a scenario is made and played (`framework`), the page (`page`).
+"""
+
+from typing import Final
+
+from model.scenarios.framework import Chapter
+from model.scenarios.replication import REPLICATION
+
+CHAPTERS: Final[dict[str, Chapter]] = {
+    "replication": REPLICATION,
+}
+"""Name -> chapter, in the order of the page."""

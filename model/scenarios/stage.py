@@ -1,0 +1,309 @@
+"""A stage with one partition on a few brokers, driven by hand.
+
+The brokers are the model's whole brokers. What they send lies on the stage until a step delivers it:
+
+    s.produce("m0", to=1)    a producer's request reaches a broker, the answer (if any) its producer
+    s.fetch(2)               the request that broker 2 has for its leader reaches the leader
+    s.answer(2)              the leader's answer reaches broker 2
+    s.alter(1), s.altered(1) the same with a leader's AlterPartition and the controller
+    s.tell(2, 3)             the metadata log reaches these brokers
+    s.crash(1), s.lose_power(1), s.restart(1), s.fence(1), s.elect(), s.reassign(…)
+    s.wait(3000)             time passes: brokers tick, heartbeats flow (they are in no table)
+
+The stage plays the metadata quorum itself: one controller, whose decisions are committed at once.
+
+Not here: columns (`columns`), transactions and groups.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from model.broker import TICK_MS, Broker, Durable
+from model.controller import Controller
+from model.errors import KafkaError
+from model.image import Image
+from model.log import Batch
+from model.messages import (
+    AlterPartition,
+    BrokerHeartbeat,
+    CreateTopic,
+    ElectLeaders,
+    PartitionState,
+    Produce,
+    QuorumAnswer,
+    QuorumFetch,
+    Reassign,
+    Register,
+    RegisterAnswer,
+)
+from model.node import Ask, Reply
+from model.replica import Replica
+from model.settings import Settings
+
+CONTROLLER = 9
+TP = ("t", 0)
+ALTER = "alter t 0"
+CLIENT = 0
+"""The connection of producers. Each request of a broker has one of its own, from 1 on."""
+
+Way = tuple[int, str, int]
+"""From whom, on which channel, to whom."""
+
+
+class Stage:
+    """See the module. replicas: of the partition, the first one leads. spare: brokers without a replica.
+
+    acked: records that their producer was told of. results: what became of each record's last request.
+    """
+
+    def __init__(
+        self,
+        replicas: Sequence[int] = (1, 2, 3),
+        settings: Settings | None = None,
+        *,
+        spare: Sequence[int] = (),
+    ) -> None:
+        self.settings = settings or Settings()
+        self.now = 0
+        self.nodes: dict[int, Broker] = {}
+        self.durable = {n: Durable() for n in sorted({*replicas, *spare})}
+        self.acked: list[str] = []
+        self.results: dict[str, str] = {}
+        self.last = ""
+        """Name of the newest record that was sent."""
+        self.controller = Controller(self.settings, Image())
+        self.controller.image.apply(None)
+        self._entries: list[tuple[int, Any]] = [(1, None)]
+        self._asks: dict[Way, Ask] = {}
+        self._answers: dict[Way, Any] = {}
+        self._delivered: dict[int, tuple[int, Ask]] = {}
+        """Requests that a leader has and did not answer yet, by connection."""
+        self._connections = CLIENT
+        self._sent: dict[int, str] = {}
+        self._incarnation = 0
+        for n in self.durable:
+            self.restart(n)
+        created = self._decide(CreateTopic(TP[0], 1, len(replicas), (tuple(replicas),)))
+        assert created.error is KafkaError.NONE
+        self.tell(*self.durable)
+
+    # ---- what there is
+
+    @property
+    def state(self) -> PartitionState:
+        """The partition as the controller has it."""
+        return self.controller.image.partitions[TP]
+
+    def replica(self, n: int) -> Replica | None:
+        """The replica on a broker, None where the process is down or has none."""
+        return self.nodes[n].node.replicas.get(TP) if n in self.nodes else None
+
+    # ---- clients
+
+    def produce(self, *records: str, to: int, acks: int = -1) -> Self:
+        """A producer sends one batch; records are named for the table, the first one stands for all."""
+        number = len(self._sent)
+        self._sent[number] = self.last = records[0]
+        self.results[records[0]] = "waits" if acks else "sent"
+        request = Produce(acks, {TP: Batch(-1, -1, records)})
+        self.nodes[to].receive(self.now, CLIENT, number, request)
+        self._collect(to)
+        return self
+
+    # ---- followers and their leader
+
+    def fetch(self, follower: int, *, at: int = -1) -> Self:
+        """The follower's request (a fetch, or the question where its epoch ends) reaches its leader, which
+        may keep it until there is something to bring. at: the leader of before, where that is meant."""
+        replica = self.replica(follower)
+        leader = at if at >= 0 or replica is None else replica.state.leader
+        ask = self._asks.pop((follower, "fetch", leader))
+        if leader not in self.nodes:
+            self._answers[follower, "fetch", leader] = None
+            return self
+        self._connections += 1
+        self._delivered[self._connections] = (follower, ask)
+        self.nodes[leader].receive(self.now, self._connections, 0, ask.request)
+        self._collect(leader)
+        return self
+
+    def answer(self, follower: int, *, of: int = -1) -> Self:
+        """The leader's answer reaches the follower. of: which leader's, where that is not plain."""
+        (key,) = [
+            (n, channel, node)
+            for n, channel, node in self._answers
+            if n == follower and channel == "fetch" and of in (-1, node)
+        ]
+        return self._answered(*key, self._answers.pop(key))
+
+    def rounds(self, *followers: int, most: int = 20) -> Self:
+        """Each follower asks and is answered until its leader has nothing more to bring."""
+        for follower in followers:
+            for _ in range(most):
+                replica = self.replica(follower)
+                assert replica is not None
+                key = (follower, "fetch", replica.state.leader)
+                if key in self._asks:
+                    self.fetch(follower)
+                if key not in self._answers:
+                    break
+                self._answered(*key, self._answers.pop(key))
+        return self
+
+    def _answered(self, n: int, channel: str, node: int, answer: Any) -> Self:
+        self.nodes[n].answered(self.now, node, channel, answer)
+        self._collect(n)
+        return self
+
+    # ---- the controller
+
+    def alter(self, leader: int) -> Self:
+        """A leader's AlterPartition reaches the controller."""
+        request = self._asks.pop((leader, ALTER, CONTROLLER)).request
+        assert isinstance(request, AlterPartition)
+        self._answers[leader, ALTER, CONTROLLER] = self._decide(request)
+        return self
+
+    def altered(self, leader: int) -> Self:
+        """The controller's answer reaches the leader."""
+        key = (leader, ALTER, CONTROLLER)
+        return self._answered(*key, self._answers.pop(key))
+
+    def tell(self, *brokers: int) -> Self:
+        """The metadata log, as far as it goes, reaches these brokers."""
+        for n in brokers:
+            while (ask := self._asks.get((n, "quorum", CONTROLLER))) is not None:
+                request = ask.request
+                assert isinstance(request, QuorumFetch)
+                end = len(self._entries)
+                if self.nodes[n].node.image.offset == end:
+                    break
+                del self._asks[n, "quorum", CONTROLLER]
+                entries = tuple(self._entries[request.end :])
+                answer = QuorumAnswer(1, CONTROLLER, request.end, end, entries)
+                self._answered(n, "quorum", CONTROLLER, answer)
+        return self
+
+    def fence(self, *brokers: int) -> Self:
+        """The controller finds that the session of these brokers is over."""
+        for n in brokers:
+            self.controller.sessions[n] = self.now - self.settings.session_ms - 1
+        self._commit(self.controller.tick(self.now))
+        return self
+
+    def elect(self, *, unclean: bool = False) -> Self:
+        """An operator asks for the preferred leader, or for an unclean election."""
+        self._decide(ElectLeaders((TP,), unclean))
+        return self
+
+    def reassign(self, *replicas: int) -> Self:
+        """An operator moves the partition."""
+        self._decide(Reassign({TP: replicas}))
+        return self
+
+    def _decide(self, request: Any) -> Any:
+        decision = self.controller.decide(request, self.now)
+        self._commit(decision.changes)
+        return decision.answer
+
+    def _commit(self, changes: Sequence[Any]) -> None:
+        self._entries += [(1, change) for change in changes]
+
+    # ---- processes and time
+
+    def crash(self, *brokers: int) -> Self:
+        """SIGKILL: what is in the page cache survives."""
+        for n in brokers:
+            del self.nodes[n]
+            self._asks = {way: ask for way, ask in self._asks.items() if way[0] != n}
+            self._answers = {way: a for way, a in self._answers.items() if way[0] != n}
+            self._break(n)
+        return self
+
+    def _break(self, dead: int) -> None:
+        """Connections from and to a broker that died: who asked it hears of that."""
+        for connection, (n, ask) in list(self._delivered.items()):
+            if dead in (n, ask.node):
+                del self._delivered[connection]
+                if n != dead:
+                    self._answered(n, ask.channel, dead, None)
+        for way in [way for way in self._asks if way[2] == dead]:
+            del self._asks[way]
+            self._answered(*way, None)
+
+    def lose_power(self, *brokers: int) -> Self:
+        """The machine fails: what was not flushed is gone."""
+        self.crash(*brokers)
+        for n in brokers:
+            for log in self.durable[n].logs.values():
+                log.lose_power()
+        return self
+
+    def restart(self, *brokers: int, noticed: bool = True) -> Self:
+        """The process starts again, registers, and is told the metadata. noticed=False: its session
+        outlived the crash, the controller has seen nothing of it."""
+        for n in brokers:
+            self._incarnation += 1
+            self.nodes[n] = Broker(
+                n, voters=(CONTROLLER,), settings=self.settings, durable=self.durable[n],
+                incarnation=self._incarnation, draw=lambda low, _: low,
+            )  # fmt: skip
+            self.nodes[n].start(self.now)
+            self._collect(n)
+            self.tell(n)
+            self._tick(n)
+            self._register(n, noticed)
+            self.tell(n)
+            self._tick(n)
+            self._heartbeats(n)
+            self.tell(n)
+        return self
+
+    def _register(self, n: int, noticed: bool) -> None:
+        request = self._asks.pop((n, "register", CONTROLLER)).request
+        assert isinstance(request, Register)
+        if noticed:
+            answer = self._decide(request)
+        else:
+            answer = RegisterAnswer(KafkaError.NONE, self.controller.image.brokers[n].epoch)
+        self._answered(n, "register", CONTROLLER, answer)
+
+    def wait(self, milliseconds: int) -> Self:
+        """Time passes. Heartbeats flow; everything else lies where it is."""
+        for _ in range(milliseconds // TICK_MS):
+            self.now += TICK_MS
+            for n in self.nodes:
+                self._tick(n)
+                self._heartbeats(n)
+            self._commit(self.controller.tick(self.now))
+        return self
+
+    def _heartbeats(self, n: int) -> None:
+        ask = self._asks.pop((n, "heartbeat", CONTROLLER), None)
+        if ask is not None:
+            assert isinstance(ask.request, BrokerHeartbeat)
+            self._answered(n, "heartbeat", CONTROLLER, self._decide(ask.request))
+
+    def _tick(self, n: int) -> None:
+        self.nodes[n].tick(self.now)
+        self._collect(n)
+
+    # ---- what lies on the stage
+
+    def _collect(self, n: int) -> None:
+        """Lay down what a broker sends. Brokers have one request under way on a channel."""
+        for effect in self.nodes[n].take_out():
+            if isinstance(effect, Ask):
+                self._asks[n, effect.channel, effect.node] = effect
+            elif effect.connection == CLIENT:
+                self._produced(effect)
+            elif effect.connection in self._delivered:
+                asked, ask = self._delivered.pop(effect.connection)
+                self._answers[asked, ask.channel, n] = effect.answer
+
+    def _produced(self, reply: Reply) -> None:
+        error, _ = reply.answer.results[TP]
+        name = self._sent[reply.correlation]
+        self.results[name] = "acknowledged" if error is KafkaError.NONE else error.name
+        if error is KafkaError.NONE:
+            self.acked.append(name)

@@ -1,0 +1,63 @@
+"""The scenarios of the model: every stated table is what the model does, cell by cell."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from model.scenarios import CHAPTERS
+from model.scenarios.framework import Row, Scenario, play
+
+ALL = [scenario for chapter in CHAPTERS.values() for scenario in chapter.scenarios]
+
+
+def wrong(scenario: Scenario[Any], rows: list[Row]) -> str:
+    """The steps whose row is not the stated one, with both rows under the headings."""
+    headings = " | ".join(scenario.columns)
+    return "\n".join(
+        f"step {number}: {row.says}\n  columns  {headings}\n"
+        f"  stated   {' | '.join(row.stated)}\n  actual   {' | '.join(row.actual)}"
+        for number, row in enumerate(rows, 1)
+        if row.stated != row.actual
+    )
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_the_stated_table_is_what_the_model_does(scenario: Scenario[Any]) -> None:
+    rows = play(scenario)
+    assert rows, "a scenario without steps"
+    if report := wrong(scenario, rows):
+        pytest.fail(report, pytrace=False)
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_every_step_says_something_and_the_table_moves(scenario: Scenario[Any]) -> None:
+    rows = play(scenario)
+    assert all(row.says.endswith((".", "?", ":")) and "|" not in row.says for row in rows)
+    assert len({row.stated for row in rows}) > 1, "no cell ever changes"
+    assert scenario.about.strip()
+    assert scenario.source.strip()
+
+
+def test_names_are_unique() -> None:
+    names = [*CHAPTERS, *(scenario.name for scenario in ALL)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_wrong_cell_is_reported_with_both_rows() -> None:
+    (scenario, *_) = ALL
+    lies = replace(
+        scenario, steps=lambda s: ((says, row.replace("1", "7")) for says, row in scenario.steps(s))
+    )
+    report = wrong(lies, play(lies))
+    assert "stated   7 |" in report
+    assert "actual   1 |" in report
+
+
+def test_a_row_with_a_cell_too_few_is_wrong() -> None:
+    (scenario, *_) = ALL
+    short = replace(
+        scenario,
+        steps=lambda s: ((says, row.rpartition("|")[0]) for says, row in scenario.steps(s)),
+    )
+    assert all(row.stated != row.actual for row in play(short))
