@@ -8,5 +8,5 @@ tests run without Docker. It is not a model of Kafka.
 `broker_settings["memory.bug"]` plants a bug: `lose` (acknowledged records vanish), `duplicate`,
 `show-aborted` (aborted records are served at read_committed), `swap` (records change places),
 `unfenced` (whoever has a transactional id may use it), `keep-offsets` (aborted transactions commit their
-offsets).
+offsets, and their groups rebalance).
 """

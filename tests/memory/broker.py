@@ -181,14 +181,20 @@ class Broker:
 
     def assignment(self, group: str, member: int) -> tuple[int, list[Tp], Offsets] | None:
         """Generation, partitions of the member, and what is committed of them; None as long as
-        that waits for the end of a transaction."""
+        that waits for the end of a transaction, and from mute groups."""
         with self.lock:
             mine = self.groups.assignment(group, member)
-            if self.transactions.undecided(group, mine):
+            if self.groups.mute or self.transactions.undecided(group, mine):
                 return None
             committed = self.groups.committed.get(group, {})
             known = {tp: committed[tp] for tp in mine if tp in committed}
             return self.groups.generation(group), mine, known
+
+    def mute_groups(self) -> None:
+        """All groups rebalance, and nothing is assigned in them any more."""
+        with self.lock:
+            self.groups.mute = True
+            self.groups.rebalance()
 
     def commit_offsets(self, group: str, member: int, generation: int, offsets: Offsets) -> None:
         with self.lock:

@@ -18,7 +18,8 @@ from tests.memory.coordinators import Error
 
 class MemoryCluster:
     """`broker_settings`: `memory.bug` (see the package), `memory.start` (fail, slow), `memory.revive`
-    (never), `memory.trouble` (what `trouble` says)."""
+    (never, fail), `memory.trouble` (what `trouble` says), `memory.groups` (mute: from the first kill
+    on they assign nothing to anybody)."""
 
     def __init__(self, config: RunConfig, run_dir: Path) -> None:
         settings = config.broker_settings
@@ -113,9 +114,16 @@ class MemoryCluster:
 
     async def kill(self, nodes: Sequence[int]) -> None:
         self.broker.change(self.broker.down, set(nodes), set())
+        if self.config.broker_settings.get("memory.groups") == "mute":
+            self.broker.mute_groups()
 
     async def revive(self, nodes: Sequence[int]) -> None:
-        if self.config.broker_settings.get("memory.revive") == "never":
+        wanted = self.config.broker_settings.get("memory.revive")
+        if wanted == "fail":
+            raise ClusterError(
+                f"nodes {list(nodes)} could not be started: port is already allocated"
+            )
+        if wanted == "never":
             return
         self.broker.change(self.broker.down, set(), set(nodes))
 

@@ -63,6 +63,8 @@ class Groups:
         self._generation: dict[str, int] = {}
         self._members: dict[str, dict[int, tuple[str, ...]]] = {}
         self.committed: dict[str, Offsets] = {}
+        self.mute = False
+        """Nobody is told any more what is his."""
 
     def join(self, group: str, member: int, topics: tuple[str, ...]) -> None:
         self._members.setdefault(group, {})[member] = topics
@@ -70,6 +72,11 @@ class Groups:
 
     def leave(self, group: str, member: int) -> None:
         if self._members.get(group, {}).pop(member, None) is not None:
+            self._generation[group] += 1
+
+    def rebalance(self, *names: str) -> None:
+        """These groups (or all) are in another generation: members ask again what is theirs."""
+        for group in names or self._generation:
             self._generation[group] += 1
 
     def generation(self, group: str) -> int:
@@ -132,6 +139,9 @@ class Transactions:
         if state is State.COMMITTED or self._bug == "keep-offsets":
             for group, offsets in txn.offsets.items():
                 self._groups.commit(group, offsets)
+            if state is State.ABORTED:
+                # A member goes back by itself to where it began; only who asks the group is misled.
+                self._groups.rebalance(*txn.offsets)
         txn.entries, txn.first, txn.offsets, txn.open = [], {}, {}, False
 
     def _fence(self, txn: Transaction) -> None:

@@ -328,7 +328,7 @@ def test_a_crash_is_offered_at_each_point_of_the_work(client: Client, tmp_path: 
         seen.append((point, type(lines(client, tmp_path)[-1]).__name__))
 
     client.at = at
-    mops = (Poll(), CommitOffsets(), *sends(1), Poll(), CommitOffsets())
+    mops: tuple[Mop, ...] = (Poll(), CommitOffsets(), *sends(1), Poll(), CommitOffsets())
     invoke(client, Op(f="x", mops=mops), poll=fetched(0))
     assert seen == [
         (CrashPoint.ANYWHERE, "Opened"),

@@ -16,19 +16,19 @@ import msgspec
 import pytest
 
 from harness import clients as module
-from harness.clients import LoadingClients
+from harness.clients import LoadingClients, idle_groups
 from harness.cluster import Clients, ClientSlot, ClusterError, CrashPoint, Endpoint
-from harness.messages import Enter, Start
+from harness.messages import Enter, Progress, Start
 from harness.op import Phase
 from harness.session import drive
 from harness.store import Run
-from harness.workers import WorkerHandle
+from harness.workers import GUARD, WorkerHandle
 
 FAKE = """
 import json, os, signal, sys
 folder, slot = sys.argv[1:]
 heard = os.path.join(folder, f"heard-{slot}-{os.getpid()}")
-print('[3,0,0,5,5,0,%d]' % os.getpid(), flush=True)
+print('[3,0,0,5,5,0,%d,%d]' % (os.getpid(), os.getpid()), flush=True)
 for line in sys.stdin:
     with open(heard, "a") as file:
         file.write(line)
@@ -149,7 +149,34 @@ def test_what_clients_did_before_they_died_still_counts(clients: LoadingClients)
     total = clients.progress()
     assert (total.sent, total.acked) == (15, 15)
     newest = max(handle.pid for handle in clients.handles)
-    assert total.ok_invoked_ns >= newest
+    assert newest <= total.ok_invoked_ns < 2 * newest
+    assert total.worked_ns == total.ok_invoked_ns  # times are not added up
+
+
+@pytest.mark.parametrize(
+    ("worked", "idle"),
+    [
+        ({0: 0, 1: 8, 2: 0, 3: 8}, []),  # one member of each group is enough
+        ({0: 0, 1: 7, 2: 7, 3: 7}, []),
+        ({0: 0, 1: 6, 2: 0, 3: 8}, ["a"]),
+        ({0: 0, 1: 0, 2: 0, 3: 0}, ["a", "b"]),
+        ({0: 0, 2: 0, 3: 8}, ["a"]),  # member 1 is lost: the other one has to be given it
+        ({0: 0, 3: 8}, []),  # all members of a are lost
+        ({1: 0, 2: 0, 3: 0, 4: 0}, []),  # the producer is lost: nobody feeds them
+    ],
+)
+def test_a_group_is_idle_where_none_of_its_members_was_given_anything(
+    worked: dict[int, int], idle: list[str]
+) -> None:
+    slots = (
+        ClientSlot(slot=0, produces=True),
+        ClientSlot(slot=1, group="a", produces=True),  # a copier
+        ClientSlot(slot=2, group="a", produces=True),
+        ClientSlot(slot=3, group="b"),
+        ClientSlot(slot=4),  # reads by itself
+    )
+    progress = {slot: Progress(ok=1, ok_invoked_ns=9, worked_ns=ns) for slot, ns in worked.items()}
+    assert idle_groups(slots, progress, 7) == idle
 
 
 def test_a_client_that_died_by_itself_is_lost_and_stays_down(clients: LoadingClients) -> None:
@@ -254,3 +281,23 @@ def test_nobody_is_left_standing_still_when_the_harness_is_killed(run: Run, fake
     finally:
         for pid in filter(state, pids):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_nobody_is_left_standing_still_when_the_harness_dies_before_it_hears_the_guard() -> None:
+    nobody, report = os.pipe()
+    os.close(nobody)
+    with (
+        subprocess.Popen(["sleep", "60"]) as worker,
+        subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "sh", str(worker.pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=report,
+            stderr=subprocess.DEVNULL,
+        ) as guard,
+    ):
+        os.close(report)
+        try:
+            assert guard.wait(20) == 0
+            until(lambda: state(worker.pid) == "S", "going on")
+        finally:
+            worker.kill()

@@ -13,7 +13,7 @@ import pytest
 from harness import bounds, sampling
 from harness import events as ev
 from harness.bounds import open_ends, stable_bounds
-from harness.cluster import Roles
+from harness.cluster import ClientSlot, Roles
 from harness.events import OpenTransaction
 from harness.interpreter import Interpreter
 from harness.messages import Progress
@@ -167,6 +167,14 @@ def test_recovery_waits_for_topics_made_during_the_run_and_for_every_new_client(
     started_again = SimpleNamespace(slot=1, progress=Progress())
     interpreter.clients = SimpleNamespace(handles=(worked, started_again))  # type: ignore[assignment]
     assert "clients [1] have done nothing" in interpreter._unrecovered(5)
+    interpreter.load.slots = (  # type: ignore[misc]
+        ClientSlot(slot=0, produces=True),
+        ClientSlot(slot=1, group="g"),
+    )
+    started_again.progress = Progress(ok=1, ok_invoked_ns=6)
+    assert interpreter._unrecovered(5) == "groups ['g'] were given nothing since"
+    started_again.progress = Progress(ok=2, ok_invoked_ns=7, worked_ns=6)
+    assert interpreter._unrecovered(5) == ""
 
 
 def listing(cluster: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> ev.BoundsListed:

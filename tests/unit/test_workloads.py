@@ -160,6 +160,19 @@ def test_each_mode_of_sending_has_a_producer() -> None:
     assert len(modes["send-synchronous"].mops) == 1
 
 
+@pytest.mark.parametrize("producers", [1, 4, 5])
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "fresh-topic"])
+def test_all_producers_together_keep_to_the_rate(name: str, producers: int) -> None:
+    """Also where there are more or fewer of them than `producers` says. (fresh-topic has no rate.)"""
+    config = config_of(name, producers=producers, rate=100)
+    total = 0.0
+    for spec in WORKLOADS[name].plans(config):
+        planned = [p for p in schedule(config, spec.slot, spec.slot, 1500) if not p.first]
+        if spec.acks is not None and not spec.group:
+            total += len(planned) / sum(p.wait_s for p in planned)
+    assert total == pytest.approx(100, rel=0.05)
+
+
 def test_unlimited_rate_does_not_wait() -> None:
     assert {p.wait_s for p in schedule(config_of("queue", rate=0), 0, 0, 50)} == {0.0}
 
