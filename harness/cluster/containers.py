@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.cluster import ClusterError
-from harness.cluster.engine import NODE_LABEL, RUN_LABEL
+from harness.cluster.engine import NODE_LABEL, RUN_LABEL, sdk_errors
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -242,15 +242,13 @@ def on_each(action: Callable[[int], None], nodes: Sequence[int]) -> None:
 @contextmanager
 def _told(what: str) -> Iterator[None]:
     """Turn the engine's errors, and its absence, into ClusterError."""
-    from docker.errors import APIError, DockerException
-    from requests.exceptions import RequestException
-    from urllib3.exceptions import HTTPError
+    from docker.errors import APIError
 
     try:
         yield
     except APIError as error:
         raise ClusterError(f"{what}: {error.explanation or error}") from error
-    except (DockerException, RequestException, HTTPError) as error:
+    except sdk_errors() as error:
         raise ClusterError(f"{what}: the Docker engine does not answer ({error})") from error
 
 

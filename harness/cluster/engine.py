@@ -39,14 +39,21 @@ def say(text: str) -> None:
     print(f"inquest: {text}", file=sys.stderr, flush=True)
 
 
+def sdk_errors() -> tuple[type[Exception], ...]:
+    """What calls of the SDK raise where the engine refuses, or does not answer in time: errors of
+    sockets, requests (which are OSErrors) and urllib3 come through it as they are."""
+    from docker.errors import DockerException
+    from urllib3.exceptions import HTTPError
+
+    return DockerException, HTTPError, OSError
+
+
 def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
     """A client of the engine that answers now; each of its calls may take `timeout_s`.
 
     Raises: ClusterError, which names why none does.
     """
     import docker
-    from docker.errors import DockerException
-    from requests.exceptions import RequestException
 
     where = os.environ.get("DOCKER_HOST") or DEFAULT_SOCKET
     client = None
@@ -55,7 +62,7 @@ def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
             _knock(where.removeprefix("unix://"))
         client = docker.from_env(timeout=int(timeout_s), max_pool_size=32)
         client.ping()
-    except (DockerException, RequestException, OSError) as error:
+    except sdk_errors() as error:
         if client is not None:
             client.close()
         raise ClusterError(_why_silent(where, error)) from error
@@ -137,13 +144,16 @@ def leftovers(run: str) -> list[str]:
         return [one["Names"][0].lstrip("/") for one in containers] + [
             str(one["Name"]) for one in networks
         ]
+    except sdk_errors() as error:
+        raise ClusterError(
+            f"the Docker engine does not tell what is left of {run}: {error}"
+        ) from error
     finally:
         client.close()
 
 
 def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
-    from docker.errors import DockerException
-
+    errors = sdk_errors()
     failed: list[str] = []
 
     def remove_container(identity: str) -> None:
@@ -156,6 +166,8 @@ def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
         except APIError as error:
             if "already in progress" not in str(error):
                 failed.append(f"container {identity[:12]}: {error.explanation}")
+        except errors as error:
+            failed.append(f"container {identity[:12]}: {error}")
 
     try:
         found = client.api.containers(all=True, filters={"label": label})
@@ -165,9 +177,9 @@ def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
         for network in client.networks.list(filters={"label": label}):
             try:
                 network.remove()
-            except DockerException as error:
+            except errors as error:
                 failed.append(f"network {network.name}: {error}")
-    except DockerException as error:
+    except errors as error:
         failed.append(str(error))
     return failed
 

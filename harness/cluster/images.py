@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 
 from harness.cluster import ClusterError
 from harness.cluster.cache import locked
-from harness.cluster.engine import install_packages, say
+from harness.cluster.engine import install_packages, say, sdk_errors
 from harness.cluster.jars import jars
 from harness.cluster.properties import RECIPES
 
@@ -79,7 +79,7 @@ def build(
 
     Raises: ClusterError, with the tail of the build's log.
     """
-    from docker.errors import APIError, BuildError, DockerException
+    from docker.errors import BuildError
 
     with tempfile.TemporaryFile() as context:
         _write_context(context, recipe, libs)
@@ -95,7 +95,7 @@ def build(
             raise ClusterError(
                 f"image {tag} could not be built: {error.msg}; the end of the build log:\n{tail}"
             ) from error
-        except (APIError, DockerException) as error:
+        except sdk_errors() as error:
             raise ClusterError(f"image {tag} could not be built: {error}") from error
 
 
@@ -134,8 +134,6 @@ def _ensure_base(client: "DockerClient") -> str:
 
 def _pulled(client: "DockerClient", image: str) -> bool:
     """Whether the image is here, or comes from a registry before the deadline."""
-    from docker.errors import DockerException
-
     if exists(client, image):
         return True
     done: list[bool] = []
@@ -144,7 +142,7 @@ def _pulled(client: "DockerClient", image: str) -> bool:
         try:
             client.images.pull(image)
             done.append(True)
-        except DockerException:
+        except sdk_errors():
             done.append(False)
 
     thread = threading.Thread(target=pull, daemon=True)

@@ -173,19 +173,36 @@ class KafkaCluster:
                 _note(folder, f"server.log: {error}\n")
 
     async def stop(self) -> None:
-        """Remove everything that carries the run's label."""
-        if self._client is not None:
-            for line in engine.clear(self.run):
+        """Remove everything that carries the run's label; what cannot be removed now is left to the
+        reaper. Whatever fails keeps nothing else from being done."""
+        try:
+            if self._proxies is not None:
+                self._proxies.stop()
+                self._proxies = None
+        finally:
+            try:
+                self._remove()
+            finally:
+                self._plan.release()
+
+    def _remove(self) -> None:
+        if self._client is None:
+            return
+        removed = False
+        try:
+            left = engine.clear(self.run)
+            for line in left:
                 engine.say(f"not removed: {line}")
+            removed = not left
             self._client.close()
             self._client = self._containers = self._links = None
-        if self._proxies is not None:
-            self._proxies.stop()
-            self._proxies = None
-        if self._reaper is not None:
-            self._reaper.dismiss()
-            self._reaper = None
-        self._plan.release()
+        finally:
+            reaper, self._reaper = self._reaper, None
+            if reaper is not None and removed:
+                reaper.dismiss()
+            elif reaper is not None:
+                engine.say(f"a process of its own goes on trying to remove what {self.run} left")
+                reaper.act()
 
     async def kill(self, nodes: Sequence[int]) -> None:
         """SIGKILL all of them at once; returns when they have ended."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cluster import ClusterError, Cut, Direction, Listener
+from harness.cluster.engine import sdk_errors
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -159,8 +160,6 @@ def restore_from_sidecar(
 
     container: its id. image: one that has iptables. Raises: ClusterError.
     """
-    from docker.errors import DockerException
-
     try:
         client.containers.run(
             image,
@@ -171,5 +170,5 @@ def restore_from_sidecar(
             labels=dict(labels),
             remove=True,
         )
-    except DockerException as error:
+    except sdk_errors() as error:
         raise ClusterError(f"links were not set by a sidecar container: {error}") from error

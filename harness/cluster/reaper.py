@@ -1,8 +1,9 @@
 """The reaper: a small process that clears up after a harness that was killed.
 
 `python -m harness.cluster.reaper <run>` waits on its stdin. The harness holds the other end; when it ends
-without the line `done` (SIGKILL, out of memory, a crash), the reaper removes all containers and
-networks of that run. It lives in its own session, so that a Ctrl-C does not reach it.
+without the line `done` (SIGKILL, out of memory, a crash, or an engine that was too slow to clear up
+in time), the reaper removes all containers and networks of that run. It lives in its own session, so
+that a Ctrl-C does not reach it.
 
 Not here: the ordinary end of a run (`Cluster.stop`).
 """
@@ -13,7 +14,9 @@ import time
 
 from harness.cluster import ClusterError, engine
 
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
+"""Longer than the engine may take for a few calls (`engine.CALL_DEADLINE_S`)."""
+PAUSE_S = 0.5
 DONE = b"done\n"
 
 
@@ -27,6 +30,11 @@ class Reaper:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    def act(self) -> None:
+        """Have it clear up now, on its own; returns at once."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def dismiss(self) -> None:
         """End it without effect; idempotent. To be called when the run has cleared up itself."""
@@ -61,18 +69,21 @@ def start_reaper(run: str) -> Reaper:
 def reap(run: str) -> list[str]:
     """Remove what is left of a run until nothing is found twice in a row; what stayed, if any.
 
-    The killed harness may have asked the engine for a container that appears only now.
+    The killed harness may have asked the engine for a container that appears only now. An engine that
+    does not answer is asked again until the deadline: it may be busy, or being started anew.
     """
     left = ["the deadline passed"]
     quiet = 0
     deadline = time.monotonic() + DEADLINE_S
     while quiet < 2 and time.monotonic() < deadline:
-        left = engine.clear(run)
+        failed = engine.clear(run)
         try:
-            quiet = 0 if engine.leftovers(run) else quiet + 1
+            found = engine.leftovers(run)
         except ClusterError as error:
-            return left or [str(error)]  # nobody to ask
-        time.sleep(0.5)
+            found = [str(error)]
+        left = (failed or found) if found else []
+        quiet = 0 if found else quiet + 1
+        time.sleep(PAUSE_S)
     return left
 
 

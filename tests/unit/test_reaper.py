@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.reaper import start_reaper
+from harness.cluster import ClusterError, engine
+from harness.cluster import reaper as module
+from harness.cluster.reaper import Reaper, reap, start_reaper
+
+IMPATIENT = """
+import sys
+from harness.cluster import reaper
+reaper.DEADLINE_S = 1.0
+sys.exit(reaper.main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +25,7 @@ def _no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reaper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.cluster.reaper", "some-run"],
+        [sys.executable, "-c", IMPATIENT, "some-run"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -49,3 +58,64 @@ def test_dismissing_one_that_was_killed_is_no_error() -> None:
     handle = start_reaper("some-run")
     os.kill(handle.pid, signal.SIGKILL)
     handle.dismiss()
+
+
+def test_told_to_act_it_sees_an_end_without_dismissal() -> None:
+    program = "import sys; sys.exit(sys.stdin.buffer.read() != b'')"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as process:
+        Reaper(process).act()
+        assert process.wait(30) == 0
+
+
+class Rounds:
+    """An engine that, round by round, fails to remove (text) and finds what is left (or fails)."""
+
+    def __init__(self, *rounds: tuple[list[str], list[str] | ClusterError]) -> None:
+        self.rounds = list(rounds)
+        self.found: list[str] | ClusterError = []
+
+    def clear(self, _run: str) -> list[str]:
+        failed, self.found = self.rounds.pop(0) if len(self.rounds) > 1 else self.rounds[0]
+        return failed
+
+    def leftovers(self, _run: str) -> list[str]:
+        if isinstance(self.found, ClusterError):
+            raise self.found
+        return self.found
+
+
+def reaped(rounds: Rounds, monkeypatch: pytest.MonkeyPatch, deadline_s: float = 30.0) -> list[str]:
+    monkeypatch.setattr(engine, "clear", rounds.clear)
+    monkeypatch.setattr(engine, "leftovers", rounds.leftovers)
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    monkeypatch.setattr(module, "DEADLINE_S", deadline_s)
+    return reap("some-run")
+
+
+def test_it_goes_on_while_the_engine_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = Rounds(
+        (["container 1: timed out"], ClusterError("the engine does not tell")),
+        (["container 1: timed out"], ["broker-1"]),
+        ([], []),
+        ([], ["a network that appeared late"]),
+        ([], []),
+    )
+    assert reaped(rounds, monkeypatch) == []
+    assert len(rounds.rounds) == 1
+
+
+@pytest.mark.parametrize(
+    ("failed", "found", "told"),
+    [
+        (["container 1: timed out"], ["broker-1"], ["container 1: timed out"]),
+        ([], ["broker-1"], ["broker-1"]),
+        ([], ClusterError("the engine does not tell"), ["the engine does not tell"]),
+    ],
+)
+def test_what_is_left_at_the_deadline_is_told(
+    failed: list[str],
+    found: list[str] | ClusterError,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert reaped(Rounds((failed, found)), monkeypatch, 0.05) == told
