@@ -23,8 +23,9 @@ from harness.store import Run
 
 WORKER = (sys.executable, "-m", "harness.worker")
 """The program of a worker; its arguments are the run folder and the slot."""
-GUARD = 'kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
-"""The guard of a paused worker: its stdin is a pipe that only the harness holds open."""
+GUARD = 'trap "" PIPE; kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
+"""The guard of a paused worker: its stdin is a pipe that only the harness holds open. It outlives a
+harness that dies before it reads what the guard reports."""
 GUARD_S = 5.0
 """A guard ends at once when its stdin does."""
 
