@@ -160,24 +160,33 @@ class Proxies:
         self._call("POST", f"/proxies/{_name(node)}/toxics", body)
 
     def cure(self, nodes: Sequence[int]) -> None:
-        """Take all toxics of these brokers back; ones without proxies are passed over.
+        """Take all toxics of these brokers back; ones without proxies are passed over. A server that
+        has ended is replaced, whoever is ill: through it nobody reaches any broker.
 
-        Raises: ClusterError; some may still be in force.
+        Raises: ClusterError; some may still be in force, and the next call tries again.
         """
         ill = [node for node in nodes if self._held.get(node)]
+        if self.trouble():
+            self._replace(ill)
+            return
         try:
             for node in ill:
                 for toxic in self._call("GET", f"/proxies/{_name(node)}")["toxics"]:
                     self._call("DELETE", f"/proxies/{_name(node)}/toxics/{toxic['name']}")
         except ClusterError:
-            others = {node: held for node, held in self._held.items() if node not in ill}
-            self._held = {node: [] for node in self._routes}
-            _end(self._guard)
-            self._guard = self._start()
-            for node, toxics in others.items():
-                self.poison([node], toxics)
+            self._replace(ill)
         for node in ill:
             self._held[node] = []
+
+    def _replace(self, ill: Sequence[int]) -> None:
+        """Start a new server, with the toxics of all brokers but these. Raises: ClusterError; where
+        no server could be started, everything is held as before."""
+        _end(self._guard)
+        self._guard = self._start()
+        others = {node: held for node, held in self._held.items() if node not in ill}
+        self._held = {node: [] for node in self._routes}
+        for node, toxics in others.items():
+            self.poison([node], toxics)
 
     def trouble(self) -> str:
         """Why the proxies no longer work; "" = they do."""

@@ -333,6 +333,37 @@ def test_a_server_that_died_is_replaced_by_the_cure(bench: Bench) -> None:
         assert quick(connection)
 
 
+def test_a_server_that_died_is_replaced_also_where_nobody_is_ill(bench: Bench) -> None:
+    guard = bench.proxies._guard
+    os.killpg(guard.pid, signal.SIGKILL)
+    guard.wait(DEADLINE_S)
+    bench.proxies.cure([1])
+    assert bench.proxies.trouble() == ""
+    with bench.dial(2) as connection:
+        assert quick(connection)
+
+
+def test_a_cure_whose_server_does_not_start_fails_until_one_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.proxies.poison([1, 2], [toxic("latency", latency=300)])
+    guard = bench.proxies._guard
+    os.killpg(guard.pid, signal.SIGKILL)
+    guard.wait(DEADLINE_S)
+    with monkeypatch.context() as broken:
+        broken.setattr(bench.proxies, "_program", "/bin/false")
+        for _ in range(2):
+            with pytest.raises(ClusterError, match="toxiproxy ended with exit code 1"):
+                bench.proxies.cure([1])
+            assert "ended" in bench.proxies.trouble()
+    bench.proxies.cure([1])
+    assert bench.proxies.trouble() == ""
+    with bench.dial() as connection:
+        assert quick(connection)
+    with bench.dial(2) as connection:
+        assert exchange(connection) > 0.29, "the other broker's link was not to be cured"
+
+
 def test_a_taken_port_is_told_and_nothing_is_left(program: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
