@@ -53,7 +53,8 @@ class FaultHealed(msgspec.Struct, frozen=True, kw_only=True, tag="heal", tag_fie
 
 
 class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed", tag_field="event"):
-    """A planned fault had no target, or its effect could not be made; nothing is in force."""
+    """A planned fault had no target, or its effect could not be made. What was done of it was taken
+    back; where that failed too, `why` says so, and it stays in force until the end of the phase."""
 
     ns: int
     fault: int

@@ -172,7 +172,8 @@ class Faults:
             roles = await self._cluster.roles()
             injected = await self._nemesis.inject(self._stage, step, roles)
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
-            why = f"{type(error).__name__}: {error}"
+            # The notes tell what could not be taken back.
+            why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
             now = self._clock.now_ns()
             self._write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
             return False

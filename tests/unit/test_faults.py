@@ -164,6 +164,23 @@ def test_a_fault_that_finds_no_target_is_told_and_the_plan_goes_on(
     assert nemesis.done == [("inject", 1), ("heal", 1), ("heal_all", -1)]
 
 
+def test_what_could_not_be_taken_back_of_a_fault_that_failed_is_on_record(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    def fail(verb: str, _fault: int) -> None:
+        if verb == "inject":
+            error = OSError("kill of 3 failed")
+            error.add_note("taking back what had been done failed: node 1 is down")
+            raise error
+
+    execute(Nemesis([Step(0, 0.0, 0.1)], fail), recorder)
+    (failed,) = events(tmp_path)
+    assert isinstance(failed, ev.FaultFailed)
+    assert failed.why == (
+        "OSError: kill of 3 failed; taking back what had been done failed: node 1 is down"
+    )
+
+
 def test_a_fault_that_could_not_be_healed_stays_in_force_until_heal_all(
     recorder: Recorder, tmp_path: Path
 ) -> None:
