@@ -20,7 +20,8 @@ schedule   from a name to the steps of a run
 wait       waiting inside an effect
 
 Only this module and the effects it calls act on the stage, and they hold no state: what is in force
-is known to the caller (`Injected`), to the cluster and to the clients; `heal_all` needs none of them.
+is known to the caller (`Injected`), to the stage (who holds nodes down), to the cluster and to the
+clients; `heal_all` needs none of them.
 
 Not here: waiting until a step is due, recording what was done (the interpreter's).
 """
@@ -86,6 +87,7 @@ async def inject(stage: Stage, step: Step, roles: Roles, names: Names) -> Inject
         clients=tuple(stage.clients.slots),
         roles=roles,
         names=names,
+        down=tuple(sorted({node for other in stage.down for node in other.nodes})),
     )
     hit = nemesis.effect.aim(step, scene)
     try:
@@ -121,6 +123,7 @@ async def heal_all(stage: Stage) -> None:
     tried; its message names each.
     """
     cluster, clients = stage.cluster, stage.clients
+    stage.down.clear()
     failed: list[Exception] = []
     told: list[str] = []
 

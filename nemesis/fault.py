@@ -63,13 +63,14 @@ class Names:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
     """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
-    now, the names in use, the loading clients."""
+    now, the names in use, the loading clients, the nodes that faults in force hold down."""
 
     nodes: tuple[int, ...]
     brokers: tuple[int, ...]
     roles: Roles
     names: Names
     clients: tuple[ClientSlot, ...] = ()
+    down: tuple[int, ...] = ()
 
     @property
     def controllers(self) -> tuple[int, ...]:
@@ -79,13 +80,17 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What effects act on. `clock.sleep` returns early when the run is being stopped, and then
-    `stopping` is true: an effect of several stages ends there, and leaves the rest to healing."""
+    """What effects act on; one for a run. `clock.sleep` returns early when the run is being stopped,
+    and then `stopping` is true: an effect of several stages ends there, and leaves the rest to healing.
+
+    down: the hits that hold their nodes down. A node that several hold is started when none does.
+    """
 
     cluster: Cluster
     clients: Clients
     clock: Clock
     stopping: Callable[[], bool]
+    down: "list[Hit]" = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,15 +29,19 @@ def _aim_kill(step: Step, scene: Scene) -> Hit:
 
 
 async def kill(stage: Stage, hit: Hit) -> None:
-    """SIGKILL the nodes of a hit."""
+    """SIGKILL the nodes of a hit, and hold them down."""
     assert isinstance(stage.cluster, Killable)
+    stage.down.append(hit)
     await stage.cluster.kill(hit.nodes)
 
 
 async def revive(stage: Stage, hit: Hit) -> None:
-    """Start the nodes of a hit that are down."""
+    """Start the nodes of a hit that are down, but for ones that another hit holds down."""
     assert isinstance(stage.cluster, Killable | Restartable)
-    await stage.cluster.revive(hit.nodes)
+    others = [other for other in stage.down if other != hit]
+    held = {node for other in others for node in other.nodes}
+    await stage.cluster.revive([node for node in hit.nodes if node not in held])
+    stage.down[:] = others
 
 
 def _aim_pause(step: Step, scene: Scene) -> Hit:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from harness.cluster import Electable, Restartable
 from harness.generator import source
 from harness.op import TopicPartition
-from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, NoEffect, Scene, Stage, Step
+from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, NoEffect, NoTarget, Scene, Stage, Step
 from nemesis.process import revive
-from nemesis.targets import TARGETS, described, find
+from nemesis.targets import TARGETS, described, find, listed
 from nemesis.wait import until
 
 WHOLE_S = 60.0
@@ -25,6 +25,8 @@ def _aim(step: Step, scene: Scene) -> Hit:
     """Raises: NoTarget."""
     rng = source(step.seed, "aim")
     if step.kind == "rolling":
+        if scene.down:
+            raise NoTarget(f"another fault holds {listed(scene.down)} down")
         order = tuple(rng.sample(sorted(scene.brokers), len(scene.brokers)))
         text = (
             f"rolling restart in the order {', '.join(map(str, order))}: each broker was shut down "
@@ -42,6 +44,7 @@ async def _apply(stage: Stage, hit: Hit) -> None:
     if hit.kind == "rolling":
         await _roll(stage, hit)
     else:
+        stage.down.append(hit)
         await stage.cluster.shut_down(hit.nodes)
 
 

@@ -184,6 +184,64 @@ def test_two_faults_at_once_heal_in_any_order(
     assert in_force(cluster, clients) == set()
 
 
+DOWN = [name for name in ALL if WHAT.get(name.split(":")[0]) == "dead"]
+"""Names of faults that hold nodes down."""
+
+
+def held_down(injected: Injected) -> set[int]:
+    holds = WHAT.get(injected.step.family) == "dead" and injected.step.kind != "rolling"
+    return set(injected.nodes) if holds else set()
+
+
+@UNHURRIED
+@given(
+    st.sampled_from(DOWN),
+    st.sampled_from(DOWN),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0, 3]),
+    st.booleans(),
+)
+def test_a_node_that_two_faults_hold_down_is_started_when_both_are_healed(
+    one: str, other: str, seed: int, controllers: int, first_in_first_out: bool
+) -> None:
+    if one.split(":")[0] == other.split(":")[0]:
+        return
+    cluster = Recording(controllers=controllers)
+    stage = stage_of(cluster)
+    held: list[Injected] = []
+    for name in (one, other):
+        before = set(cluster.dead)
+        try:
+            held.append(hit(cluster, name, seed, stage))
+        except (NoTarget, NoEffect):
+            assert cluster.dead == before
+            return
+        assert cluster.dead == before | held_down(held[-1])
+    first, second = held if first_in_first_out else reversed(held)
+    for _ in range(2):
+        drive(heal(stage, first))
+        assert cluster.dead == held_down(second)
+    drive(heal(stage, second))
+    assert cluster.whole
+
+
+def test_a_node_that_could_not_be_started_is_left_to_the_fault_that_holds_it() -> None:
+    cluster = Recording(3, broken=[("revive", 3)])
+    stage = stage_of(cluster)
+    restart = hit(cluster, "restart:graceful@controller", stage=stage)
+    drive(heal(stage, hit(cluster, "kill:all", stage=stage)))
+    assert cluster.dead == {3}
+    with pytest.raises(ClusterError, match="revive of 3"):
+        drive(heal(stage, restart))
+    cluster.broken.clear()
+    drive(heal(stage, hit(cluster, "kill:all", stage=stage)))
+    assert cluster.dead == {3}, "the restart is still in force"
+    drive(heal_all(stage))
+    assert cluster.whole
+    drive(heal(stage, hit(cluster, "kill:all", stage=stage)))
+    assert cluster.whole, "nothing is in force after heal_all"
+
+
 def test_a_dead_node_is_not_paused() -> None:
     cluster = Recording()
     hit(cluster, "kill:all")

@@ -89,6 +89,20 @@ def test_a_rolling_restart_does_not_go_on_before_all_is_in_sync() -> None:
     assert WHOLE_S <= cluster.clock.now_s - begin < WHOLE_S + 5
 
 
+def test_no_rolling_restart_begins_while_another_fault_holds_a_node_down() -> None:
+    cluster = Recording(3)
+    stage = stage_of(cluster)
+    killed = hit(cluster, "kill:one@controller", stage=stage)
+    begin = cluster.clock.now_s
+    with pytest.raises(NoTarget, match="another fault holds node 3 down"):
+        hit(cluster, "restart:rolling", stage=stage)
+    assert cluster.dead == {3}
+    assert cluster.clock.now_s == begin
+    drive(heal(stage, killed))
+    hit(cluster, "restart:rolling", stage=stage)
+    assert cluster.whole
+
+
 def test_a_rolling_restart_ends_early_and_says_so_when_the_run_stops() -> None:
     cluster = Recording(3)
     done = False
