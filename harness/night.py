@@ -27,6 +27,8 @@ STATES: dict[int, State] = {
 """Exit code of a run that has a verdict -> its state. Everything else is an error of the harness."""
 FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent")
 """States that are tried again in later nights."""
+NOT_RECOVERED = "not-recovered"
+"""The class of finding that is a state and an exit code of its own, and no open finding."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +64,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     code: exit code of the process (negative: a signal ended it). folder: name of the run folder, ""
     without one. seconds: of the process. error: why it is an error. available: share of the phase of
-    faults, recovery_s: seconds, both None where not known. judged: it has a verdict.
+    faults, recovery_s: seconds, both None where not known. judged: it has a verdict. fired: of a
+    control, whether all was found that it has to find (None: no control, or no verdict).
     """
 
     state: State
@@ -75,11 +78,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: list[Found] = []
     available: float | None = None
     recovery_s: float | None = None
+    fired: bool | None = None
 
     @property
     def open(self) -> list[Found]:
-        """Forbidden findings of no known bug."""
-        return [found for found in self.anomalies if found.disallowed and not found.known_bug]
+        """Forbidden findings of no known bug; that a cluster did not recover is told apart."""
+        return [f for f in self.forbidden if not f.known_bug and f.name != NOT_RECOVERED]
 
     @property
     def forbidden(self) -> list[Found]:
@@ -106,6 +110,11 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="run-begun", tag_fiel
     number: int
     task: Task
     command: list[str]
+
+
+def owner(night: str, begun: Begun) -> str:
+    """What the folder of this run says of itself (`store.OWNER`); a run made again has another."""
+    return f"{night}/{begun.number}/{begun.at}"
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="run-ended", tag_field="event"):
@@ -218,11 +227,22 @@ class Night:
         return outcomes[-1] if outcomes else None
 
     @property
+    def fired(self) -> bool | None:
+        """Whether the canary found what it has to find, whatever else came of it. None: it was not run
+        to its end, or came to no verdict."""
+        canary = self.canary
+        if canary is None or canary.state in ("error", "interrupted"):
+            return None
+        return canary.state == "valid" if canary.fired is None else canary.fired
+
+    @property
     def void(self) -> bool:
-        """The canary did not fire, or the night ended without one: "valid" proves nothing here."""
-        if self.canary is None or self.canary.state == "interrupted":
-            return self.over is not None
-        return self.canary.state != "valid"
+        """The canary did not fire, came to no verdict, or the night ended without one: "valid" proves
+        nothing here."""
+        if self.fired is None:
+            failed = self.canary is not None and self.canary.state == "error"
+            return failed or self.over is not None
+        return not self.fired
 
     @property
     def code(self) -> int:
@@ -233,7 +253,7 @@ class Night:
         if "error" in states and not any(outcome.judged for outcome in outcomes):
             return 70
         if "anomaly" in states or any(
-            found.name != "not-recovered" for outcome in outcomes for found in outcome.forbidden
+            found.name != NOT_RECOVERED for outcome in outcomes for found in outcome.forbidden
         ):
             return 1
         if "not-recovered" in states:

@@ -153,7 +153,9 @@ def hostile(results: Path, text: str) -> None:
 
 
 def by_hand(results: Path, name: str = "20260301T101500Z-queue-kill-42", **changes: Any) -> Path:
-    """The folder of a run that a person made: verdict, configuration, a report and a journal."""
+    """The folder of a run that a person made: verdict, configuration, a report and a journal. owner: the
+    run of a soak that it was made for."""
+    owner = changes.pop("owner", "")
     values: dict[str, Any] = {
         "run": name, "valid": True, "exit_code": 0, "seed": 42, "summary": "no forbidden anomaly",
         "config": {"workload": "queue", "nemesis": "kill", "preset": "safe", "seed": 42},
@@ -163,6 +165,8 @@ def by_hand(results: Path, name: str = "20260301T101500Z-queue-kill-42", **chang
     } | changes  # fmt: skip
     folder = results / name
     (folder / "journal").mkdir(parents=True)
+    if owner:
+        (folder / "soak").write_text(owner)
     (folder / "journal" / "0.jsonl").write_text("{}\n")
     (folder / "report.html").write_text("<!doctype html><title>a report</title>")
     (folder / "config.json").write_bytes(msgspec.json.encode(values["config"]))

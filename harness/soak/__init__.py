@@ -50,6 +50,7 @@ def soak(wish: "Wish", options: Sequence[str] = ()) -> int:
                 make=lambda begun: _make(begun, night, wish, interrupts),
                 asked=lambda: interrupts.asked,
                 clock=time.monotonic,
+                wall=nights.moment,
                 say=say,
                 rebuilt=lambda: build_index(wish.results),
             )
@@ -70,17 +71,17 @@ def _make(begun: "Begun", night: "Night", wish: "Wish", interrupts: "Interrupts"
     """One run in a process of its own, and what it left cleared up."""
     import msgspec
 
-    from harness.night import FOLDER
+    from harness.night import FOLDER, owner
     from harness.soak import keep, launch
     from harness.soak.matrix import config_of
-    from harness.soak.opening import folders
 
     config = config_of(begun.task)
     log = _log(wish.results / FOLDER / night.name, begun.number)
     since = time.monotonic()
-    code, late = launch.run(begun.command, log, launch.bound_s(config), interrupts)
+    mark = owner(night.name, begun)
+    code, late = launch.run(begun.command, log, launch.bound_s(config), interrupts, owner=mark)
     seconds = round(time.monotonic() - since, 3)
-    run_folder = keep.folder_of(begun, wish.results, folders(night))
+    run_folder = keep.folder_of(mark, wish.results)
     if late or code < 0:
         for line in keep.release(run_folder, config):
             say(f"left behind by run {begun.number}: {line}")
@@ -112,7 +113,7 @@ def _ending(code: int, night: "Night") -> str:
         1: "something forbidden was found",
         2: "something could not be decided",
         3: "a cluster did not recover",
-        4: "void: a control did not find what it has to find",
+        4: "void: a control did not find what it has to find, or was not run",
         70: "the harness failed",
         130: "interrupted; the same command resumes it",
     }

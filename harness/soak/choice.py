@@ -1,8 +1,8 @@
 """What to run next: a pure function of the night so far, of earlier nights, and of the matrix.
 
-The order of a night: failing runs of earlier nights, newest night first, for at most half of the
-budget; the canary; the explicit runs of the matrix; then the drawn ones until the budget is over. A run
-is chosen only if the time that it will probably take still fits.
+The order of a night: failing runs of earlier nights, for at most half of the budget and only while much
+room for the canary is left; the canary; the explicit runs of the matrix; then the drawn ones until the
+budget is over. A run is chosen only if the time that it will probably take still fits.
 
 Not here: making runs (`launch`), the night's file (`harness.night`).
 """
@@ -20,6 +20,11 @@ OVERHEAD_S = 40.0
 """First guess of what a run takes besides its phase of faults."""
 REPEAT_SHARE = 0.5
 """Share of the budget that runs of earlier nights may use."""
+ROOM = 2.0
+"""A run of an earlier night is made only where the budget holds it and the canary so many times over: it
+may take longer than expected, and nothing proves anything in a night without its canary."""
+TRIES = 3
+"""A run that passed each of the last times, so many, is not made again."""
 ATTEMPTS_MAX = 2
 """A run that the soak did not survive so often is given up."""
 
@@ -33,25 +38,74 @@ class Choice:
 
 
 def failing(earlier: Sequence[Night]) -> list[Task]:
-    """The failing runs of earlier nights (oldest first), each once: newest night first, in a night
-    open findings before everything else. Canaries are left out: each night has its own."""
-    found: dict[object, Task] = {}
-    for night in reversed(earlier):
-        runs = [
-            (attempt.begun, attempt.outcome)
-            for attempt in night.runs
-            if attempt.outcome is not None
-            and attempt.begun.task.why != "canary"
-            and (attempt.outcome.state in FAILING or attempt.outcome.forbidden)
-        ]
-        for begun, _ in sorted(runs, key=lambda run: (not run[1].open, run[0].number)):
-            task = begun.task
-            again = Task(
-                why="repeat", workload=task.workload, nemesis=task.nemesis, preset=task.preset,
-                seed=task.seed, settings=task.settings, of=f"{night.name}/{begun.number}",
-            )  # fmt: skip
-            found.setdefault(task.key, again)
-    return list(found.values())
+    """The failing runs of earlier nights (oldest first), each once: open findings of all nights, then
+    all else but known bugs, then these; the newest night first in each.
+
+    Left out: canaries, as each night has its own; a run that passed each of the last times that it was
+    made; and of the runs that found one known bug and nothing else all but the first in this order.
+    """
+    tries: dict[object, list[_Try]] = {}
+    for age, night in enumerate(reversed(earlier)):
+        for attempt in reversed(night.runs):
+            made = _Try(age=age, night=night.name, attempt=attempt)
+            if attempt.begun.task.why != "canary" and made.rank is not None:
+                tries.setdefault(attempt.begun.task.key, []).append(made)
+    gravest = [min(made[:TRIES], key=lambda one: one.order) for made in tries.values()]
+    found: list[Task] = []
+    bugs: set[tuple[str, ...]] = set()
+    for one in sorted(gravest, key=lambda one: one.order):
+        if one.rank == _PASSED or (one.rank == _KNOWN and one.bugs in bugs):
+            continue
+        bugs.add(one.bugs)
+        found.append(one.again())
+    return found
+
+
+_OPEN, _OTHER, _KNOWN, _PASSED = range(4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Try:
+    """One time that a run was made. age: nights since."""
+
+    age: int
+    night: str
+    attempt: Attempt
+
+    @property
+    def rank(self) -> int | None:
+        """How much what came of it matters; None: nothing came of it that says anything."""
+        outcome = self.attempt.outcome
+        if outcome is None:
+            return None
+        if outcome.open:
+            return _OPEN
+        if self.bugs:
+            return _KNOWN
+        if outcome.state in FAILING or outcome.forbidden:
+            return _OTHER
+        return _PASSED if outcome.state == "valid" else None
+
+    @property
+    def bugs(self) -> tuple[str, ...]:
+        """The known bugs, where all that is forbidden is of them."""
+        forbidden = self.attempt.outcome.forbidden if self.attempt.outcome else []
+        names = {found.known_bug for found in forbidden}
+        return () if "" in names else tuple(sorted(names))
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The gravest first, then the newest night, then as they were made."""
+        rank = _PASSED if self.rank is None else self.rank
+        return rank, self.age, self.attempt.begun.number
+
+    def again(self) -> Task:
+        """The same run."""
+        task = self.attempt.begun.task
+        return Task(
+            why="repeat", workload=task.workload, nemesis=task.nemesis, preset=task.preset,
+            seed=task.seed, settings=task.settings, of=f"{self.night}/{self.attempt.begun.number}",
+        )  # fmt: skip
 
 
 def canary_of(matrix: Matrix, earlier: Sequence[Night]) -> str:
@@ -110,8 +164,14 @@ def choose(night: Night, repeats: Sequence[Task], matrix: Matrix) -> Choice | No
     made = list({a.begun.number: a.begun.task for a in night.attempts}.values())
     if not any(task.why == "canary" for task in made):
         keys = {task.key for task in made}
+        seed = seed_of(night.started.seed, number)
+        canary = canary_task(matrix, night.started.canary, seed)
         for task in repeats:
-            if task.key not in keys and _fits(night, task, REPEAT_SHARE):
+            if (
+                task.key not in keys
+                and _fits(night, task, REPEAT_SHARE)
+                and _leaves_room(night, task, canary)
+            ):
                 return Choice(number=number, task=task)
     task = _next(night, number, made, matrix)
     return Choice(number=number, task=task) if _fits(night, task, 1.0) else None
@@ -140,3 +200,8 @@ def _next(night: Night, number: int, made: Sequence[Task], matrix: Matrix) -> Ta
 def _fits(night: Night, task: Task, share: float) -> bool:
     left = night.started.budget_s * share - night.spent_s
     return expected_s(task, night.attempts) <= left
+
+
+def _leaves_room(night: Night, task: Task, canary: Task) -> bool:
+    left = night.started.budget_s - night.spent_s
+    return left >= ROOM * (expected_s(task, night.attempts) + expected_s(canary, night.attempts))

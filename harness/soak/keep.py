@@ -1,22 +1,21 @@
 """Run folders after their runs: which one it was, what came of it, what is kept.
 
-A failing run is kept whole; of a passing one its verdict and its configuration are. An exit code counts
-only together with a verdict that says the same: a process that dies with 1 has found nothing.
+A folder is known by the file in it that names the night, the run and when it was begun, and by nothing
+else: a person may make the same run by hand in the same results folder. Without that mark nothing is
+removed. A failing run is kept whole; of a passing one its verdict and its configuration are. An exit
+code counts only together with a verdict that says the same: a process that dies with 1 has found nothing.
 
 Not here: making runs (`launch`), the night's file (`harness.night`).
 """
 
-import json
 import shutil
 import time
-from collections.abc import Collection
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from harness.config import RunConfig
-from harness.night import FAILING, STATES, Begun, Found, Outcome, State, Task
+from harness.night import FAILING, STATES, Found, Outcome, State, Task
 from harness.recorder import recording
 from harness.store import Run
 from harness.verdict import Verdict
@@ -25,30 +24,22 @@ TAIL_LINES, LINE_MOST = 3, 300
 RELEASE_S = 30.0
 
 
-def folder_of(begun: Begun, results: Path, taken: Collection[str]) -> Path | None:
-    """The folder that a run made: of its configuration, not older than its beginning, not another
-    run's (`taken`). None: it made none, or has removed it."""
-    since = datetime.fromisoformat(begun.at).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+def folder_of(owner: str, results: Path) -> Path | None:
+    """The folder that a run made (owner: `night.owner`). None: it made none, or has removed it."""
     if not results.is_dir():
         return None
     for path in sorted(results.iterdir()):
-        if path.is_symlink() or path.name < since or path.name in taken:
-            continue
-        if _is_of(path, begun.task):
+        if is_of(path, owner):
             return path
     return None
 
 
-def _is_of(path: Path, task: Task) -> bool:
+def is_of(path: Path, owner: str) -> bool:
+    """Whether this is a folder, no link to one, and made for this run."""
     try:
-        config = json.loads(Run(path).config.read_bytes())
-    except (OSError, ValueError):
+        return not path.is_symlink() and Run(path).owner.read_bytes() == owner.encode()
+    except (OSError, ValueError):  # not there; a name that no file can have
         return False
-    wanted = {
-        "workload": task.workload, "nemesis": task.nemesis, "preset": task.preset,
-        "seed": task.seed,
-    }  # fmt: skip
-    return isinstance(config, dict) and wanted.items() <= config.items()
 
 
 def verdict_of(folder: Path | None) -> Verdict | None:
@@ -85,6 +76,7 @@ def outcome(
         ],
         available=verdict.liveness.available,
         recovery_s=verdict.recovery_s,
+        fired=all(verdict.expect.values()) if verdict.expect and not error else None,
     )
 
 
@@ -120,25 +112,37 @@ def whole(task: Task, result: Outcome) -> bool:
 
 
 def reduce(folder: Path) -> None:
-    """Leave verdict and configuration of a run only; idempotent. Without a verdict nothing is removed."""
+    """Leave verdict and configuration of a run only; idempotent. Without a verdict nothing is removed.
+
+    The mark of its owner goes last, so that what a crash broke off can be finished.
+    """
     if verdict_of(folder) is None:
         return
     run = Run(folder)
     for path in folder.iterdir():
-        if path in (run.verdict, run.config):
+        if path in (run.verdict, run.config, run.owner):
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+    run.owner.unlink(missing_ok=True)
+
+
+def quiet(folder: Path) -> bool:
+    """Wait until nobody records into a folder any more; whether it came to that in time."""
+    deadline = time.monotonic() + RELEASE_S
+    while recording(Run(folder).events):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def discard(folder: Path) -> None:
-    """Remove the folder of a run that a crash broke off, once nobody writes to it any more."""
-    deadline = time.monotonic() + RELEASE_S
-    while recording(Run(folder).events) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove the folder of a run that a crash broke off, unless somebody still records into it."""
+    if quiet(folder):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def release(folder: Path | None, config: RunConfig) -> list[str]:

@@ -21,6 +21,7 @@ import msgspec
 
 from harness.config import RunConfig
 from harness.night import Task
+from harness.store import OWNER
 
 COMMAND: list[str] = [sys.executable, "-m", "harness.cli"]
 """How `inquest` is called."""
@@ -83,14 +84,15 @@ class Interrupts:
 
 
 def run(
-    words: Sequence[str], log: Path, limit_s: float, interrupts: Interrupts
+    words: Sequence[str], log: Path, limit_s: float, interrupts: Interrupts, *, owner: str = ""
 ) -> tuple[int, bool]:
     """Run a command to its end: its exit code (negative: a signal), and whether it took too long.
 
-    log: file that gets what it says. Raises: OSError, where it cannot be started.
+    log: file that gets what it says. owner: `night.owner`, which the run writes into its folder.
+    Raises: OSError, where it cannot be started.
     """
     with log.open("wb") as output:
-        process = _start(words, output)
+        process = _start(words, output, owner)
         interrupts.run = process
         try:
             if interrupts.asked:  # while it was being started
@@ -101,7 +103,7 @@ def run(
             interrupts.run = None
 
 
-def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(words: Sequence[str], output: IO[bytes], owner: str) -> subprocess.Popen[bytes]:
     libc = ctypes.CDLL(None, use_errno=True)
     soak = os.getpid()
 
@@ -117,7 +119,7 @@ def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
         preexec_fn=die_with_the_soak,
-        env={name: value for name, value in os.environ.items() if name not in _HIDDEN},
+        env={n: value for n, value in os.environ.items() if n not in _HIDDEN} | {OWNER: owner},
     )
 
 

@@ -218,18 +218,26 @@ def parse(text: str, where: str) -> Matrix:
         raise ConfigError(f"{where}: {place + ': ' if place else ''}{first['msg']}") from None
 
 
-def check(matrix: Matrix) -> None:
-    """Refuse what no run could be made of. Raises: ConfigError, naming the combination."""
+def check_task(task: Task) -> None:
+    """Refuse a run that this version cannot make: settings, names, and what does not go together.
+
+    Raises: ConfigError.
+    """
     from harness.run import plan
 
+    plan(config_of(task))
+
+
+def check(matrix: Matrix) -> None:
+    """Refuse what no run could be made of. Raises: ConfigError, naming the combination."""
     for preset in matrix.canaries():
-        plan(config_of(canary_task(matrix, preset, 0)))
+        check_task(canary_task(matrix, preset, 0))
     explicit = [
         (Combination(run.workload, run.nemesis, run.preset), run.settings) for run in matrix.runs
     ]
     for combination, more in [*((c, {}) for c in matrix.combinations()), *explicit]:
         settings = matrix.settings_for(combination.preset, more)
         try:
-            plan(config_of(Task(why="matrix", seed=0, settings=settings, **combination._asdict())))
+            check_task(Task(why="matrix", seed=0, settings=settings, **combination._asdict()))
         except ConfigError as error:
             raise ConfigError(f"the matrix, at {' x '.join(combination)}: {error}") from None

@@ -10,11 +10,22 @@ from pathlib import Path
 
 import msgspec
 
-from harness import night as nights
 from harness.config import ConfigError
-from harness.night import Begun, Ended, Event, Log, Night, Outcome, Over, Paused, Resumed, Task
+from harness.night import (
+    Begun,
+    Ended,
+    Event,
+    Log,
+    Night,
+    Outcome,
+    Over,
+    Paused,
+    Resumed,
+    Task,
+    owner,
+)
 from harness.soak import choice, keep
-from harness.soak.matrix import Matrix, config_of
+from harness.soak.matrix import Matrix, check_task
 
 ERRORS_MAX = 5
 """So many errors of the harness in a row end the night: the next run would be one too."""
@@ -29,7 +40,8 @@ class Soak:
     """A night under way.
 
     command: the command line of a run. make: makes it, to its end. asked: whether a person wants the
-    night to stop. clock: seconds, monotonic. say: tells a person. rebuilt: builds the index.
+    night to stop. clock: seconds, monotonic. wall: now, as `at` is written. say: tells a person.
+    rebuilt: builds the index.
     """
 
     results: Path
@@ -40,6 +52,7 @@ class Soak:
     make: Callable[[Begun], Outcome]
     asked: Callable[[], bool]
     clock: Callable[[], float]
+    wall: Callable[[], str]
     say: Callable[[str], None]
     rebuilt: Callable[[], None]
     _begin: float = field(init=False)
@@ -51,7 +64,7 @@ class Soak:
     def resume(self, spent_s: float) -> None:
         """The night goes on; so much of it is used up."""
         self._begin, self._base = self.clock(), spent_s
-        self._write(Resumed(at=nights.moment(), spent_s=spent_s))
+        self._write(Resumed(at=self.wall(), spent_s=spent_s))
 
     @property
     def spent_s(self) -> float:
@@ -73,13 +86,13 @@ class Soak:
             self._one(chosen)
             self.rebuilt()
         if self.asked():
-            self._write(Paused(at=nights.moment(), spent_s=self.spent_s))
+            self._write(Paused(at=self.wall(), spent_s=self.spent_s))
             return 130
         return self._over()
 
     def _over(self) -> int:
         """Write the last line. A night without a canary is void only once it is over."""
-        over = Over(at=nights.moment(), spent_s=self.spent_s, code=0)
+        over = Over(at=self.wall(), spent_s=self.spent_s, code=0)
         self.night.over = over
         over = msgspec.structs.replace(over, code=self.night.code)
         self._write(over)
@@ -88,7 +101,7 @@ class Soak:
     def _one(self, chosen: choice.Choice) -> None:
         task = chosen.task
         begun = Begun(
-            at=nights.moment(),
+            at=self.wall(),
             spent_s=self.spent_s,
             number=chosen.number,
             task=task,
@@ -105,7 +118,7 @@ class Soak:
     def ended(self, begun: Begun, outcome: Outcome) -> None:
         """Record what came of a run, then keep of its folder what is to be kept."""
         self._write(
-            Ended(at=nights.moment(), spent_s=self.spent_s, number=begun.number, outcome=outcome)
+            Ended(at=self.wall(), spent_s=self.spent_s, number=begun.number, outcome=outcome)
         )
         found = ", ".join(f"{f.name} ({f.disallowed})" for f in outcome.forbidden)
         told = f": {outcome.error or found}" if outcome.error or found else ""
@@ -113,9 +126,12 @@ class Soak:
         self.tidy(begun, outcome)
 
     def tidy(self, begun: Begun, outcome: Outcome) -> None:
-        """Reduce the folder of a run that passed; idempotent."""
-        if outcome.folder and not keep.whole(begun.task, outcome):
-            keep.reduce(self.results / outcome.folder)
+        """Reduce the folder of a run that passed, where it is that run's; idempotent."""
+        name = outcome.folder
+        if not name or Path(name).name != name or keep.whole(begun.task, outcome):
+            return
+        if keep.is_of(self.results / name, owner(self.night.name, begun)):
+            keep.reduce(self.results / name)
 
     def _hopeless(self) -> bool:
         last = [attempt.outcome for attempt in self.night.attempts[-ERRORS_MAX:]]
@@ -129,7 +145,7 @@ class Soak:
         usable = []
         for task in tasks:
             try:
-                config_of(task)
+                check_task(task)
             except ConfigError as error:
                 self.say(f"run {task.of} cannot be repeated: {error}")
             else:

@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from harness import night as nights
@@ -43,14 +43,17 @@ class Wish:
     new: bool = False
 
 
-def open_night(wish: Wish) -> tuple[Path, Log, Night, bool]:
+def open_night(
+    wish: Wish, wall: Callable[[], str] = nights.moment
+) -> tuple[Path, Log, Night, bool]:
     """The unfinished night of the last day, else a new one: folder, log, night, whether resumed.
 
-    Raises: ConfigError, where it is being written by another soak, where seed, budget or matrix are
-    others than those of the night, where the budget is too small, or nothing can be written.
+    wall: now, as `at` is written. Raises: ConfigError, where it is being written by another soak,
+    where seed, budget or matrix are others than those of the night, where the budget is too small, or
+    nothing can be written.
     """
     try:
-        if not wish.new and (night := resumable(wish.results)) is not None:
+        if not wish.new and (night := resumable(wish.results, wall())) is not None:
             folder = wish.results / nights.FOLDER / night.name
             log = Log(folder)
             fresh = nights.read(folder)  # as it is now that nobody else writes
@@ -62,7 +65,7 @@ def open_night(wish: Wish) -> tuple[Path, Log, Night, bool]:
                     f"night {night.name} is unfinished and would be resumed, but its "
                     f"{' and '.join(others)} differ from what is asked for (--new begins another night)"
                 )
-        return (*_new(wish), False)
+        return (*_new(wish, wall()), False)
     except BlockingIOError:
         raise ConfigError(
             "another soak is at work in this results folder (--new begins a night of its own)"
@@ -71,12 +74,12 @@ def open_night(wish: Wish) -> tuple[Path, Log, Night, bool]:
         raise ConfigError(f"the results folder {wish.results} cannot be written: {error}") from None
 
 
-def resumable(results: Path) -> Night | None:
+def resumable(results: Path, now: str) -> Night | None:
     """The newest night, if it is unfinished and not too old."""
     found = nights.nights(results)
     if not found or found[-1].over is not None:
         return None
-    age = nights.timestamp(nights.moment()) - nights.timestamp(found[-1].started.at)
+    age = nights.timestamp(now) - nights.timestamp(found[-1].started.at)
     return found[-1] if age < RESUME_S else None
 
 
@@ -92,7 +95,7 @@ def _others(night: Night, wish: Wish) -> list[str]:
     return [name for name, is_same in same.items() if not is_same]
 
 
-def _new(wish: Wish) -> tuple[Path, Log, Night]:
+def _new(wish: Wish, now: str) -> tuple[Path, Log, Night]:
     earlier = nights.nights(wish.results)
     canary = choice.canary_of(wish.matrix, earlier)
     needed = choice.expected_s(canary_task(wish.matrix, canary, 0), ())
@@ -102,13 +105,13 @@ def _new(wish: Wish) -> tuple[Path, Log, Night]:
         )
     seed = random.SystemRandom().randrange(2**31) if wish.seed is None else wish.seed
     started = Started(
-        at=nights.moment(),
+        at=now,
         seed=seed,
         budget_s=wish.budget_s,
         canary=canary,
         matrix=wish.matrix.model_dump(mode="json"),
     )
-    folder = _new_folder(wish.results / nights.FOLDER)
+    folder = _new_folder(wish.results / nights.FOLDER, now)
     log = Log(folder)
     log.write(started)
     night = nights.read(folder)
@@ -116,8 +119,8 @@ def _new(wish: Wish) -> tuple[Path, Log, Night]:
     return folder, log, night
 
 
-def _new_folder(parent: Path) -> Path:
-    base = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+def _new_folder(parent: Path, now: str) -> Path:
+    base = datetime.fromisoformat(now).strftime("%Y%m%dT%H%M%SZ")
     name, number = base, 1
     while (parent / name).exists():
         number += 1
@@ -133,7 +136,7 @@ def pick_up(soak: Soak, log_of: Callable[[int], Path]) -> None:
     for attempt in night.runs:
         if attempt.outcome is not None:
             soak.tidy(attempt.begun, attempt.outcome)
-    now = nights.moment()
+    now = soak.wall()
     spent = night.spent_s
     broken = choice.unfinished(night)
     if broken is not None and broken.outcome is None:
@@ -143,10 +146,12 @@ def pick_up(soak: Soak, log_of: Callable[[int], Path]) -> None:
     if broken is None or broken.outcome is not None:
         return
     begun = broken.begun
-    folder = keep.folder_of(begun, soak.results, folders(night))
+    folder = keep.folder_of(nights.owner(night.name, begun), soak.results)
+    if folder is not None and not keep.quiet(folder):
+        soak.say(f"run {begun.number} still records into {folder.name}: it is left alone")
+        return
     verdict = keep.verdict_of(folder)
-    left = keep.release(folder, config_of(begun.task))
-    for line in left:
+    for line in keep.release(folder, config_of(begun.task)):
         soak.say(f"left behind by run {begun.number}: {line}")
     if verdict is not None:  # only the line that says so was missing
         assert folder is not None
@@ -157,8 +162,3 @@ def pick_up(soak: Soak, log_of: Callable[[int], Path]) -> None:
         soak.ended(begun, result)
     elif folder is not None:
         keep.discard(folder)
-
-
-def folders(night: Night) -> set[str]:
-    """Names of the run folders that a night knows."""
-    return {a.outcome.folder for a in night.attempts if a.outcome is not None and a.outcome.folder}

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from harness.night import Attempt, Begun, Night, Outcome, Started, Task
+from harness.night import Attempt, Begun, Found, Night, Outcome, Started, State, Task
 from harness.soak.choice import (
     ATTEMPTS_MAX,
     OVERHEAD_S,
+    TRIES,
     canary_of,
     choose,
     expected_s,
@@ -28,6 +29,7 @@ duration_s = 20
 """,
     "m.toml",
 )
+UNRECOVERED = Found(name="not-recovered", count=1, disallowed=1)
 AT = "2026-03-01T22:00:00.000+00:00"
 
 
@@ -159,7 +161,7 @@ settings = {brokers = 5}
     assert after.task.why == "matrix"
 
 
-def test_what_failed_before_newest_night_first_open_findings_first_each_once() -> None:
+def test_what_failed_before_open_findings_first_then_newest_night_first_each_once() -> None:
     older = night(
         "20260301T220000Z",
         [
@@ -182,9 +184,75 @@ def test_what_failed_before_newest_night_first_open_findings_first_each_once() -
         ],
     )
     found = failing([older, newer])
-    assert [what.seed for what in found] == [8, 2, 9, 6, 7, 3]
+    assert [what.seed for what in found] == [8, 2, 9, 7, 3, 6]
     assert {what.why for what in found} == {"repeat"}
     assert found[1].of == "20260302T220000Z/4"
+
+
+def test_an_older_open_finding_comes_before_newer_ones_of_known_bugs() -> None:
+    older = night("20260301T220000Z", [(task(seed=1), outcome("anomaly", LOST))])
+    newer = night(
+        "20260302T220000Z",
+        [
+            (task(seed=2), outcome("anomaly", TORN)),
+            (task(seed=3), outcome("anomaly", TORN, LOST)),
+            (task(seed=4), outcome("not-recovered", UNRECOVERED)),
+        ],
+    )
+    assert [what.seed for what in failing([older, newer])] == [3, 1, 4, 2]
+
+
+def test_of_each_known_bug_the_newest_run_is_kept() -> None:
+    other = Found(name="lost-write", count=1, disallowed=1, known_bug="KAFKA-15591")
+    nights = [
+        night(f"2026030{day}T220000Z", [
+            (task(seed=day), outcome("anomaly", TORN)),
+            (task(seed=10 + day), outcome("anomaly", other)),
+            (task(seed=20 + day), outcome("anomaly", other, TORN)),
+            (task(seed=30 + day), outcome("anomaly", TORN, UNRECOVERED)),
+        ])
+        for day in (1, 2, 3)
+    ]  # fmt: skip
+    assert [what.seed for what in failing(nights)] == [33, 32, 31, 3, 13, 23]
+
+
+def repeated(*states: State) -> list[Night]:
+    """A run that failed, and what came of its repetitions, a night each."""
+    first = night("20260301T220000Z", [(task(seed=1), outcome("anomaly", LOST))])
+    later = [
+        night(f"202603{day:02}T220000Z", [(task(seed=1, why="repeat"), outcome(state))])
+        for day, state in enumerate(states, 2)
+    ]
+    return [first, *later]
+
+
+def test_what_passed_each_of_the_last_times_is_not_made_again() -> None:
+    assert TRIES == 3
+    assert len(failing(repeated("valid", "valid"))) == 1
+    assert failing(repeated("valid", "valid", "valid")) == []
+    assert len(failing(repeated("valid", "error", "interrupted", "valid"))) == 1
+    assert len(failing(repeated("valid", "valid", "anomaly", "valid", "valid"))) == 1
+    back = failing([*repeated("valid", "valid", "valid", "anomaly")])
+    assert [what.of for what in back] == ["20260305T220000Z/1"]
+    assert len(failing([*repeated("valid", "valid", "valid"), night("20260309T220000Z")])) == 0
+
+
+def test_a_finding_that_its_repetition_did_not_show_stays_open() -> None:
+    nights = repeated("valid")
+    nights.append(
+        night("20260303T220000Z", [(task(seed=1, why="repeat"), outcome("anomaly", TORN)),
+                                   (task(seed=2), outcome("unknown"))])
+    )  # fmt: skip
+    assert [what.seed for what in failing(nights)] == [1, 2]
+
+
+def test_repetitions_leave_the_canary_its_room() -> None:
+    repeats = [task(seed=seed, why="repeat", settings={"duration_s": 20}) for seed in (1, 2)]
+    for budget_s in range(60, 400, 10):
+        made = played(night(budget_s=float(budget_s)), repeats, seconds=80.0)
+        assert "canary" in {what.why for what in made}, budget_s
+    assert played(night(budget_s=200), repeats)[0].why == "canary"
+    assert played(night(budget_s=300), repeats)[0].why == "repeat"
 
 
 def test_other_settings_are_another_run() -> None:

@@ -1,13 +1,20 @@
 """Run folders after their runs: what a run came to, what is kept of it, and which folder is its own."""
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from harness.night import Begun, Outcome, State
+from harness import store
+from harness.config import run_config
+from harness.night import Begun, Outcome, State, owner
+from harness.recorder import Recorder
+from harness.run import create_folder
+from harness.soak import keep
 from harness.soak.keep import discard, folder_of, outcome, reduce, whole
+from harness.store import Run
 from harness.verdict import Anomaly
 from tests import nights
 from tests.nights import LOST, by_hand, canary, task
@@ -97,6 +104,23 @@ def test_a_reduced_run_has_its_verdict_and_its_configuration(tmp_path: Path) -> 
     assert (folder / "verdict.json").read_bytes() == before
 
 
+def test_a_reduction_that_a_crash_cut_short_can_be_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = by_hand(tmp_path, owner=OWNER)
+
+    def dies(path: Path, ignore_errors: bool) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", dies)
+        with pytest.raises(KeyboardInterrupt):
+            reduce(folder)
+    assert folder_of(OWNER, tmp_path) == folder
+    reduce(folder)
+    assert sorted(p.name for p in folder.iterdir()) == ["config.json", "verdict.json"]
+
+
 def test_nothing_is_removed_without_a_verdict(tmp_path: Path) -> None:
     folder = by_hand(tmp_path)
     (folder / "verdict.json").write_text("{")
@@ -105,21 +129,72 @@ def test_nothing_is_removed_without_a_verdict(tmp_path: Path) -> None:
     reduce(tmp_path / "none")
 
 
-def test_the_folder_of_a_run(tmp_path: Path) -> None:
-    what = task(seed=42)
-    at = "2026-03-01T10:15:00.400+00:00"
-    begun = Begun(at=at, spent_s=0, number=1, task=what, command=[])
-    assert folder_of(begun, tmp_path / "none", ()) is None
-    older = by_hand(tmp_path, "20260301T101459Z-queue-kill-42")
-    assert folder_of(begun, tmp_path, ()) is None
-    other = by_hand(tmp_path, "20260301T101501Z-queue-kill-43")
-    (other / "config.json").write_text(json.dumps({"seed": 43}))
-    (tmp_path / "latest").symlink_to(older)
-    (tmp_path / "zz").mkdir()
-    assert folder_of(begun, tmp_path, ()) is None
-    mine = by_hand(tmp_path, "20260301T101500Z-queue-kill-42")
-    assert folder_of(begun, tmp_path, ()) == mine
-    assert folder_of(begun, tmp_path, {mine.name}) is None
+BEGUN = Begun(
+    at="2026-03-01T10:15:00.400+00:00", spent_s=0, number=3, task=task(seed=42), command=[]
+)
+OWNER = owner("20260301T101000Z", BEGUN)
+
+
+def test_the_folder_of_a_run_is_the_one_that_says_so(tmp_path: Path) -> None:
+    assert folder_of(OWNER, tmp_path / "none") is None
+    by_hand(tmp_path, "20260301T101501Z-queue-kill-42")  # the same run, made by a person
+    again = msgspec.structs.replace(BEGUN, at="2026-03-01T10:14:00.400+00:00")
+    others = [owner("20260301T101000Z", again), owner("20260301T101000Z-2", BEGUN), f"{OWNER}0"]
+    for number, other in enumerate(others):
+        by_hand(tmp_path, f"20260301T10150{number}Z-other", owner=other)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a file").write_text(OWNER)
+    assert folder_of(OWNER, tmp_path) is None
+    mine = by_hand(tmp_path, "20260301T101504Z-queue-kill-42", owner=OWNER)
+    (tmp_path / "20260301T101503Z-link").symlink_to(mine)
+    assert folder_of(OWNER, tmp_path) == mine
+
+
+def test_a_run_writes_down_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = run_config({"seed": 42})
+    monkeypatch.delenv(store.OWNER, raising=False)
+    assert not create_folder(config, tmp_path).owner.exists()
+    assert folder_of(OWNER, tmp_path) is None
+    monkeypatch.setenv(store.OWNER, OWNER)
+    mine = create_folder(config, tmp_path)
+    assert folder_of(OWNER, tmp_path) == mine.folder
+
+
+def test_a_folder_that_is_recorded_into_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep, "RELEASE_S", 0.0)
+    folder = by_hand(tmp_path)
+    recorder = Recorder(Run(folder).events)
+    try:
+        discard(folder)
+        assert (folder / "verdict.json").exists()
+    finally:
+        recorder.close()
+    discard(folder)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "expect", "fired"),
+    [
+        (0, {"lost-write": True}, True),
+        (2, {"lost-write": True}, True),
+        (1, {"lost-write": True}, True),
+        (1, {"lost-write": True, "torn-txn": False}, False),
+        (4, {"lost-write": False}, False),
+        (0, {}, None),
+    ],
+)
+def test_whether_a_control_fired(
+    tmp_path: Path, code: int, expect: dict[str, bool], fired: bool | None
+) -> None:
+    assert judged(tmp_path, code, code, expect=expect).fired is fired
+
+
+def test_an_error_never_fired(tmp_path: Path) -> None:
+    found = judged(tmp_path, 0, 0, late=True, expect={"lost-write": True})
+    assert (found.state, found.fired) == ("error", None)
 
 
 def test_a_broken_folder_is_discarded(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from harness.config import run_config
 from harness.soak import launch
 from harness.soak.launch import Interrupts, bound_s, command, run
+from harness.store import OWNER
 from tests.nights import task
 
 PYTHON = sys.executable
@@ -113,6 +114,14 @@ def test_a_run_has_a_session_of_its_own_and_no_summary_of_its_own(
     log = tmp_path / "log"
     run([PYTHON, "-c", code], log, DEADLINE_S, Interrupts())
     assert log.read_text().split() == ["True", "False"]
+
+
+def test_a_run_is_told_for_whom_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"import os; print(os.environ[{OWNER!r}])"
+    log = tmp_path / "log"
+    monkeypatch.setenv(OWNER, "of another soak")
+    run([PYTHON, "-c", code], log, DEADLINE_S, Interrupts(), owner="night/3/at")
+    assert log.read_text() == "night/3/at\n"
 
 
 def test_a_run_dies_with_the_soak(tmp_path: Path) -> None:
