@@ -52,9 +52,10 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
         yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
         yield from polls()
         return
-    if spec.idempotent:
-        yield first_contact(slot.tps, slot.values, txn=False)
     mode = _mode(slot.slot)
+    # Of a process that looks at no acknowledgement nobody would know that it ever reached a broker.
+    if spec.idempotent or mode == "forgetting":
+        yield first_contact(slot.tps, slot.values, txn=False)
     pace = Pace(slot.rng, config.rate / _producers(config))
     most = 1 if mode == "synchronous" else config.batch_max
     for planned in batches(slot, slot.tps, pace, most):

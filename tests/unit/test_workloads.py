@@ -160,6 +160,14 @@ def test_each_mode_of_sending_has_a_producer() -> None:
     assert len(modes["send-synchronous"].mops) == 1
 
 
+def test_who_looks_at_no_acknowledgement_has_reached_a_broker_once() -> None:
+    config = config_of("send-modes", idempotent=False)
+    firsts = [schedule(config, slot, slot, 1)[0] for slot in range(4)]
+    assert [p.op.f for p in firsts if p.first] == ["first-contact"]
+    assert firsts[2].first
+    assert not firsts[2].op.forget
+
+
 @pytest.mark.parametrize("producers", [1, 4, 5])
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "fresh-topic"])
 def test_all_producers_together_keep_to_the_rate(name: str, producers: int) -> None:
