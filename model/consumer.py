@@ -90,6 +90,8 @@ class Consumer:
             room = most - len(taken)
             if position.buffer and room > 0:
                 part, position.buffer = position.buffer[:room], position.buffer[room:]
+                if "drops-what-does-not-fit" in self.bugs:
+                    position.buffer = []
                 taken += part
                 position.position = part[-1].offset + 1
             if not position.buffer and position.after >= 0:
@@ -168,6 +170,8 @@ class Consumer:
         elif found.error is not KafkaError.NONE:
             position.pause = now + BACKOFF_MS
             self.cluster.wanted = True
+            if "starts-over-on-error" in self.bugs:
+                position.next = BEGINNING
         else:
             position.end = found.stable if self.committed else found.high_watermark
             self._buffer(tp, position, found.batches, list(found.aborted))
@@ -181,7 +185,7 @@ class Consumer:
         for batch in batches:
             while aborted and aborted[0].first <= batch.last:
                 position.aborted.add(aborted.pop(0).producer_id)
-            if batch.control:
+            if batch.control and "abort-marker-not-seen" not in self.bugs:
                 position.aborted.discard(batch.producer_id)
             skip = batch.transactional and batch.producer_id in position.aborted
             if skip and self.committed and "aborted-not-filtered" in self.bugs:

@@ -101,12 +101,13 @@ class Log:
     """See the module. `end` is the log end offset (LEO), `start` the first offset that is there."""
 
     __slots__ = (
-        "_bases", "aborted", "batches", "completed", "end", "epochs", "era", "flushed", "producers",
-        "start",
+        "_bases", "aborted", "batches", "bugs", "completed", "end", "epochs", "era", "flushed",
+        "producers", "start",
     )  # fmt: skip
 
-    def __init__(self, era: Era) -> None:
+    def __init__(self, era: Era, bugs: frozenset[str] = frozenset()) -> None:
         self.era = era
+        self.bugs = bugs
         self.batches: list[Batch] = []
         self._bases: list[int] = []
         self.start = 0
@@ -165,6 +166,8 @@ class Log:
             return None
         if batch.sequence == NO_SEQUENCE:
             return None
+        if "repeats-not-recognised" in self.bugs:
+            return None
         wanted = (batch.sequence, batch.last_sequence)
         for sent in producer.batches:
             if (sent.first_sequence, sent.last_sequence) == wanted:
@@ -180,9 +183,11 @@ class Log:
             if self.era.unknown_producer_refused and batch.sequence > 0:
                 raise Refused(KafkaError.UNKNOWN_PRODUCER_ID)
             return
-        if batch.producer_epoch < producer.epoch:
+        if batch.producer_epoch < producer.epoch and "old-epoch-appended" not in self.bugs:
             raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
-        if not numbered:
+        if not numbered or "sequence-not-checked" in self.bugs:
+            return
+        if "repeats-not-recognised" in self.bugs and batch.sequence <= producer.last_sequence:
             return
         if batch.producer_epoch > producer.epoch:
             if batch.sequence != 0:
@@ -197,7 +202,7 @@ class Log:
     def _check_marker(self, marker: Batch) -> None:
         """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch."""
         producer = self.producers.get(marker.producer_id)
-        if producer is None:
+        if producer is None or "late-marker-appended" in self.bugs:
             return
         if marker.producer_epoch < producer.epoch:
             raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
@@ -264,7 +269,7 @@ class Log:
             if 0 <= producer.began < first:
                 first = producer.began
         for done in reversed(self.completed):
-            if done.last < high_watermark:
+            if done.last < high_watermark or "lso-before-marker-is-replicated" in self.bugs:
                 break
             first = min(first, done.first)
         return first
@@ -289,6 +294,8 @@ class Log:
 
     def aborted_between(self, offset: int, until: int) -> list[Aborted]:
         """Aborted transactions that have records in [offset, until)."""
+        if "aborted-index-by-first-offset" in self.bugs:  # none of those that began before
+            return [a for a in self.aborted if offset <= a.first < until]
         return [a for a in self.aborted if a.last >= offset and a.first < until]
 
     def records(self) -> Iterator[tuple[int, Batch, Any]]:
@@ -313,7 +320,12 @@ class Log:
         self.flushed = min(self.flushed, self.end)
         while self.epochs and self.epochs[-1][1] >= self.end:
             self.epochs.pop()
-        self._reload()
+        if "truncation-keeps-producers" not in self.bugs:
+            self._reload()
+
+    def forget_producers(self) -> None:
+        """What a bug does: the state of all producers is gone."""
+        self.producers.clear()
 
     def flush(self) -> None:
         """Everything is on disk."""

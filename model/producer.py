@@ -224,6 +224,8 @@ class Producer:
         if transactional:
             batch = batch._replace(transactional=True)
         acks = self.settings.acks
+        if acks == -1 and "asks-the-leader-only" in self.settings.bugs:
+            acks = 1
         request = Produce(
             acks, {pending.tp: batch}, self.settings.transactional_id, self.settings.request_ms
         )
@@ -238,7 +240,8 @@ class Producer:
             while lane.queue and lane.queue[0].until <= now and not lane.flying:
                 pending = lane.queue.popleft()
                 lane.broken |= pending.sequence != NO_SEQUENCE
-                self._finish(pending, "_MSG_TIMED_OUT")
+                told = "" if "expiry-is-an-ack" in self.settings.bugs else "_MSG_TIMED_OUT"
+                self._finish(pending, told)
 
     def answered(self, channel: str, answer: Any, now: int) -> bool:
         """The answer to an `Ask`, None = none came; whether the question was this producer's."""
@@ -273,12 +276,16 @@ class Producer:
             error, base = KafkaError.REQUEST_TIMED_OUT, -1
             if answer is not None:
                 error, base = answer.results[pending.tp]
+            if answer is None and "silence-is-an-ack" in self.settings.bugs:
+                error = KafkaError.NONE
             if error in (KafkaError.NONE, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
                 lane.flying.remove(pending)
                 self._finish(pending, "", base)
             elif self._again(lane, pending, error):
                 lane.flying.remove(pending)
                 pending.not_before = now + BACKOFF_MS
+                if "retry-gets-new-sequence" in self.settings.bugs:
+                    pending.sequence = NO_SEQUENCE  # the broker cannot know it again
                 self._requeue(lane, pending)
                 self.cluster.wanted = True
             else:

@@ -20,6 +20,9 @@ from model.settings import Settings
 UNKNOWN: Final = -1
 """Remote LEO of a follower that has not fetched since this replica became leader."""
 
+BELOW_MINIMUM: Final = frozenset({"hw-below-min-isr", "min-isr-ignored"})
+"""Planted bugs: the high watermark goes on where the in-sync set is below its minimum."""
+
 
 @dataclass(slots=True)
 class Remote:
@@ -45,7 +48,7 @@ class Replica:
         self.settings = settings
         self.era = settings.era
         self.bugs = settings.bugs
-        self.log = log or Log(settings.era)
+        self.log = log or Log(settings.era, settings.bugs)
         self.high_watermark = 0
         self.state = PartitionState((), (), -1, -1, -1)
         self.remotes: dict[int, Remote] = {}
@@ -91,6 +94,10 @@ class Replica:
     def _lead(self, now: int) -> None:
         self.log.lead(self.state.leader_epoch)
         self.epoch_begin = self.log.end
+        if "leader-trusts-its-end" in self.bugs:  # committed or not
+            self.high_watermark = self.log.end
+        if "producers-lost-on-election" in self.bugs:
+            self.log.forget_producers()
         # Members of the in-sync set have the time of the lag from now on; nobody's end is known.
         self.remotes = {
             node: Remote(caught_up_ms=now if node in self.state.isr else -1)
@@ -103,6 +110,9 @@ class Replica:
         self.remotes = {}
         if "keep-tail" in self.bugs:
             return
+        if "truncate-too-far" in self.bugs:  # an in-sync follower drops what is committed
+            self.log.truncate(self.log.epochs[-1][1] if self.log.epochs else 0)
+            self.high_watermark = min(self.high_watermark, self.log.end)
         if self.era.truncate_by_epoch and "truncate-to-hw" not in self.bugs:
             self.truncating = self.log.end > 0
             self.asked_epoch = self.log.last_epoch
@@ -121,7 +131,9 @@ class Replica:
         few = acks == -1 and len(self.state.isr) < self.settings.min_isr
         if few and "min-isr-ignored" not in self.bugs:
             raise Refused(KafkaError.NOT_ENOUGH_REPLICAS)
-        return self.log.append(batch, self.state.leader_epoch)
+        placed = self.log.append(batch, self.state.leader_epoch)
+        self._flush()
+        return placed
 
     def fetched_by(self, follower: int, offset: int, now: int) -> bool:
         """A follower fetches from `offset`: it has everything below. Whether the high watermark moved."""
@@ -141,7 +153,7 @@ class Replica:
         if not self.leads:
             return False
         few = len(self.state.isr) < self.settings.min_isr
-        if few and self.era.eligible_replicas and "hw-below-min-isr" not in self.bugs:
+        if few and self.era.eligible_replicas and not self.bugs & BELOW_MINIMUM:
             return False  # KIP-966: what the minimum does not hold is not committed
         lowest = self.log.end
         waited = self.maximal_isr
@@ -234,9 +246,13 @@ class Replica:
         for batch in batches:
             if batch.base >= self.log.end:
                 self.log.copy(batch)
-        every = self.settings.flush_every
-        if every and self.log.end - self.log.flushed >= every:
-            self.log.flush()
+        self._flush()
         known = min(high_watermark, self.log.end)
         if known > self.high_watermark:
             self.high_watermark = known
+
+    def _flush(self) -> None:
+        """To disk, where enough was appended since the last time (log.flush.interval.messages)."""
+        every = self.settings.flush_every
+        if every and self.log.end - self.log.flushed >= every:
+            self.log.flush()

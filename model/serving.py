@@ -159,7 +159,8 @@ class Serving:
                 # Whether the record survives is not known here (KAFKA-13574).
                 waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
             elif replica.high_watermark >= needed:
-                if len(replica.isr) < self.node.settings.min_isr:
+                few = len(replica.isr) < self.node.settings.min_isr
+                if few and "min-isr-ignored" not in self.node.settings.bugs:
                     after = KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
                     waiting.results[tp] = (after, waiting.results[tp][1])
             elif self.node.now >= waiting.until:
@@ -225,7 +226,7 @@ class Serving:
         else:
             until = high
         if request.replica < 0 and "reads-above-hw" in self.node.settings.bugs:
-            until = log.end
+            until = log.stable(log.end) if request.committed else log.end
         batches = log.read(part.offset, until, left) if left > 0 and part.offset < until else []
         aborted = log.aborted_between(part.offset, until) if request.committed and batches else ()
         return Fetched(KafkaError.NONE, batches, high, until, log.start, aborted)
@@ -233,6 +234,8 @@ class Serving:
     def _stale(self, replica: Replica, part: FetchFrom) -> KafkaError | None:
         """KIP-320: the fetch is of another leader epoch than the one that is led here."""
         if part.leader_epoch < 0 or not self.node.settings.era.fenced_fetch:
+            return None
+        if "fetch-not-fenced" in self.node.settings.bugs:
             return None
         if part.leader_epoch < replica.state.leader_epoch:
             return KafkaError.FENCED_LEADER_EPOCH

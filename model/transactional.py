@@ -98,7 +98,8 @@ class TransactionalProducer(Producer):
         goal = self._goals["finish"] = Goal()
         self._ending = commit
         if not commit:
-            self._undecided |= any(lane.numbered or lane.broken for lane in self.lanes.values())
+            if "abort-keeps-epoch" not in self.settings.bugs:
+                self._undecided |= any(lane.numbered or lane.broken for lane in self.lanes.values())
             self.drop("_PURGE")
             self._goals.pop("offsets", None)
         return goal
@@ -114,7 +115,7 @@ class TransactionalProducer(Producer):
             return
         self._expire(now)
         if any(lane.broken for lane in self.lanes.values()):
-            self.failed = self.failed or "_MSG_TIMED_OUT"
+            self._fail("_MSG_TIMED_OUT")
         node, asks = self.cluster.coordinator(self.id, False, now)
         self.out += asks
         if node < 0 or now < self._pause:
@@ -153,7 +154,11 @@ class TransactionalProducer(Producer):
     def _finish(self, pending: Pending, error: str, base: int = -1) -> None:
         super()._finish(pending, error, base)
         if error and self.open and self._ending is not False:
-            self.failed = self.failed or error  # what is not acknowledged cannot be committed
+            self._fail(error)  # what is not acknowledged cannot be committed
+
+    def _fail(self, error: str) -> None:
+        if "commits-without-acks" not in self.settings.bugs:
+            self.failed = self.failed or error
 
     @property
     def _identity(self) -> tuple[int, int]:
@@ -200,6 +205,9 @@ class TransactionalProducer(Producer):
         }
         if channel in handlers:
             self._flights.pop(channel, None)
+            if channel == "end" and answer is None and "silent-end-is-done" in self.settings.bugs:
+                self._ended(*self._identity)
+                return True
             if self._usable(channel, answer, now):
                 handlers[channel](answer)
             return True

@@ -9,7 +9,7 @@ Not here: the log and both phases (`transaction_log`), the legal changes (`trans
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from model.errors import KafkaError, Refused
 from model.log import NO_PRODUCER
@@ -27,9 +27,18 @@ from model.node import GROUP_TOPIC, Node, java_hash
 from model.producer_ids import ProducerIds
 from model.serving import Serving
 from model.transaction_log import Done, TransactionLog
-from model.transaction_state import ENDED, ONGOING, PREPARED, Transaction, TransactionRecord
+from model.transaction_state import (
+    COMPLETE_ABORT,
+    ENDED,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARED,
+    Transaction,
+    TransactionRecord,
+)
 
 Handler = Callable[[int, int, Any], None]
+ABORTED: Final = (PREPARE_ABORT, COMPLETE_ABORT)
 
 
 class Transactions:
@@ -85,6 +94,11 @@ class Transactions:
             raise Refused(KafkaError.PRODUCER_FENCED)
         if transaction.state in PREPARED:
             raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state is ONGOING and "init-leaves-open" in self.bugs:
+            record = transaction.record._replace(epoch=transaction.record.epoch + 1)
+            transaction.record = record  # its successor goes on with the open transaction
+            answer(KafkaError.NONE, record.producer_id, record.epoch)
+            return
         if transaction.state is ONGOING:
             # Its predecessor's transaction is aborted first; the client asks again meanwhile.
             self._fence(
@@ -181,6 +195,10 @@ class Transactions:
             answer(KafkaError.NONE)
             return
         record = transaction.prepare_add(added, self.node.now, self.version)
+        if "partitions-not-logged" in self.bugs:  # the next coordinator does not know them
+            transaction.complete(record)
+            answer(KafkaError.NONE)
+            return
         self.log.write(number, transaction, record, answer)
 
     def _verified(self, request: AddPartitions) -> dict[Partition, KafkaError]:
@@ -227,6 +245,8 @@ class Transactions:
 
     def _decide(self, transaction: Transaction, request: EndTxn) -> KafkaError | None:
         producer_id, epoch = request.producer_id, request.producer_epoch
+        if request.commit and transaction.state in ABORTED and "late-commit-answered" in self.bugs:
+            return KafkaError.NONE  # it was aborted when its time was over
         if "end-txn-ignores-epoch" in self.bugs and transaction.state is ONGOING:
             epoch = transaction.record.epoch  # a fenced producer ends its successor's transaction
         if producer_id != transaction.record.producer_id:
