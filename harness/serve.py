@@ -1,7 +1,7 @@
 """The results folder in a browser: `inquest serve`, read-only, on the loopback only.
 
 Serves files that are in the folder when all links are followed, and plain listings of its folders; the
-index is built again where a verdict or a night has changed. Requests that name another host are
+index is built again where a verdict, a report or a night has changed. Requests that name another host are
 refused, so that no page of the web can read results by a name that it points to this machine.
 
 Not here: the pages (`harness.report`).
@@ -21,6 +21,7 @@ from typing import BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
 from harness.night import FILE, FOLDER
+from harness.recorder import recording
 from harness.store import write_atomically
 
 HOST = "127.0.0.1"
@@ -41,7 +42,7 @@ PAGES = (
 )
 OTHERS = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; {COMMON}"
 
-Stamp = frozenset[tuple[str, int, int]]
+Stamp = frozenset[tuple[str, int, int, bool]]
 
 
 class ServeError(Exception):
@@ -70,17 +71,22 @@ class Shelf:
             return self._page
 
     def _stamp_now(self) -> Stamp:
-        """All verdicts and nights with time and size."""
+        """All verdicts and nights with time and size, and whether a soak still writes to a night; which
+        reports and outputs of runs there are."""
         found = []
         for path in (*self.root.glob("*/verdict.json"), *self.root.glob(f"{FOLDER}/*/{FILE}")):
             with suppress(OSError):
                 about = path.stat()
-                found.append((str(path), about.st_mtime_ns, about.st_size))
+                live = path.name == FILE and recording(path)
+                found.append((str(path), about.st_mtime_ns, about.st_size, live))
+        links = (*self.root.glob("*/report.html"), *self.root.glob(f"{FOLDER}/*/*.log"))
+        found += [(str(path), 0, 0, False) for path in links]
         return frozenset(found)
 
     def find(self, address: str) -> Path | None:
-        """The file or folder of an address, None where there is none inside of the results folder."""
-        text = unquote(urlsplit(address).path, errors="surrogateescape")
+        """The file or folder of the path of an address, None where there is none inside of the results
+        folder."""
+        text = unquote(address, errors="surrogateescape")
         if "\0" in text:
             return None
         try:
@@ -111,13 +117,19 @@ class Handler(BaseHTTPRequestHandler):
         if (host[0] if host[2].isdigit() else host[2]) not in NAMES:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST)
             return
-        path = self.shelf.find(self.path)
-        if urlsplit(self.path).path in ("/", f"/{INDEX}"):
-            self._send(self.shelf.index(), TYPES[".html"], PAGES, body=body)
-        elif path is None:
+        try:
+            address = urlsplit(self.path).path
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+            return
+        if address in ("/", f"/{INDEX}"):
+            self._index(body=body)
+            return
+        path = self.shelf.find(address)
+        if path is None:
             self._refuse(HTTPStatus.NOT_FOUND)
         elif path.is_dir():
-            if not urlsplit(self.path).path.endswith("/"):
+            if not address.endswith("/"):
                 self._redirect(path)
             else:
                 self._send(listing(self.shelf.root, path), TYPES[".html"], OTHERS, body=body)
@@ -125,6 +137,15 @@ class Handler(BaseHTTPRequestHandler):
             self._file(path, body=body)
         else:
             self._refuse(HTTPStatus.NOT_FOUND)
+
+    def _index(self, *, body: bool) -> None:
+        try:
+            page = self.shelf.index()
+        except Exception as error:  # noqa: BLE001 - a browser gets an answer, whatever is in the folder
+            print(f"inquest: no index: {error!r}", file=sys.stderr, flush=True)
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
+        else:
+            self._send(page, TYPES[".html"], PAGES, body=body)
 
     def _file(self, path: Path, *, body: bool) -> None:
         try:

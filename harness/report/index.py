@@ -9,6 +9,7 @@ Not here: the numbers (`tables`), the trend (`trend`), the report of one run (`p
 import base64
 import hashlib
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -60,10 +61,9 @@ class NightView:
         return self.parts[0].key
 
     @property
-    def canary(self) -> State:
+    def canary(self) -> str:
         """What came of the canary."""
-        outcome = self.night.canary
-        return RUN_STATES[outcome.state if outcome else UNDER_WAY]
+        return canary_told(self.night)
 
 
 def build(results: Path) -> Path:
@@ -87,7 +87,7 @@ def render(results: Path) -> str:
     style = "".join(_source(name) for name in ("report.css", "index.css"))
     script = _source("index.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _environment().get_template("index.html.j2").render(
+    page = _environment().get_template("index.html.j2").render(
         results=results.resolve().name,
         newest=views[-1] if views else None,
         no_night=NONE,
@@ -105,6 +105,7 @@ def render(results: Path) -> str:
         policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
     )  # fmt: skip
+    return page.encode("utf-8", "replace").decode()  # a name of a folder may be no text
 
 
 def _source(name: str) -> str:
@@ -129,7 +130,7 @@ def _environment() -> Environment:
 
 def href(path: str) -> str:
     """A path below the results folder as an address; never anything else, whatever its characters."""
-    return "./" + quote(path)
+    return "./" + quote(os.fsencode(path))
 
 
 def night_name(name: str) -> str:
@@ -169,15 +170,32 @@ def _view(results: Path, night: Night, numbers: dict[str, Any]) -> NightView:
     )
 
 
+def canary_told(night: Night) -> str:
+    """What came of the canary, as words after its name."""
+    if night.canary is None:
+        return "was not run" if night.over is not None else "not run yet"
+    if night.fired is None:
+        return "interrupted" if night.canary.state == "interrupted" else "came to no verdict"
+    return "fired" if night.fired else "did not fire"
+
+
+def _void(night: Night) -> State:
+    """Why a night is void."""
+    if night.fired is not None:
+        what = "did not find what it has to find: that nothing was found elsewhere proves nothing."
+    elif night.canary is None:
+        what = "was not run: nothing shows that the checks would have found anything."
+    else:
+        what = "did not come to a verdict: nothing shows that the checks would have found anything."
+    return State("silent", "○", "Void", f"The canary {night.started.canary} {what}")
+
+
 def headline(night: Night, numbers: dict[str, Any]) -> list[State]:
     """What came of a night, in the order in which it is told: void first, it colours all else."""
     parts: list[State] = []
-    states = {attempt.outcome.state for attempt in night.runs if attempt.outcome is not None}
+    outcomes = [attempt.outcome for attempt in night.runs if attempt.outcome is not None]
     if night.void:
-        parts.append(
-            State("silent", "○", "Void", f"The canary {night.started.canary} did not find what it has "
-                  "to find: that nothing was found elsewhere proves nothing.")
-        )  # fmt: skip
+        parts.append(_void(night))
     if numbers["open"]:
         parts.append(
             State("anomaly", "✕", words.count(numbers["open"], "open finding"),
@@ -204,13 +222,17 @@ def headline(night: Night, numbers: dict[str, Any]) -> list[State]:
         ("unknown", "run unknown", "Something in it could not be decided."),
         ("error", "error of the harness", "Nothing can be concluded from it."),
     ):
-        if key in states:
-            many = sum(a.outcome is not None and a.outcome.state == key for a in night.runs)
+        many = sum(o.state == key or key in {f.name for f in o.forbidden} for o in outcomes)
+        if many:
             more = one.replace("run ", "runs ").replace("error ", "errors ")
             parts.append(State(RUN_STATES[key].key, "!", words.count(many, one, more), told))
     if not parts and not night.tested:
         told = "No run besides the canary came to a verdict."
         parts.append(State("neutral", "–", "Nothing tested yet", told))
+    if not parts and night.fired is None:
+        told = f"The canary {night.started.canary} has not been run: until it has found what it has to "
+        told += "find, that nothing was found elsewhere proves nothing."
+        parts.append(State("neutral", "–", "Not yet valid", told))
     return parts or [
         State(
             "valid", "✓", "Valid", "Every run was valid, and the canary found what it has to find."

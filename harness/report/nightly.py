@@ -11,7 +11,7 @@ from typing import Any
 from harness import night as nights
 from harness.night import Night
 from harness.report import tables, words
-from harness.report.index import headline, known, lasted, share
+from harness.report.index import canary_told, headline, known, lasted, share
 from harness.report.summary import VARIABLE, escaped
 
 ROWS_MAX = 40
@@ -35,8 +35,6 @@ def render(results: Path, night: Night) -> str:
     mine = tables.records(numbers[numbers["night"] == night.name])[0]
     parts = headline(night, mine)
     title = ", ".join(f"{part.symbol} {part.word}" for part in parts)
-    canary = night.canary
-    fired = "fired" if canary and canary.state == "valid" else "did not fire"
     lines = [
         f"### Inquest soak: {escaped(title)}",
         "",
@@ -44,7 +42,7 @@ def render(results: Path, night: Night) -> str:
         f"{words.count(mine['runs'], 'run')} with a verdict in {lasted(night.spent_s)} of "
         f"{lasted(night.started.budget_s)}, {mine['failing']} failing, "
         f"{words.count(mine['errors'], 'error')} of the harness. "
-        f"Canary {escaped(night.started.canary)} {fired}.",
+        f"Canary {escaped(night.started.canary)}: {canary_told(night)}.",
         "",
         *_findings(tables.records(tables.groups(runs, findings, night.name))),
         *_errors(night),
@@ -67,7 +65,9 @@ def _findings(groups: list[dict[str, Any]]) -> list[str]:
 
 
 def _row(group: dict[str, Any]) -> str:
-    standing = f"known bug {escaped(group['known_bug'])}" if group["known_bug"] else "**open**"
+    standing = "**open**" if group["open"] else "not recovered"
+    if group["known_bug"]:
+        standing = f"known bug {escaped(group['known_bug'])}"
     combination = " x ".join(escaped(group[name]) for name in tables.COMBINATION)
     rate = "–"
     if known(group["rate"]):

@@ -1,7 +1,8 @@
 """What a results folder holds, as pandas tables: its runs, their findings, and what these come to.
 
 Runs of a night are told by the night's file, which stays true when run folders are gone; runs made by
-hand by their verdict.json. Rates count nights only: what a person tries by hand is no sample.
+hand by their verdict.json. Rates count nights only: what a person tries by hand is no sample. Nor are
+runs that were chosen for what they do: repetitions, explicit runs with settings or a seed of their own.
 
 Not here: how it looks (`index`, `trend`), what the words of a night mean (`harness.night`).
 """
@@ -17,7 +18,7 @@ import msgspec
 import pandas as pd
 
 from harness import night as nights
-from harness.night import STATES, Attempt, Found, Night
+from harness.night import NOT_RECOVERED, STATES, Attempt, Found, Night, Task
 from harness.recorder import recording
 from harness.report.inputs import VERDICT_FORMAT
 from harness.store import Run
@@ -26,11 +27,12 @@ from harness.verdict import Verdict
 COMBINATION = ["workload", "nemesis", "preset"]
 GROUP = ["name", *COMBINATION, "known_bug"]
 RUN_COLUMNS = [
-    "night", "number", "why", *COMBINATION, "seed", "state", "judged", "at", "seconds", "folder",
-    "report", "log", "told", "available", "recovery_s",
+    "night", "number", "why", *COMBINATION, "seed", "state", "judged", "fair", "at", "seconds",
+    "folder", "report", "log", "told", "available", "recovery_s",
 ]  # fmt: skip
 """Of `runs`. night "": made by hand. folder, report, log: paths from the results folder, "" = not
-there (any more). told: the summary, or why it is an error. state `under way`: not over."""
+there (any more). told: the summary, or why it is an error. state `under way`: not over. fair: it
+counts for a rate."""
 FOUND_COLUMNS = ["row", "name", "count", "disallowed", "known_bug"]
 _STAMP = re.compile(r"\d{8}T\d{6}Z")
 CONFIDENCE = 0.95
@@ -42,8 +44,8 @@ def runs_and_findings(results: Path, found: list[Night]) -> tuple[pd.DataFrame, 
     findings: list[dict[str, Any]] = []
     known = set()
     for night in found:
+        known |= {attempt.outcome.folder for attempt in night.attempts if attempt.outcome}
         for attempt in night.runs:
-            known.add(attempt.outcome.folder if attempt.outcome else "")
             rows.append(_night_row(results, night, attempt))
             _add(findings, len(rows) - 1, attempt.outcome.anomalies if attempt.outcome else [])
     for folder in _by_hand(results, known):
@@ -74,6 +76,7 @@ def _night_row(results: Path, night: Night, attempt: Attempt) -> dict[str, Any]:
         "log": log if (results / log).is_file() else "",
         "state": "under way",
         "judged": False,
+        "fair": False,
         "seconds": None,
         "told": "",
         "available": None,
@@ -84,12 +87,28 @@ def _night_row(results: Path, night: Night, attempt: Attempt) -> dict[str, Any]:
     row |= {name: getattr(outcome, name) for name in ("state", "judged", "seconds")}
     row |= {"available": outcome.available, "recovery_s": outcome.recovery_s}
     row["told"] = outcome.error or outcome.summary
+    row["fair"] = outcome.state != "interrupted" and not _is_chosen(night, begun.task)
     return row | _paths(results, outcome.folder)
 
 
+def _is_chosen(night: Night, task: Task) -> bool:
+    """Whether a run was chosen for what it does, and is no sample of its combination."""
+    if task.why != "explicit":
+        return task.why == "repeat"
+    entries = night.started.matrix.get("runs")
+    return any(
+        [entry.get(name) for name in COMBINATION] == [getattr(task, name) for name in COMBINATION]
+        and (entry.get("settings") or entry.get("seed") is not None)
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, dict)
+    )
+
+
 def _paths(results: Path, folder: str) -> dict[str, str]:
-    there = bool(folder) and (results / folder / "verdict.json").is_file()
-    report = bool(folder) and (results / folder / "report.html").is_file()
+    there = report = False
+    with suppress(OSError, ValueError):  # of a damaged file: a name that no folder can have
+        there = bool(folder) and (results / folder / "verdict.json").is_file()
+        report = bool(folder) and (results / folder / "report.html").is_file()
     return {
         "folder": f"{folder}/verdict.json" if there else "",
         "report": f"{folder}/report.html" if report else "",
@@ -107,7 +126,7 @@ def _by_hand(results: Path, known: set[str]) -> Iterator[Path]:
 def _hand_row(results: Path, folder: Path) -> tuple[dict[str, Any], list[Found]]:
     row: dict[str, Any] = {
         "night": "", "number": 0, "why": "", "workload": "", "nemesis": "", "preset": "", "seed": -1,
-        "state": "error", "judged": False, "seconds": None, "log": "", "at": _begun(folder),
+        "state": "error", "judged": False, "fair": False, "seconds": None, "log": "", "at": _begun(folder),
         "available": None, "recovery_s": None, **_paths(results, folder.name),
     }  # fmt: skip
     try:
@@ -155,9 +174,10 @@ def groups(runs: pd.DataFrame, findings: pd.DataFrame, newest: str) -> pd.DataFr
     """Forbidden findings of nights, by class, combination and known bug; open ones first.
 
     Columns: those of the group; `tonight`, `tonight_of`: runs of the newest night with it, and of that
-    combination; `all`, `all_of`: of all nights; `fresh`, `fresh_of`: the same without repetitions of
-    failing runs, which are no fair sample; `rate`, `low`, `high`: of the fresh ones, with the Wilson
-    interval of 95 % (NaN without any); `first`, `last`: nights; `report`, `folder`: of the newest run.
+    combination; `all`, `all_of`: of all nights; `fresh`, `fresh_of`: the same of runs that are a fair
+    sample; `rate`, `low`, `high`: of the fresh ones, with the Wilson
+    interval of 95 % (NaN without any); `first`, `last`: nights; `report`, `folder`: of the newest run;
+    `open`: of no known bug, and more than a cluster that did not recover.
     """
     judged = runs[(runs["night"] != "") & runs["judged"].astype(bool)]
     forbidden = findings[findings["disallowed"] > 0]
@@ -171,7 +191,7 @@ def groups(runs: pd.DataFrame, findings: pd.DataFrame, newest: str) -> pd.DataFr
             group
             | _counts("tonight", part[part["night"] == newest], alike[alike["night"] == newest])
             | _counts("all", part, alike)
-            | _counts("fresh", part[part["why"] != "repeat"], alike[alike["why"] != "repeat"])
+            | _counts("fresh", part[part["fair"].astype(bool)], alike[alike["fair"].astype(bool)])
             | {
                 "first": part["night"].min(), "last": part["night"].max(),
                 "report": last["report"], "folder": last["folder"],
@@ -182,7 +202,7 @@ def groups(runs: pd.DataFrame, findings: pd.DataFrame, newest: str) -> pd.DataFr
         columns=[*GROUP, "tonight", "tonight_of", "all", "all_of", "fresh", "fresh_of",
                  "rate", "low", "high", "first", "last", "report", "folder"],
     )  # fmt: skip
-    table = table.assign(open=table["known_bug"] == "")
+    table = table.assign(open=(table["known_bug"] == "") & (table["name"] != NOT_RECOVERED))
     return table.sort_values(
         ["open", "last", "tonight", "all", *GROUP],
         ascending=[False, False, False, False, *[True] * len(GROUP)],
@@ -216,7 +236,8 @@ def allowed(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
 
 def by_night(runs: pd.DataFrame, findings: pd.DataFrame, found: list[Night]) -> pd.DataFrame:
     """One row a night, oldest first: `night`, `runs` (judged), `failing`, `errors`, `open`, `known`
-    (groups of findings), medians `available` and `recovery_s` (NaN = not known)."""
+    (groups of findings; `not-recovered` is in neither), medians `available` and `recovery_s` (NaN = not
+    known)."""
     forbidden = findings[findings["disallowed"] > 0].merge(
         runs, left_on="row", right_index=True, how="inner"
     )
@@ -224,6 +245,7 @@ def by_night(runs: pd.DataFrame, findings: pd.DataFrame, found: list[Night]) -> 
     for night in found:
         mine = runs[runs["night"] == night.name]
         seen = forbidden[forbidden["night"] == night.name].drop_duplicates(GROUP)
+        seen = seen[seen["name"] != NOT_RECOVERED]
         failing = mine["state"].isin(nights.FAILING) | mine.index.isin(
             forbidden[forbidden["night"] == night.name]["row"]
         )

@@ -1,19 +1,34 @@
 """The index: tables, rates, what a night is called; everything from outside is text."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from scipy.stats import norm
 
-from harness.night import Night, nights
+from harness.night import FOLDER, Ended, Found, Log, Night, nights
 from harness.report import index, nightly, tables
 from harness.report.trend import NIGHTS_MAX
 from harness.report.trend import build as build_trend
 from harness.verdict import Anomaly
-from tests.nights import LOST, SKIPPED, TORN, by_hand, canary, hostile, many, outcome, task, write
+from tests.nights import (
+    LOST,
+    MATRIX,
+    SKIPPED,
+    TORN,
+    by_hand,
+    canary,
+    hostile,
+    many,
+    outcome,
+    task,
+    write,
+)
 
+UNRECOVERED = Found(name="not-recovered", count=1, disallowed=1)
 FIRST, SECOND, THIRD = (f"2026030{day}T220000Z" for day in (1, 2, 3))
 HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}<b>"
 
@@ -74,6 +89,51 @@ def test_findings_are_grouped_with_their_rates_open_ones_first(tmp_path: Path) -
     assert (torn["fresh"], torn["fresh_of"], torn["rate"]) == (0, 4, 0.0)
 
 
+def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [
+        (canary(), outcome()), (task(seed=1), outcome("not-recovered", UNRECOVERED)),
+        (task(seed=2), outcome("anomaly", TORN)),
+    ])  # fmt: skip
+    assert {group["name"]: group["open"] for group in groups(tmp_path)} == {
+        "not-recovered": False, "torn-txn": False,
+    }  # fmt: skip
+    page = index.render(tmp_path)
+    assert "✕ open" not in page
+    assert re.search(
+        r'<th scope="row" class="nowrap">not-recovered</th>\s*<td.*! not recovered', page
+    )
+    (night,) = nights(tmp_path)
+    assert "| not\\-recovered | not recovered |" in nightly.render(tmp_path, night)
+
+
+def test_rates_leave_out_what_was_interrupted_or_chosen_for_what_it_does(tmp_path: Path) -> None:
+    entries = [
+        {"workload": "queue", "nemesis": "kill", "preset": "safe", "settings": {"brokers": 5}},
+        {"workload": "queue", "nemesis": "pause", "preset": "safe", "seed": 9},
+        {"workload": "queue", "nemesis": "none", "preset": "safe", "seed": None, "settings": {}},
+    ]
+    runs = [
+        (task("queue", nemesis, seed=seed, why=why), came)
+        for nemesis in ("kill", "pause", "none")
+        for seed, why, came in (
+            (1, "matrix", outcome("anomaly", LOST)), (2, "matrix", outcome()),
+            (3, "matrix", outcome("interrupted", LOST, judged=True)),
+            (9, "explicit", outcome("anomaly", LOST)), (5, "repeat", outcome("anomaly", LOST)),
+        )
+    ]  # fmt: skip
+    write(tmp_path, FIRST, runs, matrix=MATRIX | {"runs": entries})
+    found = {group["nemesis"]: (group["fresh"], group["fresh_of"], group["all_of"])
+             for group in groups(tmp_path)}  # fmt: skip
+    assert found == {"kill": (1, 2, 5), "pause": (1, 2, 5), "none": (2, 3, 5)}
+
+
+@pytest.mark.parametrize("entries", [None, 5, [5], [{}], "text"])
+def test_a_matrix_that_is_none_does_not_break_the_index(tmp_path: Path, entries: object) -> None:
+    write(tmp_path, FIRST, [(task(why="explicit"), outcome("anomaly", LOST))],
+          matrix={"runs": entries})  # fmt: skip
+    assert groups(tmp_path)[0]["fresh_of"] == 1
+
+
 def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
     found = two_nights(tmp_path)
     runs, findings = tables.runs_and_findings(tmp_path, found)
@@ -128,6 +188,37 @@ def test_links_to_latest_and_to_runs_of_nights_are_not_listed_twice(tmp_path: Pa
     assert runs.iloc[0]["report"] == f"{folder.name}/report.html"
 
 
+def test_an_attempt_that_was_made_again_is_not_listed_as_made_by_hand(tmp_path: Path) -> None:
+    folder = by_hand(tmp_path, exit_code=130)
+    write(tmp_path, FIRST, [
+        (task(seed=1), outcome("interrupted", judged=True, folder=folder.name)),
+    ], over=False)  # fmt: skip
+    (night,) = nights(tmp_path)
+    log = Log(tmp_path / FOLDER / FIRST)
+    log.write(msgspec.structs.replace(night.attempts[0].begun, spent_s=60.0))
+    log.write(Ended(at=night.last_at, spent_s=120, number=1, outcome=outcome(folder="other")))
+    log.close()
+    runs, _ = tables.runs_and_findings(tmp_path, nights(tmp_path))
+    assert list(runs["state"]) == ["valid"]
+    assert list(runs["night"]) == [FIRST]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_folder_whose_name_is_no_text_is_listed_and_linked(tmp_path: Path, damaged: bool) -> None:
+    folder = by_hand(tmp_path)
+    if damaged:
+        (folder / "verdict.json").write_text("{")
+    folder.rename(tmp_path / os.fsdecode(b"20260301T101500Z-\xff"))
+    page = index.build(tmp_path).read_text()
+    assert 'href="./20260301T101500Z-%FF/report.html"' in page
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_night_that_names_a_folder_that_cannot_be(tmp_path: Path, name: str) -> None:
+    write(tmp_path, FIRST, [(task(), outcome("anomaly", LOST, folder=name))])
+    assert "1 open finding" in index.render(tmp_path)
+
+
 def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
     write(results, FIRST, runs, over=over)
     found = nights(results)
@@ -152,10 +243,52 @@ def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
         ([(canary(), outcome())], ["Nothing tested yet"]),
         ([(canary(), outcome()), (task(preset="acks0"), outcome("silent"))],
          ["1 control did not fire"]),
+        ([(canary(), outcome("unknown", fired=True)), (task(), outcome())], ["1 run unknown"]),
+        ([(canary(), outcome("anomaly", LOST, fired=True)), (task(), outcome())],
+         ["1 open finding"]),
+        ([(canary(), outcome("anomaly", LOST, fired=False)), (task(), outcome())],
+         ["Void", "1 open finding"]),
+        ([(canary(), outcome()), (task(), outcome("not-recovered", UNRECOVERED))],
+         ["1 run did not recover"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", LOST, UNRECOVERED)),
+          (task(seed=2), outcome("not-recovered", UNRECOVERED))],
+         ["1 open finding", "2 runs did not recover"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", TORN, UNRECOVERED))],
+         ["1 finding of known bugs", "1 run did not recover"]),
     ],
 )  # fmt: skip
 def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
     assert headline(tmp_path, runs) == said
+
+
+@pytest.mark.parametrize(
+    ("runs", "over", "word", "told"),
+    [
+        ([], True, "Void", "was not run"),
+        ([], False, "Not yet valid", "not run yet"),
+        ([(canary(), None)], False, "Not yet valid", "not run yet"),
+        ([(canary(), None)], True, "Void", "was not run"),
+        ([(canary(), outcome("interrupted"))], False, "Not yet valid", "interrupted"),
+        ([(canary(), outcome("interrupted"))], True, "Void", "interrupted"),
+        ([(canary(), outcome("error"))], False, "Void", "came to no verdict"),
+        ([(canary(), outcome("silent"))], False, "Void", "did not fire"),
+        ([(canary(), outcome("silent"))], True, "Void", "did not fire"),
+        ([(canary(), outcome("unknown", fired=True))], True, "1 run unknown", "fired"),
+        ([(canary(), outcome())], False, "Valid", "fired"),
+    ],
+)
+def test_valid_is_said_only_after_the_canary_fired(
+    tmp_path: Path, runs: list[Any], over: bool, word: str, told: str
+) -> None:
+    tested = (task(seed=1, why="repeat"), outcome())
+    assert headline(tmp_path, [tested, *runs], over=over)[0] == word
+    (night,) = nights(tmp_path)
+    assert index.canary_told(night) == told
+    page = index.render(tmp_path)
+    assert page.count(f"acks1: {told}") == 2
+    assert ("the canary found what it has to find" in page) == (word == "Valid")
+    assert ("did not find what it has to find" in page) == (told == "did not fire")
+    assert f"Canary acks1: {told}." in nightly.render(tmp_path, night)
 
 
 def test_the_page_says_what_matters(tmp_path: Path) -> None:

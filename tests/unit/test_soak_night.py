@@ -12,6 +12,7 @@ from harness.night import (
     Found,
     Log,
     Night,
+    Outcome,
     Over,
     Paused,
     Resumed,
@@ -95,6 +96,13 @@ CASES: list[tuple[list[Run], int, bool]] = [
     ([(canary(), outcome("silent")), (task(), outcome())], 4, True),
     ([(canary(), outcome("unknown")), (task(), outcome())], 4, True),
     ([(canary(), outcome("error")), (task(), outcome())], 4, True),
+    ([(canary(), outcome("unknown", fired=True)), (task(), outcome())], 2, False),
+    ([(canary(), outcome("unknown", fired=False)), (task(), outcome())], 4, True),
+    ([(canary(), outcome("anomaly", LOST, fired=True)), (task(), outcome())], 1, False),
+    ([(canary(), outcome("anomaly", LOST, fired=False)), (task(), outcome())], 1, True),
+    ([(canary(), outcome("not-recovered", fired=True)), (task(), outcome())], 3, False),
+    ([(canary(), outcome("valid", fired=True)), (task(), outcome())], 0, False),
+    ([(canary(), outcome("error", fired=True)), (task(), outcome())], 4, True),
     ([(task(), outcome())], 4, True),
     ([(canary(), None), (task(), outcome())], 4, True),
     ([], 4, True),
@@ -122,6 +130,21 @@ def test_not_recovered_is_a_finding_of_its_own_code(tmp_path: Path) -> None:
     found = Found(name="not-recovered", count=1, disallowed=1)
     runs: list[Run] = [(canary(), outcome()), (task(), outcome("not-recovered", found))]
     assert write(tmp_path, NAME, runs).code == 3
+
+
+@pytest.mark.parametrize(
+    ("came", "fired"),
+    [(None, None), (outcome("interrupted", fired=True), None), (outcome("error"), None),
+     (outcome(), True), (outcome("silent"), False), (outcome("unknown", fired=True), True)],
+)  # fmt: skip
+def test_whether_the_canary_fired(tmp_path: Path, came: Outcome | None, fired: bool | None) -> None:
+    assert write(tmp_path, NAME, [(canary(), came)]).fired is fired
+
+
+def test_that_a_cluster_did_not_recover_is_no_open_finding() -> None:
+    found = Found(name="not-recovered", count=1, disallowed=1)
+    assert outcome("not-recovered", found).open == []
+    assert outcome("anomaly", found, LOST, TORN).open == [LOST]
 
 
 def test_a_night_under_way_is_not_void_before_its_canary(tmp_path: Path) -> None:

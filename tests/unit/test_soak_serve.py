@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.serve import HOST, ServeError, Server, server
+from harness.night import FOLDER, Log
+from harness.serve import HOST, ServeError, Server, Shelf, server
 from tests.nights import LOST, by_hand, canary, outcome, task, write
 
 RUN = "20260301T101500Z-queue-kill-42"
@@ -149,6 +150,67 @@ def test_the_index_follows_what_happens_in_the_folder(serving: Server, results: 
     assert "1 open finding" in (results / "index.html").read_text()
     by_hand(results, "20260303T101500Z-groups-kill-9", summary="another one")
     assert b"20260303T101500Z-groups-kill-9" in ask(serving, "/").body
+
+
+def test_a_report_that_comes_after_its_verdict_is_linked(serving: Server, results: Path) -> None:
+    report = f"./{RUN}/report.html".encode()
+    content = (results / RUN / "report.html").read_bytes()
+    (results / RUN / "report.html").unlink()
+    assert report not in ask(serving, "/").body
+    (results / RUN / "report.html").write_bytes(content)
+    assert report in ask(serving, "/").body
+
+
+def test_a_night_is_under_way_as_long_as_its_soak_lives(serving: Server, results: Path) -> None:
+    night = write(results, "20260302T220000Z", [(canary(), outcome())], over=False)
+    assert b"This night is broken off" in ask(serving, "/").body
+    log = Log(results / FOLDER / night.name)
+    assert b"This night is under way" in ask(serving, "/").body
+    log.close()
+    assert b"This night is broken off" in ask(serving, "/").body
+
+
+def test_the_output_of_a_run_is_linked_while_it_goes_on(serving: Server, results: Path) -> None:
+    night = write(results, "20260302T220000Z", [(canary(), None)], over=False)
+    assert b"0001.log" not in ask(serving, "/").body
+    (results / FOLDER / night.name / "0001.log").write_text("starting")
+    assert b"0001.log" in ask(serving, "/").body
+
+
+def test_a_folder_whose_name_is_no_text(serving: Server, results: Path) -> None:
+    (results / RUN).rename(results / os.fsdecode(b"20260301T101500Z-\xff"))
+    answer = ask(serving, "/")
+    assert answer.status == 200
+    assert b"20260301T101500Z-%FF/report.html" in answer.body
+
+
+def test_an_index_that_cannot_be_made_is_an_answer(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_: Path) -> str:
+        raise ZeroDivisionError("in the page")
+
+    with server(results, 0) as made:
+        made.RequestHandlerClass.shelf = Shelf(results, fails)  # type: ignore[attr-defined]
+        thread = threading.Thread(target=made.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            assert ask(made, "/").status == 500
+            assert ask(made, f"/{RUN}/verdict.json").status == 200
+        finally:
+            made.shutdown()
+            thread.join()
+    assert "in the page" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["http://[", "http://[/index.html", "http://]/"])
+def test_an_address_that_is_none_is_refused(serving: Server, target: str) -> None:
+    with socket.create_connection((HOST, serving.server_port), timeout=30) as connection:
+        connection.sendall(
+            f"GET {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
+        )
+        answer = connection.makefile("rb").read()
+    assert answer.split(b"\r\n")[0].endswith(b" 400 Bad Request")
 
 
 def test_an_index_that_is_up_to_date_is_not_made_again(serving: Server, results: Path) -> None:
