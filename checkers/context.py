@@ -9,8 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.groups import done
-from checkers.kernel_types import CAP, FAIL, NEVER, OK, Array, Bound, Columns, Context, Tenure
+from checkers.kernel_types import (
+    CAP,
+    FAIL,
+    NEVER,
+    OK,
+    Array,
+    Bound,
+    Columns,
+    Context,
+    Tenure,
+    Unclosed,
+)
 from checkers.sealed import by_tp, columns, grouped
+from harness.history import OPEN
 from harness.op import End
 
 TABLES = ("processes", "ops", "bounds", "assignments", "commits")
@@ -32,7 +44,6 @@ def context(
     vertex, relay = vertices(ops)
     member = process["group"] >= 0
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
-    automatic = member & (process["auto_commit"] == 1) & (process["end"] != End.CLOSED)
     return Context(
         portable=portable,
         processes=process["process"],
@@ -47,14 +58,11 @@ def context(
         tenure=None if portable else tenure(process, ops),
         commits={} if portable else _commits(tables["commits"], ops),
         copying=frozenset(process["group"][member & sends & reads].tolist()),
-        automatic=frozenset(process["group"][automatic].tolist()),
+        unclosed={} if portable else unclosed(process, ops),
         copies=not portable and bool((member & sends).any()),
         ww=ww,
         cap=cap,
     )
-
-
-NO_PRODUCER = -2
 
 
 def vertices(ops: Columns) -> tuple[Array, Array]:
@@ -83,6 +91,31 @@ def _commits(table: pa.Table, ops: Columns) -> dict[int, Columns]:
     mine = rows["group"] >= 0
     rows = {name: column[mine] for name, column in rows.items()}
     return dict(grouped(rows["tp"], rows))
+
+
+def unclosed(process: Columns, ops: Columns) -> dict[int, Unclosed]:
+    """Whose automatic commits may have passed too much (docs/checks.md, "group-skip"), by group."""
+    member = (process["group"] >= 0) & (process["auto_commit"] == 1)
+    rows = np.flatnonzero(member & (process["end"] != End.CLOSED))
+    if not len(rows):
+        return {}
+    open_ns = np.full(len(rows), NEVER)
+    left = np.flatnonzero(
+        (ops["complete_ns"] == OPEN) & np.isin(ops["process"], process["process"][rows])
+    )
+    owner = np.searchsorted(process["process"][rows], ops["process"][left])
+    np.minimum.at(open_ns, owner, ops["invoke_ns"][left])
+    gone_ns = np.full(len(rows), NEVER)
+    for n, row in enumerate(rows.tolist()):
+        if process["end"][row] == End.CRASHED:
+            begun = process["start_ns"][process["slot"] == process["slot"][row]]
+            gone_ns[n] = begun[begun > process["start_ns"][row]].min(initial=NEVER)
+    found = {}
+    for group in np.unique(process["group"][rows]).tolist():
+        mine = process["group"][rows] == group
+        own = process["process"][rows][mine]
+        found[group] = Unclosed(process=own, open_ns=open_ns[mine], gone_ns=gone_ns[mine])
+    return found
 
 
 def tenure(process: Columns, ops: Columns) -> Tenure | None:

@@ -31,7 +31,8 @@ from harness.op import AssignmentKind, CommitKind
 BLOCK = 256
 """Reads that are compared with all commits at once."""
 
-_AUTOMATIC = ((1, "auto"), (0, ""))
+_PASSED = ((0, ""), (1, "auto"))
+"""Variants of a record that a group passed: who may have passed it."""
 
 
 def group_delivery(p: Partition, result: PartitionResult) -> None:
@@ -46,7 +47,7 @@ def group_delivery(p: Partition, result: PartitionResult) -> None:
         rows = {name: column[commits["group"] == group] for name, column in commits.items()}
         position = _position(p, result, rows)
         if position is not None:
-            _skipped(p, result, position, spans, np.flatnonzero(rc))
+            _skipped(p, result, position, rows, spans, np.flatnonzero(rc))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +183,15 @@ def _proven(p: Partition) -> Array:
 
 
 def _skipped(
-    p: Partition, result: PartitionResult, position: Position, spans: _Spans, slots: Array
+    p: Partition,
+    result: PartitionResult,
+    position: Position,
+    commits: Columns,
+    spans: _Spans,
+    slots: Array,
 ) -> None:
-    """group-skip; what a copying group had to copy. `slots`: what RC readers have to see."""
+    """group-skip; what a copying group had to copy. `commits`: the group's; `slots`: what RC readers
+    have to see."""
     offsets = p.slots.offsets(slots)
     below = (offsets >= p.start) & (offsets < position.offset)
     slots = slots[below]
@@ -195,10 +202,42 @@ def _skipped(
     for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
         read[p.read_slot[start:end]] = True
     missed = slots[~read[slots]]
-    automatic = int(position.group in p.context.automatic)
-    result.count("group-skip", len(missed), dict(_AUTOMATIC)[automatic])
-    for slot in missed[: p.context.cap].tolist():
-        result.findings.append(_missed(p, position, slot, dict(_AUTOMATIC)[automatic]))
+    if not len(missed):
+        return
+    automatic = _automatic(p, position.group, commits, missed)
+    result.count_by("group-skip", automatic, _PASSED)
+    for code, variant in _PASSED:
+        for slot in missed[automatic == code][: p.context.cap].tolist():
+            result.findings.append(_missed(p, position, slot, variant))
+
+
+def _automatic(p: Partition, group: int, commits: Columns, missed: Array) -> Array:
+    """Of each missed slot: whether an automatic member that was not closed may have had it (flags)."""
+    suspects = p.context.unclosed.get(group)
+    found = np.zeros(len(missed), np.int8)
+    if suspects is None:
+        return found
+    stored = np.flatnonzero(_stored(commits))
+    stored = stored[np.argsort(commits["offset"][stored], kind="stable")]
+    done = np.append(np.minimum.accumulate(commits["done"][stored][::-1])[::-1], NEVER)
+    offsets = p.slots.offsets(missed)
+    passed = done[np.searchsorted(commits["offset"][stored], offsets, side="right")]
+    sent = np.full(len(missed), NEVER)
+    reads = np.flatnonzero(np.isin(p.read_slot, missed))
+    at = np.searchsorted(missed, p.read_slot[reads])
+    np.minimum.at(sent, at, p.of_writer(p.sends["invoke_ns"], -1)[reads])
+    for n, process in enumerate(suspects.process.tolist()):
+        began = min(int(suspects.open_ns[n]), _first_change(p, process))
+        found |= (began < passed) & (sent < suspects.gone_ns[n])
+    return found
+
+
+def _first_change(p: Partition, process: int) -> int:
+    """When it first was on record that the process reads this partition; NEVER: never."""
+    if p.assignments is None:
+        return NEVER
+    own = p.assignments["ns"][p.assignments["process"] == process]
+    return int(own.min(initial=NEVER))
 
 
 def _missed(p: Partition, position: Position, slot: int, variant: str) -> Finding:

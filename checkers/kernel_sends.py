@@ -8,16 +8,21 @@ import numpy as np
 
 from checkers.kernel_offsets import placed
 from checkers.kernel_types import (
+    ALL,
     IDEMPOTENT,
+    OK,
     RU,
     Array,
     Finding,
     PartitionResult,
     integers,
-    spelled,
 )
 from checkers.kernel_view import Partition
 from harness.op import AssignmentKind
+
+_WEAK, _ABANDONED = 2, 3
+_KEPT = (*IDEMPOTENT, (_WEAK, "weak"), (_ABANDONED, "abandoned"))
+"""Variants of what keeps two records of a producer in order."""
 
 
 def send_order(p: Partition, result: PartitionResult) -> None:
@@ -59,12 +64,15 @@ def _dropped(p: Partition, s: Array, t: Array) -> Array:
 def _backwards(p: Partition, result: PartitionResult, name: str, s: Array, t: Array) -> None:
     if not len(s):
         return
-    idempotent = p.context.idempotent[p.context.process_rows(p.sends["process"][s])]
-    result.count_by(name, idempotent, IDEMPOTENT)
-    for a, b, code in zip(
-        s[: p.context.cap].tolist(), t.tolist(), idempotent.tolist(), strict=False
-    ):
-        result.findings.append(_finding(p, name, a, b, spelled(code, IDEMPOTENT)))
+    owner = p.context.process_rows(p.sends["process"][s])
+    idempotent = p.context.idempotent[owner]
+    weak = np.where(p.context.acks[owner] == ALL, 0, _WEAK)
+    kept = np.where(p.sends["outcome"][s] == OK, weak, _ABANDONED)
+    kept[idempotent == 1] = 1
+    result.count_by(name, kept, _KEPT)
+    for code, variant in _KEPT:
+        for at in np.flatnonzero(kept == code)[: p.context.cap].tolist():
+            result.findings.append(_finding(p, name, int(s[at]), int(t[at]), variant))
 
 
 def _skips(p: Partition, result: PartitionResult, s: Array, t: Array) -> None:

@@ -52,7 +52,8 @@ class Context:
     processes, acks, idempotent, group, isolation: one entry a process, sorted by process number.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
-    copying, automatic: groups that copy; groups whose automatic commits may have passed too much.
+    copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
+    commits may have passed too much.
     copies: whether there may be copies at all, so that sends have the columns `COPIES`.
     vertex, relay: flags by op (docs/checks.md, "Cycles"); empty where cycles are not wanted.
     proven: ops proven committed in other partitions, sorted.
@@ -73,7 +74,7 @@ class Context:
     tenure: "Tenure | None" = None
     commits: Mapping[int, Columns] = field(default_factory=dict)
     copying: frozenset[int] = frozenset()
-    automatic: frozenset[int] = frozenset()
+    unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
     copies: bool = False
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     ww: bool = True
@@ -107,6 +108,19 @@ class Tenure:
             after = np.searchsorted(self.first[mine], self.begun[mine], side="right")
             lowest[mine] = np.append(onward, NEVER)[after]
         return lowest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclosed:
+    """Processes of one group whose clients committed by themselves and were not closed, one entry each.
+
+    open_ns: invocation of the op that never completed (NEVER: none); what it was assigned then is not
+    on record. gone_ns: when the next process of its slot began, where its worker died (else NEVER).
+    """
+
+    process: Array
+    open_ns: Array
+    gone_ns: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +269,9 @@ class PartitionResult:
             self.count(name, int(np.count_nonzero(variants == code)), variant)
 
 
-ACKS: Final = ((0, "0"), (1, "1"), (-1, "all"))
+ALL: Final = -1
+"""`acks` of a process that waits for all in-sync replicas."""
+ACKS: Final = ((0, "0"), (1, "1"), (ALL, "all"))
 """Variants of what was lost: acks of the process."""
 IDEMPOTENT: Final = ((0, "0"), (1, "1"))
 """Variants of what an idempotent producer excludes."""

@@ -6,7 +6,8 @@ functions compare every row with every other.
 
 Here: the rules that look at one partition at a time, and `findings`. The words that they use are in
 `checkers.reference_words`, the rules about whole ops and committed offsets in
-`checkers.reference_ops`, those about copies, groups and fencing in `checkers.reference_groups`.
+`checkers.reference_ops`, those about copies, groups and fencing in `checkers.reference_groups`, those
+about variants in `checkers.reference_variants`.
 Not here: what is allowed (`checkers.catalogue`), verdicts, and the finding `not-recovered` (it comes
 from the events of a run, not from its tables).
 """
@@ -17,6 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from checkers import reference_variants
 from checkers.reference_groups import (
     eos_duplicate,
     eos_loss,
@@ -338,6 +340,20 @@ def findings(
     """
     history = History(tables, portable=portable, events=events)
     return {key for rule in RULES for key in rule(history)}
+
+
+def variants(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+) -> dict[Key, set[str]]:
+    """The variants that each finding may have (`checkers.reference_variants`)."""
+    history = History(tables, portable=portable, events=events)
+    return {
+        key: reference_variants.variants(history, key)
+        for key in findings(tables, portable=portable, events=events)
+    }
 
 
 def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:

@@ -112,15 +112,24 @@ def repeat(ground: Ground, variant: str) -> Answer:
 
 
 def reorder(ground: Ground, variant: str) -> Answer:
-    """A producer's records changed places; variant: whether it is idempotent."""
-    if variant == "0" and ground.retries and ground.pipelined:
+    """A producer's records changed places; variant: whether it is idempotent, and if not, `abandoned`
+    where the earlier record was not acknowledged, `weak` where not by all in-sync replicas."""
+    if variant in ("0", "abandoned", "weak") and ground.retries and ground.pipelined:
         return True, "the producer is not idempotent, retries, and has several requests under way"
+    if variant == "abandoned":
+        return (
+            True,
+            "the producer is not idempotent: a request that it has given up may still arrive",
+        )
+    if variant == "weak":
+        return True, "acks=0 or 1: where a record was said to stand, another leader may put others"
     if reason := _truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
     if variant == "0":
         return (
             False,
-            "the producer never has a retry overtaken: no retries, or one request at a time",
+            "the producer never has a retry overtaken (no retries, or one request at a time), and"
+            " the earlier record was acknowledged",
         )
     return False, "an idempotent producer keeps its order"
 

@@ -33,7 +33,8 @@ its story. Then one op a line, in order of completion; `#` begins a comment.
     unrecovered    the cluster did not recover
     incomplete     the recording is not whole
     recorded       a recorded history although there is no `end`
-    = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case)
+    = class …      a finding: partitions by name, `-` for none, ops as #1 (first op of the case); at the
+                   end, where it matters, its variant: `(auto)`, `()` = none
     unknown class  the class cannot be decided
 
 Times are one tick an event. The findings must be exactly those listed.
@@ -58,7 +59,7 @@ LEVELS: Final = {
     "rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED, "none": Isolation.NONE,
 }  # fmt: skip
 COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
-FINDING: Final = re.compile(r"= (\S+) ?(.*)")
+FINDING: Final = re.compile(r"= (\S+) ?([^()]*?)(?: \((\w*)\))?")
 OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
 SEND: Final = re.compile(r"(\w+):(\d+)(?:@(\d+))?(?:<(\w+)@(\d+))?([!?]?)")
 POLL: Final = re.compile(r"(\w+)\[(.*)\]")
@@ -73,7 +74,8 @@ class Story:
     name: str
     built: Built = field(default_factory=lambda: Built(tps=[]))
     recorded: bool | None = None
-    expected: list[tuple[str, str]] = field(default_factory=list)
+    expected: list[tuple[str, str, str | None]] = field(default_factory=list)
+    """Findings: class, key, variant (None: not said)."""
     unknown: set[str] = field(default_factory=set)
     open: list[tuple[str, int, int]] = field(default_factory=list)
     """Open transactions: partition, producer id, first offset."""
@@ -100,13 +102,19 @@ class Story:
         return events if self.whole else [*events, Note(ns=3, text="cut short", incomplete=True)]
 
     def findings(self) -> set[tuple[str | int, ...]]:
+        """The keys of what has to be found."""
+        return {key for key, _ in self._keys()}
+
+    def variants(self) -> dict[tuple[str | int, ...], str]:
+        """The variants of findings of which the case says them."""
+        return {key: variant for key, variant in self._keys() if variant is not None}
+
+    def _keys(self) -> Iterator[tuple[tuple[str | int, ...], str | None]]:
         order = sorted(self.built.ops, key=lambda op: (op.complete is None, op.complete, op.invoke))
         words = {f"#{n}": order.index(op) for n, op in enumerate(self.built.ops, 1)}
         words |= {"-": -1} | {tp: n for n, tp in enumerate(self.built.tps)}
-        return {
-            (name, *(words[word] if word in words else int(word) for word in rest.split()))
-            for name, rest in self.expected
-        }
+        for name, rest, variant in self.expected:
+            yield (name, *(words[w] if w in words else int(w) for w in rest.split())), variant
 
 
 def stories(text: str) -> Iterator[Story]:
@@ -191,7 +199,7 @@ def _mops(built: Built, word: str) -> Iterator[Mop]:
 def _line(story: Story, line: str) -> None:
     word, *rest = line.split()
     if found := FINDING.fullmatch(line):
-        story.expected.append((found[1], found[2]))
+        story.expected.append((found[1], found[2], found[3]))
     elif word == "set":
         settings = story.built.processes.setdefault(int(rest[0][1:]), Process())
         for each in rest[1:]:

@@ -19,7 +19,7 @@ from tests.random_history import simulate
 
 OFTEN: Final = {
     "share_id": 9, "write_behind_fence": 5, "stick_lso": 3, "copy_again": 4, "foreign": 4,
-    "give_again": 4, "doubt_copy": 2, "cycle": 2,
+    "give_again": 4, "doubt_copy": 2, "cycle": 2, "overtake": 4,
 }  # fmt: skip
 """Kinds that leave a trace in few histories are drawn more often."""
 
@@ -170,6 +170,22 @@ def swap_records(rng: Random, built: Built) -> None:
         for _, read in built.reads():
             if read.tp == a.tp:
                 read.value = other.get(read.value, read.value)
+
+
+def overtake(rng: Random, built: Built) -> None:
+    """A record of a producer without idempotence stands behind the next one, given up or not."""
+    sends = built.sends()
+    for op, a in pick(rng, sends):
+        later = [
+            b for other, b in sends
+            if (other.process, b.tp) == (op.process, a.tp) and b.value > a.value
+        ][:2]  # fmt: skip
+        for b in pick(rng, later):
+            settings = built.processes.setdefault(op.process, Process())
+            settings.acks, settings.idempotent = rng.choice((-1, -1, 0, 1)), False
+            a.offset, b.offset = max(a.offset, b.offset) + 1, min(a.offset, b.offset)
+            if rng.random() < 0.5:
+                a.outcome = Outcome.INFO
 
 
 def cycle(rng: Random, built: Built) -> None:
@@ -352,6 +368,6 @@ DAMAGE: Final = named(
 
 RECORDED_DAMAGE: Final = named(
     lose_at_the_end, cut_final_read, change_bounds, change_isolation, change_settings, make_final,
-    foreign, commit, move_commit, stick_lso,
+    foreign, commit, move_commit, stick_lso, overtake,
 ) | GROUP_DAMAGE  # fmt: skip
 """What needs final reads, isolation levels, groups or transactional ids."""

@@ -55,6 +55,18 @@ def test_the_kernels_find_what_the_case_says(story: Story) -> None:
     assert unknown == story.unknown
 
 
+@pytest.mark.parametrize(
+    "story", [story for story in STORIES if story.variants()], ids=lambda story: story.name
+)
+def test_kernels_and_oracle_tell_the_variants_that_the_case_says(story: Story) -> None:
+    tables, said = story.built.tables(), story.variants()
+    tally = check_tables(tables, portable=story.portable, events=story.events(), cap=2**31)
+    kernel = {f.canonical: f.variant for f in tally.findings if f.canonical in said}
+    assert kernel == said
+    may = reference.variants(tables, portable=story.portable, events=story.events())
+    assert {key: may[key] for key in said} == {key: {variant} for key, variant in said.items()}
+
+
 @pytest.mark.parametrize("kind", ["hit", "near miss", "indeterminate"])
 @pytest.mark.parametrize("name", reference.CLASSES)
 def test_each_class_has_a_case_of_each_kind_that_is_one(name: str, kind: str) -> None:

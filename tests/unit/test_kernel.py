@@ -106,6 +106,29 @@ def lossy(records: int) -> Built:
     return built
 
 
+def test_a_variant_does_not_crowd_out_another() -> None:
+    """A hundred records that were given up and overtaken, then one that had been acknowledged."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=False)
+    final = Op(process=9, f="final", invoke=9_000, complete=9_001, phase=Phase.FINAL)
+    for n in range(101):
+        outcome = Outcome.OK if n == 100 else Outcome.INFO
+        for half, offset in enumerate((2 * n + 1, 2 * n)):
+            op = Op(process=1, f="send", invoke=20 * n + 2 * half, complete=20 * n + 2 * half + 1)
+            op.outcome = Outcome.OK if half else outcome
+            op.mops = [Send(tp=0, value=2 * n + half)]
+            built.ops.append(op)
+            final.mops.append(Read(tp=0, offset=offset, value=2 * n + half))
+    final.mops.sort(key=lambda mop: mop.offset if isinstance(mop, Read) else -1)
+    built.ops.append(final)
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=202, read_to=202)]
+    tally = check_tables(built.tables(), portable=False)
+    counts = {v: n for (name, v), n in tally.counts.items() if name == "nonmonotonic-send"}
+    assert counts == {"abandoned": 100, "0": 1}
+    kept = Counter(f.variant for f in tally.findings if f.name == "nonmonotonic-send")
+    assert kept == {"abandoned": CAP, "0": 1}
+
+
 def test_counts_are_exact_where_findings_are_capped() -> None:
     tally = check_tables(lossy(1000).tables())
     assert tally.counts["lost-write", "all"] == 500

@@ -23,7 +23,8 @@ NOTES = {"int-send-skip", "G0", "G0-realtime", "G1c-ww", "offset-reuse"}
 
 
 def difference(seed: int) -> str:
-    """What the two say differently of one seed; empty if nothing."""
+    """What the two say differently of one seed; empty if nothing. Variants are looked at where the
+    findings are the same."""
     built, recorded, kinds = random_history(seed)
     tables = built.tables()
     events = random_events(seed, built) if recorded else []
@@ -38,7 +39,14 @@ def difference(seed: int) -> str:
     fast |= {("undecided", name) for name, number in undecided.items() if number}
     slow |= {("undecided", name) for name in reference.undecided(tables, portable=not recorded)}
     if fast == slow:
-        return ""
+        may = reference.variants(tables, portable=not recorded, events=events)
+        odd = [
+            (each.canonical, each.variant, may[each.canonical])
+            for each in tally.findings
+            if each.name != "not-recovered" and each.variant not in may[each.canonical]
+        ]
+        assert Counter((each.name, each.variant) for each in tally.findings) == tally.counts
+        return f"seed {seed}: variants of the kernel and of the oracle: {odd}" if odd else ""
     return (
         f"seed {seed} ({'recorded' if recorded else 'portable'}, {', '.join(kinds)}): "
         f"only the kernel: {sorted(fast - slow)}; only the oracle: {sorted(slow - fast)}"
@@ -73,6 +81,21 @@ def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() 
         counts.update({str(key[0]) for key in found})
     rare = {name: counts[name] for name in reference.CLASSES if counts[name] < 5}
     assert rare == {}
+
+
+def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    for seed in range(200):
+        built, recorded, _ = random_history(seed)
+        for key, may in reference.variants(built.tables(), portable=not recorded).items():
+            seen.update((str(key[0]), one) for one in may)
+    orders = ("0", "1", "weak", "abandoned")
+    wanted = {
+        "nonmonotonic-send": orders, "int-nonmonotonic-send": orders, "group-skip": ("", "auto"),
+        "aborted-read": ("rc", "ru", "unsent"),
+    }  # fmt: skip
+    rare = {(name, one): seen[name, one] for name, some in wanted.items() for one in some}
+    assert {each: number for each, number in rare.items() if number < 3} == {}
 
 
 def test_every_kind_of_damage_changes_some_history() -> None:

@@ -14,7 +14,7 @@ from checkers import check
 from checkers.catalogue import CHECKS
 from checkers.kernel import KERNELS
 from checkers.repeat import repro
-from harness.config import run_config
+from harness.config import PRESETS, run_config
 from harness.events import (
     Event,
     FaultFailed,
@@ -453,3 +453,32 @@ def test_the_verdict_replaces_an_older_one(tmp_path: Path) -> None:
     write_run(tmp_path / "run", history().tables())
     assert check(Run(run.folder), without_spark=True).valid is True
     assert b'"valid": true' in run.verdict.read_bytes()
+
+
+LEGACY = PRESETS["safe-legacy"]
+
+
+@pytest.mark.parametrize(
+    ("first", "settings", "allowed", "code"),
+    [
+        (Outcome.INFO, LEGACY, True, 0),
+        (Outcome.INFO, {**LEGACY, "client_settings": {"retries": "0"}}, True, 0),
+        (Outcome.INFO, {}, False, 1),  # an idempotent producer
+        (Outcome.OK, LEGACY, False, 1),
+        (Outcome.OK, {**LEGACY, "client_settings": {}}, True, 0),  # a retry may be overtaken
+    ],
+)
+def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
+    tmp_path: Path, first: Outcome, settings: dict[str, Any], allowed: bool, code: int
+) -> None:
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=bool(settings.get("idempotent", True)))
+    for n, outcome in enumerate((first, Outcome.INFO)):
+        op = Op(process=1, f="send", invoke=(1 + 20 * n) * S, complete=(2 + 20 * n) * S)
+        op.outcome = Outcome.INFO
+        op.mops = [Send(tp=0, value=value_of(1, n), outcome=outcome)]
+        built.ops.append(op)
+    reads = [Read(tp=0, offset=n, value=value_of(1, 1 - n)) for n in (0, 1)]
+    verdict = judged(tmp_path / "run", final(built, *reads).tables(), settings)
+    order = verdict.anomalies["nonmonotonic-send"]
+    assert (order.allowed, verdict.exit_code) == (allowed, code)
