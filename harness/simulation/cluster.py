@@ -18,7 +18,6 @@ from harness.op import Isolation, TopicPartition
 from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
 from harness.simulation.scheduler import Scheduler
-from model.controller import Controller
 from model.eras import ERAS
 from model.messages import CreateTopic, Fetch
 from model.node import Ask
@@ -120,9 +119,7 @@ class SimulatedCluster:
                 if state.leader_epoch >= epochs.get(tp, -1):
                     leaders[tp], epochs[tp], isr[tp] = state.leader, state.leader_epoch, state.isr
         same = len({tuple(sorted((tp, s.leader) for tp, s in v.items())) for v in views.values()})
-        controller = next(
-            (n for n, node in self.sim.items() if self._controller(node) is not None), -1
-        )
+        controller = next((n for n, node in self.sim.items() if self._controls(node)), -1)
         return Roles(
             ns=self.scheduler.now * 1000,
             leaders=leaders,
@@ -133,8 +130,8 @@ class SimulatedCluster:
             agreed=len(views) == len(self.brokers) and same == 1,
         )
 
-    def _controller(self, node: SimNode) -> Controller | None:
-        return node.broker.controller if node.up and node.broker is not None else None
+    def _controls(self, node: SimNode) -> bool:
+        return node.up and node.broker is not None and node.broker.metadata.controls
 
     def leader(self, tp: TopicPartition) -> Replica | None:
         """The replica that leads a partition in the newest epoch, among nodes that are up."""

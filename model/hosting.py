@@ -1,0 +1,94 @@
+"""The replicas that a broker holds: made, changed and given up as the metadata say.
+
+Not here: where metadata come from (`metadata_quorum`, `metadata_zookeeper`), the replica itself (`replica`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from model.coordinating import Coordinating
+from model.following import Following
+from model.log import Log
+from model.messages import Partition, PartitionState
+from model.node import Node
+from model.replica import Replica
+from model.serving import Serving
+
+TICK_MS: Final = 100
+"""How often a node is told that time passes."""
+
+
+@dataclass(slots=True)
+class Durable:
+    """What a node finds again after a crash. `clean_epoch`: its broker epoch at a clean shutdown.
+
+    quorum_epoch, voted, entries, clean_epoch: of the metadata quorum only.
+    """
+
+    logs: dict[Partition, Log] = field(default_factory=dict)
+    checkpoint: dict[Partition, int] = field(default_factory=dict)
+    quorum_epoch: int = 0
+    voted: int = -1
+    entries: list[tuple[int, Any]] = field(default_factory=list)
+    clean_epoch: int = -1
+
+
+@dataclass(slots=True)
+class Hosting:
+    """See the module. `durable`: shares its logs and its checkpoint with `node`."""
+
+    node: Node
+    durable: Durable
+    serving: Serving
+    following: Following
+    coordinating: Coordinating
+
+    def start(self) -> None:
+        """Open the logs that outlived the process; nobody has said yet what they are for."""
+        node = self.node
+        for tp, log in self.durable.logs.items():
+            replica = Replica(node.me, node.settings, log)
+            replica.high_watermark = min(self.durable.checkpoint.get(tp, 0), log.end)
+            node.replicas[tp] = replica
+            if "producers-lost-on-restart" in node.settings.bugs:
+                log.forget_producers()
+
+    def checkpoint(self) -> None:
+        """Write the high watermarks down (replication-offset-checkpoint)."""
+        for tp, replica in self.node.replicas.items():
+            self.durable.checkpoint[tp] = replica.high_watermark
+
+    def flush(self) -> None:
+        """Everything is on disk."""
+        for tp, replica in self.node.replicas.items():
+            replica.log.flush()
+            self.durable.checkpoint[tp] = replica.high_watermark
+
+    def became(self, states: Iterable[tuple[Partition, PartitionState]]) -> None:
+        """Take over newer states of partitions; all who have to know are told."""
+        changed = False
+        for tp, state in states:
+            changed = True
+            self._become(tp, state)
+            self.coordinating.became(tp)
+        if changed:
+            self.following.pump()
+
+    def _become(self, tp: Partition, state: PartitionState) -> None:
+        node = self.node
+        replica = node.replicas.get(tp)
+        if node.me not in state.replicas:
+            if replica is not None:
+                del node.replicas[tp]
+                self.durable.logs.pop(tp, None)
+                self.durable.checkpoint.pop(tp, None)
+                self.serving.moved(tp)
+            return
+        if replica is None:
+            replica = Replica(node.me, node.settings)
+            node.replicas[tp] = replica
+            self.durable.logs[tp] = replica.log
+        replica.become(state, node.now)
+        replica.advance(node.now)
+        self.serving.moved(tp)
