@@ -95,12 +95,21 @@ def _liveness(case: Case) -> Liveness:
 
 def _undecided(case: Case) -> dict[str, list[str]]:
     """Check -> what kept it from deciding. An empty run decides nothing, and where all faults failed
-    nothing was decided about a cluster under faults."""
+    nothing was decided about a cluster under faults. Causes come before what follows from them."""
     tally, reasons = case.tally, dict[str, list[str]]()
 
     def doubt(check: str, why: str) -> None:
         reasons.setdefault(check, []).append(why)
 
+    for event in case.sealed.events:
+        if isinstance(event, Note) and event.incomplete:
+            for name in CHECKS:
+                doubt(name, f"the recording is not whole: {event.text}")
+    failed = [event for event in case.sealed.events if isinstance(event, FaultFailed)]
+    if failed and not case.lookup.faults:
+        told = f"none of the planned faults came into force; the first, {failed[0].name}: {failed[0].why}"
+        for name in CHECKS:
+            doubt(name, told)
     if tally.undecided:
         doubt("durability", f"{tally.undecided} committed records may be lost or not: the final"
                             " reads did not reach them")  # fmt: skip
@@ -120,15 +129,6 @@ def _undecided(case: Case) -> dict[str, list[str]]:
         doubt("stability", f"where the logs of {where} end with all transactions over is not known")
     if tally.recovered is None:
         doubt("recovery", "the run was over before it could be seen whether the cluster recovers")
-    for event in case.sealed.events:
-        if isinstance(event, Note) and event.incomplete:
-            for name in CHECKS:
-                doubt(name, f"the recording is not whole: {event.text}")
-    failed = [event for event in case.sealed.events if isinstance(event, FaultFailed)]
-    if failed and not case.lookup.faults:
-        told = f"none of the planned faults came into force; the first, {failed[0].name}: {failed[0].why}"
-        for name in CHECKS:
-            doubt(name, told)
     if not tally.rows:
         for name in CHECKS:
             doubt(name, "nothing was sent or read")
