@@ -54,11 +54,13 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class Controller:
-    """Begins with an image of the whole log. `sessions`: when each broker was last heard of."""
+    """Begins with an image of the whole log. `sessions`: when each broker was last heard of. `balanced_ms`:
+    when it last looked for leaders that are not the preferred ones, -1 = not yet."""
 
     settings: Settings
     image: Image
     sessions: dict[int, int] = field(default_factory=dict)
+    balanced_ms: int = -1
     _made: list[Change] = field(default_factory=list)
 
     def decide(self, request: Any, now: int) -> Decision:
@@ -75,6 +77,12 @@ class Controller:
             seen = self.sessions.setdefault(broker, now)
             if not known.fenced and now - seen > self.settings.session_ms:
                 self._fence(broker)
+        every = self.settings.preferred_check_ms
+        if every and self.balanced_ms < 0:
+            self.balanced_ms = now
+        elif every and now - self.balanced_ms >= every:
+            self.balanced_ms = now
+            self._elect(ElectLeaders(tuple(sorted(self.image.partitions))), now)
         return self._made
 
     def _handlers(self) -> dict[type, Callable[[Any, int], Any]]:
@@ -228,10 +236,6 @@ class Controller:
                 )  # fmt: skip
                 moved |= self._set(tp, state, after)
         return Answer(KafkaError.NONE if moved else KafkaError.ELECTION_NOT_NEEDED)
-
-    def balance(self) -> list[Change]:
-        """Give leaderships back to preferred replicas (auto.leader.rebalance.enable)."""
-        return self.decide(ElectLeaders(tuple(self.image.partitions)), 0).changes
 
     def _reassign(self, request: Reassign, now: int) -> Answer:
         for tp, replicas in request.replicas.items():
