@@ -5,10 +5,14 @@ Not here: how a scenario is made and played (`framework`), the page (`page`).
 
 from typing import Final
 
+from model.scenarios.acknowledgement import ACKNOWLEDGEMENT
 from model.scenarios.framework import Chapter
+from model.scenarios.isr import ISR
 from model.scenarios.replication import REPLICATION
 
 CHAPTERS: Final[dict[str, Chapter]] = {
     "replication": REPLICATION,
+    "isr": ISR,
+    "acknowledgement": ACKNOWLEDGEMENT,
 }
 """Name -> chapter, in the order of the page."""

@@ -5,6 +5,8 @@
     epochs(2)     its leader-epoch cache                flushed(2)  what a power loss leaves
     isr, leader, elr, leader_epoch, partition_epoch     as the controller decided
     isr_at(1), leader_at(2)                             as a broker knows it
+    status, decision      what metrics call the partition; what the controller said to a leader
+    waits_for(1)          for whom the high watermark waits       visible(1)  what consumers get
     produced      what the newest record's producer was told      acked   records that were acknowledged
 
 Not here: columns of other stages.
@@ -104,6 +106,43 @@ def partition_epoch(stage: Stage) -> object:
 def replicas(stage: Stage) -> object:
     """AR, in order: the first one is the preferred leader."""
     return stage.state.replicas
+
+
+def waits_for(n: int) -> Column:
+    """For whom the leader's high watermark waits: the in-sync set, and who is asked for or about to leave."""
+    return _of(n, lambda replica: replica.maximal_isr if replica.leads else None)
+
+
+def visible(n: int) -> Column:
+    """Records that a consumer gets of this broker: those below its high watermark."""
+    return _of(
+        n,
+        lambda replica: [
+            str(record)
+            for offset, _, record in replica.log.records()
+            if offset < replica.high_watermark
+        ],
+    )
+
+
+def status(stage: Stage) -> object:
+    """What Kafka's metrics call the partition."""
+    state = stage.state
+    if state.leader < 0:
+        return "offline"
+    if len(state.isr) < stage.settings.min_isr:
+        return "under min ISR"
+    return "under-replicated" if len(state.isr) < len(state.replicas) else "whole"
+
+
+def decision(stage: Stage) -> object:
+    """What the controller said to the newest AlterPartition."""
+    return stage.decision
+
+
+def result(record: str) -> Column:
+    """What the producer of this record was told."""
+    return lambda stage: stage.results.get(record)
 
 
 def produced(stage: Stage) -> object:

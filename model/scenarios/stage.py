@@ -16,10 +16,12 @@ Not here: columns (`columns`), transactions and groups.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from model.broker import TICK_MS, Broker, Durable
 from model.controller import Controller
+from model.eras import Era
 from model.errors import KafkaError
 from model.image import Image
 from model.log import Batch
@@ -50,6 +52,12 @@ Way = tuple[int, str, int]
 """From whom, on which channel, to whom."""
 
 
+def without(*switches: str, **settings: Any) -> Settings:
+    """Settings under which these switches of the era (`model.eras`) are off and all others on."""
+    off: dict[str, Any] = dict.fromkeys(switches, False)
+    return Settings(era=replace(Era(), **off), **settings)
+
+
 class Stage:
     """See the module. replicas: of the partition, the first one leads. spare: brokers without a replica.
 
@@ -69,6 +77,8 @@ class Stage:
         self.durable = {n: Durable() for n in sorted({*replicas, *spare})}
         self.acked: list[str] = []
         self.results: dict[str, str] = {}
+        self.decision: KafkaError | None = None
+        """What the controller said to the newest AlterPartition."""
         self.last = ""
         """Name of the newest record that was sent."""
         self.controller = Controller(self.settings, Image())
@@ -141,7 +151,8 @@ class Stage:
         for follower in followers:
             for _ in range(most):
                 replica = self.replica(follower)
-                assert replica is not None
+                if replica is None or replica.leads:
+                    break
                 key = (follower, "fetch", replica.state.leader)
                 if key in self._asks:
                     self.fetch(follower)
@@ -161,7 +172,9 @@ class Stage:
         """A leader's AlterPartition reaches the controller."""
         request = self._asks.pop((leader, ALTER, CONTROLLER)).request
         assert isinstance(request, AlterPartition)
-        self._answers[leader, ALTER, CONTROLLER] = self._decide(request)
+        answer = self._decide(request)
+        self.decision = answer.parts[TP][0] if answer.parts else answer.error
+        self._answers[leader, ALTER, CONTROLLER] = answer
         return self
 
     def altered(self, leader: int) -> Self:
@@ -172,17 +185,17 @@ class Stage:
     def tell(self, *brokers: int) -> Self:
         """The metadata log, as far as it goes, reaches these brokers."""
         for n in brokers:
-            while (ask := self._asks.get((n, "quorum", CONTROLLER))) is not None:
-                request = ask.request
-                assert isinstance(request, QuorumFetch)
-                end = len(self._entries)
-                if self.nodes[n].node.image.offset == end:
-                    break
-                del self._asks[n, "quorum", CONTROLLER]
-                entries = tuple(self._entries[request.end :])
-                answer = QuorumAnswer(1, CONTROLLER, request.end, end, entries)
-                self._answered(n, "quorum", CONTROLLER, answer)
+            while self.nodes[n].node.image.offset < len(self._entries):
+                self._tell(n, len(self._entries))
         return self
+
+    def _tell(self, n: int, end: int) -> None:
+        request = self._asks.pop((n, "quorum", CONTROLLER)).request
+        assert isinstance(request, QuorumFetch)
+        entries = tuple(self._entries[request.end : end])
+        self._answered(
+            n, "quorum", CONTROLLER, QuorumAnswer(1, CONTROLLER, request.end, end, entries)
+        )
 
     def fence(self, *brokers: int) -> Self:
         """The controller finds that the session of these brokers is over."""
@@ -275,6 +288,7 @@ class Stage:
             for n in self.nodes:
                 self._tick(n)
                 self._heartbeats(n)
+                self._tell(n, self.nodes[n].node.image.offset)  # nothing new: the session goes on
             self._commit(self.controller.tick(self.now))
         return self
 
@@ -283,6 +297,20 @@ class Stage:
         if ask is not None:
             assert isinstance(ask.request, BrokerHeartbeat)
             self._answered(n, "heartbeat", CONTROLLER, self._decide(ask.request))
+
+    def settle(self) -> Self:
+        """Five seconds without a fault: everything is replicated, every high watermark known to all and
+        checkpointed."""
+        for _ in range(10):
+            self.rounds(*self.nodes).wait(500)
+        return self.rounds(*self.nodes)
+
+    def flush(self, *brokers: int) -> Self:
+        """The operating system writes the pages of these brokers to disk."""
+        for n in brokers:
+            for log in self.durable[n].logs.values():
+                log.flush()
+        return self
 
     def _tick(self, n: int) -> None:
         self.nodes[n].tick(self.now)
