@@ -55,6 +55,16 @@ def test_the_nemesis_example_is_planned_injected_and_healed(
     assert cluster.calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
 
 
+def test_the_budget_that_the_nightly_job_allows_fits_into_it() -> None:
+    job = (DOCS.parent / ".github" / "workflows" / "nightly.yml").read_text()
+    (minutes,) = map(int, re.findall(r"timeout-minutes: (\d+)", job))
+    (most,) = map(int, re.findall(r"description: How long.* below (\d+)h", job))
+    (told,) = map(int, re.findall(r"any budget below (\d+) h", (DOCS / "soak.md").read_text()))
+    (usual,) = map(int, re.findall(r"inputs.budget \|\| '(\d+)h'", job))
+    assert usual < most == told
+    assert most * 60 + 30 <= minutes  # setting up, and the last run
+
+
 @pytest.mark.parametrize("name", GENERATED)
 def test_the_generated_parts_are_up_to_date(name: str) -> None:
     assert (DOCS / name).read_text() == GENERATED[name](), "run `make catalogue`"

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from harness.report import ReportError, build, page, words
-from harness.verdict import Verdict
+from harness.verdict import FaultLiveness, Liveness, Verdict
 from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous, lost_write
 from tests.browser.report_runs import FAULTS, Folder, clean, empty
 
@@ -233,6 +233,18 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
     ):  # fmt: skip
         assert part in text, part
     assert 'href="https://issues.apache.org/jira/browse/KAFKA-17754"' in reports["anomalous"]
+
+
+def test_a_recovery_that_was_not_seen_is_not_called_one_that_did_not_come(tmp_path: Path) -> None:
+    cost = FaultLiveness(
+        fault=FAULTS[0].fault,
+        stalled_s=1.0,
+        partition="",
+        partition_stalled_s=0.0,
+        recovered_s=None,
+    )
+    text = text_of(with_verdict(liveness=Liveness(faults=[cost])), tmp_path)
+    assert "not before the end of the load or the next fault, or nothing was sent then" in text
 
 
 def test_a_verdict_with_nothing_in_it_is_a_report(tmp_path: Path) -> None:
