@@ -110,7 +110,7 @@ def _run(config: Any, results: Path, engine: Engine) -> int:
     display = Display()
     display.say(
         f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
-        f"preset {config.preset} · Kafka {config.kafka} · {config.brokers} brokers · "
+        f"preset {config.preset} · {config.system} · {config.brokers} brokers · "
         f"{config.duration_s:g} s of faults"
     )
     try:

@@ -77,6 +77,13 @@ class RunConfig(BaseModel):
     expect: tuple[str, ...] = ()
     """Anomaly classes that this control has to find."""
 
+    @property
+    def system(self) -> str:
+        """What the run is made on, for people."""
+        if self.sut != "simulated":
+            return f"Kafka {self.kafka}"
+        return f"model, era {self.era}" + (f", mutant {self.mutant}" if self.mutant else "")
+
     def settings_of_topics(self) -> dict[str, str]:
         """Settings of every topic of the run, by Kafka's names: what is said of safety, then
         `topic_settings`."""

@@ -10,7 +10,7 @@ import importlib
 import os
 import platform
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,19 +20,22 @@ from typing import Any
 import msgspec
 
 import nemesis as nemeses
-from harness.cluster import Clients, ClientSlot, Cluster, Linked, Roles
+from harness import simulated
+from harness.cluster import Cluster, Linked
 from harness.config import ConfigError, RunConfig
 from harness.interpreter import Interpreter, Load
-from harness.op import Phase, TopicPartition
+from harness.op import Phase
+from harness.planning import BoundNemesis, names_of, slots_of
 from harness.progress import Display
 from harness.recorder import Interrupts, Recorder
 from harness.seal import seal
-from harness.session import Clock, drive
+from harness.session import drive
 from harness.store import OWNER, RESULTS, Run, write_atomically
 from workloads import WORKLOADS, Workload
 
 SYSTEMS: dict[str, str] = {"kafka": "harness.cluster.kafka:KafkaCluster"}
-"""Systems under test: name → `module:factory`, called as `factory(config, run_dir) -> Cluster`."""
+"""Systems under test in real time: name → `module:factory`, called as `factory(config, run_dir) ->
+Cluster`. The simulated one has no clock of this machine and is run by `harness.simulated`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +47,6 @@ class Recorded:
     interrupted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _BoundNemesis:
-    """A plan and the names of this run, as the interpreter wants them."""
-
-    steps: Sequence[nemeses.Step]
-    names: nemeses.Names
-
-    def stage(
-        self, cluster: Cluster, clients: Clients, clock: Clock, stopping: Callable[[], bool]
-    ) -> nemeses.Stage:
-        return nemeses.Stage(cluster=cluster, clients=clients, clock=clock, stopping=stopping)
-
-    async def inject(
-        self, stage: nemeses.Stage, step: nemeses.Step, roles: Roles
-    ) -> nemeses.Injected:
-        return await nemeses.inject(stage, step, roles, self.names)
-
-    async def heal(self, stage: nemeses.Stage, injected: nemeses.Injected) -> None:
-        await nemeses.heal(stage, injected)
-
-    async def heal_all(self, stage: nemeses.Stage) -> None:
-        await nemeses.heal_all(stage)
-
-
 def plan(config: RunConfig) -> tuple[Workload, tuple[nemeses.Step, ...]]:
     """The workload and the planned faults of a config.
 
@@ -76,15 +55,18 @@ def plan(config: RunConfig) -> tuple[Workload, tuple[nemeses.Step, ...]]:
     """
     if config.workload not in WORKLOADS:
         raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
-    if config.sut not in SYSTEMS:
-        raise ConfigError(f"unknown system under test {config.sut!r}; known: {', '.join(SYSTEMS)}")
+    known = (*SYSTEMS, simulated.SIMULATED)
+    if config.sut not in known:
+        raise ConfigError(f"unknown system under test {config.sut!r}; known: {', '.join(known)}")
     if config.commit != "transaction" and config.workload != "copier":
         raise ConfigError(
             f"commit {config.commit!r} is a setting of the workload copier; "
             f"it is without effect in {config.workload}"
         )
     workload = WORKLOADS[config.workload]
-    return workload, nemeses.plan(config.nemesis, config, _names(workload, config))
+    steps = nemeses.plan(config.nemesis, config, names_of(workload, config))
+    simulated.check(config, steps)
+    return workload, steps
 
 
 def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> Recorded:
@@ -95,6 +77,8 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
     """
     workload, steps = plan(config)
     run = create_folder(config, results)
+    if config.sut == simulated.SIMULATED:
+        return _simulated(config, run, steps, display)
     try:
         interpreter = _prepare(config, run, workload, steps, display)
     except BaseException:
@@ -117,6 +101,23 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
     return Recorded(run=run, interrupted=interpreter.interrupts.asked.is_set())
 
 
+def _simulated(
+    config: RunConfig, run: Run, steps: tuple[nemeses.Step, ...], display: Display
+) -> Recorded:
+    display.status("simulating")
+    try:
+        done = simulated.record(config, steps, run)
+        seal(run)
+    except BaseException:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    finally:
+        display.close()
+    display.say(f"{done.simulated_s:.1f} s simulated")
+    point_latest(run)
+    return Recorded(run=run, interrupted=False)
+
+
 def _prepare(
     config: RunConfig,
     run: Run,
@@ -135,7 +136,7 @@ def _prepare(
         config=config,
         cluster=cluster,
         load=_load_of(workload, config),
-        nemesis=_BoundNemesis(steps, _names(workload, config)),
+        nemesis=BoundNemesis(steps, names_of(workload, config)),
         recorder=Recorder(run.events),
         interrupts=Interrupts(),
         display=display,
@@ -189,30 +190,7 @@ def _load_of(workload: Workload, config: RunConfig) -> Load:
     return Load(
         topics=workload.topics(config),
         tps=workload.tps(config),
-        slots=_slots(workload, config),
-    )
-
-
-def _slots(workload: Workload, config: RunConfig) -> tuple[ClientSlot, ...]:
-    return tuple(
-        ClientSlot(
-            slot=plan.slot,
-            transactional_id=plan.transactional_id or "",
-            group=plan.group or "",
-            produces=plan.acks is not None,
-        )
-        for plan in workload.plans(config)
-    )
-
-
-def _names(workload: Workload, config: RunConfig) -> nemeses.Names:
-    clients = _slots(workload, config)
-    data: tuple[TopicPartition, ...] = workload.tps(config)
-    return nemeses.Names(
-        data=data,
-        transactional_ids=tuple(sorted({c.transactional_id for c in clients} - {""})),
-        groups=tuple(sorted({c.group for c in clients} - {""})),
-        clients=clients,
+        slots=slots_of(workload, config),
     )
 
 

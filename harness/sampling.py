@@ -64,7 +64,7 @@ class Sampler:
                 return
             self.take(roles)
             self.roles = roles
-            seen = _seen(roles)
+            seen = seen_of(roles)
             now = (seen.leaders, seen.isr, seen.controller, seen.answering, seen.agreed)
             if now != before:
                 before = now
@@ -87,10 +87,11 @@ class Sampler:
             hw = drive(self._cluster.offsets(tps, Isolation.READ_UNCOMMITTED))
             if self._stop.is_set():
                 return
-            self._recorder.write(EndsSeen(ns=ns, hw=_ends(hw), lso=_ends(lso)))
+            self._recorder.write(EndsSeen(ns=ns, hw=ends_of(hw), lso=ends_of(lso)))
 
 
-def _seen(roles: Roles) -> RolesSeen:
+def seen_of(roles: Roles) -> RolesSeen:
+    """A look as an event."""
     return RolesSeen(
         ns=roles.ns,
         leaders={str(tp): node for tp, node in sorted(roles.leaders.items())},
@@ -101,5 +102,6 @@ def _seen(roles: Roles) -> RolesSeen:
     )
 
 
-def _ends(offsets: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
+def ends_of(offsets: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
+    """The listed ends, as `EndsSeen` has them."""
     return {str(tp): end for tp, (_, end) in sorted(offsets.items())}

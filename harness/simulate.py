@@ -2,202 +2,46 @@
 
     done = simulate(config)        # the same config and seed: the same journals, to the byte
 
-Not here: the model and its scheduler (`harness.simulation`), checking, files (`harness.run`).
+Not here: the model and its scheduler (`harness.simulation`), checking, files (`harness.simulated`).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import nemesis as nemeses
 from harness import events as ev
 from harness import journal as j
-from harness.cluster import ClientSlot
+from harness.bounds import open_ends
 from harness.config import RunConfig
 from harness.faults import Faults
 from harness.op import Isolation, Phase, TopicPartition
+from harness.planning import BoundNemesis, names_of
 from harness.simulation.clients import SimClients, VirtualClock
 from harness.simulation.cluster import SimulatedCluster
+from harness.simulation.looks import look
+from harness.simulation.recovery import stuck_clients, unrecovered
 from harness.simulation.scheduler import Future, Scheduler
-from harness.simulation.session import BASE_NS
 from workloads import WORKLOADS, Workload
 
-LIMIT_S = 600
-"""Virtual seconds after which a run that does not end is a fault of the simulator."""
+LIMIT_S = 3600
+"""Virtual seconds besides the phase of faults after which a run that does not end is a fault of the
+simulator."""
+WARMUP_S = 60
 STABLE_US = 1_000_000
 LOOK_US = 50_000
 
 
 @dataclass(slots=True, kw_only=True)
 class Simulated:
-    """A run that is over. `journals`: (name, lines) of each process."""
+    """A run that is over. `journals`: (name, lines) of each process. `calls`: of the scheduler."""
 
     config: RunConfig
     journals: list[tuple[str, list[j.Line]]]
     events: list[ev.Event]
+    steps: Sequence[nemeses.Step]
     simulated_s: float
     calls: int
     cluster: SimulatedCluster
-    workload: Workload
-
-
-@dataclass(slots=True)
-class _Bound:
-    """A plan and the names of this run."""
-
-    steps: Sequence[nemeses.Step]
-    names: nemeses.Names
-
-    def stage(self, *_: Any) -> Any:
-        raise NotImplementedError
-
-    async def inject(self, stage: Any, step: nemeses.Step, roles: Any) -> nemeses.Injected:
-        return await nemeses.inject(stage, step, roles, self.names)
-
-    async def heal(self, stage: Any, injected: nemeses.Injected) -> None:
-        await nemeses.heal(stage, injected)
-
-    async def heal_all(self, stage: Any) -> None:
-        await nemeses.heal_all(stage)
-
-
-@dataclass(slots=True)
-class _Run:
-    config: RunConfig
-    run: str
-    steps: Sequence[nemeses.Step] | None
-    events: list[ev.Event] = field(default_factory=list)
-
-    def execute(self) -> Simulated:
-        config = self.config
-        scheduler = Scheduler()
-        cluster = SimulatedCluster(config, scheduler)
-        workload = WORKLOADS[config.workload]
-        plans = workload.plans(config)
-        stop: Future[None] = Future()
-        tps = workload.tps(config)
-        clients = SimClients(
-            config, self.run, plans, lambda spec, slot: workload.ops(config, spec, slot), tps,
-            cluster, stop,
-        )  # fmt: skip
-        done = scheduler.spawn(self._phases(scheduler, cluster, clients, workload, stop))
-        if not scheduler.run(done, limit=LIMIT_S * 1_000_000):
-            raise AssertionError(f"{self.run} did not end within {LIMIT_S} simulated seconds")
-        return Simulated(
-            config=config,
-            journals=[(str(p), c.lines) for p, c in sorted(clients.journals.items())],
-            events=self.events,
-            simulated_s=scheduler.now / 1e6,
-            calls=scheduler.events,
-            cluster=cluster,
-            workload=workload,
-        )
-
-    async def _phases(
-        self,
-        scheduler: Scheduler,
-        cluster: SimulatedCluster,
-        clients: SimClients,
-        workload: Workload,
-        stop: Future[None],
-    ) -> None:
-        config = self.config
-
-        def enter(phase: Phase) -> None:
-            clients.phase = phase
-            self.events.append(ev.PhaseStarted(ns=clients.clock.now_ns(), phase=phase))
-
-        async def until(done: Callable[[], bool], seconds: float) -> bool:
-            ends = scheduler.now + int(seconds * 1e6)
-            while not done() and scheduler.now < ends:
-                await scheduler.sleep(LOOK_US)
-            return done()
-
-        self.events.append(ev.RunStarted(ns=BASE_NS, wall="", run=self.run, versions={}))
-        enter(Phase.SETUP)
-        await cluster.start()
-        for topic, partitions in workload.topics(config).items():
-            await cluster.create_topic(topic, partitions, config.replication_factor, {})
-        enter(Phase.WARMUP)
-        clients.begin()
-        await until(lambda: all(s.counters.ok_invoked_ns for s in clients.states), 60)
-        enter(Phase.FAULTS)
-        faults = self._faults(cluster, clients, workload, scheduler)
-        halted: Future[None] = Future()
-        clock = VirtualClock(scheduler, halted)
-        plan = faults(clock, lambda: halted.done)
-        over = scheduler.spawn(plan.run())
-        await scheduler.sleep(int(config.duration_s * 1e6))
-        halted.set(None)
-        await over
-        enter(Phase.HEAL)
-        await plan.heal_all()
-        enter(Phase.RECOVER)
-        begin = clients.clock.now_ns()
-        why = ""
-
-        def recovered() -> bool:
-            nonlocal why
-            why = _unrecovered(cluster, clients, config, begin)
-            return not why
-
-        well = await until(recovered, config.recovery_deadline_s)
-        now = clients.clock.now_ns()
-        seconds = (now - begin) / 1e9
-        self.events.append(ev.Recovered(ns=now, recovered=well, seconds=seconds, why=why))
-        enter(Phase.QUIESCE)
-        stop.set(None)
-        await until(lambda: all(s.done.done for s in clients.states), 30)
-        bounds = await self._bounds(scheduler, cluster, clients)
-        self.events.append(bounds)
-        enter(Phase.FINAL)
-        for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-            ends = {TopicPartition(t, p): end for t, p, at, _, end in bounds.rows if at == level}
-            await clients.read_final(level, ends)
-        enter(Phase.COLLECT)
-
-    def _faults(
-        self,
-        cluster: SimulatedCluster,
-        clients: SimClients,
-        workload: Workload,
-        scheduler: Scheduler,
-    ) -> Callable[[VirtualClock, Callable[[], bool]], Faults]:
-        names = _names(workload, self.config, clients.slots)
-        steps = self.steps
-        if steps is None:
-            steps = nemeses.plan(self.config.nemesis, self.config, names)
-        bound = _Bound(steps, names)
-
-        def made(clock: VirtualClock, stopping: Callable[[], bool]) -> Faults:
-            stage = nemeses.Stage(cluster=cluster, clients=clients, clock=clock, stopping=stopping)
-            return Faults(
-                bound, cluster, stage, clock, self.events.append, self.config.duration_s, stopping
-            )
-
-        return made
-
-    async def _bounds(
-        self, scheduler: Scheduler, cluster: SimulatedCluster, clients: SimClients
-    ) -> ev.BoundsListed:
-        """As `harness.bounds`, in virtual time."""
-        until = scheduler.now + int((self.config.transaction_timeout_s + 1 + 5) * 1e6) + STABLE_US
-        seen: tuple[tuple[str, int, int, int, int], ...] = ()
-        since, stable = scheduler.now, False
-        while scheduler.now < until and not stable:
-            tps = sorted(tp for tp in (await cluster.roles()).leaders if tp.topic[:2] != "__")
-            rows = []
-            ends: dict[tuple[TopicPartition, int], int] = {}
-            for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
-                for tp, (start, end) in (await cluster.offsets(tps, level)).items():
-                    rows.append((tp.topic, tp.partition, int(level), start, end))
-                    ends[tp, int(level)] = end
-            if tuple(rows) != seen:
-                seen, since = tuple(rows), scheduler.now
-            whole = all((tp, 0) in ends and ends[tp, 0] == ends[tp, 1] for tp in tps)
-            stable = whole and scheduler.now - since >= STABLE_US
-            await scheduler.sleep(LOOK_US)
-        return ev.BoundsListed(ns=clients.clock.now_ns(), rows=seen, stable=stable)
 
 
 def simulate(
@@ -208,36 +52,169 @@ def simulate(
 ) -> Simulated:
     """One run. steps: faults instead of the ones that the config plans.
 
-    Raises: ConfigError; AssertionError, where an invariant of the model is broken.
+    Raises: ConfigError; AssertionError, where the run does not end.
     """
     return _Run(config, run, steps).execute()
 
 
-def _unrecovered(
-    cluster: SimulatedCluster, clients: SimClients, config: RunConfig, since: int
-) -> str:
-    """What is still missing after healing, "" = nothing."""
-    down = [n for n, node in cluster.sim.items() if not node.up]
-    if down:
-        return f"nodes {down} are down"
-    for node in cluster.brokers:
-        broker = cluster.sim[node].broker
-        assert broker is not None
-        for tp, state in broker.node.image.partitions.items():
-            if state.leader < 0:
-                return f"{tp} has no leader"
-            if len(state.isr) < len(state.replicas):
-                return f"{tp} has in-sync replicas {list(state.isr)} only"
-    slow = [s.spec.slot for s in clients.states if s.counters.ok_invoked_ns < since]
-    return f"clients {slow} have done nothing since" if slow else ""
+@dataclass(slots=True)
+class _Run:
+    config: RunConfig
+    run: str
+    wanted: Sequence[nemeses.Step] | None
+    events: list[ev.Event] = field(default_factory=list)
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    stop: Future[None] = field(default_factory=Future)
+    cluster: SimulatedCluster = field(init=False)
+    clients: SimClients = field(init=False)
+    workload: Workload = field(init=False)
+    names: nemeses.Names = field(init=False)
+    steps: Sequence[nemeses.Step] = field(init=False)
 
+    def execute(self) -> Simulated:
+        config = self.config
+        workload = self.workload = WORKLOADS[config.workload]
+        self.cluster = SimulatedCluster(config, self.scheduler)
+        self.clients = SimClients(
+            config,
+            self.run,
+            workload.plans(config),
+            lambda spec, slot: workload.ops(config, spec, slot),
+            workload.tps(config),
+            self.cluster,
+            self.stop,
+        )
+        self.names = names_of(workload, config)
+        if self.wanted is None:
+            self.steps = nemeses.plan(config.nemesis, config, self.names)
+        else:
+            self.steps = self.wanted
+        done = self.scheduler.spawn(self._phases())
+        limit = LIMIT_S + config.duration_s
+        if not self.scheduler.run(done, limit=int(limit * 1e6)):
+            raise AssertionError(f"{self.run} did not end within {limit:g} simulated seconds")
+        return Simulated(
+            config=config,
+            journals=[(str(p), c.lines) for p, c in sorted(self.clients.journals.items())],
+            events=self.events,
+            steps=self.steps,
+            simulated_s=self.scheduler.now / 1e6,
+            calls=self.scheduler.events,
+            cluster=self.cluster,
+        )
 
-def _names(workload: Workload, config: RunConfig, clients: tuple[ClientSlot, ...]) -> nemeses.Names:
-    ids = {c.transactional_id for c in clients if c.transactional_id}
-    groups = {c.group for c in clients if c.group}
-    return nemeses.Names(
-        data=workload.tps(config),
-        transactional_ids=tuple(sorted(ids)),
-        groups=tuple(sorted(groups)),
-        clients=clients,
-    )
+    # ---- phases
+
+    async def _phases(self) -> None:
+        self.events.append(ev.RunStarted(ns=self.scheduler.ns, wall="", run=self.run, versions={}))
+        self._enter(Phase.SETUP)
+        await self.cluster.start()
+        for topic, partitions in self.workload.topics(self.config).items():
+            await self.cluster.create_topic(topic, partitions, self.config.replication_factor, {})
+        await self._load()
+        await self._recover()
+        self._enter(Phase.QUIESCE)
+        self.stop.set(None)
+        if not await self._until(lambda: all(s.done.done for s in self.clients.states), 60):
+            self._note("clients did not end")
+        bounds = await self._bounds()
+        self._enter(Phase.FINAL)
+        for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+            ends = {TopicPartition(t, p): end for t, p, at, _, end in bounds.rows if at == level}
+            await self.clients.read_final(level, ends)
+        self._enter(Phase.COLLECT)
+
+    async def _load(self) -> None:
+        """Warm up, and hurt the cluster under load; what was done to it is healed."""
+        self._enter(Phase.WARMUP)
+        over: Future[None] = Future()
+        looking = self.scheduler.spawn(look(self.cluster, self.events.append, over))
+        self.clients.begin()
+        warm = lambda: not stuck_clients(self.clients, self.config, 1)  # noqa: E731
+        if not await self._until(warm, WARMUP_S):
+            self._note(f"warm-up: {stuck_clients(self.clients, self.config, 1)}")
+        self._enter(Phase.FAULTS)
+        halted: Future[None] = Future()
+        faults = self._faults(halted)
+        planned = self.scheduler.spawn(faults.run())
+        await self.scheduler.sleep(int(self.config.duration_s * 1e6))
+        halted.set(None)
+        await planned
+        self._enter(Phase.HEAL)
+        await faults.heal_all()
+        over.set(None)
+        await looking
+
+    def _faults(self, halted: Future[None]) -> Faults:
+        clock = VirtualClock(self.scheduler, halted)
+        stopping = lambda: halted.done  # noqa: E731
+        stage = nemeses.Stage(
+            cluster=self.cluster, clients=self.clients, clock=clock, stopping=stopping
+        )
+        return Faults(
+            BoundNemesis(self.steps, self.names),
+            self.cluster,
+            stage,
+            clock,
+            self.events.append,
+            self.config.duration_s,
+            stopping,
+        )
+
+    async def _recover(self) -> None:
+        self._enter(Phase.RECOVER)
+        begin = self.scheduler.ns
+        why = ""
+
+        def recovered() -> bool:
+            nonlocal why
+            why = unrecovered(self.cluster, self.clients, self.config, begin)
+            return not why
+
+        well = await self._until(recovered, self.config.recovery_deadline_s)
+        seconds = (self.scheduler.ns - begin) / 1e9
+        self.events.append(
+            ev.Recovered(ns=self.scheduler.ns, recovered=well, seconds=seconds, why=why)
+        )
+
+    async def _bounds(self) -> ev.BoundsListed:
+        """As `harness.bounds`, in virtual time."""
+        now = self.scheduler.now
+        until = now + int((self.config.transaction_timeout_s + 1 + 5) * 1e6) + STABLE_US
+        seen: tuple[tuple[str, int, int, int, int], ...] = ()
+        since, stable = now, False
+        tps: list[TopicPartition] = []
+        while self.scheduler.now < until and not stable:
+            tps = sorted(tp for tp in (await self.cluster.roles()).leaders if tp.topic[:2] != "__")
+            rows = []
+            ends: dict[tuple[TopicPartition, int], int] = {}
+            for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+                for tp, (start, end) in (await self.cluster.offsets(tps, level)).items():
+                    rows.append((tp.topic, tp.partition, int(level), start, end))
+                    ends[tp, int(level)] = end
+            if tuple(rows) != seen:
+                seen, since = tuple(rows), self.scheduler.now
+            whole = all((tp, 0) in ends and ends[tp, 0] == ends[tp, 1] for tp in tps)
+            stable = whole and self.scheduler.now - since >= STABLE_US
+            await self.scheduler.sleep(LOOK_US)
+        bounds = ev.BoundsListed(ns=self.scheduler.ns, rows=seen, stable=stable)
+        self.events.append(bounds)
+        if held := open_ends(seen):
+            rows_open = tuple(await self.cluster.open_transactions(held))
+            self.events.append(ev.TransactionsOpen(ns=self.scheduler.ns, rows=rows_open))
+        return bounds
+
+    # ---- small things
+
+    def _enter(self, phase: Phase) -> None:
+        self.clients.phase = phase
+        self.events.append(ev.PhaseStarted(ns=self.scheduler.ns, phase=phase))
+
+    def _note(self, text: str) -> None:
+        self.events.append(ev.Note(ns=self.scheduler.ns, text=text, incomplete=True))
+
+    async def _until(self, done: Callable[[], bool], seconds: float) -> bool:
+        ends = self.scheduler.now + int(seconds * 1e6)
+        while not done() and self.scheduler.now < ends:
+            await self.scheduler.sleep(LOOK_US)
+        return done()

@@ -126,7 +126,9 @@ class Member:
             self.out.append(Ask(node, channel, request))
 
     def answered(self, channel: str, answer: Any, now: int) -> bool:
-        """The answer to an `Ask`, None = none came."""
+        """The answer to an `Ask`, None = none came; whether the question was this member's."""
+        if self.cluster.answered(channel, answer, now):
+            return True
         if channel not in self._under_way:
             return False
         self._under_way.discard(channel)

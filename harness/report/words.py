@@ -209,11 +209,14 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if has("sut", "kafka", "brokers"):
-        system = "Apache Kafka" if config["sut"] == "kafka" else str(config["sut"])
+        system = f"Apache Kafka {config['kafka']}"
+        if config["sut"] != "kafka":
+            system = str(config["sut"]) + f", era {config['era']}" * ("era" in config)
+            system += f", mutant {config['mutant']}" if config.get("mutant") else ""
         nodes = _brokers(config["brokers"])
         if config.get("controllers"):
             nodes += f", {count(config['controllers'], 'isolated controller')}"
-        rows.append(("System", f"{system} {config['kafka']}, {nodes}"))
+        rows.append(("System", f"{system}, {nodes}"))
     if has("partitions", "replication_factor", "min_insync_replicas"):
         unclean = config.get("unclean_leader_election")
         rows.append((

@@ -16,7 +16,7 @@ from harness.op import End, Isolation, Phase, TopicPartition
 from harness.session import SessionSpec
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.scheduler import Future, Scheduler
-from harness.simulation.session import BASE_NS, SimSession
+from harness.simulation.session import SimSession
 from harness.store import FORMAT
 
 REOPEN_S = 0.1
@@ -55,7 +55,7 @@ class VirtualClock:
 
     def now_ns(self) -> int:
         """Virtual time."""
-        return BASE_NS + self.scheduler.now * 1000
+        return self.scheduler.ns
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -23,6 +23,7 @@ from model.messages import CreateTopic, Fetch
 from model.node import Ask
 from model.replica import Replica
 from model.settings import Settings
+from model.transaction_state import ONGOING, PREPARED
 
 READY_US = 60_000_000
 STEP_US = 50_000
@@ -121,7 +122,7 @@ class SimulatedCluster:
         same = len({tuple(sorted((tp, s.leader) for tp, s in v.items())) for v in views.values()})
         controller = next((n for n, node in self.sim.items() if self._controls(node)), -1)
         return Roles(
-            ns=self.scheduler.now * 1000,
+            ns=self.scheduler.ns,
             leaders=leaders,
             leader_epochs=epochs,
             isr=isr,
@@ -160,18 +161,34 @@ class SimulatedCluster:
 
     async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
         """Transactions that are open in the leaders' logs."""
+        claimed = self._claimed()
         rows = []
         for tp in tps:
             replica = self.leader(tp)
             for producer, known in sorted(replica.log.producers.items()) if replica else ():
                 if known.began >= 0:
+                    coordinator, tid = claimed.get(producer, (self.brokers[0], ""))
                     rows.append(
                         OpenTransaction(
                             topic=tp.topic, partition=tp.partition, producer_id=producer,
                             producer_epoch=known.epoch, start=known.began,
+                            coordinator=coordinator, transactional_id=tid,
                         )
                     )  # fmt: skip
         return rows
+
+    def _claimed(self) -> dict[int, tuple[int, str]]:
+        """Producer ids with a transaction under way: coordinator and transactional id."""
+        claimed: dict[int, tuple[int, str]] = {}
+        for node in self.brokers:
+            broker = self.sim[node].broker
+            if not self.sim[node].up or broker is None:
+                continue
+            for known in broker.coordinating.transactions.log.known.values():
+                for tid, transaction in known.items():
+                    if transaction.state is ONGOING or transaction.state in PREPARED:
+                        claimed[transaction.record.producer_id] = (node, tid)
+        return claimed
 
     async def trouble(self) -> str:
         """Nothing can happen to a simulation."""

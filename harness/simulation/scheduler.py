@@ -8,9 +8,12 @@ Not here: what is scheduled (`network`, `nodes`, `session`).
 
 from collections.abc import Callable, Coroutine, Generator
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
+
+BASE_NS: Final = 1_000_000_000
+"""Time of the clocks when a simulation begins: never 0, which stands for nothing in places."""
 
 
 class Future(Generic[T]):
@@ -57,6 +60,11 @@ class Scheduler:
         self.failed: BaseException | None = None
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._sequence = 0
+
+    @property
+    def ns(self) -> int:
+        """Now, as all clocks of the simulation tell it."""
+        return BASE_NS + self.now * 1000
 
     def at(self, time: int, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time (now, where that has passed)."""

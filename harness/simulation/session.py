@@ -25,7 +25,7 @@ from harness.session import (
     SessionSpec,
     Unknown,
 )
-from harness.simulation.scheduler import Future, Scheduler
+from harness.simulation.scheduler import BASE_NS, Future, Scheduler
 from model.client import RETRIABLE
 from model.consumer import BEGINNING, Consumer
 from model.errors import KafkaError
@@ -35,8 +35,6 @@ from model.node import Ask
 from model.producer import Producer, ProducerSettings
 from model.transactional import Goal, TransactionalProducer
 
-BASE_NS: Final = 1_000_000_000
-"""Time of the clock when a simulation begins: never 0, which stands for nothing in places."""
 SESSION_MS: Final = 6_000
 AUTO_COMMIT_MS: Final = 1_000
 STEP_US: Final = 20_000

@@ -1,0 +1,78 @@
+"""A simulated run as a run folder: the same files that a run of real Kafka leaves.
+
+Besides them `trace.jsonl`: messages and states of the nodes, which no real cluster would tell.
+
+Not here: simulating (`harness.simulate`), what every run does (`harness.run`).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+import nemesis as nemeses
+from harness import events as ev
+from harness import journal as j
+from harness.config import ConfigError, RunConfig
+from harness.simulate import Simulated, simulate
+from harness.simulation.cluster import SimulatedCluster
+from harness.simulation.scheduler import Scheduler
+from harness.store import Run, write_atomically
+from model.eras import ERAS
+
+SIMULATED = "simulated"
+"""Name of this system under test."""
+
+
+def check(config: RunConfig, steps: Sequence[nemeses.Step]) -> None:
+    """Refuse what the simulation cannot do, or what only it can. Raises: ConfigError."""
+    if config.sut != SIMULATED:
+        if config.mutant or config.era != RunConfig.model_fields["era"].default:
+            raise ConfigError(f"era and mutant are settings of sut={SIMULATED}")
+        return
+    if config.era not in ERAS:
+        raise ConfigError(f"unknown era {config.era!r}; known: {', '.join(ERAS)}")
+    if lacking := nemeses.missing(steps, SimulatedCluster(config, Scheduler())):
+        raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
+
+
+def run_id(config: RunConfig, steps: Sequence[nemeses.Step]) -> str:
+    """The same for the same config and schedule: such runs are the same to the byte."""
+    hashed = hashlib.sha256(config.model_dump_json().encode() + encoded(steps))
+    return f"simulated-{hashed.hexdigest()[:12]}"
+
+
+def encoded(steps: Sequence[nemeses.Step]) -> bytes:
+    """Steps as `schedule.jsonl` has them."""
+    return b"".join(msgspec.json.encode(step) + b"\n" for step in steps)
+
+
+def schedule(run: Run) -> tuple[nemeses.Step, ...]:
+    """The steps of a recorded run. Raises: OSError, ValueError."""
+    lines = run.schedule.read_bytes().splitlines()
+    return tuple(msgspec.json.decode(line, type=nemeses.Step) for line in lines)
+
+
+def record(config: RunConfig, steps: Sequence[nemeses.Step], run: Run) -> Simulated:
+    """Simulate and write journals, events and schedule into a new run folder. Raises: OSError."""
+    write_atomically(run.schedule, encoded(steps))
+    done = simulate(config, run=run_id(config, steps), steps=steps)
+    for name, lines in done.journals:
+        journal = j.Journal(run.journal / f"{name}.jsonl", _header(lines))
+        for line in lines[1:]:
+            journal.write(line)
+        journal.close()
+    write_atomically(run.events, b"".join(ev.encode(event) for event in done.events))
+    return done
+
+
+def journals(folder: Path) -> dict[str, bytes]:
+    """Contents of all journals of a run, by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.jsonl"))}
+
+
+def _header(lines: Sequence[j.Line]) -> j.Opened:
+    header = lines[0]
+    assert isinstance(header, j.Opened)
+    return header

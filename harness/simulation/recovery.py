@@ -1,0 +1,44 @@
+"""Whether a simulated cluster and its clients have recovered: what `harness.interpreter` asks of real ones.
+
+Not here: how long it may take (`harness.simulate`).
+"""
+
+from harness.clients import idle_groups
+from harness.config import RunConfig
+from harness.messages import Progress
+from harness.simulation.clients import SimClients
+from harness.simulation.cluster import SimulatedCluster
+
+
+def unrecovered(
+    cluster: SimulatedCluster, clients: SimClients, config: RunConfig, since_ns: int
+) -> str:
+    """What is still missing after healing, "" = nothing."""
+    return _cluster(cluster) or stuck_clients(clients, config, since_ns)
+
+
+def _cluster(cluster: SimulatedCluster) -> str:
+    down = [n for n, node in cluster.sim.items() if not node.up]
+    if down:
+        return f"nodes {down} are down"
+    for node in cluster.brokers:
+        broker = cluster.sim[node].broker
+        assert broker is not None
+        for tp, state in broker.node.image.partitions.items():
+            if state.leader < 0:
+                return f"{tp} has no leader"
+            if len(state.isr) < len(state.replicas):
+                return f"{tp} has in-sync replicas {list(state.isr)} only"
+    return ""
+
+
+def stuck_clients(clients: SimClients, config: RunConfig, since_ns: int) -> str:
+    """Which clients have done nothing since then, and which groups were given nothing; "" = none."""
+    slow = [s.spec.slot for s in clients.states if s.counters.ok_invoked_ns < since_ns]
+    if slow:
+        return f"clients {slow} have done nothing since"
+    if not config.rate:
+        return ""
+    progress = {s.spec.slot: Progress(worked_ns=s.counters.worked_ns) for s in clients.states}
+    idle = idle_groups(clients.slots, progress, since_ns)
+    return f"groups {idle} were given nothing since" if idle else ""
