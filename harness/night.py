@@ -233,7 +233,9 @@ class Night:
         canary = self.canary
         if canary is None or canary.state in ("error", "interrupted"):
             return None
-        return canary.state == "valid" if canary.fired is None else canary.fired
+        if canary.fired is None:  # of an older version; "unknown" comes after "silent"
+            return canary.state in ("valid", "unknown")
+        return canary.fired
 
     @property
     def void(self) -> bool:

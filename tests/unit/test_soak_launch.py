@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 from harness.config import run_config
-from harness.soak import launch
+from harness.night import FOLDER, Begun
+from harness.run import create_folder
+from harness.soak import _make, launch
 from harness.soak.launch import Interrupts, bound_s, command, run
+from harness.soak.matrix import load
+from harness.soak.opening import Wish
 from harness.store import OWNER
-from tests.nights import task
+from tests.nights import task, write
 
 PYTHON = sys.executable
 DEADLINE_S = 30.0
@@ -122,6 +126,27 @@ def test_a_run_is_told_for_whom_it_is_made(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv(OWNER, "of another soak")
     run([PYTHON, "-c", code], log, DEADLINE_S, Interrupts(), owner="night/3/at")
     assert log.read_text() == "night/3/at\n"
+
+
+def test_of_two_folders_of_the_same_run_the_one_of_the_soak_is_taken(tmp_path: Path) -> None:
+    night = write(tmp_path, "20260301T220000Z", [], over=False)
+    by_hand = create_folder(run_config({"seed": 42}), tmp_path)
+    code = f"""
+from pathlib import Path
+from harness.config import run_config
+from harness.run import create_folder
+print(create_folder(run_config({{"seed": 42}}), Path({str(tmp_path)!r})).name)
+raise SystemExit(1)
+"""
+    begun = Begun(
+        at="2026-03-01T22:00:01.000+00:00", spent_s=0, number=1, task=task(seed=42),
+        command=[PYTHON, "-c", code],
+    )  # fmt: skip
+    wish = Wish(results=tmp_path, budget_s=600, matrix=load(None))
+    result = _make(begun, night, wish, Interrupts())
+    said = (tmp_path / FOLDER / night.name / "0001.log").read_text().strip()
+    assert (result.state, result.folder) == ("error", said)
+    assert result.folder not in ("", by_hand.name)
 
 
 def test_a_run_dies_with_the_soak(tmp_path: Path) -> None:
