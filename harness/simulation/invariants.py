@@ -3,23 +3,25 @@
     watched = Invariants(cluster)      # before the cluster starts
     watched.broken                     # what did not hold, in the order of time
 
-| name | what holds | source |
-|---|---|---|
-| log-matching | below the high watermarks of two replicas, their logs hold the same batches | KIP-101 |
-| leader-completeness | a leader that was elected cleanly holds every record that a leader had exposed | design of replication |
-| high-watermark-falls | the high watermark of a leader does not fall within its epoch and incarnation | KIP-207 |
-| one-leader | an epoch of a partition has one leader; epochs rise with every change of it | KIP-101, KIP-497 |
-| one-quorum-leader | an epoch of the metadata quorum has one leader | Raft, 5.2; KIP-595 |
-| quorum-logs | the nodes' metadata logs agree as far as they are committed, and every new leader of the quorum holds all of that | Raft, 5.4 |
-| producer-state | what a replica knows of producers is what its log says | KIP-98, KIP-360 |
-| transaction-states | states, producer ids and epochs in the transaction log follow each other legally | KIP-98, KIP-890 |
-| markers | a committed marker was decided in the transaction log before; producer and coordinator epochs of a producer id do not fall within a partition | KIP-98, KIP-890 |
-| offsets-in-order | last stable offset ≤ high watermark ≤ log end | KIP-98 |
-| stable-offset-falls | the last stable offset of a leader does not fall within its epoch and incarnation | KIP-98 |
-| in-sync-set | in-sync replicas are replicas, and the leader is one of them | KIP-497 |
-| clean-election | who is elected was in sync or eligible, unless unclean elections are allowed | KIP-966 |
+log-matching          Below the high watermarks of two replicas their logs hold the same batches. (KIP-101)
+leader-completeness   A leader elected cleanly holds every record that was exposed. (KIP-101, KIP-966)
+high-watermark-falls  The high watermark of a leader falls not within its epoch and incarnation. (KIP-207)
+one-leader            An epoch of a partition has one leader, and rises with every change of it. (KIP-101)
+one-quorum-leader     An epoch of the metadata quorum has one leader. (KIP-595; Raft, 5.2)
+quorum-logs           Metadata logs agree as far as they are committed, and every new leader of the quorum
+                      holds all that is. (KIP-595; Raft, 5.4)
+producer-state        What a replica knows of producers is what its log says. (KIP-98, KIP-360)
+transaction-states    States, producer ids and epochs of a transactional id follow each other legally in the
+                      transaction log. (KIP-98, KIP-360, KIP-890)
+markers               A committed marker was decided in the transaction log before; producer epochs and
+                      coordinator epochs of a producer id do not fall in a partition. (KIP-98, KIP-890)
+offsets-in-order      Last stable offset ≤ high watermark ≤ log end. (KIP-98)
+stable-offset-falls   The last stable offset of a leader falls not within its epoch and incarnation.
+                      (KIP-98)
+in-sync-set           In-sync replicas are replicas, and the leader is one of them. (KIP-497)
+clean-election        Who is elected was in sync or eligible, unless unclean elections are allowed. (KIP-966)
 
-*Exposed* is what lies below the high watermark of a leader of the newest epoch that the metadata quorum
+Exposed is what lies below the high watermark of a leader of the newest epoch that the metadata quorum
 has committed. An unclean election takes of it what the new leader does not have: that is the loss which
 it is allowed. So does the last replica in sync that lost power, before eligible replicas (KIP-966).
 

@@ -1,8 +1,8 @@
 """What has to hold of committed transactional records: of the transaction log and of markers.
 
 A coordinator that did not hear whether a record was committed goes on from the state before, and the record
-may stand in the log all the same, as in Kafka. So a record may follow any earlier one that the same coordinator
-(the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
+may stand in the log all the same, as in Kafka. So a record may follow any earlier one that the same
+coordinator (the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
 
 Not here: which records are committed (`invariants_partition`), transactions that never end
 (`invariants_end`).
@@ -96,8 +96,8 @@ class Committed:
 
 @dataclass(slots=True)
 class TransactionLog(Committed):
-    """A partition of the transaction log. `known`: by transactional id, the leader epoch of the newest record,
-    and the records that its coordinator may have in memory. whole: nothing of it was lost."""
+    """A partition of the transaction log. whole: nothing of it was lost. `known`: by transactional id, the
+    leader epoch of the newest record, and the records that its coordinator may have in memory."""
 
     known: dict[str, tuple[int, list[TransactionRecord]]] = field(default_factory=dict)
     whole: bool = True
