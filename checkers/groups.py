@@ -1,4 +1,5 @@
-"""offset-commit-regression: the committed offset of a group goes back (docs/checks.md, "Groups").
+"""offset-commit-regression: the committed offset of a group goes back (docs/checks.md, "Groups"); and
+groups that committed nothing, so far as anybody knows.
 
 Kafka fences commits by generation, so among acknowledged commits only three things are forbidden: the
 coordinator tells an older offset than one it acknowledged; a member goes back without a reason; a
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from checkers.kernel_types import FAIL, INFO, OK, RC, Array, Columns, Finding, Shown
+from checkers.kernel_types import FAIL, FINAL, INFO, OK, RC, Array, Columns, Finding, Shown
 from checkers.sealed import columns
 from harness.history import OPEN
 from harness.op import AssignmentKind, CommitKind
@@ -40,6 +41,19 @@ def regressions(tables: Mapping[str, pa.Table]) -> list[Finding]:
                 finding = _finding(rows, earlier, later)
                 found.setdefault(finding.key, finding)
     return list(found.values())
+
+
+def silent(tables: Mapping[str, pa.Table], proven: Array) -> list[int]:
+    """Groups that were given records, and of which no commit is known to have succeeded: there is
+    nothing to judge them by. `proven`: ops that are proven committed."""
+    processes = columns(tables["processes"], ("process", "group"))
+    ops = columns(tables["ops"], ("process", "phase", "n_reads"))
+    reading = ops["process"][(ops["phase"] != FINAL) & (ops["n_reads"] > 0)]
+    given = processes["group"][np.isin(processes["process"], reading)]
+    commits = columns(tables["commits"], ("group", "op", "kind", "outcome"))
+    in_txn = (commits["kind"] == CommitKind.TXN) & np.isin(commits["op"], proven)
+    known = commits["group"][_stored(commits) | in_txn]
+    return sorted(set(given[given >= 0].tolist()) - set(known.tolist()))
 
 
 def done(commits: Columns, ops: Columns) -> Array:

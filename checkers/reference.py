@@ -26,6 +26,7 @@ from checkers.reference_groups import (
     group_duplicate,
     group_skip,
     hanging_txn,
+    silent_groups,
     zombie_write,
 )
 from checkers.reference_ops import cycles, offset_commit_regression, torn_parts, torn_txn
@@ -357,11 +358,14 @@ def variants(
 
 
 def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:
-    """Which of lost-write, torn-txn and eos-loss would need a final read that was not made."""
+    """Which of lost-write, torn-txn and eos-loss would need a final read that was not made; group-skip
+    where a group is silent."""
     history = History(tables, portable=portable)
     if not history.recorded:
         return set()
     found = {"eos-loss"} if eos_loss_undecided(history) else set()
+    if silent_groups(history):
+        found.add("group-skip")
     if any(p.committed(s) and p.undecided(s) for p in history.partitions for s in p.sends):
         found.add("lost-write")
     for _, hidden in torn_parts(history):

@@ -157,6 +157,19 @@ def group_skip(history: History) -> Iterator[Key]:
                     yield "group-skip", p.tp, group, offset
 
 
+def silent_groups(history: History) -> set[int]:
+    """Groups that were given records and committed nothing, so far as anybody knows."""
+    return {
+        group
+        for group in (_groups(history) if history.recorded else ())
+        if any(
+            _group(history, read) == group and read["phase"] != Phase.FINAL
+            for read in history.reads
+        )
+        and all(_committed_position(history, group, p.tp) < 0 for p in history.partitions)
+    }
+
+
 # Fencing ----------------------------------------------------------------------------------------
 
 

@@ -78,7 +78,7 @@ def judge(case: Case) -> Verdict:
         interrupted=interrupted,
         faults=case.lookup.faults,
         stats=_stats(case),
-        repro=repro(case.config),
+        repro=repro(case.config, case.sealed.run),
         liveness=served,
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
@@ -119,6 +119,9 @@ def _undecided(case: Case) -> dict[str, list[str]]:
     if tally.eos_undecided:
         doubt("exactly-once", f"{tally.eos_undecided} inputs may have been copied or not: the final"
                               " reads did not reach the copies")  # fmt: skip
+    for group, copies in tally.silent.items():
+        for name in ("group-delivery", "exactly-once") if copies else ("group-delivery",):
+            doubt(name, f"no commit of group {case.lookup.group(group)} is known to have succeeded")
     if tally.unread:
         where = _listed(case, tally.unread)
         for name, check in CHECKS.items():

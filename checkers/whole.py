@@ -43,7 +43,8 @@ class Tally:
     """All that was found. counts: exact, by (class, variant).
 
     torn_undecided: transactions whose atomicity is undecided. eos_undecided: inputs of which it is
-    undecided whether they were copied. progress: by partition. crashed: subject -> how.
+    undecided whether they were copied. silent: groups that were given records and of which no commit is
+    known to have succeeded; whether each copies. progress: by partition. crashed: subject -> how.
     seconds: subject -> time spent, over all partitions.
     """
 
@@ -52,6 +53,7 @@ class Tally:
     undecided: int = 0
     torn_undecided: int = 0
     eos_undecided: int = 0
+    silent: dict[int, bool] = field(default_factory=dict)
     progress: dict[int, Progress] = field(default_factory=dict)
     unread: list[int] = field(default_factory=list)
     unlisted: list[int] = field(default_factory=list)
@@ -96,6 +98,7 @@ def tally(
     if not context.portable:
         _guarded(whole, "groups", lambda: whole.add(groups.regressions(tables)))
         _guarded(whole, "exactly-once", lambda: _copies(whole, results, cap=context.cap))
+        _guarded(whole, "group-delivery", lambda: _silent(whole, results, tables, context))
         _guarded(whole, "zombies", lambda: _zombies(whole, results, tables, context))
         _guarded(whole, "lso", lambda: _lso(whole, tables, context, events))
         _guarded(whole, "recovery", lambda: _recovery(whole, events))
@@ -219,6 +222,16 @@ def _copies(whole: Tally, results: Sequence[PartitionResult], *, cap: int) -> No
     counts, findings, whole.eos_undecided = exactly_once.losses(results, cap=cap)
     whole.counts += counts
     whole.findings += findings
+
+
+def _silent(
+    whole: Tally,
+    results: Sequence[PartitionResult],
+    tables: Mapping[str, pa.Table],
+    context: Context,
+) -> None:
+    found = groups.silent(tables, all_proven(results))
+    whole.silent = {group: group in context.copying for group in found}
 
 
 def _zombies(

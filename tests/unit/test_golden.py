@@ -34,7 +34,7 @@ def by_kernels(story: Story) -> tuple[set[Key], set[str]]:
     assert not tally.crashed, tally.crashed
     undecided = {
         "lost-write": tally.undecided, "torn-txn": tally.torn_undecided,
-        "eos-loss": tally.eos_undecided,
+        "eos-loss": tally.eos_undecided, "group-skip": len(tally.silent),
     }  # fmt: skip
     found = {finding.canonical for finding in tally.findings if finding.name != "not-recovered"}
     return found, {name for name, number in undecided.items() if number}

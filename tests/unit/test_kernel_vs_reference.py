@@ -34,7 +34,7 @@ def difference(seed: int) -> str:
     fast = {each.canonical for each in tally.findings if each.name != "not-recovered"}
     undecided = {
         "lost-write": tally.undecided, "torn-txn": tally.torn_undecided,
-        "eos-loss": tally.eos_undecided,
+        "eos-loss": tally.eos_undecided, "group-skip": len(tally.silent),
     }  # fmt: skip
     fast |= {("undecided", name) for name, number in undecided.items() if number}
     slow |= {("undecided", name) for name in reference.undecided(tables, portable=not recorded)}

@@ -319,6 +319,37 @@ def test_what_a_group_was_given_again_or_never_is_told(tmp_path: Path) -> None:
     assert verdict.checks["group-delivery"].status == "invalid"
 
 
+@pytest.mark.parametrize(
+    ("copies", "committed", "unknown"),
+    [
+        (False, Outcome.INFO, {"group-delivery"}),
+        (False, Outcome.FAIL, {"group-delivery"}),
+        (True, Outcome.INFO, {"group-delivery", "exactly-once"}),
+        (False, Outcome.OK, set()),
+        (True, Outcome.OK, set()),
+    ],
+)
+def test_a_group_that_is_not_known_to_have_committed_anything_is_not_judged(
+    tmp_path: Path, copies: bool, committed: Outcome, unknown: set[str]
+) -> None:
+    built = Built(tps=["x", "y"])
+    built.processes[2] = Process(slot=2, group=1, acks=-1 if copies else -2)
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    poll = Op(process=2, f="poll", invoke=3 * S, complete=4 * S)
+    poll.mops = [Assign(tp=0), Read(tp=0, offset=0, value=value_of(1, 0))]
+    poll.mops.append(Commit(tp=0, offset=1, outcome=committed))
+    built.ops, reads = [sent, poll], [Read(tp=0, offset=0, value=value_of(1, 0))]
+    if copies:
+        poll.mops.insert(2, Send(tp=1, value=value_of(2, 0), offset=0, source=(0, 0)))
+        reads.append(Read(tp=1, offset=0, value=value_of(2, 0)))
+    verdict = judged(tmp_path / "run", final(built, *reads).tables())
+    assert {name for name, each in verdict.checks.items() if each.status == "unknown"} == unknown
+    assert (verdict.anomalies, verdict.exit_code) == ({}, 2 if unknown else 0)
+    if unknown:
+        assert "no commit of group group-1 is known to have succeeded" in verdict.summary
+
+
 def test_what_a_fenced_producer_wrote_and_committed_is_told(tmp_path: Path) -> None:
     built = Built(tps=["x"])
     built.processes = {n: Process(slot=n, txn_id=0) for n in (1, 2)}
@@ -429,14 +460,14 @@ def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) ->
 
 def test_the_command_that_repeats_a_run_says_all_that_is_not_usual() -> None:
     usual = run_config({"seed": 5})
-    assert repro(usual) == (
+    assert repro(usual, NOWHERE) == (
         "inquest run --workload queue --nemesis partition --preset safe --seed 5 --duration 60"
     )
     given = {
         "seed": 9, "preset": "acks1", "nemesis": "kill@leader", "brokers": 5, "duration_s": 20.5,
         "isolation": "read_uncommitted", "client_settings": {"a": "b c"}, "partitions": 3,
     }  # fmt: skip
-    words = shlex.split(repro(run_config(given)))
+    words = shlex.split(repro(run_config(given), NOWHERE))
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--preset"] == "acks1"
     assert options["--brokers"] == "5"
