@@ -18,6 +18,8 @@ from harness.op import Isolation, Phase, TopicPartition
 from harness.planning import BoundNemesis, names_of
 from harness.simulation.clients import SimClients, VirtualClock
 from harness.simulation.cluster import SimulatedCluster
+from harness.simulation.invariants import Broken, Invariants
+from harness.simulation.invariants_end import unfinished
 from harness.simulation.looks import look
 from harness.simulation.recovery import stuck_clients, unrecovered
 from harness.simulation.scheduler import Future, Scheduler
@@ -33,7 +35,11 @@ LOOK_US = 50_000
 
 @dataclass(slots=True, kw_only=True)
 class Simulated:
-    """A run that is over. `journals`: (name, lines) of each process. `calls`: of the scheduler."""
+    """A run that is over. `journals`: (name, lines) of each process. `calls`: of the scheduler.
+
+    broken: safety invariants that did not hold, oldest first (empty also where they were not looked at).
+    unfinished: what the cluster has left undone at the end, in sentences.
+    """
 
     config: RunConfig
     journals: list[tuple[str, list[j.Line]]]
@@ -42,6 +48,8 @@ class Simulated:
     simulated_s: float
     calls: int
     cluster: SimulatedCluster
+    broken: list[Broken] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
 
 
 def simulate(
@@ -49,12 +57,14 @@ def simulate(
     *,
     run: str = "simulated",
     steps: Sequence[nemeses.Step] | None = None,
+    invariants: bool = True,
 ) -> Simulated:
-    """One run. steps: faults instead of the ones that the config plans.
+    """One run. steps: faults instead of the ones that the config plans. invariants: look at the safety
+    invariants after every event, which changes nothing of the run.
 
     Raises: ConfigError; AssertionError, where the run does not end.
     """
-    return _Run(config, run, steps).execute()
+    return _Run(config, run, steps, invariants).execute()
 
 
 @dataclass(slots=True)
@@ -62,6 +72,7 @@ class _Run:
     config: RunConfig
     run: str
     wanted: Sequence[nemeses.Step] | None
+    invariants: bool
     events: list[ev.Event] = field(default_factory=list)
     scheduler: Scheduler = field(default_factory=Scheduler)
     stop: Future[None] = field(default_factory=Future)
@@ -75,6 +86,7 @@ class _Run:
         config = self.config
         workload = self.workload = WORKLOADS[config.workload]
         self.cluster = SimulatedCluster(config, self.scheduler)
+        watched = Invariants(self.cluster) if self.invariants else None
         self.clients = SimClients(
             config,
             self.run,
@@ -101,6 +113,8 @@ class _Run:
             simulated_s=self.scheduler.now / 1e6,
             calls=self.scheduler.events,
             cluster=self.cluster,
+            broken=watched.broken if watched is not None else [],
+            unfinished=unfinished(self.cluster),
         )
 
     # ---- phases

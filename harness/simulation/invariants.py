@@ -22,8 +22,9 @@ in-sync-set           In-sync replicas are replicas, and the leader is one of th
 clean-election        Who is elected was in sync or eligible, unless unclean elections are allowed. (KIP-966)
 
 Exposed is what lies below the high watermark of a leader of the newest epoch that the metadata quorum
-has committed. An unclean election takes of it what the new leader does not have: that is the loss which
-it is allowed. So does the last replica in sync that lost power, before eligible replicas (KIP-966).
+has committed (with ZooKeeper: that any replica has heard of). An unclean election takes of it what the new
+leader does not have: that is the loss which it is allowed. So does the last replica in sync that lost
+power, before eligible replicas (KIP-966).
 
 Nothing here changes the run: the nodes are only read. Each event costs a look at the few numbers of each
 replica of its node; work is done where they changed.
@@ -43,8 +44,9 @@ from harness.simulation.nodes import SimNode
 from model.broker import Broker
 from model.image import ChangePartition
 from model.messages import Partition
+from model.metadata_quorum import MetadataQuorum
 from model.node import TRANSACTION_TOPIC
-from model.quorum import LEADER
+from model.quorum import LEADER, Quorum
 
 MOST: Final = 20
 """Breaks that are kept."""
@@ -61,11 +63,13 @@ class Broken:
 
 @dataclass(slots=True)
 class _View:
-    """A node as it was after its last event. `quorum`: metadata that were compared; `led`: the quorum epoch
-    in which it was seen to lead. `cut`: partitions of which it lost records with the power."""
+    """A node as it was after its last event. `quorum`: its part of the metadata quorum, None = there is none
+    in this era. `committed`: metadata that were compared; `led`: the quorum epoch in which it was seen to
+    lead. `cut`: partitions of which it lost records with the power."""
 
     incarnation: int = 0
-    quorum: int = 0
+    quorum: Quorum | None = None
+    committed: int = 0
     image: int = -1
     led: int = -1
     watched: list[Watched] = field(default_factory=list)
@@ -100,11 +104,12 @@ class Invariants:
         view = self._views[node.me]
         if node.incarnation != view.incarnation:
             self._started(view, node, broker)
-        quorum = broker.quorum
-        if quorum.high_watermark > view.quorum:
-            self._commit(view, broker)
-        if quorum.role == LEADER and quorum.epoch != view.led:
-            self._leads_quorum(view, broker)
+        quorum = view.quorum
+        if quorum is not None:
+            if quorum.high_watermark > view.committed:
+                self._commit(view, node.me, quorum)
+            if quorum.role == LEADER and quorum.epoch != view.led:
+                self._leads_quorum(view, node.me, quorum)
         replicas = broker.node.replicas
         if broker.node.image.offset != view.image or len(replicas) != len(view.watched):
             self._watch(view, broker)
@@ -126,7 +131,9 @@ class Invariants:
             log = logs.get(seen.tp)
             if log is not None and log.end < seen.end:
                 view.cut.add(seen.tp)
-        view.incarnation, view.quorum, view.image, view.led = node.incarnation, 0, -1, -1
+        metadata = broker.metadata
+        view.quorum = metadata.quorum if isinstance(metadata, MetadataQuorum) else None
+        view.incarnation, view.committed, view.image, view.led = node.incarnation, 0, -1, -1
         view.watched = []
 
     def _watch(self, view: _View, broker: Broker) -> None:
@@ -137,7 +144,10 @@ class Invariants:
         for tp, replica in broker.node.replicas.items():
             seen = known.get(tp)
             if seen is None or seen.replica is not replica:
-                seen = Watched(tp=tp, node=broker.me, replica=replica, guarded=self._of(tp))
+                seen = Watched(
+                    tp=tp, node=broker.me, replica=replica, guarded=self._of(tp),
+                    told=view.quorum is None,
+                )  # fmt: skip
             watched.append(seen)
         view.watched = watched
 
@@ -152,22 +162,21 @@ class Invariants:
 
     # ---- the metadata quorum
 
-    def _commit(self, view: _View, broker: Broker) -> None:
+    def _commit(self, view: _View, node: int, quorum: Quorum) -> None:
         """Metadata that this node takes for committed."""
-        quorum, committed = broker.quorum, self._committed
-        entries = quorum.entries
-        for offset in range(view.quorum, min(quorum.high_watermark, len(entries))):
+        committed, entries = self._committed, quorum.entries
+        for offset in range(view.committed, min(quorum.high_watermark, len(entries))):
             entry = entries[offset]
             if offset < len(committed):
                 if committed[offset] != entry:
-                    self._differs(broker.me, offset, entry, committed[offset])
+                    self._differs(node, offset, entry, committed[offset])
                     break
                 continue
             committed.append(entry)
             change = entry[1]
             if isinstance(change, ChangePartition):
                 self._of(change.partition).decided(change.state)
-        view.quorum = quorum.high_watermark
+        view.committed = quorum.high_watermark
 
     def _differs(self, node: int, offset: int, mine: object, committed: object) -> None:
         self._report(
@@ -179,15 +188,15 @@ class Invariants:
             ),
         )
 
-    def _leads_quorum(self, view: _View, broker: Broker) -> None:
-        epoch, me = broker.quorum.epoch, broker.me
+    def _leads_quorum(self, view: _View, me: int, quorum: Quorum) -> None:
+        epoch = quorum.epoch
         view.led = epoch
         other = self._quorum_leaders.setdefault(epoch, me)
         if other != me:
             self._report(
                 "one-quorum-leader", epoch, lambda: f"nodes {other} and {me} lead epoch {epoch}"
             )
-        committed, entries = self._committed, broker.quorum.entries
+        committed, entries = self._committed, quorum.entries
         if entries[: len(committed)] == committed:
             return
         for offset, entry in enumerate(committed):

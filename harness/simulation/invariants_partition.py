@@ -32,13 +32,15 @@ class Watched:
 
     end, high, state: as the replica's. count, tail: of its batches. at: batches from the first on that
     were compared with the committed log, in its generation. checked: batches with which the producer state
-    was compared. led: the epoch that it led; stable: its last stable offset then.
+    was compared. led: the epoch that it led; stable: its last stable offset then. told: there is no metadata
+    quorum to say what was decided; it is what replicas are told.
     """
 
     tp: Partition
     node: int
     replica: Replica
     guarded: "Guarded"
+    told: bool = False
     end: int = -1
     high: int = -1
     state: PartitionState | None = None
@@ -97,6 +99,13 @@ class Guarded:
         if not self.settings.unclean and not last:
             self._broken("clean-election", lambda: f"{old}, then {state}")
 
+    def _newer(self, state: PartitionState) -> bool:
+        known = self.state
+        if known is None:
+            return state.leader_epoch >= 0
+        mine = (state.leader_epoch, state.partition_epoch)
+        return mine > (known.leader_epoch, known.partition_epoch)
+
     # ---- what a replica did
 
     def changed(self, seen: Watched, cut: Collection[Partition]) -> None:
@@ -110,6 +119,8 @@ class Guarded:
                 "offsets-in-order",
                 lambda: f"node {seen.node}: high watermark {high}, log end {log.end}",
             )
+        if seen.told and state is not seen.state and self._newer(state):
+            self.decided(state)
         if state.leader == replica.me:
             if state.leader_epoch != seen.led:
                 self._leads(seen, self.tp in cut)
