@@ -5,6 +5,7 @@
     epochs(2)     its leader-epoch cache                flushed(2)  what a power loss leaves
     isr, leader, elr, leader_epoch, partition_epoch     as the controller decided
     isr_at(1), leader_at(2)                             as a broker knows it
+    running               brokers whose process runs
     status, decision      what metrics call the partition; what the controller said to a leader
     waits_for(1)          for whom the high watermark waits       visible(1)  what consumers get
     produced      what the newest record's producer was told      acked   records that were acknowledged
@@ -123,6 +124,11 @@ def visible(n: int) -> Column:
             if offset < replica.high_watermark
         ],
     )
+
+
+def running(stage: Stage) -> object:
+    """Brokers whose process runs."""
+    return set(stage.nodes)
 
 
 def status(stage: Stage) -> object:

@@ -89,6 +89,7 @@ class Stage:
         self._delivered: dict[int, tuple[int, Ask]] = {}
         """Requests that a leader has and did not answer yet, by connection."""
         self._connections = CLIENT
+        self._isolated: set[int] = set()
         self._sent: dict[int, str] = {}
         self._incarnation = 0
         for n in self.durable:
@@ -197,6 +198,16 @@ class Stage:
             n, "quorum", CONTROLLER, QuorumAnswer(1, CONTROLLER, request.end, end, entries)
         )
 
+    def isolate(self, *brokers: int) -> Self:
+        """From now on the heartbeats of these brokers do not arrive."""
+        self._isolated.update(brokers)
+        return self
+
+    def heal(self, *brokers: int) -> Self:
+        """Heartbeats of these brokers (of all) arrive again, and soon the metadata."""
+        self._isolated -= set(brokers or self._isolated)
+        return self.wait(500).tell(*self.nodes)
+
     def fence(self, *brokers: int) -> Self:
         """The controller finds that the session of these brokers is over."""
         for n in brokers:
@@ -240,9 +251,10 @@ class Stage:
                 del self._delivered[connection]
                 if n != dead:
                     self._answered(n, ask.channel, dead, None)
-        for way in [way for way in self._asks if way[2] == dead]:
-            del self._asks[way]
-            self._answered(*way, None)
+        for lying in (self._asks, self._answers):
+            for way in [way for way in lying if way[2] == dead]:
+                del lying[way]
+                self._answered(*way, None)
 
     def lose_power(self, *brokers: int) -> Self:
         """The machine fails: what was not flushed is gone."""
@@ -294,7 +306,7 @@ class Stage:
 
     def _heartbeats(self, n: int) -> None:
         ask = self._asks.pop((n, "heartbeat", CONTROLLER), None)
-        if ask is not None:
+        if ask is not None and n not in self._isolated:
             assert isinstance(ask.request, BrokerHeartbeat)
             self._answered(n, "heartbeat", CONTROLLER, self._decide(ask.request))
 
