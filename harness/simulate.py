@@ -23,6 +23,8 @@ from harness.simulation.invariants_end import unfinished
 from harness.simulation.looks import look
 from harness.simulation.recovery import stuck_clients, unrecovered
 from harness.simulation.scheduler import Future, Scheduler
+from harness.simulation.trace import Tracing
+from harness.trace import Trace
 from workloads import WORKLOADS, Workload
 
 LIMIT_S = 3600
@@ -50,6 +52,7 @@ class Simulated:
     cluster: SimulatedCluster
     broken: list[Broken] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
+    trace: Trace | None = None
 
 
 def simulate(
@@ -58,13 +61,14 @@ def simulate(
     run: str = "simulated",
     steps: Sequence[nemeses.Step] | None = None,
     invariants: bool = True,
+    trace: bool = False,
 ) -> Simulated:
     """One run. steps: faults instead of the ones that the config plans. invariants: look at the safety
-    invariants after every event, which changes nothing of the run.
+    invariants after every event. trace: keep all messages and states. Both change nothing of the run.
 
     Raises: ConfigError; AssertionError, where the run does not end.
     """
-    return _Run(config, run, steps, invariants).execute()
+    return _Run(config, run, steps, invariants, trace).execute()
 
 
 @dataclass(slots=True)
@@ -73,6 +77,7 @@ class _Run:
     run: str
     wanted: Sequence[nemeses.Step] | None
     invariants: bool
+    traced: bool
     events: list[ev.Event] = field(default_factory=list)
     scheduler: Scheduler = field(default_factory=Scheduler)
     stop: Future[None] = field(default_factory=Future)
@@ -87,6 +92,7 @@ class _Run:
         workload = self.workload = WORKLOADS[config.workload]
         self.cluster = SimulatedCluster(config, self.scheduler)
         watched = Invariants(self.cluster) if self.invariants else None
+        tracing = Tracing(self.cluster) if self.traced else None
         self.clients = SimClients(
             config,
             self.run,
@@ -115,6 +121,7 @@ class _Run:
             cluster=self.cluster,
             broken=watched.broken if watched is not None else [],
             unfinished=unfinished(self.cluster),
+            trace=tracing.trace() if tracing is not None else None,
         )
 
     # ---- phases

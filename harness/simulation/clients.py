@@ -159,7 +159,11 @@ class SimClients:
         scheduler = self._scheduler
         cluster = self._cluster
         session = SimSession(
-            spec, cluster.brokers, scheduler, cluster.sender(object()), cluster.settings.bugs
+            spec,
+            cluster.brokers,
+            scheduler,
+            cluster.sender(object(), spec.process),
+            cluster.settings.bugs,
         )
         header = j.Opened(
             FORMAT, self.run, spec.process, spec.slot, self.clock.now_ns(), spec.as_json()

@@ -243,7 +243,9 @@ class SimulatedCluster:
 
     # ---- clients
 
-    def sender(self, client: object) -> Callable[[Ask, Callable[[Any], None]], None]:
+    def sender(
+        self, client: object, process: int = -1
+    ) -> Callable[[Ask, Callable[[Any], None]], None]:
         """How a client's requests get to nodes: one connection to each node and kind of request."""
 
         def send(ask: Ask, answered: Callable[[Any], None]) -> None:
@@ -251,7 +253,7 @@ class SimulatedCluster:
             key = (client, ask.node, kind)
             connection = self._clients.get(key)
             if connection is None or connection.closed or connection.broken:
-                connection = self.network.connect(CLIENTS, ask.node, Listener.CLIENT)
+                connection = self.network.connect(CLIENTS, ask.node, Listener.CLIENT, process)
                 self._clients[key] = connection
             self._request(connection, ask, answered)
 

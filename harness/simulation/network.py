@@ -11,7 +11,7 @@ Not here: who answers (`nodes`), requests and their deadlines (`session`, `nodes
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from harness.cluster import Cut, Direction, Listener
 from harness.simulation.scheduler import Scheduler
@@ -24,17 +24,33 @@ GIVE_UP_US = 15_000_000
 """How long the kernel goes on sending what is left of a closed connection."""
 
 
+class Tracer(Protocol):
+    """Is told of every message, and gives back what is delivered in its place."""
+
+    def asked(
+        self, connection: "Connection", deliver: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> Callable[[], None]:
+        """A request is sent; `arguments` are those of `SimNode.request`."""
+
+    def answered(
+        self, connection: "Connection", deliver: Callable[..., None], answer: Any
+    ) -> Callable[[], None]:
+        """An answer is sent."""
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """One TCP connection from `client` (a node's number, or CLIENTS) to node `server`.
 
-    closed: the client's side is; answers are dropped. broken: the server's process died.
+    process: number of the client's process, -1 = the harness itself, or a node. closed: the client's side is;
+    answers are dropped. broken: the server's process died.
     """
 
     number: int
     client: int
     server: int
     listener: Listener
+    process: int = -1
     closed: bool = False
     closed_at: int = 0
     broken: bool = False
@@ -58,11 +74,16 @@ class Network:
         self._number = 0
         self.slow: dict[int, int] = {}
         self.nodes: tuple[int, ...] = ()
+        self.tracer: Tracer | None = None
+        self.arriving = -1
+        """Number of the answer that is being delivered, where a tracer numbers them."""
 
-    def connect(self, client: int, server: int, listener: Listener) -> Connection:
+    def connect(
+        self, client: int, server: int, listener: Listener, process: int = -1
+    ) -> Connection:
         """A new connection; whether anybody answers is seen with its first message."""
         self._number += 1
-        made = Connection(self._number, client, server, listener)
+        made = Connection(self._number, client, server, listener, process)
         self._connections.append(made)
         return made
 
@@ -72,18 +93,36 @@ class Network:
         """Carry a message to the server."""
         if connection.broken or connection.closed:
             return
-        self._carry(connection, True, lambda: deliver(*arguments))
+        self._carry(connection, True, self._delivery(connection, deliver, arguments))
+
+    def keep(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
+        """Carry a message of a node to itself: it is there at once."""
+        now = self._scheduler.now
+        self._scheduler.at(now, self._delivery(connection, deliver, arguments))
+
+    def _delivery(
+        self, connection: Connection, deliver: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> Callable[[], None]:
+        if self.tracer is not None:
+            return self.tracer.asked(connection, deliver, arguments)
+        return lambda: deliver(*arguments)
 
     def send_back(
         self, connection: Connection, deliver: Callable[..., None], *arguments: Any
     ) -> None:
         """Carry an answer to the client."""
-        if connection.broken or connection.closed:
+        if connection.broken:
+            return
+        if self.tracer is not None:
+            told = self.tracer.answered(connection, deliver, *arguments)
+        else:
+            told = lambda: deliver(*arguments)  # noqa: E731
+        if connection.closed:
             return
 
         def arrive() -> None:
             if not connection.closed:
-                deliver(*arguments)
+                told()
 
         self._carry(connection, False, arrive)
 

@@ -73,7 +73,11 @@ class SimNode:
         self._outgoing: dict[tuple[int, str], Connection] = {}
         self._backlog: list[Callable[[], None]] = []
         self.after: Callable[[SimNode], None] = lambda _: None
-        """Called after every event that the node handled (invariants)."""
+        """Called after every event that the node handled (invariants, trace)."""
+        self.lived: Callable[[SimNode], None] = lambda _: None
+        """Called when its process died, stood still or went on (trace)."""
+        self.cause = -1
+        """Number of the message that it handles; -1 = none, or messages are not numbered."""
 
     def meet(self, peers: dict[int, "SimNode"]) -> None:
         """Know the other nodes."""
@@ -118,6 +122,7 @@ class SimNode:
         if self.power_loss:
             for log in self.durable.logs.values():
                 log.lose_power()
+        self.lived(self)
 
     def shut_down(self) -> None:
         """SIGTERM: hand over, then end."""
@@ -127,12 +132,14 @@ class SimNode:
     def pause(self) -> None:
         """SIGSTOP."""
         self.paused = self.up
+        self.lived(self)
 
     def resume(self) -> None:
         """SIGCONT: everything that came meanwhile is handled now."""
         if not self.paused:
             return
         self.paused = False
+        self.lived(self)
         backlog, self._backlog = self._backlog, []
         for call in backlog:
             call()
@@ -156,9 +163,10 @@ class SimNode:
         elif self.up:
             call()
 
-    def _run(self, event: Callable[[Broker], None]) -> None:
+    def _run(self, event: Callable[[Broker], None], cause: int = -1) -> None:
         broker = self.broker
         assert broker is not None
+        self.cause = cause
         try:
             event(broker)
         except Exception as error:
@@ -197,7 +205,8 @@ class SimNode:
         incoming.answer[correlation] = answered
         incoming.busy = getattr(request, "acks", 1) != 0
         number = incoming.connection.number
-        self._run(lambda b: b.receive(self.now_ms, number, correlation, request))
+        cause = getattr(answered, "number", -1)
+        self._run(lambda b: b.receive(self.now_ms, number, correlation, request), cause)
 
     def _reply(self, reply: Reply) -> None:
         incoming = self._incoming.get(reply.connection)
@@ -233,9 +242,11 @@ class SimNode:
         def answered(answer: Any) -> None:
             if open_[0] and self.up and incarnation == self.incarnation:
                 open_[0] = False
+                cause = self._network.arriving
                 self._when_running(
                     lambda: self._run(
-                        lambda b: b.answered(self.now_ms, wanted.node, wanted.channel, answer)
+                        lambda b: b.answered(self.now_ms, wanted.node, wanted.channel, answer),
+                        cause,
                     )
                 )
 
@@ -249,9 +260,7 @@ class SimNode:
             wait += self.settings.fetch_wait_ms
         self._scheduler.after(wait * 1000, given_up)
         if wanted.node == self.me:
-            self._scheduler.at(
-                self._scheduler.now, self.request, connection, 0, wanted.request, answered
-            )
+            self._network.keep(connection, self.request, connection, 0, wanted.request, answered)
         elif not peer.up:
             if not self._network.is_cut(self.me, wanted.node):
                 self._scheduler.after(300, given_up)  # connection refused
