@@ -51,7 +51,7 @@ def change(
         leader_epoch=state.leader_epoch + (leader != state.leader),
     )
     if "epoch-not-bumped" in settings.bugs:
-        made = made._replace(leader_epoch=max(1, state.leader_epoch))
+        made = made._replace(leader_epoch=state.leader_epoch)
     return state if made == state else made._replace(partition_epoch=state.partition_epoch + 1)
 
 
