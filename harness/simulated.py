@@ -14,6 +14,7 @@ import msgspec
 import nemesis as nemeses
 from harness import events as ev
 from harness import journal as j
+from harness import trace as tr
 from harness.config import ConfigError, RunConfig
 from harness.simulate import Simulated, simulate
 from harness.simulation.cluster import SimulatedCluster
@@ -55,15 +56,17 @@ def schedule(run: Run) -> tuple[nemeses.Step, ...]:
 
 
 def record(config: RunConfig, steps: Sequence[nemeses.Step], run: Run) -> Simulated:
-    """Simulate and write journals, events and schedule into a new run folder. Raises: OSError."""
+    """Simulate and write journals, events, schedule and trace into a new run folder. Raises: OSError."""
     write_atomically(run.schedule, encoded(steps))
-    done = simulate(config, run=run_id(config, steps), steps=steps)
+    done = simulate(config, run=run_id(config, steps), steps=steps, trace=True)
     for name, lines in done.journals:
         journal = j.Journal(run.journal / f"{name}.jsonl", _header(lines))
         for line in lines[1:]:
             journal.write(line)
         journal.close()
     write_atomically(run.events, b"".join(ev.encode(event) for event in done.events))
+    if done.trace is not None:
+        write_atomically(run.trace, tr.encode(done.trace))
     return done
 
 

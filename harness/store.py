@@ -24,6 +24,7 @@ class Run:
         self.owner = folder / "soak"
         self.schedule = folder / "schedule.jsonl"
         self.events = folder / "events.jsonl"
+        self.trace = folder / "trace.jsonl"
         self.journal = folder / "journal"
         self.history = folder / "history"
         self.names = folder / "history" / "names.json"
