@@ -84,6 +84,8 @@ class Replica:
         if state.partition_epoch > old.partition_epoch or state.leader_epoch > old.leader_epoch:
             self.proposed = None
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
+            if self.leads and state.replicas != old.replicas:
+                self._know(now)  # a reassignment: who came is unknown, who went is forgotten
             return
         self.truncating = False
         if state.leader == self.me:
@@ -98,13 +100,19 @@ class Replica:
             self.high_watermark = self.log.end
         if "producers-lost-on-election" in self.bugs:
             self.log.forget_producers()
-        # Members of the in-sync set have the time of the lag from now on; nobody's end is known.
+        self.remotes = {}
+        self._know(now)
+        self.advance(now)
+
+    def _know(self, now: int) -> None:
+        """Keep a `Remote` of each follower. Of a new one the end is not known; members of the in-sync set
+        have the time of the lag from now on."""
         self.remotes = {
-            node: Remote(caught_up_ms=now if node in self.state.isr else -1)
+            node: self.remotes.get(node)
+            or Remote(caught_up_ms=now if node in self.state.isr else -1)
             for node in self.state.replicas
             if node != self.me
         }
-        self.advance(now)
 
     def _follow(self) -> None:
         self.remotes = {}
