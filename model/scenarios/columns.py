@@ -9,6 +9,7 @@
     status, decision      what metrics call the partition; what the controller said to a leader
     waits_for(1)          for whom the high watermark waits       visible(1)  what consumers get
     produced      what the newest record's producer was told      acked   records that were acknowledged
+    heard         what a consumer was told last
 
 Not here: columns of other stages.
 """
@@ -151,9 +152,24 @@ def result(record: str) -> Column:
     return lambda stage: stage.results.get(record)
 
 
+def adding(stage: Stage) -> object:
+    """Replicas that a reassignment adds."""
+    return stage.state.adding
+
+
+def removing(stage: Stage) -> object:
+    """Replicas that a reassignment takes away."""
+    return stage.state.removing
+
+
 def produced(stage: Stage) -> object:
     """What the producer of the newest record was told."""
     return stage.results.get(stage.last)
+
+
+def heard(stage: Stage) -> object:
+    """What a consumer was told last."""
+    return stage.heard or None
 
 
 def acked(stage: Stage) -> object:

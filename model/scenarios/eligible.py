@@ -76,7 +76,7 @@ def _recovering(s: Stage) -> Steps:
         "that is committed.",
         "1 | 2 | 1 | 2",
     )
-    s.heal(3).rounds(3).alter(1).altered(1)
+    s.heal(3).tell(1).rounds(3).alter(1).altered(1)
     yield (
         "Broker 3 is back, has caught up and is let in. The minimum is reached, nobody needs to be "
         "eligible, and the HW goes on.",

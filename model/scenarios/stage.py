@@ -3,6 +3,7 @@
 The brokers are the model's whole brokers. What they send lies on the stage until a step delivers it:
 
     s.produce("m0", to=1)    a producer's request reaches a broker, the answer (if any) its producer
+    s.consume(0, at=1)       a consumer asks and is answered at once
     s.fetch(2)               the request that broker 2 has for its leader reaches the leader
     s.answer(2)              the leader's answer reaches broker 2
     s.alter(1), s.altered(1) the same with a leader's AlterPartition and the controller
@@ -30,6 +31,9 @@ from model.messages import (
     BrokerHeartbeat,
     CreateTopic,
     ElectLeaders,
+    EpochEnds,
+    Fetch,
+    FetchFrom,
     PartitionState,
     Produce,
     QuorumAnswer,
@@ -79,6 +83,9 @@ class Stage:
         self.results: dict[str, str] = {}
         self.decision: KafkaError | None = None
         """What the controller said to the newest AlterPartition."""
+        self.heard = ""
+        """What a consumer was told last."""
+        self._heard: dict[int, Any] = {}
         self.last = ""
         """Name of the newest record that was sent."""
         self.controller = Controller(self.settings, Image())
@@ -120,6 +127,27 @@ class Stage:
         self.nodes[to].receive(self.now, CLIENT, number, request)
         self._collect(to)
         return self
+
+    def consume(self, offset: int, *, at: int, epoch: int = -1) -> Self:
+        """A consumer fetches from an offset, with the leader epoch that it knows (-1: without); `heard`."""
+        request = Fetch(-1, {TP: FetchFrom(offset, epoch)}, max_wait_ms=0)
+        found = self._ask(at, request).parts[TP]
+        got = " ".join(str(r) for batch in found.batches for r in batch.records)
+        self.heard = found.error.name if found.error else got or "nothing"
+        return self
+
+    def ask_end(self, asked: int, *, at: int, epoch: int) -> Self:
+        """A consumer asks where epoch `asked` ends, with the leader epoch that it knows; `heard`."""
+        error, of, end = self._ask(at, EpochEnds(-1, {TP: (epoch, asked)})).parts[TP]
+        self.heard = error.name if error else f"epoch {of} ends at {end}"
+        return self
+
+    def _ask(self, n: int, request: Any) -> Any:
+        """A consumer's request that is answered at once."""
+        self._connections += 1
+        self.nodes[n].receive(self.now, self._connections, 0, request)
+        self._collect(n)
+        return self._heard.pop(self._connections)
 
     # ---- followers and their leader
 
@@ -206,7 +234,7 @@ class Stage:
     def heal(self, *brokers: int) -> Self:
         """Heartbeats of these brokers (of all) arrive again, and soon the metadata."""
         self._isolated -= set(brokers or self._isolated)
-        return self.wait(500).tell(*self.nodes)
+        return self.wait(500).tell(*(brokers or self.nodes))
 
     def fence(self, *brokers: int) -> Self:
         """The controller finds that the session of these brokers is over."""
@@ -340,6 +368,8 @@ class Stage:
             elif effect.connection in self._delivered:
                 asked, ask = self._delivered.pop(effect.connection)
                 self._answers[asked, ask.channel, n] = effect.answer
+            else:
+                self._heard[effect.connection] = effect.answer
 
     def _produced(self, reply: Reply) -> None:
         error, _ = reply.answer.results[TP]

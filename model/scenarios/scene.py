@@ -1,0 +1,308 @@
+"""A stage on which a whole small cluster plays: brokers, a controller, and clients.
+
+Everything that is sent arrives and is answered at once, except what a step holds; time passes only where a
+step says so (`wait`, and `until` where somebody has to try again).
+
+    s.hold(EndTxn)             the next request of this kind stays under way
+    s.hold(Produce, answer=True)   the next one arrives, its answer stays under way
+    s.release()                what was held arrives
+    s.give_up()                the connection of what is held breaks: who asked knows nothing, and the
+                               message may still arrive with `release`
+    s.lose()                   the same, and the message never arrives
+    s.ask(request, to=1)       anybody's request; its answer, None where there is none yet
+    s.join(machine, "A")       a client of the model takes part: it sends, and asks again, by itself
+    s.crash(1), s.restart(1), s.cut(1), s.heal(1)
+
+Not here: what producers and group members of a scenario do (`producing`, `consuming`), columns.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, Self
+
+from model.broker import TICK_MS, Broker, Durable
+from model.errors import KafkaError
+from model.messages import CreateTopic, Partition
+from model.node import Ask, Reply
+from model.replica import Replica
+from model.settings import Settings
+
+CONTROLLER: Final = 9
+TOPIC: Final = "p"
+MOST: Final = 100_000
+"""Messages of one step: more is a loop."""
+
+
+class Machine(Protocol):
+    """A client of the model."""
+
+    out: list[Ask]
+
+    def pump(self, now: int) -> None:
+        """Send what can be sent."""
+
+    def answered(self, channel: str, answer: Any, now: int) -> bool:
+        """The answer to an `Ask`, None = none came."""
+
+
+@dataclass(slots=True, eq=False)
+class Message:
+    """A request under way, or its answer. sender: a broker or a client. listens: the sender still does."""
+
+    sender: int | str
+    ask: Ask
+    told: Callable[[Any], None]
+    listens: bool = True
+    answer: Any = None
+    answering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is to be held: the next request of a kind, or its answer."""
+
+    kind: type
+    sender: int | str | None
+    answer: bool
+
+
+def data(number: int) -> Partition:
+    """A partition of the scene's topic."""
+    return (TOPIC, number)
+
+
+def lone(**settings: Any) -> Settings:
+    """Settings of a scene with one broker, which holds the only replica of everything."""
+    return Settings(min_isr=1, internal_replication=1, **settings)
+
+
+class Scene:
+    """See the module. partitions: replicas of each partition of the topic, the first one leads. internal:
+    the same of the topics of the coordinators, by topic."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        partitions: Sequence[Sequence[int]] = ((1,), (1,)),
+        internal: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    ) -> None:
+        self.settings = settings or lone()
+        self.now = 0
+        self.nodes: dict[int, Broker] = {}
+        self.machines: dict[str, Machine] = {}
+        self.held: list[Message] = []
+        self._rules: list[Rule] = []
+        self._queue: deque[Message] = deque()
+        self._waiting: dict[int, Message] = {}
+        self._connections = 0
+        self._cut: set[int] = set()
+        self._incarnation = 0
+        self._durable = {CONTROLLER: Durable()}
+        brokers = sorted({n for tps in (internal or {}).values() for ns in tps for n in ns})
+        brokers = sorted({*brokers, *(n for replicas in partitions for n in replicas)})
+        self._durable |= {n: Durable() for n in brokers}
+        self.restart(CONTROLLER, *brokers)
+        self.create(TOPIC, partitions)
+        for topic, replicas in (internal or {}).items():
+            self.create(topic, replicas)
+        self.wait(200)
+
+    def create(self, topic: str, replicas: Sequence[Sequence[int]]) -> Self:
+        """A topic, whose partitions have these replicas."""
+        assignment = tuple(tuple(nodes) for nodes in replicas)
+        request = CreateTopic(topic, len(assignment), len(assignment[0]), assignment)
+        answer = self.ask(request, to=CONTROLLER)
+        assert answer.error is KafkaError.NONE, answer
+        return self
+
+    # ---- what there is
+
+    @property
+    def controller(self) -> Broker:
+        """The node that knows."""
+        return self.nodes[CONTROLLER]
+
+    def leader(self, tp: Partition) -> int:
+        """Who leads, as the controller decided."""
+        return self.controller.node.image.partitions[tp].leader
+
+    def replica(self, tp: Partition, n: int = -1) -> Replica | None:
+        """The replica on a broker, on the leader by default; None where there is none."""
+        broker = self.nodes.get(n if n >= 0 else self.leader(tp))
+        return broker.node.replicas.get(tp) if broker is not None else None
+
+    # ---- messages
+
+    def hold(
+        self, kind: type, *, of: int | str | None = None, answer: bool = False, times: int = 1
+    ) -> Self:
+        """See the module. of: whose request; of anybody."""
+        self._rules += [Rule(kind=kind, sender=of, answer=answer)] * times
+        return self
+
+    def let(self) -> Self:
+        """Nothing more is to be held than what is."""
+        self._rules.clear()
+        return self
+
+    def release(self) -> Self:
+        """What is held arrives, the oldest first."""
+        held, self.held = self.held, []
+        for message in held:
+            self._arrive(message)
+        return self.flow()
+
+    def give_up(self) -> Self:
+        """See the module."""
+        for message in self.held:
+            self._hear(message, None)
+        return self.flow()
+
+    def lose(self) -> Self:
+        """See the module."""
+        self.give_up().held.clear()
+        return self
+
+    def ask(self, request: Any, *, to: int, of: int | str = "", told: Any = None) -> Any:
+        """A request of anybody; its answer, None where it is not there yet (`told` is called with it)."""
+        answers: list[Any] = []
+        message = Message(of, Ask(to, "", request), lambda a: (told or answers.append)(a))
+        self._queue.append(message)
+        self.flow()
+        return answers[0] if answers else None
+
+    def join(self, machine: Machine, name: str) -> Self:
+        """A client takes part from now on, under a name; another one of that name leaves."""
+        self.machines[name] = machine
+        return self.flow()
+
+    def flow(self) -> Self:
+        """Everything that is under way arrives, and what follows from it."""
+        for _ in range(MOST):
+            self._collect()
+            if not self._queue:
+                return self
+            self._travel(self._queue.popleft())
+        raise AssertionError("it does not come to rest")
+
+    def _collect(self) -> None:
+        for n, broker in self.nodes.items():
+            for effect in broker.take_out():
+                if isinstance(effect, Reply):
+                    self._answered(effect)
+                else:
+                    self._queue.append(self._of_broker(n, effect))
+        for name, machine in list(self.machines.items()):
+            machine.pump(self.now)
+            asks, machine.out = machine.out, []
+            self._queue.extend(self._of_machine(name, machine, ask) for ask in asks)
+
+    def _of_broker(self, n: int, ask: Ask) -> Message:
+        broker = self.nodes[n]
+
+        def told(answer: Any) -> None:
+            if self.nodes.get(n) is broker:
+                broker.answered(self.now, ask.node, ask.channel, answer)
+
+        return Message(n, ask, told)
+
+    def _of_machine(self, name: str, machine: Machine, ask: Ask) -> Message:
+        def told(answer: Any) -> None:
+            if self.machines.get(name) is machine:
+                machine.answered(ask.channel, answer, self.now)
+
+        return Message(name, ask, told)
+
+    def _answered(self, reply: Reply) -> None:
+        message = self._waiting.pop(reply.connection, None)
+        if message is not None:
+            message.answer, message.answering = reply.answer, True
+            self._queue.append(message)
+
+    def _travel(self, message: Message) -> None:
+        for rule in self._rules:
+            if (
+                isinstance(message.ask.request, rule.kind)
+                and rule.sender in (None, message.sender)
+                and rule.answer is message.answering
+            ):
+                self._rules.remove(rule)
+                self.held.append(message)
+                return
+        self._arrive(message)
+
+    def _arrive(self, message: Message) -> None:
+        if message.answering:
+            self._hear(message, message.answer)
+            return
+        node = message.ask.node
+        if node not in self.nodes or {node, message.sender} & self._cut:
+            self._hear(message, None)
+            return
+        self._connections += 1
+        self._waiting[self._connections] = message
+        self.nodes[node].receive(self.now, self._connections, 0, message.ask.request)
+
+    def _hear(self, message: Message, answer: Any) -> None:
+        if message.listens:
+            message.listens = False
+            message.told(answer)
+
+    # ---- processes and time
+
+    def wait(self, milliseconds: int) -> Self:
+        """Time passes."""
+        for _ in range(milliseconds // TICK_MS):
+            self.now += TICK_MS
+            for n in list(self.nodes):
+                self.nodes[n].tick(self.now)
+            self.flow()
+        return self
+
+    def until(self, condition: Callable[[], bool], milliseconds: int = 20_000) -> Self:
+        """Time passes until a condition holds."""
+        end = self.now + milliseconds
+        self.flow()
+        while not condition():
+            assert self.now < end, "it does not come to that"
+            self.wait(TICK_MS)
+        return self
+
+    def crash(self, *nodes: int) -> Self:
+        """SIGKILL; who waits for an answer of theirs hears of it."""
+        for n in nodes:
+            del self.nodes[n]
+            self._break(n)
+        return self.flow()
+
+    def cut(self, n: int) -> Self:
+        """From now on nothing reaches this broker, and nothing of it any other."""
+        self._cut.add(n)
+        self._break(n)
+        return self.flow()
+
+    def heal(self, n: int) -> Self:
+        """The network is as it was."""
+        self._cut.discard(n)
+        return self
+
+    def _break(self, node: int) -> None:
+        for connection, message in list(self._waiting.items()):
+            if node in (message.ask.node, message.sender):
+                del self._waiting[connection]
+                self._hear(message, None)
+
+    def restart(self, *nodes: int) -> Self:
+        """The processes start (again), and take part once the controller counts on them."""
+        for n in nodes:
+            self._incarnation += 1
+            self.nodes[n] = Broker(
+                n, voters=(CONTROLLER,), settings=self.settings, durable=self._durable[n],
+                incarnation=self._incarnation, draw=lambda low, _: low, broker=n != CONTROLLER,
+            )  # fmt: skip
+            self.nodes[n].start(self.now)
+            self.flow()
+        if all(n == CONTROLLER for n in nodes):
+            return self
+        return self.until(lambda: not any(self.nodes[n].fenced for n in nodes if n != CONTROLLER))
