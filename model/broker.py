@@ -26,8 +26,9 @@ from model.messages import (
     Produce,
     ProducersAnswer,
 )
-from model.metadata import Handler
+from model.metadata import ClusterMetadata, Handler
 from model.metadata_quorum import MetadataQuorum
+from model.metadata_zookeeper import MetadataZookeeper
 from model.node import Ask, Node, Reply
 from model.quorum import Quorum
 from model.serving import Serving
@@ -37,7 +38,8 @@ CHECKPOINT_MS: Final = 5000
 
 
 class Broker:
-    """See the module. `incarnation` is different at each start. broker, voter: its process.roles."""
+    """See the module. `incarnation` is different at each start. broker, voters: its process.roles. ensemble:
+    node of the ZooKeeper ensemble, -1 = the metadata are a quorum's."""
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Broker:
         incarnation: int,
         draw: Callable[[int, int], int],
         broker: bool = True,
+        ensemble: int = -1,
     ) -> None:
         self.me = me
         self.settings = settings
@@ -62,7 +65,11 @@ class Broker:
             self.node, self.serving, lambda: self.metadata.administrator
         )
         self.hosting = Hosting(self.node, durable, self.serving, self.following, self.coordinating)
-        self.metadata = MetadataQuorum(self.hosting, voters, draw, incarnation, broker=broker)
+        self.metadata: ClusterMetadata = (
+            MetadataQuorum(self.hosting, voters, draw, incarnation, broker=broker)
+            if ensemble < 0
+            else MetadataZookeeper(self.hosting, ensemble)
+        )
         self._checkpoint_at = 0
         self._handlers: dict[type, Handler] = {
             Produce: self.serving.produce,
@@ -86,9 +93,9 @@ class Broker:
         return self.metadata.may_end
 
     @property
-    def quorum(self) -> Quorum:
-        """This node's part of the metadata quorum."""
-        return self.metadata.quorum
+    def quorum(self) -> Quorum | None:
+        """This node's part of the metadata quorum; None on ZooKeeper."""
+        return self.metadata.quorum if isinstance(self.metadata, MetadataQuorum) else None
 
     # ---- events
 

@@ -34,6 +34,8 @@ class Era:
         epoch is bumped with every transaction, and leaders add their partitions to it themselves.
     marker_epoch_rises: KIP-1228 (4.2), with transaction version 2: a marker needs a higher epoch than the
         open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
+    zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
+        in-sync sets themselves; else a metadata quorum (KRaft).
     """
 
     truncate_by_epoch: bool = True

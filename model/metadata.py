@@ -1,7 +1,8 @@
 """The seam between a broker and the way in which its cluster keeps its metadata.
 
 A broker leads, follows and coordinates in the same way in every era. What differs is how it comes to know
-who leads what, how it is found alive or dead, and who decides on in-sync sets: that is one `Metadata`.
+who leads what, how it is found alive or dead, and who decides on in-sync sets: that is one
+`ClusterMetadata`.
 
     metadata_quorum      KRaft: a log of metadata records, a controller that leads its quorum
     metadata_zookeeper   before that: an ensemble of ZooKeeper, a controller that holds a node of it
@@ -18,7 +19,7 @@ Handler = Callable[[int, int, Any], None]
 """Handles a request: (connection, correlation, request)."""
 
 
-class Metadata(Protocol):
+class ClusterMetadata(Protocol):
     """A node's side of the cluster's metadata. All events carry the node's own time (`Node.now`)."""
 
     @property

@@ -105,7 +105,7 @@ class MetadataQuorum:
         self.quorum.start(self.node.now)
 
     def answered(self, node: int, channel: str, answer: Any) -> bool:
-        """See `Metadata`."""
+        """See `ClusterMetadata`."""
         now = self.node.now
         if channel == "quorum":
             if self.quorum.fetched(node, answer, now):
@@ -142,11 +142,11 @@ class MetadataQuorum:
                 self.quorum.append(changes)
 
     def lead_on(self) -> None:
-        """See `Metadata`."""
+        """See `ClusterMetadata`."""
         self.altering.lead_on()
 
     def may_alter(self, tp: Partition) -> None:
-        """See `Metadata`."""
+        """See `ClusterMetadata`."""
         self.altering.may_alter(tp)
 
     def leave(self) -> None:

@@ -87,11 +87,20 @@ class Replica:
             if self.leads and state.replicas != old.replicas:
                 self._know(now)  # a reassignment: who came is unknown, who went is forgotten
             return
+        if self._goes_on(old):
+            return
         self.truncating = False
         if state.leader == self.me:
             self._lead(now)
         elif state.leader >= 0:
             self._follow()
+
+    def _goes_on(self, old: PartitionState) -> bool:
+        """A follower whose leader only got the next epoch (the controller of the ZooKeeper era gives one
+        with every change) follows on: before KIP-320 it is not asked to cut its log back."""
+        state = self.state
+        same = state.leader == old.leader != self.me and state.leader_epoch == old.leader_epoch + 1
+        return same and not self.era.fenced_fetch
 
     def _lead(self, now: int) -> None:
         self.log.lead(self.state.leader_epoch)

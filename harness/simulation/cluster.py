@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles
-from harness.config import RunConfig
+from harness.config import ConfigError, RunConfig
 from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
+from harness.simulation.ensemble import EnsembleNode, cuts_from
 from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
 from harness.simulation.scheduler import Scheduler
@@ -47,17 +48,31 @@ class SimulatedCluster:
         self.brokers = tuple(range(1, config.brokers + 1))
         last = config.brokers + config.controllers
         self.nodes = tuple(range(1, last + 1))
+        self.ensemble = last + 1 if self.settings.era.zookeeper else -1
+        """Node of the ZooKeeper ensemble, -1 = the metadata are a quorum's."""
+        if self.ensemble > 0 and config.controllers:
+            raise ConfigError(f"isolated controllers: era {config.era} has none")
         voters = self.nodes[config.brokers :] or self.brokers
         self.sim = {
             node: SimNode(
                 node, voters, self.settings, scheduler, self.network,
                 random.Random(f"{rng.getrandbits(64)}"), broker=node in self.brokers,
+                ensemble=self.ensemble,
             )
             for node in self.nodes
         }  # fmt: skip
+        self.zookeeper: EnsembleNode | None = None
+        if self.ensemble > 0:
+            self.zookeeper = EnsembleNode(
+                self.ensemble, (), self.settings, scheduler, self.network,
+                random.Random(f"{rng.getrandbits(64)}"), broker=False,
+            )  # fmt: skip
         self.network.nodes = self.nodes
+        self._cuts: list[Cut] = []
+        self._cut_from_ensemble: list[Cut] = []
+        everyone = self.sim | ({self.ensemble: self.zookeeper} if self.zookeeper else {})
         for node in self.sim.values():
-            node.meet(self.sim)
+            node.meet(everyone)
         self._correlation = 0
         self._clients: dict[tuple[object, int, str], Connection] = {}
 
@@ -65,6 +80,8 @@ class SimulatedCluster:
 
     async def start(self) -> None:
         """Start all nodes; returns when they are one cluster."""
+        if self.zookeeper is not None:
+            self.zookeeper.start()
         for node in self.sim.values():
             node.start()
         until = self.scheduler.now + READY_US
@@ -201,6 +218,8 @@ class SimulatedCluster:
         """Nothing is left behind."""
         for node in self.sim.values():
             node.kill()
+        if self.zookeeper is not None:
+            self.zookeeper.kill()
 
     # ---- what nemeses need
 
@@ -236,10 +255,25 @@ class SimulatedCluster:
     async def cut(self, cuts: Sequence[Cut]) -> None:
         """Cut links."""
         self.network.cut(list(cuts))
+        self._cuts += cuts
+        self._link_ensemble()
 
     async def mend(self, cuts: Sequence[Cut]) -> None:
         """Mend links."""
         self.network.mend(list(cuts))
+        for cut in cuts:
+            if cut in self._cuts:
+                self._cuts.remove(cut)
+        self._link_ensemble()
+
+    def _link_ensemble(self) -> None:
+        if self.ensemble < 0:
+            return
+        before = self._cut_from_ensemble
+        now = cuts_from(self._cuts, self.brokers, self.ensemble)
+        self.network.cut([cut for cut in now if cut not in before])
+        self.network.mend([cut for cut in before if cut not in now])
+        self._cut_from_ensemble = now
 
     # ---- clients
 

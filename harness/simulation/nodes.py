@@ -9,7 +9,7 @@ Not here: the protocol (`model.broker`), the clients' side (`session`).
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from harness.cluster import Listener
 from harness.simulation.network import Connection, Network
@@ -29,7 +29,31 @@ CONTROLLER_CHANNELS = (
     "alter",
     "ids",
     "forward",
+    "zookeeper",
+    "watch",
 )
+
+
+class Process(Protocol):
+    """What runs on a node: a broker, or something else that handles the same events (`model.broker`)."""
+
+    def start(self, now: int) -> None:
+        """It comes up."""
+
+    def receive(self, now: int, connection: int, correlation: int, request: Any) -> None:
+        """A request came."""
+
+    def answered(self, now: int, node: int, channel: str, answer: Any) -> None:
+        """The answer to a request of its own."""
+
+    def tick(self, now: int) -> None:
+        """100 ms passed."""
+
+    def shut_down(self, now: int) -> None:
+        """Begin to end."""
+
+    def take_out(self) -> list[Reply | Ask]:
+        """What it wants done."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +67,8 @@ class Incoming:
 
 
 class SimNode:
-    """One node. `up`, `paused`: of its process. `shutting`: an orderly shutdown is under way."""
+    """One node. `up`, `paused`: of its process. ensemble: node of the ZooKeeper ensemble, -1 = there is none.
+    `broker`: the process, where it is one and runs."""
 
     def __init__(
         self,
@@ -55,16 +80,19 @@ class SimNode:
         rng: random.Random,
         *,
         broker: bool,
+        ensemble: int = -1,
     ) -> None:
         self.me = me
         self.settings = settings
         self.up = self.paused = False
         self.durable = Durable()
         self.broker: Broker | None = None
+        self._process: Process | None = None
         self.incarnation = 0
         self.power_loss = False
         self._voters = voters
         self._is_broker = broker
+        self._ensemble = ensemble
         self._scheduler = scheduler
         self._network = network
         self._rng = rng
@@ -96,6 +124,11 @@ class SimNode:
             return
         self.up, self.paused = True, False
         self.incarnation += 1
+        self._process = self._begin()
+        self._run(lambda process: process.start(self.now_ms))
+        self._scheduler.after(self._rng.randint(0, TICK_MS * 1000), self._tick, self.incarnation)
+
+    def _begin(self) -> Process:
         self.broker = Broker(
             self.me,
             voters=self._voters,
@@ -104,16 +137,16 @@ class SimNode:
             incarnation=self.incarnation,
             draw=self._rng.randint,
             broker=self._is_broker,
+            ensemble=self._ensemble,
         )
-        self._run(lambda broker: broker.start(self.now_ms))
-        self._scheduler.after(self._rng.randint(0, TICK_MS * 1000), self._tick, self.incarnation)
+        return self.broker
 
     def kill(self) -> None:
         """SIGKILL: only what is durable is left."""
         if not self.up:
             return
         self.up = self.paused = False
-        self.broker = None
+        self.broker = self._process = None
         self._incoming.clear()
         self._outgoing.clear()
         self._backlog.clear()
@@ -127,7 +160,7 @@ class SimNode:
     def shut_down(self) -> None:
         """SIGTERM: hand over, then end."""
         if self.up:
-            self._run(lambda broker: broker.shut_down(self.now_ms))
+            self._run(lambda process: process.shut_down(self.now_ms))
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -151,7 +184,7 @@ class SimNode:
         self._scheduler.after(TICK_MS * 1000, self._tick, incarnation)
 
     def _ticked(self) -> None:
-        self._run(lambda broker: broker.tick(self.now_ms))
+        self._run(lambda process: process.tick(self.now_ms))
         if self.broker is not None and self.broker.may_end:
             self.durable = self.broker.end()
             self.kill()
@@ -163,17 +196,17 @@ class SimNode:
         elif self.up:
             call()
 
-    def _run(self, event: Callable[[Broker], None], cause: int = -1) -> None:
-        broker = self.broker
-        assert broker is not None
+    def _run(self, event: Callable[[Process], None], cause: int = -1) -> None:
+        process = self._process
+        assert process is not None
         self.cause = cause
         try:
-            event(broker)
+            event(process)
         except Exception as error:
             # A fault of the model; whoever caused the event might take it for one of the cluster.
             self._scheduler.failed = self._scheduler.failed or error
             raise
-        for wanted in broker.take_out():
+        for wanted in process.take_out():
             if isinstance(wanted, Reply):
                 self._reply(wanted)
             else:
