@@ -48,7 +48,7 @@ def _min_isr(s: Stage) -> Steps:
         "Broker 3 is gone. Two in sync are enough for min.insync.replicas = 2.",
         "1 2 | a | 1 | acknowledged | – | – | –",
     )
-    s.produce("b", to=1).crash(2).fence(2).tell(1)
+    s.produce("b", to=1).crash(2).fence(2).wait(1100).tell(1)
     yield (
         "b is appended; then broker 2 dies. The HW does not move with fewer in sync than the minimum.",
         "1 | a b | 1 | acknowledged | waits | – | –",
@@ -163,7 +163,7 @@ OfflinePartitionsCount. (Without ELR: the last member stays in the ISR.)""",
             about="""How many have to be in sync for a record with acks=all. Checked when it comes and,
 since KIP-966, by the high watermark itself: what the minimum does not hold is not committed.""",
             source="KIP-966",
-            stage=Stage,
+            stage=lambda: Stage(settings=Settings(replica_lag_ms=1000)),
             columns=MINIMUM,
             steps=_min_isr,
         ),

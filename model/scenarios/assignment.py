@@ -72,7 +72,7 @@ def _rule(t: Topic) -> Steps:
 def _random(t: Topic) -> Steps:
     t.look(0, start=2, shift=2)
     yield (
-        "Start 2, shift 2. Partition 0: leader on 2, the followers two places later.",
+        "Start 2, shift 2. Partition 0: leader on 2, the followers begin two places later than on 3.",
         ("2 0 1 | 0 0 1 0 0"),
     )
     t.look(1, start=2, shift=2)

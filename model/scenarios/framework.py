@@ -70,18 +70,15 @@ class Row(NamedTuple):
     actual: tuple[str, ...]
 
 
-def play(scenario: Scenario[S]) -> list[Row]:
-    """Play a scenario on a new stage; what is wrong in it is where `stated` is not `actual`.
+def play(scenario: Scenario[S]) -> Iterator[Row]:
+    """Play a scenario on a new stage, row by row; what is wrong in it is where `stated` is not `actual`.
 
     Raises: what the model raises.
     """
     stage = scenario.stage()
-    rows = []
     for says, row in scenario.steps(stage):
         stated = tuple(text.strip() for text in row.split("|"))
-        actual = tuple(cell(show(stage)) for show in scenario.columns.values())
-        rows.append(Row(says, stated, actual))
-    return rows
+        yield Row(says, stated, tuple(cell(show(stage)) for show in scenario.columns.values()))
 
 
 def cell(value: object) -> str:

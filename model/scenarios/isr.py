@@ -34,7 +34,7 @@ def _hung(s: Stage) -> Steps:
         "Broker 3's fetcher hangs, its heartbeats do not. m1 reaches broker 2 and waits for broker 3.",
         "2 | 1 | 1 | 1 2 3 | 1 2 3 | 0 | waits",
     )
-    s.wait(3100)
+    s.wait(3100).rounds(2)
     yield (
         "replica.lag.time.max.ms later the leader asks the controller for ISR 1, 2. Until it is answered "
         "the HW waits for old and new members.",
