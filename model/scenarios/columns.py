@@ -6,6 +6,7 @@
     isr, leader, elr, leader_epoch, partition_epoch     as the controller decided
     isr_at(1), leader_at(2)                             as a broker knows it
     running               brokers whose process runs
+    asked_for(1)          in-sync set that it asked for
     status, decision      what metrics call the partition; what the controller said to a leader
     waits_for(1)          for whom the high watermark waits       visible(1)  what consumers get
     produced      what the newest record's producer was told      acked   records that were acknowledged
@@ -113,6 +114,11 @@ def replicas(stage: Stage) -> object:
 def waits_for(n: int) -> Column:
     """For whom the leader's high watermark waits: the in-sync set, and who is asked for or about to leave."""
     return _of(n, lambda replica: replica.maximal_isr if replica.leads else None)
+
+
+def asked_for(n: int) -> Column:
+    """In-sync set that a leader asked the controller for and was not answered about."""
+    return _of(n, lambda replica: replica.proposed)
 
 
 def visible(n: int) -> Column:

@@ -3,7 +3,7 @@
 Not here: who is in sync (`isr`), changes of the leader (`election`, `truncation`).
 """
 
-from model.scenarios.columns import hw, isr_at, leo, produced, remote
+from model.scenarios.columns import asked_for, hw, isr_at, leo, produced, remote
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.stage import Stage
 
@@ -118,21 +118,27 @@ def _remote_leo(s: Stage) -> Steps:
 
 def _caught_up_outside(s: Stage) -> Steps:
     s.produce("m0", to=1).rounds(2).wait(3100).rounds(2).alter(1).altered(1)
-    yield "Broker 3 fell out of the ISR without m0.", "1 | 1 | ? | 1 | 1 2"
-    s.fetch(3).answer(3).produce("m1", to=1)
-    yield "It fetches m0; then m1 comes.", "2 | 1 | 0 | 1 | 1 2"
-    s.fetch(3)
     yield (
-        "It fetches from 1. That is the HW: it is caught up enough to be about to join the ISR.",
-        "2 | 1 | 1 | 1 | 1 2",
+        "Brokers 3 and 4 fell out of the ISR before they fetched m0.",
+        "1 | 1 | ? | ? | 1 | 1 2 | –",
     )
-    s.rounds(2)
+    s.fetch(4).answer(4).fetch(4)
     yield (
-        "Broker 2, in sync, has m1 now. The HW waits for broker 3 although it is not in the ISR yet.",
-        "2 | 2 | 1 | 1 | 1 2",
+        "Broker 4 has m0 now. The leader asks for ISR 1, 2, 4; the answer takes a while.",
+        "1 | 1 | ? | 1 | 1 | 1 2 | 1 2 4",
     )
-    s.answer(3).fetch(3)
-    yield "Broker 3 fetches from 2: HW = min(2, 2, 2).", "2 | 2 | 2 | 2 | 1 2"
+    s.fetch(3).answer(3).fetch(3)
+    yield (
+        "So has broker 3. It is neither in the ISR nor asked for: that has to wait for the answer.",
+        "1 | 1 | 1 | 1 | 1 | 1 2 | 1 2 4",
+    )
+    s.produce("m1", to=1).rounds(2, 4)
+    yield (
+        "m1 comes; brokers 2 and 4 fetch it. The HW waits for broker 3 all the same.",
+        "2 | 2 | 1 | 2 | 1 | 1 2 | 1 2 4",
+    )
+    s.rounds(3)
+    yield "Broker 3 has m1.", "2 | 2 | 2 | 2 | 2 | 1 2 | 1 2 4"
 
 
 REPLICATION = Chapter(
@@ -196,14 +202,16 @@ fetches; its high watermark is the one that it had as a follower until then.""",
             about="""A replica outside of the ISR that reached the high watermark holds it as a member
 would. Otherwise it would run after a high watermark that moves on with every record, and never be in
 sync.""",
-            source="KAFKA-4586; Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
-            stage=lambda: Stage((1, 2, 3)),
+            source="Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
+            stage=lambda: Stage((1, 2, 3, 4)),
             columns={
                 "LEO 1": leo(1),
                 "remote LEO 2": remote(1, 2),
                 "remote LEO 3": remote(1, 3),
+                "remote LEO 4": remote(1, 4),
                 "HW 1": hw(1),
                 "ISR at 1": isr_at(1),
+                "asked for": asked_for(1),
             },
             steps=_caught_up_outside,
         ),
