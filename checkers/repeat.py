@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.config import PRESETS, RunConfig
+from harness.store import Run
 
 OPTIONS: Final = {
     "workload": "workload", "nemesis": "nemesis", "preset": "preset", "sut": "sut", "kafka": "kafka",
@@ -18,8 +19,10 @@ OPTIONS: Final = {
 ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
 
 
-def repro(config: RunConfig) -> str:
+def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
+    if run.shrunk.exists():  # its faults are not those that the config plans
+        return shlex.join(["inquest", "replay", str(run.folder)])
     usual = RunConfig(**{**PRESETS.get(config.preset, {}), "seed": config.seed}).model_dump()
     words = ["inquest", "run"]
     for name, value in config.model_dump().items():

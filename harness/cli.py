@@ -1,11 +1,11 @@
-"""The command `inquest`: run, soak, check, report, serve, list, doctor, setup.
+"""The command `inquest`: run, soak, check, report, serve, list, doctor, setup; replay, shrink, explore.
 
 Each command is joined to the others by the files of a run folder only. The verdict decides the exit
 code (docs/architecture.md, "Exit codes"). Heavy parts (Spark, the client) are imported by the
 commands that need them.
 
 Not here: what the commands do (`harness.run`, `harness.soak`, `checkers`, `harness.report`,
-`harness.serve`, `harness.doctor`).
+`harness.explore`, `harness.serve`, `harness.doctor`).
 """
 
 import json
@@ -13,14 +13,13 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any
 
 import typer
 
+from harness import cli_simulated
+from harness.judging import HARNESS_FAULT, INTERRUPTED, USAGE, Engine, existing, fail, judge
 from harness.store import RESULTS, Run
-
-USAGE, HARNESS_FAULT, INTERRUPTED = 64, 70, 130
-WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
 app = typer.Typer(
     add_completion=False,
@@ -30,20 +29,7 @@ app = typer.Typer(
 )
 
 
-def fail(message: str, code: int) -> NoReturn:
-    """One clear error, and out."""
-    typer.echo(f"inquest: {message}", err=True)
-    raise typer.Exit(code)
-
-
 Option = typer.Option
-
-
-class Engine(NamedTuple):
-    """Where a check runs."""
-
-    master: str | None = None
-    without_spark: bool = False
 
 
 @app.command()
@@ -127,33 +113,6 @@ def _run(config: Any, results: Path, engine: Engine) -> int:
         fail(f"interrupted; check it later: inquest check {recorded.run.folder}", INTERRUPTED)
 
 
-def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False, own: bool = False) -> int:
-    """Check a sealed run, report it, print the verdict line; the exit code.
-
-    own: this very command recorded it, so a damaged history is a fault of the harness.
-    """
-    import checkers
-    from harness import report as reports
-
-    try:
-        verdict = checkers.check(
-            run_folder, master=engine.master, without_spark=engine.without_spark
-        )
-    except checkers.HistoryError as error:
-        fail(str(error), HARNESS_FAULT if own else USAGE)
-    except OSError as error:
-        fail(f"the verdict could not be written: {error}", HARNESS_FAULT)
-    page = "none"
-    try:
-        page = str(reports.build(run_folder))
-    except (reports.ReportError, OSError) as error:  # the verdict stands without a picture of it
-        typer.echo(f"inquest: no report: {error}", err=True)
-    typer.echo(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
-    typer.echo(f"report: {page}")
-    typer.echo(f"repeat: {verdict.repro}")
-    return INTERRUPTED if interrupted else verdict.exit_code
-
-
 @app.command()
 def check(
     run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
@@ -190,23 +149,6 @@ def _check_portable(path: Path, *, as_json: bool) -> int:
             found = ", ".join(config["anomalies"]) or "nothing"
             typer.echo(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
     return 1 if False in verdicts else 2 if "unknown" in verdicts else 0
-
-
-def existing(folder: Path) -> Run:
-    """The run in a folder, sealed if it was not yet."""
-    from harness.recorder import recording
-    from harness.seal import SealError, seal
-
-    found = Run(folder)
-    if not found.config.is_file():
-        fail(f"{folder} is not a run folder (no config.json)", USAGE)
-    if recording(found.events):  # its journals, read one after the other, would not fit together
-        fail(f"{folder} is still being recorded", USAGE)
-    try:
-        seal(found)
-    except (SealError, OSError) as error:
-        fail(str(error), USAGE)
-    return found
 
 
 @app.command()
@@ -250,6 +192,49 @@ def soak(
     except OSError as error:
         fail(f"the night could not be recorded: {error}", HARNESS_FAULT)
     raise typer.Exit(code)
+
+
+@app.command()
+def explore(
+    seeds: Annotated[
+        int, Option(help="Clean seeds, and the most that a mutant is looked for with.")
+    ] = 60,
+    first: Annotated[int, Option(help="The first seed.")] = 0,
+    mutants: Annotated[
+        str, Option(help="Planted bugs: all, none, or names joined by commas.")
+    ] = "none",
+    era: Annotated[
+        str | None, Option(help="Behaviour of the modelled cluster, by release.")
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+    master: Annotated[str | None, Option(help="Spark master, e.g. local[4].")] = None,
+    without_spark: Annotated[bool, Option(help="Explore in this process.")] = False,
+) -> None:
+    """Simulate many seeds, with and without planted bugs: clean ones stay clean, bugs are found."""
+    from harness.config import ConfigError
+    from harness.explore import MODERN, Wish
+    from harness.explore import explore as search
+    from harness.progress import Display
+
+    wish = Wish(
+        seeds=seeds, first=first, mutants=mutants, era=era or MODERN, master=master,
+        without_spark=without_spark,
+    )  # fmt: skip
+    display = Display()
+    try:
+        outcome = search(wish, say=display.status)
+    except ConfigError as error:
+        fail(str(error), USAGE)
+    except KeyboardInterrupt:
+        display.close()
+        fail("interrupted; nothing of an exploration is kept", INTERRUPTED)
+    finally:
+        display.close()
+    if as_json:
+        typer.echo(json.dumps(outcome.as_json()))
+    else:
+        outcome.show()
+    raise typer.Exit(outcome.code)
 
 
 @app.command()
@@ -306,6 +291,10 @@ def setup(kafka: Annotated[str | None, Option(help="Kafka version.")] = None) ->
         prepare(kafka or KAFKA_VERSION)
     except ClusterError as error:
         fail(str(error), HARNESS_FAULT)
+
+
+for command_ in (cli_simulated.replay, cli_simulated.shrink):
+    app.command()(command_)
 
 
 def main(command: Callable[..., Any] = app) -> None:

@@ -10,6 +10,7 @@ Not here: turning journals into tables (`harness.seal`).
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -162,6 +163,11 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
 
+def encoded(lines: Iterable[Line]) -> bytes:
+    """Lines as a journal has them."""
+    return b"".join(_ENCODER.encode(line) + b"\n" for line in lines)
+
+
 class Writer(Protocol):
     """Where the lines of one process go."""
 
@@ -181,7 +187,7 @@ class Journal:
 
     def write(self, line: Line) -> None:
         """Append one line in one write. Raises OSError (a full disk), also for a partial write."""
-        data = _ENCODER.encode(line) + b"\n"
+        data = encoded([line])
         written = os.write(self._handle, data)
         if written != len(data):
             raise OSError(f"only {written} of {len(data)} bytes could be written (disk full?)")

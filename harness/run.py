@@ -10,7 +10,7 @@ import importlib
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -101,9 +101,26 @@ def record(config: RunConfig, *, results: Path = RESULTS, display: Display) -> R
     return Recorded(run=run, interrupted=interpreter.interrupts.asked.is_set())
 
 
+def record_shrunk(
+    config: RunConfig,
+    steps: Sequence[nemeses.Step],
+    shrunk: msgspec.Struct,
+    results: Path,
+    display: Display,
+) -> Run:
+    """A simulated run with these faults, not those that its config plans, and what it was shrunk from.
+
+    Raises: ConfigError, OSError.
+    """
+    run = create_folder(config, results)
+    write_atomically(run.shrunk, msgspec.json.encode(shrunk))
+    return _simulated(config, run, steps, display).run
+
+
 def _simulated(
-    config: RunConfig, run: Run, steps: tuple[nemeses.Step, ...], display: Display
+    config: RunConfig, run: Run, steps: Sequence[nemeses.Step], display: Display
 ) -> Recorded:
+    """Simulate into a new run folder; it is removed where that fails."""
     display.status("simulating")
     try:
         done = simulated.record(config, steps, run)

@@ -7,7 +7,7 @@ Not here: simulating (`harness.simulate`), what every run does (`harness.run`).
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import takewhile
 
 import msgspec
 
@@ -70,9 +70,22 @@ def record(config: RunConfig, steps: Sequence[nemeses.Step], run: Run) -> Simula
     return done
 
 
-def journals(folder: Path) -> dict[str, bytes]:
-    """Contents of all journals of a run, by name."""
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.jsonl"))}
+def differences(
+    run: Run, config: RunConfig, steps: Sequence[nemeses.Step]
+) -> tuple[list[str], int]:
+    """Where the journals of a recorded run are not what the simulation makes now, one line each, and how
+    many lines it makes in all."""
+    done = simulate(config, run=run_id(config, steps), steps=steps)
+    made = {f"{name}.jsonl": j.encoded(lines) for name, lines in done.journals}
+    there = {path.name: path.read_bytes() for path in run.journal.glob("*.jsonl")}
+    found = [f"journal {name} is missing" for name in sorted(made.keys() - there.keys())]
+    found += [f"journal {name} is not of this run" for name in sorted(there.keys() - made.keys())]
+    for name in sorted(made.keys() & there.keys()):
+        if made[name] != there[name]:
+            pairs = zip(made[name].splitlines(), there[name].splitlines(), strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            found.append(f"journal {name} is another one from line {same + 1} on")
+    return found, sum(len(lines) for _, lines in done.journals)
 
 
 def _header(lines: Sequence[j.Line]) -> j.Opened:

@@ -23,6 +23,7 @@ class Run:
         self.config = folder / "config.json"
         self.owner = folder / "soak"
         self.schedule = folder / "schedule.jsonl"
+        self.shrunk = folder / "shrunk.json"
         self.events = folder / "events.jsonl"
         self.trace = folder / "trace.jsonl"
         self.journal = folder / "journal"

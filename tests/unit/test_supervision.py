@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from harness import cli
+from harness import cli, judging
 from harness.client import Completion
 from harness.cluster import CrashPoint, Endpoint
 from harness.config import RunConfig
@@ -100,12 +100,12 @@ def test_a_run_folder_tells_that_it_is_being_recorded(run: Run) -> None:
     recorder = Recorder(run.events)
     assert recording(run.events)
     with pytest.raises(typer.Exit) as refused:
-        cli.existing(run.folder)
-    assert refused.value.exit_code == cli.USAGE
+        judging.existing(run.folder)
+    assert refused.value.exit_code == judging.USAGE
     assert not run.history.exists()
     recorder.close()
     assert not recording(run.events)
-    cli.existing(run.folder)
+    judging.existing(run.folder)
     assert run.history.exists()
 
 
@@ -115,7 +115,7 @@ def test_a_closed_output_is_no_verdict() -> None:
 
     with pytest.raises(SystemExit) as ended:
         cli.main(closed)
-    assert ended.value.code == cli.HARNESS_FAULT
+    assert ended.value.code == judging.HARNESS_FAULT
 
 
 class Invoked:

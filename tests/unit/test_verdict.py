@@ -34,6 +34,7 @@ from tests.folders import RECOVERED, STARTED, write_run
 from tests.planted import random_history
 
 S = 1_000_000_000
+NOWHERE = Run(Path("nowhere"))
 
 
 def history(*, read: int = 4, end: int = 4, acks: int = -1) -> Built:

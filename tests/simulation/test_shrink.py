@@ -1,0 +1,133 @@
+"""Simulated runs repeat to the byte, and shrink to what their finding needs."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.config import RunConfig, run_config
+from harness.planning import names_of
+from harness.shrink import Case, Shrinker, findings, numbered
+from harness.simulated import differences, record, schedule
+from harness.store import Run
+from nemesis import Names, Step, plan
+from workloads import WORKLOADS
+
+SMALL = {
+    "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1, "consumers": 1,
+    "batch_max": 2, "verb_deadline_s": 5, "transaction_timeout_s": 4,
+}  # fmt: skip
+
+
+def config(**settings: object) -> RunConfig:
+    return run_config({**SMALL, "nemesis": "none", "duration_s": 5, "seed": 1, **settings})
+
+
+def kill(at_s: float, *, target: str = "leader", kind: str = "one", hold_s: float = 2.0) -> Step:
+    name = f"kill:{kind}@{target}"
+    return Step(
+        fault=0,
+        name=name,
+        family="kill",
+        kind=kind,
+        target=target,
+        at_s=at_s,
+        hold_s=hold_s,
+        seed=7,
+    )
+
+
+def recorded(tmp_path: Path, made: RunConfig) -> Run:
+    run = Run(tmp_path / "run")
+    run.journal.mkdir(parents=True)
+    steps = plan(made.nemesis, made, names_of(WORKLOADS[made.workload], made))
+    record(made, steps, run)
+    return run
+
+
+def test_a_recorded_run_is_made_again_to_the_byte(tmp_path: Path) -> None:
+    made = config(nemesis="kill", duration_s=8)
+    run = recorded(tmp_path, made)
+    assert schedule(run)
+    found, lines = differences(run, made, schedule(run))
+    assert found == []
+    assert lines == sum(len(p.read_bytes().splitlines()) for p in run.journal.iterdir())
+
+
+def test_another_run_is_not_taken_for_the_same(tmp_path: Path) -> None:
+    made = config()
+    run = recorded(tmp_path, made)
+    journal = run.journal / "0.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:3], lines[3].replace(b'"ns":', b'"ns":1'), *lines[4:]]))
+    (run.journal / "1.jsonl").unlink()
+    (run.journal / "99.jsonl").write_bytes(b"")
+    found, _ = differences(run, made, schedule(run))
+    assert found == [
+        "journal 1.jsonl is missing",
+        "journal 99.jsonl is not of this run",
+        "journal 0.jsonl is another one from line 4 on",
+    ]
+
+
+class Needs(Shrinker):
+    """Fails where the steps at these times are all there; no simulation."""
+
+    needed: frozenset[str] = frozenset()
+
+    def fails(self, case: Case) -> bool:
+        self.tries += 1
+        return self.needed <= {step.name for step in case.steps}
+
+
+def twenty() -> tuple[Step, ...]:
+    steps = (kill(n * 2.0, target=f"n{n}", hold_s=1.0) for n in range(20))
+    return numbered(list(steps))
+
+
+@pytest.mark.parametrize("needed", [{3, 17}, {0, 19}, {4, 5}, {11}, set()])
+def test_only_the_faults_that_are_needed_are_left(needed: set[int]) -> None:
+    shrinker = Needs("lost-write", 60.0, lambda _: None, clock=lambda: 0.0)
+    shrinker.needed = frozenset(f"kill:one@n{n}" for n in needed)
+    left = shrinker.shrink(Case(config(duration_s=60), twenty()))
+    assert {step.name for step in left.steps} == shrinker.needed
+    assert [step.fault for step in left.steps] == list(range(len(needed)))
+    assert [step.at_s for step in left.steps] == sorted(step.at_s for step in left.steps)
+    assert left.config.duration_s <= 6
+
+
+def test_what_was_reached_stays_when_the_time_is_over() -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    shrinker = Needs("lost-write", 8.0, lambda _: None, clock=clock)
+    shrinker.needed = frozenset({"kill:one@n3", "kill:one@n17"})
+    case = Case(config(duration_s=60), twenty())
+    left = shrinker.shrink(case)
+    assert shrinker.needed <= {step.name for step in left.steps}
+    assert len(left.steps) < 20
+    told = shrinker.told("run", case, left)
+    assert not told.whole
+    assert msgspec.json.decode(msgspec.json.encode(told), type=type(told)).steps == told.steps
+
+
+def test_a_planted_bug_that_needs_two_faults() -> None:
+    """Truncation to the high watermark (KIP-101) among 20 faults: at most 3 are left, and they fail."""
+    made = config(mutant="truncate-to-hw", rate=40, duration_s=60, seed=3)
+    steps = plan("kill,pause", made.model_copy(update={"nemesis": "kill,pause"}), names(made))
+    assert len(steps) >= 10
+    case = Case(made, numbered(steps))
+    (anomaly, *_) = findings(case)
+    shrinker = Shrinker(anomaly, 60.0, lambda _: None)
+    left = shrinker.shrink(case)
+    assert len(left.steps) <= 3
+    assert anomaly in findings(left)
+    clean = left.config.model_copy(update={"mutant": ""})
+    assert findings(Case(clean, left.steps)) == []
+
+
+def names(made: RunConfig) -> Names:
+    return names_of(WORKLOADS[made.workload], made)
