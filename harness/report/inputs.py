@@ -18,6 +18,8 @@ from harness.events import Event, RunStarted, decode
 from harness.history import OPEN, TABLES
 from harness.report.records import Names, Sealed, sealed
 from harness.store import Run
+from harness.trace import Trace, TraceError
+from harness.trace import decode as decode_trace
 from harness.verdict import Verdict
 
 VERDICT_FORMAT = 1
@@ -54,7 +56,7 @@ class Ops:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """Everything that was read. `start_ns`: zero of all times (-1 unknown); `gaps`: what is not
-    there, one sentence each; `ops`, `sealed` None: no history."""
+    there, one sentence each; `ops`, `sealed` None: no history; `trace` None: not a simulated run."""
 
     verdict: Verdict
     events: list[Event]
@@ -64,6 +66,7 @@ class Inputs:
     start_wall: str
     versions: dict[str, str]
     gaps: list[str]
+    trace: Trace | None = None
 
     def seconds(self, ns: int) -> float:
         """Seconds since the start of the run."""
@@ -93,6 +96,7 @@ def read(run: Run) -> Inputs:
         start_wall=(names.start_wall if names else "") or (started.wall if started else ""),
         versions=dict(started.versions) if started else {},
         gaps=gaps,
+        trace=_trace(run, verdict, gaps),
     )
 
 
@@ -141,6 +145,21 @@ def _events(run: Run, gaps: list[str]) -> list[Event]:
     except ValueError as error:
         gaps.append(f"{error}: phases, roles and notes are not shown.")
     return []
+
+
+def _trace(run: Run, verdict: Verdict, gaps: list[str]) -> Trace | None:
+    """The trace of a simulated run; other runs have none."""
+    if verdict.config.get("sut") != "simulated":
+        return None
+    try:
+        return decode_trace(run.trace.read_bytes())
+    except FileNotFoundError:
+        gaps.append("trace.jsonl is missing: messages and states of the nodes are not shown.")
+    except OSError as error:
+        gaps.append(f"trace.jsonl cannot be read ({error.strerror}): messages are not shown.")
+    except TraceError as error:
+        gaps.append(f"{error}: messages and states of the nodes are not shown.")
+    return None
 
 
 def _names(run: Run, gaps: list[str]) -> Names | None:

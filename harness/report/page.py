@@ -21,7 +21,17 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from harness.events import FaultFailed, Note, Recovered, WorkerLost
-from harness.report import choice, colours, figures, liveness, logs, static, transactions, words
+from harness.report import (
+    choice,
+    colours,
+    figures,
+    liveness,
+    logs,
+    static,
+    traced,
+    transactions,
+    words,
+)
 from harness.report import timeline as timelines
 from harness.report.inputs import Inputs, ReportError
 from harness.verdict import Example, Fault
@@ -86,6 +96,7 @@ def _context(inputs: Inputs) -> dict[str, Any]:
     timeline = timelines.build(inputs)
     return {
         **_records(inputs),
+        **_traced(inputs),
         "inputs": inputs,
         "verdict": verdict,
         "state": words.state(verdict),
@@ -131,6 +142,15 @@ def _records(inputs: Inputs) -> dict[str, Any]:
         "transactions_of": timelines_of.shown.get,
         "same_transactions": timelines_of.same.get,
         "transactions_drawn": drawn,
+    }
+
+
+def _traced(inputs: Inputs) -> dict[str, Any]:
+    """Messages and states around findings, and where they stand, by class and position of the example."""
+    scenes = traced.build(inputs)
+    return {
+        "scenes": scenes,
+        "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
     }
 
 
