@@ -269,7 +269,7 @@ class Log:
             if 0 <= producer.began < first:
                 first = producer.began
         for done in reversed(self.completed):
-            if done.last < high_watermark or "lso-before-marker-is-replicated" in self.bugs:
+            if done.last < high_watermark:
                 break
             first = min(first, done.first)
         return first
@@ -336,14 +336,19 @@ class Log:
         self.truncate(self.flushed)
 
     def delete_before(self, offset: int) -> None:
-        """DeleteRecords or retention: whole batches below `offset` go, and with them what they said of
-        their producers, except of open transactions."""
+        """DeleteRecords or retention: whole batches below `offset` go. Where unknown producers are refused
+        (before KIP-360 and KAFKA-7190) producers go with them of whom nothing is left."""
         self.start = max(self.start, min(offset, self.end))
         gone = 0
         while gone < len(self.batches) and self.batches[gone].last < self.start:
             gone += 1
         del self.batches[:gone]
         del self._bases[:gone]
+        if self.era.unknown_producer_refused:
+            left = {batch.producer_id for batch in self.batches}
+            for producer_id, producer in list(self.producers.items()):
+                if producer_id not in left and producer.began < 0:
+                    del self.producers[producer_id]
 
     def restart(self, offset: int) -> None:
         """Throw everything away and begin at `offset`: the leader has nothing older."""

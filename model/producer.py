@@ -203,9 +203,12 @@ class Producer:
             self._fly(node, lane, first)
 
     def _number_batch(self, lane: Lane, pending: Pending) -> None:
+        bumped = "bump-in-flight" in self.settings.bugs and self._stale(lane)
+        if bumped and pending.sequence != NO_SEQUENCE:
+            pending.sequence = NO_SEQUENCE  # it may stand in the log already
         if not self.settings.idempotent or pending.sequence != NO_SEQUENCE:
             return
-        if self._stale(lane) and ("bump-in-flight" in self.settings.bugs or not lane.numbered):
+        if self._stale(lane) and (bumped or not lane.numbered):
             lane.producer_id, lane.epoch, lane.next = self.producer_id, self.producer_epoch, 0
         pending.producer_id, pending.producer_epoch = lane.producer_id, lane.epoch
         pending.sequence = lane.next

@@ -144,8 +144,9 @@ class Transactions:
         used_up = self.version >= 2 and transaction.exhausted
         next_id = self.ids.take() if used_up else NO_PRODUCER
         transaction.prepare_fence()
+        commit = "timeout-commits" in self.bugs  # what was there of it
         record = transaction.prepare_end(
-            False, self.node.now, self.version, next_id=next_id, fence=True, bump=bump
+            commit, self.node.now, self.version, next_id=next_id, fence=True, bump=bump
         )
         self.log.end(number, transaction, record, done)
 
@@ -182,7 +183,7 @@ class Transactions:
         known = transaction.record
         if known.producer_id != request.producer_id:
             raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
-        if known.epoch != request.producer_epoch:
+        if known.epoch != request.producer_epoch and "old-epoch-appended" not in self.bugs:
             raise Refused(KafkaError.PRODUCER_FENCED)
         return number, transaction
 
@@ -273,8 +274,6 @@ class Transactions:
         if transaction.pending is not None:
             return
         if transaction.state is ONGOING and record.started + record.timeout_ms < now:
-            if "transactions-never-time-out" in self.bugs:  # an abandoned one stays open
-                return
             bump = "timeout-does-not-bump-epoch" not in self.bugs  # its producer goes on
             try:
                 self._fence(number, transaction, lambda _: None, bump=bump)

@@ -85,7 +85,7 @@ class Hunt:
             return
         one.simulated_s = round(one.simulated_s + done.simulated_s, 3)
         one.seeds += done.runs
-        one.broken += sum(bool(trial.broken) for trial in done.trials)
+        one.broke += done.broke
         if done.found:
             last = done.trials[-1]
             one.found, one.anomaly = True, done.found

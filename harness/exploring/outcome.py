@@ -36,15 +36,15 @@ class Clean:
 @dataclass(slots=True, kw_only=True)
 class Found:
     """What came of a mutant. anomaly: the class that gave it away. seeds: runs that were made, the finding
-    one included; simulated_s: their length. broken: runs that broke an invariant of the model, or the
-    simulation itself: that alone is no find. run: the one that found it."""
+    one included; simulated_s: their length. broke: runs in which an invariant of the model did not hold,
+    or that crashed: that alone is no find. run: the one that found it."""
 
     found: bool = False
     anomaly: str | None = None
     seeds_to_detection: int | None = None
     seeds: int = 0
     simulated_s: float = 0.0
-    broken: int = 0
+    broke: int = 0
     run: Run | None = None
 
     @property
@@ -81,7 +81,7 @@ class Outcome:
                     "simulated_s": one.simulated_s,
                     "rate": one.rate,
                     "seeds": one.seeds,
-                    "broken": one.broken,
+                    "broke": one.broke,
                     "run": None if one.run is None else _run(one.run),
                 }
                 for name, one in self.mutants.items()
@@ -101,7 +101,9 @@ class Outcome:
         for title in ("seeds", "simulated s", "finds per 100 s"):
             table.add_column(title, justify="right")
         for name, one in self.mutants.items():
-            told = one.anomaly or ("not found" + (f", {one.broken} broke" if one.broken else ""))
+            told = one.anomaly or (
+                "not found" + (f", {one.broke} broke an invariant" if one.broke else "")
+            )
             table.add_row(
                 name, MUTANTS[name].area, told, str(one.seeds_to_detection or one.seeds),
                 f"{one.simulated_s:.0f}", "" if one.rate is None else f"{one.rate:.2f}",

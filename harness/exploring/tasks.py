@@ -28,13 +28,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a batch. trials: those that tell something: unclean ones; of a mutant, the find (the
-    last one) and those that broke. runs, simulated_s: of all."""
+    """What came of a batch. trials: clean seeds that are not; of a mutant, the find. runs, simulated_s: of
+    all. broke: runs of a mutant in which an invariant did not hold, or that crashed."""
 
     batch: Batch
     trials: tuple[Trial, ...] = ()
     runs: int = 0
     simulated_s: float = 0.0
+    broke: int = 0
     found: str = ""
 
 
@@ -57,19 +58,18 @@ def _clean(batch: Batch) -> Done:
 
 
 def _hunt(batch: Batch) -> Done:
-    kept: list[Trial] = []
-    simulated = 0.0
+    simulated, broke = 0.0, 0
     for number in range(batch.begin, batch.begin + batch.count):
         one = trial(hunting(batch.mutant, number, batch.first, batch.era))
-        simulated += one.simulated_s
+        simulated = round(simulated + one.simulated_s, 3)
+        broke += bool(one.broken or one.crashed)
         found = face(batch.mutant, one)
-        if found or one.broken:
-            kept.append(one)
         if found:
-            runs = number - batch.begin + 1
-            return Done(batch=batch, trials=tuple(kept), runs=runs,
-                        simulated_s=round(simulated, 3), found=found)  # fmt: skip
-    return Done(batch=batch, trials=tuple(kept), runs=batch.count, simulated_s=round(simulated, 3))
+            return Done(
+                batch=batch, trials=(one,), runs=number - batch.begin + 1, simulated_s=simulated,
+                broke=broke, found=found,
+            )  # fmt: skip
+    return Done(batch=batch, runs=batch.count, simulated_s=simulated, broke=broke)
 
 
 def face(mutant: str, one: Trial) -> str:

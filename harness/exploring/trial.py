@@ -23,22 +23,26 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one run.
 
     anomalies: forbidden classes -> findings. unknown: what could not be decided. broken: invariants of the
-    model that did not hold, or how the simulation broke. simulated_s: seconds of the simulated clock.
+    model that did not hold, by name. unfinished: what the cluster left undone. crashed: how the simulation
+    ended before its time. simulated_s: seconds of the simulated clock.
     """
 
     seed: int
     config: dict[str, Any]
     anomalies: dict[str, int] = {}
     unknown: tuple[str, ...] = ()
-    broken: str = ""
+    broken: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    crashed: str = ""
     simulated_s: float = 0.0
 
     @property
     def failures(self) -> list[str]:
         """Why it is no clean run, in words; empty = it is one."""
         found = [f"{name} ({count})" for name, count in self.anomalies.items()]
-        unknown = [f"unknown: {why}" for why in self.unknown]
-        return found + unknown + ([f"broken: {self.broken}"] if self.broken else [])
+        told = {"unknown": self.unknown, "broken": self.broken, "unfinished": self.unfinished}
+        found += [f"{word}: {why}" for word, reasons in told.items() for why in reasons]
+        return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
 
 
 def trial(config: RunConfig) -> Trial:
@@ -48,13 +52,15 @@ def trial(config: RunConfig) -> Trial:
         done = simulate(config)
     except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
         where = "".join(traceback.format_exception(error, limit=-2)).strip().splitlines()
-        return Trial(seed=config.seed, config=told, broken=" | ".join(map(str.strip, where[-3:])))
+        return Trial(seed=config.seed, config=told, crashed=" | ".join(map(str.strip, where[-3:])))
     tally = checked(done)
     return Trial(
         seed=config.seed,
         config=told,
         anomalies=forbidden(config, done.events, tally),
         unknown=tuple(_undecided(tally, done.events)),
+        broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
+        unfinished=tuple(done.unfinished),
         simulated_s=round(done.simulated_s, 3),
     )
 

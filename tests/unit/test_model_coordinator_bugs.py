@@ -133,12 +133,6 @@ def half_is_lost(world: OneBroker) -> bool:
     return done and (world.read(0), world.read(1)) == ([], ["second half"])
 
 
-def never_ends(world: OneBroker) -> bool:
-    world.write(world.init(ms=2000), 0, 0, "a")
-    world.run(4000)
-    return world.transaction().state == "Ongoing"
-
-
 def open_is_forgotten(world: OneBroker) -> bool:
     world.write(world.init(ms=2000), 0, 0, "a")
     world.restart()
@@ -263,7 +257,6 @@ BUGS: dict[str, tuple[Scenario, str]] = {
     "zombie-not-fenced": (zombie_writes, "4.2"),
     "end-txn-ignores-epoch": (zombie_ends, "4.2"),
     "timeout-does-not-bump-epoch": (half_is_lost, "4.2-tv1"),
-    "transactions-never-time-out": (never_ends, "4.2"),
     "coordinator-forgets-on-load": (open_is_forgotten, "4.2"),
     "prepared-becomes-ongoing-on-load": (end_is_undone, "4.2"),
     "verification-skipped": (late_record_hangs, "4.2-tv1"),
