@@ -115,10 +115,11 @@ class Invariants:
             self._watch(view, broker)
         for seen in view.watched:
             replica = seen.replica
+            batches = seen.batches
             if (
-                replica.log.end != seen.end
-                or replica.high_watermark != seen.high
+                replica.high_watermark != seen.high
                 or replica.state is not seen.state
+                or (batches[-1] if batches else None) is not seen.tail
             ):
                 seen.guarded.changed(seen, view.cut)
 

@@ -30,10 +30,10 @@ Report = Callable[[str, object, Callable[[], str]], None]
 class Watched:
     """A replica as it was after the last event of its node.
 
-    end, high, state: as the replica's. count, tail: of its batches. at: batches from the first on that
-    were compared with the committed log, in its generation. checked: batches with which the producer state
-    was compared. led: the epoch that it led; stable: its last stable offset then. told: there is no metadata
-    quorum to say what was decided; it is what replicas are told.
+    batches: its log's own list. end, high, state: as the replica's. count, tail: of its batches. at:
+    batches from the first on that were compared with the committed log, in its generation. checked: batches
+    with which the producer state was compared. led: the epoch that it led; stable: its last stable offset
+    then. told: there is no metadata quorum to say what was decided; it is what replicas are told.
     """
 
     tp: Partition
@@ -41,6 +41,7 @@ class Watched:
     replica: Replica
     guarded: "Guarded"
     told: bool = False
+    batches: list[Batch] = field(init=False)
     end: int = -1
     high: int = -1
     state: PartitionState | None = None
@@ -51,6 +52,9 @@ class Watched:
     checked: int = -1
     led: int = -1
     stable: int = -1
+
+    def __post_init__(self) -> None:
+        self.batches = self.replica.log.batches
 
 
 @dataclass(slots=True, eq=False)
