@@ -40,7 +40,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: test-run
-test-run: setup ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
+test-run: $(if $(filter simulated,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: soak
@@ -86,7 +86,7 @@ imports: $(INSTALLED) ## who may import whom
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## tests without browser and Docker
-	$(BIN)/pytest -m 'not browser and not docker'
+	$(BIN)/pytest -n 2 --dist loadfile -m 'not browser and not docker'
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
