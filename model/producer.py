@@ -166,12 +166,19 @@ class Producer:
             if lane.broken and not lane.numbered and self._stale(lane):
                 lane.broken = False
             if lane.broken and not lane.numbered:
-                self._get_id(now)  # KIP-360: a new identity, in which it begins at 0
+                self._raise_epoch()
             else:
                 self._drain(tp, now)
 
     def _stale(self, lane: Lane) -> bool:
         return (lane.producer_id, lane.epoch) != (self.producer_id, self.producer_epoch)
+
+    def _raise_epoch(self) -> None:
+        """KIP-360: a new epoch, in which sequences begin at 0. The client raises it by itself; a copy of what
+        it has given up is then of an old epoch, and refused behind records of the new one."""
+        if self.settings.transactional_id is None:
+            self.producer_epoch += 1
+            self.bumps += 1
 
     def _get_id(self, now: int) -> None:
         if self._getting_id or now < self._id_pause or self.settings.transactional_id is not None:
