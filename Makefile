@@ -45,7 +45,7 @@ test-run: $(if $(filter simulated,$(SUT)),$(INSTALLED),setup) ## one run, its ch
 
 .PHONY: soak
 soak: setup ## run after run until BUDGET= (30m) is over, then results/index.html: MATRIX= SEED=
-	$(call with_exit_code,$(BIN)/inquest soak --budget '$(or $(BUDGET),30m)' \
+	$(call with_exit_code,$(BIN)/inquest soak $(if $(BUDGET),--budget '$(BUDGET)') \
 		$(if $(MATRIX),--matrix '$(MATRIX)') $(if $(SEED),--seed '$(SEED)'))
 
 .PHONY: check

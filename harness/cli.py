@@ -5,7 +5,7 @@ code (docs/architecture.md, "Exit codes"). Heavy parts (Spark, the client) are i
 commands that need them.
 
 Not here: what the commands do (`harness.run`, `harness.soak`, `checkers`, `harness.report`,
-`harness.explore`, `harness.serve`, `harness.doctor`).
+`harness.serve`, `harness.doctor`).
 """
 
 import json
@@ -164,7 +164,10 @@ def report(run: Annotated[Path, typer.Argument(help="A checked run folder.")]) -
 
 @app.command()
 def soak(
-    budget: Annotated[str, Option(help="How long, e.g. 30m, 8h, 1h30m.")] = "30m",
+    budget: Annotated[
+        str | None,
+        Option(help="How long, e.g. 8h, 1h30m; 30m if absent, or as the night that is resumed."),
+    ] = None,
     matrix: Annotated[
         Path | None, Option(help="What may be combined (TOML); the package's own if absent.")
     ] = None,
@@ -185,56 +188,14 @@ def soak(
     try:
         wanted = load(matrix)
         check(wanted)
-        wish = Wish(results=results, budget_s=seconds(budget), matrix=wanted, seed=seed, new=new)
+        time = None if budget is None else seconds(budget)
+        wish = Wish(results=results, budget_s=time, matrix=wanted, seed=seed, new=new)
         code = nightly(wish, options)
     except ConfigError as error:
         fail(str(error), USAGE)
     except OSError as error:
         fail(f"the night could not be recorded: {error}", HARNESS_FAULT)
     raise typer.Exit(code)
-
-
-@app.command()
-def explore(
-    seeds: Annotated[
-        int, Option(help="Clean seeds, and the most that a mutant is looked for with.")
-    ] = 60,
-    first: Annotated[int, Option(help="The first seed.")] = 0,
-    mutants: Annotated[
-        str, Option(help="Planted bugs: all, none, or names joined by commas.")
-    ] = "none",
-    era: Annotated[
-        str | None, Option(help="Behaviour of the modelled cluster, by release.")
-    ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
-    master: Annotated[str | None, Option(help="Spark master, e.g. local[4].")] = None,
-    without_spark: Annotated[bool, Option(help="Explore in this process.")] = False,
-) -> None:
-    """Simulate many seeds, with and without planted bugs: clean ones stay clean, bugs are found."""
-    from harness.config import ConfigError
-    from harness.explore import MODERN, Wish
-    from harness.explore import explore as search
-    from harness.progress import Display
-
-    wish = Wish(
-        seeds=seeds, first=first, mutants=mutants, era=era or MODERN, master=master,
-        without_spark=without_spark,
-    )  # fmt: skip
-    display = Display()
-    try:
-        outcome = search(wish, say=display.status)
-    except ConfigError as error:
-        fail(str(error), USAGE)
-    except KeyboardInterrupt:
-        display.close()
-        fail("interrupted; nothing of an exploration is kept", INTERRUPTED)
-    finally:
-        display.close()
-    if as_json:
-        typer.echo(json.dumps(outcome.as_json()))
-    else:
-        outcome.show()
-    raise typer.Exit(outcome.code)
 
 
 @app.command()
@@ -293,7 +254,7 @@ def setup(kafka: Annotated[str | None, Option(help="Kafka version.")] = None) ->
         fail(str(error), HARNESS_FAULT)
 
 
-for command_ in (cli_simulated.replay, cli_simulated.shrink):
+for command_ in (cli_simulated.replay, cli_simulated.shrink, cli_simulated.explore):
     app.command()(command_)
 
 

@@ -39,7 +39,7 @@ def soak(wish: "Wish", options: Sequence[str] = ()) -> int:
     interrupts = Interrupts()
     try:
         with interrupts:
-            say(f"night {night.name}: seed {night.started.seed}, budget {wish.budget_s:.0f} s, "
+            say(f"night {night.name}: seed {night.started.seed}, budget {night.started.budget_s:.0f} s, "
                 f"canary {night.started.canary}{', resumed' if resumed else ''}")  # fmt: skip
             under_way = Soak(
                 results=wish.results,

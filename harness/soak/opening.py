@@ -20,6 +20,7 @@ from harness.store import Run
 
 RESUME_S = 86_400.0
 """An unfinished night older than this is left as it is."""
+BUDGET_S = 1800.0
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
@@ -34,11 +35,11 @@ def seconds(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was asked for. None: as in the night that is resumed, or drawn."""
+    """What was asked for. None: as in the night that is resumed; of a new one, BUDGET_S or drawn."""
 
     results: Path
-    budget_s: float
     matrix: Matrix
+    budget_s: float | None = None
     seed: int | None = None
     new: bool = False
 
@@ -89,7 +90,7 @@ def _others(night: Night, wish: Wish) -> list[str]:
     matrix = wish.matrix.model_dump(mode="json")
     same = {
         "seed": wish.seed in (None, started.seed),
-        "budget": wish.budget_s == started.budget_s,
+        "budget": wish.budget_s in (None, started.budget_s),
         "matrix": matrix == started.matrix,
     }
     return [name for name, is_same in same.items() if not is_same]
@@ -99,15 +100,16 @@ def _new(wish: Wish, now: str) -> tuple[Path, Log, Night]:
     earlier = nights.nights(wish.results)
     canary = choice.canary_of(wish.matrix, earlier)
     needed = choice.expected_s(canary_task(wish.matrix, canary, 0), ())
-    if wish.budget_s < needed:
+    budget_s = BUDGET_S if wish.budget_s is None else wish.budget_s
+    if budget_s < needed:
         raise ConfigError(
-            f"a budget of {wish.budget_s:.0f} s leaves no room for the canary ({needed:.0f} s)"
+            f"a budget of {budget_s:.0f} s leaves no room for the canary ({needed:.0f} s)"
         )
     seed = random.SystemRandom().randrange(2**31) if wish.seed is None else wish.seed
     started = Started(
         at=now,
         seed=seed,
-        budget_s=wish.budget_s,
+        budget_s=budget_s,
         canary=canary,
         matrix=wish.matrix.model_dump(mode="json"),
     )

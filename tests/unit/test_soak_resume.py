@@ -244,6 +244,15 @@ def test_a_night_is_not_resumed_as_another_one(
     assert fresh.name != night.name
 
 
+def test_what_is_not_asked_for_is_as_in_the_night(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Fakes(tmp_path, dies_at=2).go(wish(tmp_path))
+    Fakes(tmp_path).go(wish(tmp_path, budget_s=None, seed=None))
+    (night,) = nights(tmp_path)
+    assert night.over is not None
+    assert night.started.budget_s == 600
+
+
 def test_a_night_that_is_over_or_old_is_not_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
