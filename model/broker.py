@@ -93,9 +93,10 @@ class Broker:
         return self.metadata.may_end
 
     @property
-    def quorum(self) -> Quorum | None:
-        """This node's part of the metadata quorum; None on ZooKeeper."""
-        return self.metadata.quorum if isinstance(self.metadata, MetadataQuorum) else None
+    def quorum(self) -> Quorum:
+        """This node's part of the metadata quorum. On ZooKeeper there is none."""
+        assert isinstance(self.metadata, MetadataQuorum)
+        return self.metadata.quorum
 
     # ---- events
 
