@@ -1,8 +1,10 @@
-"""Commands that only make sense where a run can be repeated to the byte: replay, shrink.
+"""Commands of the simulated system: replay and shrink of its runs, which repeat to the byte; explore.
 
-Not here: making a run (`harness.cli`), what the commands do (`harness.simulated`, `harness.shrink`).
+Not here: making a run (`harness.cli`), what the commands do (`harness.simulated`, `harness.shrink`,
+`harness.explore`).
 """
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,3 +89,46 @@ def shrink(
         display.close()
     typer.echo(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
     judge(made, Engine(master, without_spark), own=True)
+
+
+def explore(
+    seeds: Annotated[
+        int, typer.Option(help="Clean seeds, and the most that a mutant is looked for with.")
+    ] = 60,
+    first: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    mutants: Annotated[
+        str, typer.Option(help="Planted bugs: all, none, or names joined by commas.")
+    ] = "none",
+    era: Annotated[
+        str | None, typer.Option(help="Behaviour of the modelled cluster, by release.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    master: Annotated[str | None, typer.Option(help="Spark master, e.g. local[4].")] = None,
+    without_spark: Annotated[bool, typer.Option(help="Explore in this process.")] = False,
+) -> None:
+    """Simulate many seeds, with and without planted bugs: clean ones stay clean, bugs are found."""
+    from harness.config import ConfigError
+    from harness.explore import Wish
+    from harness.explore import explore as search
+    from harness.exploring.profile import MODERN
+    from harness.progress import Display
+
+    wish = Wish(
+        seeds=seeds, first=first, mutants=mutants, era=era or MODERN, master=master,
+        without_spark=without_spark,
+    )  # fmt: skip
+    display = Display()
+    try:
+        outcome = search(wish, say=display.status)
+    except ConfigError as error:
+        fail(str(error), USAGE)
+    except KeyboardInterrupt:
+        display.close()
+        fail("interrupted; nothing of an exploration is kept", INTERRUPTED)
+    finally:
+        display.close()
+    if as_json:
+        typer.echo(json.dumps(outcome.as_json()))
+    else:
+        outcome.show()
+    raise typer.Exit(outcome.code)

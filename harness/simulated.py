@@ -21,6 +21,7 @@ from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.scheduler import Scheduler
 from harness.store import Run, write_atomically
 from model.eras import ERAS
+from model.mutants import MUTANTS
 
 SIMULATED = "simulated"
 """Name of this system under test."""
@@ -34,6 +35,8 @@ def check(config: RunConfig, steps: Sequence[nemeses.Step]) -> None:
         return
     if config.era not in ERAS:
         raise ConfigError(f"unknown era {config.era!r}; known: {', '.join(ERAS)}")
+    if config.mutant and config.mutant not in MUTANTS:
+        raise ConfigError(f"unknown mutant {config.mutant!r}; known: {', '.join(MUTANTS)}")
     if lacking := nemeses.missing(steps, SimulatedCluster(config, Scheduler())):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
 

@@ -89,10 +89,12 @@ class Outcome:
         }
 
     def show(self) -> None:
-        """Print it for people."""
+        """Print it for people: all columns, also where the output is no terminal."""
         console = Console(highlight=False)
         if self.mutants:
-            console.print(self._table())
+            table = self._table()
+            width = max(console.width, console.measure(table).maximum)
+            Console(highlight=False, width=None if console.is_terminal else width).print(table)
         for line in self._lines():
             console.print(line, markup=False, soft_wrap=True)
 
@@ -101,13 +103,11 @@ class Outcome:
         for title in ("seeds", "simulated s", "finds per 100 s"):
             table.add_column(title, justify="right")
         for name, one in self.mutants.items():
-            told = one.anomaly or (
-                "not found" + (f", {one.broke} broke an invariant" if one.broke else "")
-            )
+            broke = f", {one.broke} broke an invariant" if one.broke else ""
             table.add_row(
-                name, MUTANTS[name].area, told, str(one.seeds_to_detection or one.seeds),
-                f"{one.simulated_s:.0f}", "" if one.rate is None else f"{one.rate:.2f}",
-                style=None if one.found else "red",
+                name, MUTANTS[name].area, one.anomaly or f"not found{broke}",
+                str(one.seeds_to_detection or one.seeds), f"{one.simulated_s:.0f}",
+                "" if one.rate is None else f"{one.rate:.2f}", style=None if one.found else "red",
             )  # fmt: skip
         return table
 
