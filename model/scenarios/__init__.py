@@ -7,15 +7,22 @@ from typing import Final
 
 from model.scenarios.acknowledgement import ACKNOWLEDGEMENT
 from model.scenarios.assignment import ASSIGNMENT
+from model.scenarios.coordinators import COORDINATORS
 from model.scenarios.election import ELECTION
 from model.scenarios.eligible import ELIGIBLE
 from model.scenarios.fencing import FENCING
 from model.scenarios.framework import Chapter
+from model.scenarios.idempotence import IDEMPOTENCE
 from model.scenarios.isr import ISR
+from model.scenarios.late_ends import LATE_ENDS
+from model.scenarios.late_records import LATE_RECORDS
+from model.scenarios.producer_state import PRODUCER_STATE
 from model.scenarios.quorum import QUORUM
 from model.scenarios.replication import REPLICATION
 from model.scenarios.storage import STORAGE
+from model.scenarios.transactions import TRANSACTIONS
 from model.scenarios.truncation import TRUNCATION
+from model.scenarios.zombies import ZOMBIES
 
 CHAPTERS: Final[dict[str, Chapter]] = {
     "assignment": ASSIGNMENT,
@@ -28,5 +35,12 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "fencing": FENCING,
     "storage": STORAGE,
     "quorum": QUORUM,
+    "idempotence": IDEMPOTENCE,
+    "producer-state": PRODUCER_STATE,
+    "transactions": TRANSACTIONS,
+    "coordinators": COORDINATORS,
+    "zombies": ZOMBIES,
+    "late-ends": LATE_ENDS,
+    "late-records": LATE_RECORDS,
 }
 """Name -> chapter, in the order of the page."""

@@ -164,13 +164,16 @@ class Scene:
         self.give_up().held.clear()
         return self
 
-    def ask(self, request: Any, *, to: int, of: int | str = "", told: Any = None) -> Any:
-        """A request of anybody; its answer, None where it is not there yet (`told` is called with it)."""
+    def ask(self, request: Any, *, to: int) -> Any:
+        """A request of anybody; its answer, None where there is none at once."""
         answers: list[Any] = []
-        message = Message(of, Ask(to, "", request), lambda a: (told or answers.append)(a))
-        self._queue.append(message)
-        self.flow()
+        self.send("", request, to, answers.append)
         return answers[0] if answers else None
+
+    def send(self, of: str, request: Any, to: int, told: Callable[[Any], None]) -> Self:
+        """A request; `told` is called with the answer, or with None when it is given up."""
+        self._queue.append(Message(of, Ask(to, "", request), told))
+        return self.flow()
 
     def join(self, machine: Machine, name: str) -> Self:
         """A client takes part from now on, under a name; another one of that name leaves."""

@@ -1,0 +1,126 @@
+"""Scenarios: where the coordinator of a transactional id is, and what survives it.
+
+Not here: transactions themselves (`transactions`).
+"""
+
+from model.eras import ERAS
+from model.messages import WriteMarkers
+from model.node import java_hash
+from model.scenarios.framework import Chapter, Scenario, Steps
+from model.scenarios.producing import Producing
+from model.scenarios.producing_columns import Column, committed, log, logged, state, told
+from model.settings import Settings
+
+
+def _find(s: Producing) -> Steps:
+    yield (
+        "Three coordinators: the leaders of the three partitions of __transaction_state (50 in Kafka).",
+        "116 → 2 → broker 3 | 117 → 0 → broker 1 | 102 → 0 → broker 1 | – | –",
+    )
+    s.init("A", "t").init("B", "u")
+    yield (
+        "A transactional id belongs to the partition of its hash. Its coordinator logs it there.",
+        "116 → 2 → broker 3 | 117 → 0 → broker 1 | 102 → 0 → broker 1 | Empty | Empty",
+    )
+    s.crash(3).wait(4000)
+    yield (
+        "Broker 3 dies. The next leader of partition 2 reads the log and coordinates t from now on.",
+        "116 → 2 → broker 1 | 117 → 0 → broker 1 | 102 → 0 → broker 1 | Empty | Empty",
+    )
+    s.init("A", "t")
+    yield (
+        "Whoever asks for t's coordinator is sent there.",
+        ("116 → 2 → broker 1 | 117 → 0 → broker 1 | 102 → 0 → broker 1 | Empty Empty | Empty"),
+    )
+
+
+def _two_phases(s: Producing) -> Steps:
+    s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b")
+    s.hold(WriteMarkers).hold(WriteMarkers).end("A", commit=True)
+    yield (
+        "The producer was told that its transaction is committed. No marker is written yet.",
+        "ok | 3 | PrepareCommit 2002/0 | a | b | –",
+    )
+    s.crash(3).lose().let().wait(4000)
+    yield (
+        "The coordinator dies. The next one finds PrepareCommit in the log and writes the markers.",
+        "ok | 1 | CompleteCommit 2002/0 | a [commit] | b [commit] | a",
+    )
+
+
+def _before_the_decision(s: Producing) -> Steps:
+    s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b")
+    yield "A transaction is open.", "ok | 3 | Ongoing 2002/0 | a | b | –"
+    s.crash(3).wait(4000)
+    yield (
+        "Its coordinator dies. The next one finds it open: the producer may go on.",
+        "ok | 1 | Ongoing 2002/0 | a | b | –",
+    )
+    s.write("A", 0, "a2").end("A", commit=True)
+    yield "It does.", ("ok | 1 | CompleteCommit 2002/0 | a a2 [commit] | b [commit] | a a2")
+
+
+def found(key: str) -> Column:
+    """Column: hash of a key, its partition, who coordinates it."""
+
+    def show(s: Producing) -> object:
+        number = s.number(key)
+        return f"{java_hash(key)} → {number} → broker {s.coordinator(key)}"
+
+    return show
+
+
+# fmt: off
+FAILOVER = {
+    "producer": told("A"), "led by": lambda s: s.coordinator("t"), "coordinator": state(),
+    "log p0": log(0), "log p1": log(1), "read_committed p0": committed(0),
+}
+# fmt: on
+
+
+def _three() -> Producing:
+    return Producing(Settings(era=ERAS["4.2-tv1"]), ((1, 2), (2, 1)), (1, 2, 3))
+
+
+COORDINATORS = Chapter(
+    title="Coordinators of transactions",
+    about="""The state of a transaction is in a log, `__transaction_state`; who leads a partition of it
+coordinates the transactional ids that belong there.""",
+    scenarios=(
+        Scenario(
+            name="find-coordinator",
+            title="The coordinator of a transactional id",
+            about="""FindCoordinator: the leader of the partition `hash(id) mod n` of `__transaction_state`,
+with Java's `String.hashCode`.""",
+            source="Kafka: `TransactionStateManager.partitionFor`",
+            stage=_three,
+            columns={
+                "t": found("t"),
+                "u": found("u"),
+                "f": found("f"),
+                "log of t": logged(),
+                "log of u": logged("u"),
+            },
+            steps=_find,
+        ),
+        Scenario(
+            name="coordinator-before-decision",
+            title="The coordinator dies before the decision",
+            about="An open transaction survives its coordinator.",
+            source="KIP-98",
+            stage=_three,
+            columns=FAILOVER,
+            steps=_before_the_decision,
+        ),
+        Scenario(
+            name="coordinator-after-decision",
+            title="The coordinator dies between the two phases",
+            about="What is prepared is finished by whoever coordinates next.",
+            source="KIP-98",
+            stage=_three,
+            columns=FAILOVER,
+            steps=_two_phases,
+        ),
+    ),
+)
+"""See the module."""
