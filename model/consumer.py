@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from model.client import BACKOFF_MS, Cluster
 from model.errors import KafkaError
-from model.log import Aborted, Batch
+from model.log import REMOVED, Aborted, Batch
 from model.messages import (
     Fetch,
     FetchAnswer,
@@ -192,7 +192,7 @@ class Consumer:
                 skip = False
             if not batch.control and not (skip and self.committed):
                 for n, payload in enumerate(batch.records):
-                    if batch.base + n >= position.next:
+                    if batch.base + n >= position.next and payload is not REMOVED:
                         position.buffer.append(Got(tp, batch.base + n, payload, batch.epoch))
             position.next = batch.last + 1
         if position.buffer:

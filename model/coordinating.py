@@ -1,12 +1,13 @@
 """A broker as coordinator of transactions and groups: what the broker has to hand to these parts.
 
-Not here: what they do (`transactions`, `groups`, `markers`, `verification`).
+Not here: what they do (`transactions`, `groups`, `markers`, `verification`, `compaction`).
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from model.commits import Commits
+from model.compaction import Cleaner
 from model.group_log import GroupLog
 from model.groups import Groups
 from model.markers import write_markers
@@ -27,6 +28,7 @@ class Coordinating:
         self.group_log = GroupLog(node, serving, controller)
         self.groups = Groups(self.group_log)
         self.commits = Commits(self.group_log, serving)
+        self.cleaner = Cleaner(node)
 
     def handlers(self) -> dict[type, Handler]:
         """Requests that these parts answer."""
@@ -70,3 +72,4 @@ class Coordinating:
         self.transactions.tick()
         self.group_log.tick()
         self.groups.tick()
+        self.cleaner.tick()

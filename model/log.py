@@ -11,6 +11,7 @@ modelled: segments, indexes, compression, timestamps, retention by time.
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from model.eras import Era
@@ -24,6 +25,15 @@ SEQUENCES: Final = 2**31
 
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
+
+
+class Removed(Enum):
+    """What compaction leaves in the place of a record: its offset."""
+
+    REMOVED = "removed"
+
+
+REMOVED: Final = Removed.REMOVED
 
 
 class Batch(NamedTuple):
@@ -299,11 +309,12 @@ class Log:
         return [a for a in self.aborted if a.last >= offset and a.first < until]
 
     def records(self) -> Iterator[tuple[int, Batch, Any]]:
-        """(offset, batch, record) of every record that is no marker."""
+        """(offset, batch, record) of every record that is no marker and was not removed."""
         for batch in self.batches:
             if not batch.control:
                 for n, record in enumerate(batch.records):
-                    yield batch.base + n, batch, record
+                    if record is not REMOVED:
+                        yield batch.base + n, batch, record
 
     # ---- losing
 

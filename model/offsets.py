@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from model.log import COMMIT, Batch, Log
+from model.log import COMMIT, REMOVED, Batch, Log
 from model.messages import Partition
 
 Key = tuple[str, Partition]
@@ -73,6 +73,8 @@ class Offsets:
         early = "offsets-visible-before-commit" in self.bugs  # and they stay when it is aborted
         pending = batch.transactional and not early
         for n, record in enumerate(batch.records):
+            if record is REMOVED:
+                continue
             if isinstance(record, GroupRecord):
                 self.groups[record.group] = record
                 continue

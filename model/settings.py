@@ -35,5 +35,7 @@ class Settings:
     producer_epoch_max: int = 32_767
     """The largest producer epoch, which no client is given: a short in Kafka."""
     group_session_min_ms: int = 1000
+    compaction_ms: int = 0
+    """Distance between compactions of the logs of the coordinators; 0 = none."""
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""

@@ -12,6 +12,8 @@ from model.scenarios.election import ELECTION
 from model.scenarios.eligible import ELIGIBLE
 from model.scenarios.fencing import FENCING
 from model.scenarios.framework import Chapter
+from model.scenarios.group_offsets import GROUP_OFFSETS
+from model.scenarios.groups import GROUPS
 from model.scenarios.idempotence import IDEMPOTENCE
 from model.scenarios.isr import ISR
 from model.scenarios.late_ends import LATE_ENDS
@@ -42,5 +44,7 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "zombies": ZOMBIES,
     "late-ends": LATE_ENDS,
     "late-records": LATE_RECORDS,
+    "groups": GROUPS,
+    "group-offsets": GROUP_OFFSETS,
 }
 """Name -> chapter, in the order of the page."""
