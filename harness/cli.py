@@ -75,15 +75,19 @@ def run(
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from harness.config import ConfigError
+    from harness.config import ConfigError, RunConfig
 
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"--set wants name=value, got {text!r}")
     try:
-        return name, json.loads(value)
+        known = json.loads(value)
     except ValueError:
         return name, value
+    field = RunConfig.model_fields.get(name)
+    if field is not None and field.annotation is str and not isinstance(known, str):
+        return name, value  # era=0.10 is no number
+    return name, known
 
 
 def _run(config: Any, results: Path, engine: Engine) -> int:
