@@ -14,7 +14,7 @@ from checkers.spark import SparkError, spark
 from harness.config import ConfigError
 from harness.exploring.hunt import Hunt
 from harness.exploring.outcome import Outcome
-from harness.exploring.profile import MODERN
+from harness.exploring.profile import MODERN, hunted
 from harness.exploring.tasks import Runner, in_process, spark_runner
 from model.eras import ERAS
 from model.mutants import MUTANTS
@@ -38,11 +38,15 @@ class Wish:
 
 def named(mutants: str) -> list[str]:
     """The mutants of a wish. Raises: ConfigError, listing the known ones."""
+    known = hunted()
     if mutants in ("all", "none"):
-        return list(MUTANTS) if mutants == "all" else []
+        return known if mutants == "all" else []
     names = list(dict.fromkeys(name.strip() for name in mutants.split(",")))
-    if unknown := [name for name in names if name not in MUTANTS]:
-        raise ConfigError(f"unknown mutant {unknown[0]!r}; known: all, none, {', '.join(MUTANTS)}")
+    for name in names:
+        if name in MUTANTS and name not in known:
+            raise ConfigError(f"mutant {name} shows in no run: see docs/model.md for its scenario")
+        if name not in MUTANTS:
+            raise ConfigError(f"unknown mutant {name!r}; known: all, none, {', '.join(known)}")
     return names
 
 

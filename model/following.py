@@ -31,7 +31,7 @@ class Following:
         me = self.node.me
         for tp, replica in self.node.replicas.items():
             leader = replica.state.leader
-            if leader not in (me, -1):
+            if leader not in (me, -1) and not replica.failed:
                 followed.setdefault(leader, []).append((tp, replica))
         for leader, replicas in followed.items():
             if leader not in self.under_way and self.pause.get(leader, 0) <= self.node.now:

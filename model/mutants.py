@@ -26,38 +26,50 @@ class Mutant:
     """One planted bug; its name is the key in `MUTANTS`.
 
     area: part of the protocol. wrong, right: what it does, and what Kafka does. anomalies: classes that
-    it causes, the principal one first; each further one is another face of the same damage.
+    it causes, the principal one first; each further one is another face of the same damage. hunt: None
+    where no nemesis of today brings about what it takes; scenarios (`model.scenarios`) show it.
     """
 
     area: str
     wrong: str
     right: str
     anomalies: tuple[str, ...]
-    hunt: Hunt
+    hunt: Hunt | None
 
+
+QUEUES: Final = ("queue", "transactions")
+PILES: Final = ("send-modes", "transactions")
+"""Workloads that leave records at a leader which nobody follows."""
 
 LEADERS: Final = ("kill:one@leader", "partition:isolate@leader", "pause:long@leader")
+DIVERGING: Final = ("partition:isolate@leader", "partition:one-way-in@leader")
 LAGGING: Final = (
     "partition:one-way-in@random,kill:one@leader", "pause:short@random,kill:one@leader",
     "partition:isolate@random,kill:one@leader",
 )  # fmt: skip
 """A replica falls behind, and meanwhile the leader dies."""
-DIVERGING: Final = ("partition:isolate@leader", "partition:one-way-in@leader", "pause:long@leader")
-COORDINATORS: Final = ("kill:one@txn-coordinator", "partition:isolate@txn-coordinator")
-GROUP_COORDINATORS: Final = ("kill:one@group-coordinator", "partition:isolate@group-coordinator")
-LATE: Final = (
-    "partition:clients-responses",
-    "pause:short@leader",
-    "partition:clients-responses@leader",
-)
-DYING: Final = ("client:crash-in-transaction", "client:crash")
-QUEUES: Final = ("queue", "transactions")
+ALL_DOWN: Final = ("kill:all", "kill:majority", "kill:one@leader")
+COORDINATORS: Final = (
+    "pause:short@random,kill:one@txn-coordinator", "partition:one-way-in@leader,kill:one@txn-coordinator",
+    "client:crash-in-transaction,kill:one@txn-coordinator",
+)  # fmt: skip
+"""The coordinator dies while transactions are held up or abandoned."""
+GROUP_COORDINATORS: Final = ("kill:one@group-coordinator", "pause:short,kill:one@group-coordinator")
+UNANSWERED: Final = ("partition:clients-responses@leader", "partition:clients-responses")
+
 LONG: Final = {"fault_s": 5, "calm_s": 1, "duration_s": 15}
 """Faults that outlive the session of a broker and the lag that an in-sync replica may have."""
+CROWD: Final = LONG | {"partitions": 1, "producers": 8, "rate": 40, "consumers": 2}
+"""Every fault hits the same partition, and many clients are in the middle of something."""
+PAIR: Final = CROWD | {"replication_factor": 2, "duration_s": 20}
+"""Two replicas, both of which the minimum needs."""
+IMPATIENT: Final = {"verb_deadline_s": 2}
 TV1: Final = {"era": "4.2-tv1"}
 """Clients of transaction version 1, as librdkafka is."""
-PAIR: Final = LONG | {"replication_factor": 2, "duration_s": 20}
-"""Two replicas, both of which the minimum needs."""
+HELD: Final = TV1 | {
+    "verb_deadline_s": 1, "fault_s": 1.5, "calm_s": 0.5, "abort_share": 0.3, "producers": 6,
+}  # fmt: skip
+"""Requests are held up in the network for longer than their clients wait."""
 
 
 MUTANTS: Final[dict[str, Mutant]] = {
@@ -88,7 +100,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="the high watermark follows an in-sync set that the controller was only asked for",
         right="until the answer the larger of both sets counts (KIP-497)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=DIVERGING, settings=LONG),
+        hunt=Hunt(
+            workloads=QUEUES,
+            nemeses=("pause:long@leader", "partition:isolate@leader"),
+            settings=LONG,
+        ),
     ),
     "hw-below-min-isr": Mutant(
         area="replication",
@@ -96,8 +112,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="it stands still: eligible replicas need not have what comes now (KIP-966)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
         hunt=Hunt(
-            workloads=("queue",), nemeses=LAGGING,
-            settings=PAIR | {"acks": 1, "idempotent": False},
+            workloads=("send-modes",),
+            nemeses=(
+                "partition:isolate@random,kill:one@leader",
+                "pause:long@random,kill:one@leader",
+            ),
+            settings=PAIR | {"acks": 1, "idempotent": False, "fault_s": 7},
         ),
     ),
     "min-isr-ignored": Mutant(
@@ -105,7 +125,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="acks=all is served with fewer in-sync replicas than the minimum",
         right="NOT_ENOUGH_REPLICAS: what one replica has alone is lost with it",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LAGGING, settings=PAIR),
+        hunt=Hunt(workloads=PILES, nemeses=LAGGING, settings=PAIR),
     ),
     "isr-expands-early": Mutant(
         area="replication",
@@ -113,27 +133,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="when it has everything below the high watermark",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=Hunt(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
-    ),
-    "isr-before-epoch": Mutant(
-        area="replication",
-        wrong="a follower joins the in-sync set below the begin of the leader's epoch",
-        right="only from there on: below it, what both hold need not be the same",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
-    ),
-    "leader-trusts-its-end": Mutant(
-        area="replication",
-        wrong="a new leader takes its whole log for committed",
-        right="only what it knew as a follower, until the in-sync replicas have fetched the rest",
-        anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
-    ),
-    "fetch-not-fenced": Mutant(
-        area="epochs",
-        wrong="a leader serves fetches of another leader epoch",
-        right="FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
     ),
     # ---- election
     "elects-any-replica": Mutant(
@@ -148,14 +147,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a broker that comes back from an unclean shutdown may still be elected from the eligible set",
         right="it leaves both sets: the end of its log may be gone (KIP-966)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:all", "kill:majority", "kill:one@leader")),
+        hunt=None,
     ),
     "alter-unfenced": Mutant(
         area="election",
         wrong="the controller takes an in-sync set from a leader that it has replaced",
         right="FENCED_LEADER_EPOCH",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
     ),
     "alter-unversioned": Mutant(
         area="election",
@@ -169,7 +168,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a new leader keeps the leader epoch of the old one",
         right="the epoch rises with every change of the leader",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
     ),
     # ---- metadata
     "votes-twice": Mutant(
@@ -192,8 +191,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="afterwards: the next controller would not know of it",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=Hunt(
-            workloads=QUEUES, nemeses=("partition:isolate@controller", "pause:long@controller"),
-            settings=LONG | {"min_insync_replicas": 1},
+            workloads=PILES,
+            nemeses=("partition:isolate@controller", "pause:long@controller"),
+            settings=CROWD | {"min_insync_replicas": 1},
         ),
     ),
     # ---- truncation
@@ -202,35 +202,35 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a follower keeps the end of its log when the leader changes",
         right="it cuts back to where both logs are the same",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=QUEUES, nemeses=DIVERGING, settings=LONG),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
     ),
     "truncate-to-hw": Mutant(
         area="truncation",
         wrong="a follower cuts back to its own high watermark, which lags",
         right="to the end of its newest epoch in the leader's log (KIP-101)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:all", "kill:majority", "kill:one@leader")),
+        hunt=Hunt(workloads=QUEUES, nemeses=ALL_DOWN),
     ),
     "truncate-too-far": Mutant(
         area="truncation",
         wrong="a follower cuts back to the begin of its newest epoch",
         right="to its end in the leader's log",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:all", "kill:majority", "kill:one@leader")),
+        hunt=Hunt(workloads=QUEUES, nemeses=ALL_DOWN),
     ),
     "no-epoch-walk": Mutant(
         area="truncation",
         wrong="a follower cuts once, by whatever epoch the leader answers with",
         right="it asks on until both logs have the epoch (KIP-279)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:all", "kill:majority", "kill:one@leader")),
+        hunt=Hunt(workloads=PILES, nemeses=ALL_DOWN, settings=CROWD),
     ),
     "truncation-keeps-producers": Mutant(
         area="truncation",
         wrong="what was cut off is still remembered of its producer, and taken for a repetition",
         right="the state of producers is made anew from what is left",
         anomalies=("lost-write", "torn-txn", "stuck-lso"),
-        hunt=Hunt(workloads=QUEUES, nemeses=DIVERGING, settings=LONG),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
     ),
     # ---- idempotence
     "repeats-not-recognised": Mutant(
@@ -238,14 +238,16 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a batch that is sent again is appended again",
         right="it is recognised by producer id, epoch and sequence",
         anomalies=("duplicate",),
-        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=LATE),
+        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=UNANSWERED),
     ),
     "sequence-not-checked": Mutant(
         area="idempotence",
         wrong="a batch is appended although one before it is missing",
         right="OUT_OF_ORDER_SEQUENCE_NUMBER until the missing one is there",
-        anomalies=("nonmonotonic-send", "int-nonmonotonic-send"),
-        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=LATE),
+        anomalies=("nonmonotonic-send", "int-nonmonotonic-send", "duplicate"),
+        hunt=Hunt(
+            workloads=("fresh-topic", "send-modes"), nemeses=("none", "partition:clients-responses")
+        ),
     ),
     "producers-lost-on-election": Mutant(
         area="idempotence",
@@ -254,7 +256,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("duplicate",),
         hunt=Hunt(
             workloads=("queue", "send-modes"),
-            nemeses=("partition:isolate@leader", "pause:long@leader", "kill:one@leader"), settings=LONG,
+            nemeses=("partition:isolate@leader", "pause:long@leader"),
+            settings=LONG,
         ),
     ),
     "producers-lost-on-restart": Mutant(
@@ -262,7 +265,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a broker that was restarted knows nothing of the producers",
         right="it reads their state from the log",
         anomalies=("duplicate",),
-        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=("kill:one@leader", "kill:all")),
+        hunt=Hunt(
+            workloads=("queue", "send-modes"),
+            nemeses=("pause:short@random,kill:all", "partition:clients-responses,kill:all"),
+            settings={"fault_s": 2, "calm_s": 0.5, "producers": 6},
+        ),
     ),
     "producer-id-reused": Mutant(
         area="idempotence",
@@ -277,28 +284,42 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="the producer takes a new epoch while batches of the old one are undecided",
         right="once every batch is decided (KIP-360); librdkafka 4953",
         anomalies=("duplicate", "nonmonotonic-send", "int-nonmonotonic-send"),
-        hunt=Hunt(workloads=("send-modes", "queue"), nemeses=LATE),
+        hunt=Hunt(
+            workloads=("send-modes",),
+            nemeses=UNANSWERED,
+            settings={
+                "verb_deadline_s": 4,
+                "fault_s": 6,
+                "duration_s": 15,
+                "partitions": 6,
+                "producers": 8,
+            },
+        ),
     ),
     "retry-gets-new-sequence": Mutant(
         area="client retries",
         wrong="a batch that is sent again is numbered anew",
         right="it keeps producer id, epoch and sequence",
         anomalies=("duplicate",),
-        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=LATE),
+        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=UNANSWERED),
     ),
     "silence-is-an-ack": Mutant(
         area="client retries",
         wrong="a request without an answer counts as acknowledged",
         right="it is sent again",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("partition:clients-requests", "kill:one@leader")),
+        hunt=Hunt(workloads=QUEUES, nemeses=("kill:one@leader", "partition:isolate@leader")),
     ),
     "expiry-is-an-ack": Mutant(
         area="client retries",
         wrong="a record whose delivery time is over is reported as delivered",
         right="as timed out: it may be in the log or not",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("partition:clients-requests@leader",)),
+        hunt=Hunt(
+            workloads=QUEUES,
+            nemeses=("kill:one@leader", "partition:clients-requests@leader"),
+            settings=LONG | IMPATIENT,
+        ),
     ),
     "asks-the-leader-only": Mutant(
         area="client retries",
@@ -312,21 +333,36 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a transaction is committed although a record of it was given up",
         right="it can only be aborted",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=("transactions",), nemeses=("partition:clients-requests@leader",)),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("kill:one@leader", "partition:clients-requests@leader"),
+            settings=LONG | IMPATIENT,
+        ),
     ),
     "silent-end-is-done": Mutant(
         area="client retries",
         wrong="EndTxn without an answer counts as done",
         right="it is asked for again until somebody answers",
         anomalies=("lost-write", "torn-txn", "aborted-read"),
-        hunt=Hunt(workloads=("transactions",), nemeses=("partition:clients-requests@txn-coordinator",)),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=(
+                "pause:short@random,kill:one@txn-coordinator",
+                "partition:clients-requests@txn-coordinator",
+            ),
+            settings={"fault_s": 2, "calm_s": 0.5, "producers": 6},
+        ),
     ),
     "abort-keeps-epoch": Mutant(
         area="client retries",
         wrong="after an abort with records under way the producer goes on with its epoch",
         right="it takes a new one: a late record must not join the next transaction",
         anomalies=("aborted-read", "duplicate", "nonmonotonic-send"),
-        hunt=Hunt(workloads=("transactions",), nemeses=LATE, settings=TV1 | {"abort_share": 0.4}),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("partition:clients-requests@leader",),
+            settings=HELD,
+        ),
     ),
     # ---- transactions
     "commit-before-prepare-logged": Mutant(
@@ -334,35 +370,47 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="the end of a transaction is answered before the decision is replicated",
         right="afterwards: the next coordinator would decide otherwise",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=LONG),
+        hunt=Hunt(
+            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
+        ),
     ),
     "partitions-not-logged": Mutant(
         area="transactions",
         wrong="partitions join a transaction in the coordinator's memory only",
         right="they are logged first: the next coordinator has to write markers there",
         anomalies=("stuck-lso", "torn-txn", "lost-write"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=LONG),
+        hunt=Hunt(
+            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
+        ),
     ),
     "coordinator-forgets-on-load": Mutant(
         area="transactions",
         wrong="a new coordinator begins without the transactions of its log",
         right="it loads them, and ends what was prepared",
         anomalies=("stuck-lso", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=LONG),
+        hunt=Hunt(
+            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
+        ),
     ),
     "prepared-becomes-ongoing-on-load": Mutant(
         area="transactions",
         wrong="a new coordinator takes a prepared transaction for an open one",
         right="it writes the markers of what was decided",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=LONG),
+        hunt=Hunt(
+            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
+        ),
     ),
     "verification-skipped": Mutant(
         area="transactions",
         wrong="a leader appends a transaction's first record without asking the coordinator",
         right="it asks whether the transaction is open (KIP-890, part 1)",
         anomalies=("stuck-lso", "aborted-read"),
-        hunt=Hunt(workloads=("transactions",), nemeses=LATE, settings=TV1 | {"abort_share": 0.4}),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("partition:clients-requests@leader",),
+            settings=HELD,
+        ),
     ),
     # ---- markers
     "marker-skips-a-partition": Mutant(
@@ -377,7 +425,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a marker that could not be written is left out",
         right="it is written as often as it takes",
         anomalies=("torn-txn", "stuck-lso"),
-        hunt=Hunt(workloads=("transactions",), nemeses=("kill:one@leader", "partition:isolate@leader")),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("pause:short@random,kill:one@leader", "pause:long@leader"),
+            settings=LONG | {"producers": 6},
+        ),
     ),
     "commit-writes-abort": Mutant(
         area="markers",
@@ -398,14 +450,22 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a leader takes markers of a coordinator that was replaced",
         right="TRANSACTION_COORDINATOR_FENCED",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=LONG),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=COORDINATORS,
+            settings=LONG | TV1 | {"producers": 6},
+        ),
     ),
     "late-marker-appended": Mutant(
         area="markers",
         wrong="a leader takes any marker, also one of an earlier transaction",
         right="the epoch has to be newer than that of the open transaction (KAFKA-19446)",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=LONG),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=DIVERGING,
+            settings={"fault_s": 2.6, "calm_s": 0.3, "duration_s": 12, "producers": 6},
+        ),
     ),
     # ---- fencing
     "zombie-not-fenced": Mutant(
@@ -420,7 +480,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="InitProducerId leaves the predecessor's transaction open for its successor",
         right="it is aborted first",
         anomalies=("torn-txn", "stuck-lso", "aborted-read", "zombie-write"),
-        hunt=Hunt(workloads=("fencing", "transactions"), nemeses=DYING),
+        hunt=Hunt(
+            workloads=("fencing", "transactions"),
+            nemeses=("client:crash", "client:crash-in-transaction"),
+        ),
     ),
     "end-txn-ignores-epoch": Mutant(
         area="fencing",
@@ -437,26 +500,38 @@ MUTANTS: Final[dict[str, Mutant]] = {
         hunt=Hunt(workloads=("fencing",)),
     ),
     # ---- timeouts
-    "transactions-never-time-out": Mutant(
-        area="timeouts",
-        wrong="an abandoned transaction stays open",
-        right="the coordinator aborts it when its time is over",
-        anomalies=("stuck-lso",),
-        hunt=Hunt(workloads=("transactions", "copier"), nemeses=DYING),
-    ),
     "timeout-does-not-bump-epoch": Mutant(
         area="timeouts",
         wrong="a transaction that timed out leaves its producer the epoch",
         right="the epoch is bumped, so that its producer cannot go on (KAFKA-6119)",
         anomalies=("torn-txn", "lost-write", "aborted-read"),
-        hunt=Hunt(workloads=("transactions",), nemeses=("client:pause",), settings=TV1),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("client:pause@transactional", "client:pause@transactional,pause:short"),
+            settings=TV1 | {"duration_s": 15},
+        ),
+    ),
+    "timeout-commits": Mutant(
+        area="timeouts",
+        wrong="a transaction whose time is over is committed, with what there is of it",
+        right="it is aborted",
+        anomalies=("torn-txn",),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("client:pause@transactional", "client:pause@transactional,pause:short"),
+            settings={"duration_s": 15},
+        ),
     ),
     "late-commit-answered": Mutant(
         area="timeouts",
         wrong="a commit that comes after the transaction timed out is answered as done",
         right="PRODUCER_FENCED",
         anomalies=("lost-write",),
-        hunt=Hunt(workloads=("transactions",), nemeses=("client:pause",)),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("client:pause@transactional", "client:pause@transactional,pause:short"),
+            settings={"duration_s": 15},
+        ),
     ),
     # ---- offsets
     "offset-commit-not-replicated": Mutant(
@@ -492,21 +567,28 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="offsets of a committed transaction are dropped",
         right="they count",
         anomalies=("eos-duplicate",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash",)),
+        hunt=Hunt(workloads=("copier",), nemeses=("client:crash@member",)),
     ),
     "unstable-offsets-answered": Mutant(
         area="offsets",
         wrong="a member is told offsets that an ending transaction is about to change",
         right="UNSTABLE_OFFSET_COMMIT, until it has ended (KIP-447)",
         anomalies=("eos-duplicate",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash", "partition:clients-responses")),
+        hunt=Hunt(
+            workloads=("copier",),
+            nemeses=(
+                "client:crash@member,kill:one@txn-coordinator",
+                "pause:short,client:crash@member",
+            ),
+            settings={"fault_s": 4, "calm_s": 0.5, "duration_s": 15, "consumers": 4},
+        ),
     ),
     "offsets-applied-late": Mutant(
         area="offsets",
         wrong="a transaction's offsets count some time after its marker was answered",
         right="before (KAFKA-17507)",
         anomalies=("eos-duplicate",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash",)),
+        hunt=Hunt(workloads=("copier",), nemeses=("client:crash@member",)),
     ),
     "old-offset-answered": Mutant(
         area="offsets",
@@ -528,14 +610,22 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a member that was thrown out goes on committing offsets",
         right="ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID",
         anomalies=("offset-commit-regression", "group-duplicate", "eos-duplicate"),
-        hunt=Hunt(workloads=("copier", "groups"), nemeses=("client:pause", "client:crash")),
+        hunt=Hunt(
+            workloads=("groups", "copier"),
+            nemeses=("client:pause@member", "client:crash@member"),
+            settings={"transaction_timeout_s": 8, "duration_s": 20},
+        ),
     ),
     "generation-not-bumped": Mutant(
         area="groups",
         wrong="a rebalance leaves the generation as it is",
         right="it rises, so that members of the one before are told",
         anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
-        hunt=Hunt(workloads=("copier", "groups"), nemeses=("client:pause", "client:crash")),
+        hunt=Hunt(
+            workloads=("groups", "copier"),
+            nemeses=("client:pause@member", "client:crash@member"),
+            settings={"transaction_timeout_s": 8, "duration_s": 20},
+        ),
     ),
     "partitions-given-twice": Mutant(
         area="groups",
@@ -552,19 +642,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("aborted-read", "precommitted-read"),
         hunt=Hunt(workloads=("transactions",)),
     ),
-    "lso-before-marker-is-replicated": Mutant(
-        area="consumer reads",
-        wrong="the last stable offset passes a transaction whose marker is not replicated",
-        right="it waits for the high watermark to pass the marker",
-        anomalies=("aborted-read", "poll-skip", "inconsistent-offsets"),
-        hunt=Hunt(workloads=("transactions",), nemeses=DIVERGING, settings=LONG),
-    ),
     "reads-above-hw": Mutant(
         area="consumer reads",
         wrong="consumers are given records above the high watermark",
         right="records that every in-sync replica has",
         anomalies=("inconsistent-offsets", "lost-write", "aborted-read", "duplicate"),
-        hunt=Hunt(workloads=QUEUES, nemeses=DIVERGING, settings=LONG),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
     ),
     "aborted-index-by-first-offset": Mutant(
         area="consumer reads",
@@ -592,7 +675,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a consumer drops fetched records that do not fit into one poll",
         right="the next poll hands them out",
         anomalies=("poll-skip", "int-poll-skip", "group-skip", "eos-loss", "lost-write"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("partition:clients-responses",)),
+        hunt=Hunt(workloads=QUEUES, nemeses=UNANSWERED),
     ),
     "starts-over-on-error": Mutant(
         area="consumer reads",
@@ -601,5 +684,5 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("nonmonotonic-poll", "int-nonmonotonic-poll"),
         hunt=Hunt(workloads=QUEUES, nemeses=("elections", "kill:one@leader")),
     ),
-}  # fmt: skip
+}
 """Name -> mutant, by area."""

@@ -39,8 +39,8 @@ class Replica:
     """See the module. `high_watermark` counts records: everything below it is committed."""
 
     __slots__ = (
-        "asked_epoch", "bugs", "epoch_begin", "era", "high_watermark", "log", "me", "proposed", "remotes",
-        "settings", "state", "truncating",
+        "asked_epoch", "bugs", "epoch_begin", "era", "failed", "high_watermark", "log", "me", "proposed",
+        "remotes", "settings", "state", "truncating",
     )  # fmt: skip
 
     def __init__(self, me: int, settings: Settings, log: Log | None = None) -> None:
@@ -59,6 +59,8 @@ class Replica:
         self.truncating = False
         """A follower that has to learn from the leader where to cut its log back."""
         self.asked_epoch = -1
+        self.failed = False
+        """A follower that was given what does not fit its log: it fetches no more in this epoch (KIP-461)."""
 
     @property
     def leads(self) -> bool:
@@ -89,7 +91,7 @@ class Replica:
             return
         if self._goes_on(old):
             return
-        self.truncating = False
+        self.truncating = self.failed = False
         if state.leader == self.me:
             self._lead(now)
         elif state.leader >= 0:
@@ -105,8 +107,6 @@ class Replica:
     def _lead(self, now: int) -> None:
         self.log.lead(self.state.leader_epoch)
         self.epoch_begin = self.log.end
-        if "leader-trusts-its-end" in self.bugs:  # committed or not
-            self.high_watermark = self.log.end
         if "producers-lost-on-election" in self.bugs:
             self.log.forget_producers()
         self.remotes = {}
@@ -217,13 +217,12 @@ class Replica:
             or self.remotes[node].end == self.log.end
             or now - self.remotes[node].caught_up_ms <= lag
         ]
-        begin = 0 if "isr-before-epoch" in self.bugs else self.epoch_begin
         join = [
             node
             for node, remote in self.remotes.items()
             if node not in self.state.isr
             and node in alive
-            and remote.end >= max(self.high_watermark, begin)
+            and remote.end >= max(self.high_watermark, self.epoch_begin)
             and remote.end >= 0
         ]
         if "isr-expands-early" in self.bugs:
@@ -261,8 +260,12 @@ class Replica:
     def take(self, batches: Sequence[Batch], high_watermark: int) -> None:
         """Append what the leader gave, and take its high watermark over as far as the log reaches."""
         for batch in batches:
-            if batch.base >= self.log.end:
-                self.log.copy(batch)
+            if batch.last < self.log.end:
+                continue
+            if batch.base != self.log.end:  # the logs differ below
+                self.failed = True
+                return
+            self.log.copy(batch)
         self._flush()
         known = min(high_watermark, self.log.end)
         if known > self.high_watermark:

@@ -235,8 +235,6 @@ class Serving:
         """KIP-320: the fetch is of another leader epoch than the one that is led here."""
         if part.leader_epoch < 0 or not self.node.settings.era.fenced_fetch:
             return None
-        if "fetch-not-fenced" in self.node.settings.bugs:
-            return None
         if part.leader_epoch < replica.state.leader_epoch:
             return KafkaError.FENCED_LEADER_EPOCH
         if part.leader_epoch > replica.state.leader_epoch:

@@ -13,6 +13,8 @@ from rich.table import Table
 from model.mutants import MUTANTS
 
 AS_IT_SHOULD_BE, NOT_SO = 0, 1
+WIDE = 160
+"""Columns of the table where the output is no terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +93,10 @@ class Outcome:
     def show(self) -> None:
         """Print it for people: all columns, also where the output is no terminal."""
         console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = WIDE
         if self.mutants:
-            table = self._table()
-            width = max(console.width, console.measure(table).maximum)
-            Console(highlight=False, width=None if console.is_terminal else width).print(table)
+            console.print(self._table())
         for line in self._lines():
             console.print(line, markup=False, soft_wrap=True)
 

@@ -17,7 +17,7 @@ from harness.planning import names_of
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.scheduler import Scheduler
 from model.eras import ERAS
-from model.mutants import MUTANTS, Mutant
+from model.mutants import MUTANTS
 from workloads import WORKLOADS
 
 MODERN: Final = RunConfig.model_fields["era"].default
@@ -72,12 +72,18 @@ def hunting(name: str, number: int, first: int = 0, era: str = MODERN) -> RunCon
 
     era: unless the mutant needs one of its own. Raises: KeyError, ConfigError.
     """
-    mutant: Mutant = MUTANTS[name]
-    hunt = mutant.hunt
+    hunt = MUTANTS[name].hunt
+    if hunt is None:
+        raise ConfigError(f"mutant {name} shows in no run")
     turn, at = divmod(number, len(hunt.workloads))
     settings = {"era": era, "workload": hunt.workloads[at], **hunt.settings, "mutant": name}
     start = turn % len(hunt.nemeses)
     return _possible(settings, (*hunt.nemeses[start:], *hunt.nemeses[:start]), first + number)
+
+
+def hunted() -> list[str]:
+    """The mutants that some run shows."""
+    return [name for name, mutant in MUTANTS.items() if mutant.hunt is not None]
 
 
 def without_mutant(config: RunConfig) -> RunConfig:

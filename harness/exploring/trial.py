@@ -45,11 +45,14 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
 
 
-def trial(config: RunConfig) -> Trial:
-    """Make the run and judge it. What breaks in the simulation is told, not raised."""
+def trial(config: RunConfig, *, invariants: bool = True) -> Trial:
+    """Make the run and judge it. What breaks in the simulation is told, not raised.
+
+    invariants: look at those of the model too, after every event.
+    """
     told = config.model_dump(mode="json", exclude_defaults=True)
     try:
-        done = simulate(config)
+        done = simulate(config, invariants=invariants)
     except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
         where = "".join(traceback.format_exception(error, limit=-2)).strip().splitlines()
         return Trial(seed=config.seed, config=told, crashed=" | ".join(map(str.strip, where[-3:])))
