@@ -107,7 +107,7 @@ class Member:
         for channel, request in list(self._wanted.items()):
             del self._wanted[channel]
             self._ask(node, channel, request)
-        if self._state == "out" and not self.news:
+        if self._state == "out" and not self.news and self._knows_partitions():
             request = JoinGroup(
                 self.group, self.member, self.session_ms, self.session_ms, self.topics
             )
@@ -119,6 +119,12 @@ class Member:
         elif self._state == "fetching":
             self._asked_ms = now if self._asked_ms < 0 else self._asked_ms
             self._ask(node, "offsets", OffsetFetch(self.group, self.partitions, self.stable))
+
+    def _knows_partitions(self) -> bool:
+        """Who joins may have to assign them: a leader without metadata would give nobody anything."""
+        known = {topic for topic, _ in self.cluster.leaders}
+        self.cluster.wanted |= not known.issuperset(self.topics)
+        return known.issuperset(self.topics)
 
     def _ask(self, node: int, channel: str, request: Any) -> None:
         if channel not in self._under_way:
