@@ -108,21 +108,21 @@ class ZkClient:
         if isinstance(answer, Connected):
             self.session, self._attempt, self._seen = answer.session, 0, 0
             self._opened()
-        elif self._hear(answer) and not answer.moved:
-            if self._queue:
-                _, then = self._queue.pop(0)
-                then(answer.results)
-            elif self.closed:
-                self.session = -1
+        elif answer.expired or answer.moved:
+            self._hear(answer)
+        elif self._queue:
+            _, then = self._queue.pop(0)
+            self._hear(answer)
+            then(answer.results)
+        else:
+            self.session = -1  # it was closed
 
-    def _hear(self, answer: Answered) -> bool:
-        """Events come before anything else. Whether the session goes on."""
+    def _hear(self, answer: Answered) -> None:
+        """Events come before anything else."""
         if answer.expired:
             self._end()
-            return False
         for event in answer.events:
             self._event(event)
-        return True
 
     def _event(self, event: Event) -> None:
         if event.number > self._seen:

@@ -146,8 +146,6 @@ class ZkController:
             context.channels.drop(broker)
         for broker in come:
             context.channels.add(broker)
-        context.update([n for n in now if n not in come], ())
-        context.update(come, context.states)
         if gone:
             context.live = {n: created for n, created in now.items() if n not in come}
             hit = [
@@ -156,8 +154,12 @@ class ZkController:
                 if s.leader in gone or not set(gone).isdisjoint(s.isr)
             ]
             yield from context.change(hit, self._alive)
+            if not hit:
+                context.update(context.live, ())
             context.live = now
         if come:
+            context.update([n for n in now if n not in come], ())
+            context.update(come, context.states)
             context.lead(context.states, come)
             yield from self._mend()
             yield from self._reassigned(list(self.moving))
@@ -179,7 +181,8 @@ class ZkController:
         return change(state, context.settings, context.electable(), isr=isr)
 
     def _controlled_shutdown(self, broker: int, done: Callable[[list[Partition]], None]) -> Steps:
-        """Leaderships go to other members of the in-sync sets, and the broker follows no more."""
+        """Leaderships go to other members of the in-sync sets, and what the broker followed it follows no
+        more. What it led it follows until it is gone, and may be in sync again (before KIP-841)."""
         context = self.context
         context.leaving.add(broker)
 
@@ -190,9 +193,9 @@ class ZkController:
             return change(state, context.settings, context.electable(), isr=isr)
 
         hit = [tp for tp, s in context.states.items() if broker in s.isr and len(s.replicas) > 1]
+        stopped = [tp for tp in hit if context.states[tp].leader != broker]
         yield from context.change(hit, away)
         led = [tp for tp, s in context.states.items() if s.leader == broker and len(s.replicas) > 1]
-        stopped = [tp for tp in hit if context.states[tp].leader != broker]
         if stopped:
             context.send(broker, StopReplica, stopped, False)
         done(led)
