@@ -47,7 +47,12 @@ class Delivered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """Times in milliseconds. `retries`: per batch. `batch`: most records of one."""
+    """Times in milliseconds. `retries`: per batch. `batch`: most records of one.
+
+    What librdkafka does, and Java clients do not. implicit_acks: an acknowledged batch acknowledges all that
+    were sent to its partition before. bump_renumbers: before it raises its epoch it waits for all
+    answers, and what has to be sent again then gets new sequences (librdkafka #4953).
+    """
 
     acks: int = -1
     idempotent: bool = True
@@ -58,6 +63,8 @@ class ProducerSettings:
     batch: int = 50
     delivery_ms: int = 10_000
     request_ms: int = 2_000
+    implicit_acks: bool = False
+    bump_renumbers: bool = False
     bugs: frozenset[str] = frozenset()
 
 
@@ -162,6 +169,10 @@ class Producer:
         if self.settings.idempotent and self.producer_id == NO_PRODUCER:
             self._get_id(now)
             return
+        if self.settings.bump_renumbers and any(lane.broken for lane in self.lanes.values()):
+            if any(lane.flying for lane in self.lanes.values()):
+                return
+            self._raise_epoch()
         for tp, lane in self.lanes.items():
             if lane.broken and not lane.numbered and self._stale(lane):
                 lane.broken = False
@@ -179,6 +190,11 @@ class Producer:
         if self.settings.transactional_id is None:
             self.producer_epoch += 1
             self.bumps += 1
+        if self.settings.bump_renumbers:
+            for lane in self.lanes.values():
+                lane.broken = False
+                for pending in lane.queue:
+                    pending.sequence = NO_SEQUENCE  # the log cannot know it again
 
     def _get_id(self, now: int) -> None:
         if self._getting_id or now < self._id_pause or self.settings.transactional_id is not None:
@@ -291,6 +307,8 @@ class Producer:
             if error in (KafkaError.NONE, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
                 lane.flying.remove(pending)
                 self._finish(pending, "", base)
+                if self.settings.implicit_acks:
+                    self._acknowledge_older(lane, pending)
             elif self._again(lane, pending, error):
                 lane.flying.remove(pending)
                 pending.not_before = now + BACKOFF_MS
@@ -301,6 +319,12 @@ class Producer:
             else:
                 lane.flying.remove(pending)
                 self._refused(pending, error)
+
+    def _acknowledge_older(self, lane: Lane, acknowledged: Pending) -> None:
+        for pending in [*lane.flying, *lane.queue]:
+            if 0 <= pending.sequence < acknowledged.sequence:
+                (lane.flying if pending in lane.flying else lane.queue).remove(pending)
+                self._finish(pending, "")
 
     def _again(self, lane: Lane, pending: Pending, error: KafkaError) -> bool:
         if pending.sent > self.settings.retries:

@@ -7,6 +7,8 @@ from typing import Final
 
 from model.scenarios.acknowledgement import ACKNOWLEDGEMENT
 from model.scenarios.assignment import ASSIGNMENT
+from model.scenarios.clients import CLIENTS
+from model.scenarios.consumers import CONSUMERS
 from model.scenarios.coordinators import COORDINATORS
 from model.scenarios.election import ELECTION
 from model.scenarios.eligible import ELIGIBLE
@@ -18,6 +20,7 @@ from model.scenarios.idempotence import IDEMPOTENCE
 from model.scenarios.isr import ISR
 from model.scenarios.late_ends import LATE_ENDS
 from model.scenarios.late_records import LATE_RECORDS
+from model.scenarios.numbering import NUMBERING
 from model.scenarios.producer_state import PRODUCER_STATE
 from model.scenarios.quorum import QUORUM
 from model.scenarios.replication import REPLICATION
@@ -37,8 +40,10 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "fencing": FENCING,
     "storage": STORAGE,
     "quorum": QUORUM,
+    "clients": CLIENTS,
     "idempotence": IDEMPOTENCE,
     "producer-state": PRODUCER_STATE,
+    "numbering": NUMBERING,
     "transactions": TRANSACTIONS,
     "coordinators": COORDINATORS,
     "zombies": ZOMBIES,
@@ -46,5 +51,6 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "late-records": LATE_RECORDS,
     "groups": GROUPS,
     "group-offsets": GROUP_OFFSETS,
+    "consumers": CONSUMERS,
 }
 """Name -> chapter, in the order of the page."""

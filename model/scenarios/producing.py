@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from model.consumer import Consumer
 from model.errors import KafkaError
 from model.log import NO_EPOCH, NO_PRODUCER, Batch
 from model.messages import (
@@ -26,7 +25,6 @@ from model.messages import (
     AddPartitions,
     EndTxn,
     InitProducerId,
-    ListOffsets,
     OffsetFetch,
     Produce,
     TxnOffsetCommit,
@@ -113,7 +111,7 @@ class Producing(Scene):
         def told(answer: Any) -> None:
             self.told[key] = "unknown" if answer is None else (made or _named)(answer)
 
-        return self.send(name, request, to, told)
+        return self.deliver(name, request, to, told)
 
     def identify(self, name: str) -> Self:
         """See the module."""
@@ -203,23 +201,6 @@ class Producing(Scene):
         return self._say(name, request, self.coordinator(writer.id), name, made)
 
     # ---- what readers see
-
-    def read(self, number: int, *, committed: bool) -> list[str]:
-        """What a new consumer gets of a partition."""
-        tp = data(number)
-        node = self.leader(tp)
-        ends = self.ask(ListOffsets((tp,), committed=committed), to=node).parts[tp][1]
-        consumer = Consumer((node,), committed=committed, wait_ms=0)
-        consumer.assign({tp: 0})
-        seen: list[str] = []
-        while consumer.positions[tp].position < ends:
-            consumer.pump(self.now)
-            asks, consumer.out = consumer.out, []
-            assert asks, "it asks for nothing"
-            for ask in asks:
-                consumer.answered(ask.channel, self.ask(ask.request, to=node), self.now)
-            seen += [str(got.payload) for got in consumer.take(1000)]
-        return seen
 
     def position(self, group: str = "g") -> str:
         """What a member of the group is told of its committed offset."""

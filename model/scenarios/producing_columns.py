@@ -8,7 +8,7 @@ from collections.abc import Callable
 from model.log import NO_EPOCH
 from model.node import GROUP_TOPIC
 from model.scenarios.producing import Producing
-from model.scenarios.scene import data
+from model.scenarios.scene import TOPIC, Scene, data
 
 Column = Callable[[Producing], object]
 
@@ -18,11 +18,11 @@ def told(key: str) -> Column:
     return lambda s: s.told.get(key)
 
 
-def log(number: int, node: int = -1) -> Column:
+def log(number: int, node: int = -1, *, topic: str = TOPIC) -> Callable[[Scene], object]:
     """Records, and markers in brackets."""
 
-    def show(s: Producing) -> object:
-        replica = s.replica(data(number), node)
+    def show(s: Scene) -> object:
+        replica = s.replica((topic, number), node)
         if replica is None:
             return "down"
         return [

@@ -5,7 +5,7 @@ step says so (`wait`, and `until` where somebody has to try again).
 
     s.hold(EndTxn)             the next request of this kind stays under way
     s.hold(Produce, answer=True)   the next one arrives, its answer stays under way
-    s.release()                what was held arrives
+    s.release()                what was held arrives (of one kind: `release(Produce)`, and so on)
     s.give_up()                the connection of what is held breaks: who asked knows nothing, and the
                                message may still arrive with `release`
     s.lose()                   the same, and the message never arrives
@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
 from model.broker import TICK_MS, Broker, Durable
+from model.consumer import Consumer
 from model.errors import KafkaError
-from model.messages import CreateTopic, Partition
+from model.messages import CreateTopic, ListOffsets, Partition
 from model.node import Ask, Reply
 from model.replica import Replica
 from model.settings import Settings
@@ -92,6 +93,8 @@ class Scene:
         self.nodes: dict[int, Broker] = {}
         self.machines: dict[str, Machine] = {}
         self.held: list[Message] = []
+        self.sent: list[tuple[str, int, Any]] = []
+        """Requests of clients: who, to which broker, what."""
         self._rules: list[Rule] = []
         self._queue: deque[Message] = deque()
         self._waiting: dict[int, Message] = {}
@@ -132,6 +135,23 @@ class Scene:
         broker = self.nodes.get(n if n >= 0 else self.leader(tp))
         return broker.node.replicas.get(tp) if broker is not None else None
 
+    def read(self, number: int, *, committed: bool) -> list[str]:
+        """What a new consumer gets of a partition."""
+        tp = data(number)
+        node = self.leader(tp)
+        ends = self.ask(ListOffsets((tp,), committed=committed), to=node).parts[tp][1]
+        consumer = Consumer((node,), committed=committed, wait_ms=0)
+        consumer.assign({tp: 0})
+        seen: list[str] = []
+        while consumer.positions[tp].position < ends:
+            consumer.pump(self.now)
+            asks, consumer.out = consumer.out, []
+            assert asks, "it asks for nothing"
+            for ask in asks:
+                consumer.answered(ask.channel, self.ask(ask.request, to=node), self.now)
+            seen += [str(got.payload) for got in consumer.take(1000)]
+        return seen
+
     # ---- messages
 
     def hold(
@@ -146,31 +166,37 @@ class Scene:
         self._rules.clear()
         return self
 
-    def release(self) -> Self:
+    def release(self, kind: type = object) -> Self:
         """What is held arrives, the oldest first."""
-        held, self.held = self.held, []
-        for message in held:
+        for message in self._of_kind(kind):
+            self.held.remove(message)
             self._arrive(message)
         return self.flow()
 
-    def give_up(self) -> Self:
+    def give_up(self, kind: type = object) -> Self:
         """See the module."""
-        for message in self.held:
+        for message in self._of_kind(kind):
             self._hear(message, None)
         return self.flow()
 
-    def lose(self) -> Self:
-        """See the module."""
-        self.give_up().held.clear()
-        return self
+    def lose(self, kind: type = object, *, answers: bool = True) -> Self:
+        """See the module. answers: those too."""
+        for message in self._of_kind(kind):
+            if answers or not message.answering:
+                self.held.remove(message)
+                self._hear(message, None)
+        return self.flow()
+
+    def _of_kind(self, kind: type) -> list[Message]:
+        return [message for message in self.held if isinstance(message.ask.request, kind)]
 
     def ask(self, request: Any, *, to: int) -> Any:
         """A request of anybody; its answer, None where there is none at once."""
         answers: list[Any] = []
-        self.send("", request, to, answers.append)
+        self.deliver("", request, to, answers.append)
         return answers[0] if answers else None
 
-    def send(self, of: str, request: Any, to: int, told: Callable[[Any], None]) -> Self:
+    def deliver(self, of: str, request: Any, to: int, told: Callable[[Any], None]) -> Self:
         """A request; `told` is called with the answer, or with None when it is given up."""
         self._queue.append(Message(of, Ask(to, "", request), told))
         return self.flow()
@@ -199,6 +225,7 @@ class Scene:
         for name, machine in list(self.machines.items()):
             machine.pump(self.now)
             asks, machine.out = machine.out, []
+            self.sent += [(name, ask.node, ask.request) for ask in asks]
             self._queue.extend(self._of_machine(name, machine, ask) for ask in asks)
 
     def _of_broker(self, n: int, ask: Ask) -> Message:

@@ -1,0 +1,242 @@
+"""Scenarios: what a producer does by itself between `send` and the report.
+
+Not here: what idempotent clients get wrong (`numbering`), what logs make of it (`idempotence`).
+"""
+
+from model.eras import ERAS
+from model.messages import EndTxn, Produce
+from model.scenarios.acting import Acting
+from model.scenarios.acting_columns import ended, identity, leader_known, requests, told
+from model.scenarios.framework import Chapter, Scenario, Steps
+from model.scenarios.producing_columns import log
+from model.scenarios.scene import lone
+from model.settings import Settings
+
+
+def _batches(s: Acting) -> Steps:
+    s.producer("A", batch=2, in_flight=2).hold(Produce, times=4)
+    s.send("A", 0, "m0", "m1", "m2", "m3", "m4", "m5", "m6")
+    yield (
+        "Seven records are handed over. They are put into batches of at most two (batch.size); two requests "
+        "are in flight, the rest waits in the client.",
+        "(m0 m1) (m2 m3) | – | waits | waits",
+    )
+    s.release()
+    yield (
+        "Each answer lets the next request go.",
+        ("(m0 m1) (m2 m3) (m4 m5) (m6) | m0 m1 m2 m3 | offset 1 | waits"),
+    )
+    s.release()
+    yield (
+        "All are there, in their order.",
+        ("(m0 m1) (m2 m3) (m4 m5) (m6) | m0 m1 m2 m3 m4 m5 m6 | offset 1 | offset 6"),
+    )
+
+
+def _metadata(s: Acting) -> Steps:
+    s.producer("A").send("A", 0, "m0")
+    yield (
+        "The producer knows the leader from its metadata.",
+        ("1 | 1, epoch 0 | (m0) | m0 | offset 0 | –"),
+    )
+    s.crash(1).restart(1)
+    yield (
+        "The leader ended and came back; broker 2 leads since then. The producer had nothing to send, and "
+        "its metadata are old.",
+        "2 | 1, epoch 0 | (m0) | m0 | offset 0 | –",
+    )
+    s.hold(Produce, answer=True).send("A", 0, "m1")
+    yield (
+        "It sends m1 to broker 1, which refuses it: NOT_LEADER_OR_FOLLOWER.",
+        ("2 | 1, epoch 0 | (m0) (m1) | m0 | offset 0 | waits"),
+    )
+    s.release().wait(100)
+    yield (
+        "It asks for the metadata, and sends m1 again after a pause. The application sees nothing of that.",
+        "2 | 2, epoch 1 | (m0) (m1) (m1) | m0 m1 | offset 0 | offset 1",
+    )
+
+
+def _retries(s: Acting) -> Steps:
+    s.producer("A", retries=1, idempotent=False).hold(Produce).send("A", 0, "m0").lose().wait(100)
+    yield (
+        "m0 is lost and sent again. That was the only retry there is.",
+        ("(m0) (m0) | m0 | offset 0 | –"),
+    )
+    s.hold(Produce).hold(Produce, answer=True).send("A", 0, "m1").lose().wait(100)
+    yield (
+        "m1 is lost, and then the answer to its retry.",
+        "(m0) (m0) (m1) (m1) | m0 m1 | offset 0 | waits",
+    )
+    s.lose()
+    yield (
+        "The client gives up and reports an error. The record is in the log: an error after a request was "
+        "sent says nothing of that.",
+        "(m0) (m0) (m1) (m1) | m0 m1 | offset 0 | REQUEST_TIMED_OUT",
+    )
+
+
+def _delivery(s: Acting) -> Steps:
+    s.producer("A", delivery_ms=1000).crash(1).send("A", 0, "m0").send("A", 0, "m1").wait(900)
+    yield "The broker is gone. The producer tries again and again.", "down | waits | waits"
+    s.wait(600)
+    yield (
+        "After delivery.timeout.ms it reports both as timed out. This error says nothing of whether they "
+        "arrived.",
+        "down | _MSG_TIMED_OUT | _MSG_TIMED_OUT",
+    )
+
+
+def _modes(s: Acting) -> Steps:
+    s.producer("F", acks=0, idempotent=False).producer("S").producer("P")
+    s.hold(Produce, times=3).send("F", 0, "f0").send("S", 0, "s0").send("P", 0, "p0").lose()
+    yield (
+        "F forgets (acks=0), S waits for each record, P for all at the end. The first request of each is "
+        "lost. F takes its record for delivered.",
+        "– | acknowledged | – | waits | – | waits | –",
+    )
+    s.hold(Produce, of="S").hold(Produce, of="P")
+    s.send("F", 0, "f1").send("P", 0, "p1")
+    yield (
+        "F and P send their second records; S has not heard of its first one. P's is on its way behind the "
+        "first one.",
+        "f1 | acknowledged | acknowledged | waits | – | waits | waits",
+    )
+    s.release().let().wait(500)
+    yield (
+        "S and P send again by themselves. f0 is lost, and nobody will ever know.",
+        "f1 s0 p0 p1 | acknowledged | acknowledged | offset 1 | – | offset 2 | offset 3",
+    )
+    s.send("S", 0, "s1")
+    yield (
+        "Only now S sends its second one.",
+        (
+            "f1 s0 p0 p1 s1 | acknowledged | acknowledged | offset 1 | offset 4 | offset 2 | offset 3"
+        ),
+    )
+
+
+def _bump(s: Acting) -> Steps:
+    s.producer("A", retries=0).send("A", 0, "m0")
+    yield "An idempotent producer.", "1/0 | m0 | offset 0 | – | –"
+    s.hold(Produce).send("A", 0, "m1").lose()
+    yield (
+        "m1 is lost, and it has no retry left: given up. Its sequence is missing, so that with this "
+        "epoch nothing would be taken any more.",
+        "1/1 | m0 | offset 0 | REQUEST_TIMED_OUT | –",
+    )
+    s.send("A", 0, "m2")
+    yield (
+        "It has raised its epoch by itself: m2 has sequence 0. A late copy of m1 would be of an old epoch.",
+        "1/1 | m0 m2 | offset 0 | REQUEST_TIMED_OUT | offset 1",
+    )
+
+
+def _end(s: Acting) -> Steps:
+    s.producer("A", transactional_id="t").begin("A").send("A", 0, "m0").wait(200)
+    yield (
+        "A transaction: the client adds the partition by itself, then sends.",
+        "– | 1/0 | offset 0 | m0 | –",
+    )
+    s.hold(EndTxn).finish("A", commit=True)
+    yield "commit_transaction: EndTxn is under way.", "waits | 1/0 | offset 0 | m0 | –"
+    s.give_up().wait(200)
+    yield (
+        "Its connection breaks. The client asks again on a new one; the application hears that it is "
+        "committed.",
+        "ok | 1/0 | offset 0 | m0 [commit] | m0",
+    )
+    s.begin("A").send("A", 0, "m1").wait(200).release()
+    yield (
+        "The next transaction is open when the first copy arrives, and is committed by it: see *A late "
+        "commit ends the next transaction*.",
+        "ok | 1/0 | offset 0 | m0 [commit] m1 [commit] | m0 m1",
+    )
+
+
+# fmt: off
+SENT = {"requests": requests("A"), "log": log(0), "m0": told("m0"), "m1": told("m1")}
+# fmt: on
+
+CLIENTS = Chapter(
+    title="Producers as real ones are",
+    about="""Between the application's `send` and the report of a record a client batches, waits, asks for
+metadata and sends again. What the report says, and what it leaves open, comes from there.""",
+    scenarios=(
+        Scenario(
+            name="batches-in-flight",
+            title="Batches, and requests in flight",
+            about="Each partition has a queue, each broker a window of requests.",
+            source="Kafka: `batch.size`, `max.in.flight.requests.per.connection`",
+            stage=Acting,
+            columns={"requests": requests("A"), "log": log(0), "m1": told("m1"), "m6": told("m6")},
+            steps=_batches,
+        ),
+        Scenario(
+            name="metadata-refresh",
+            title="Old metadata",
+            about="A client learns of a new leader by being refused.",
+            source="Kafka: `Sender`, `Metadata.requestUpdate`",
+            stage=lambda: Acting(Settings(), ((1, 2, 3),), (3, 2, 1)),
+            columns={
+                "leader": lambda s: s.leader(("p", 0)), "A knows": leader_known("A"),
+                "requests": requests("A"), "log": log(0), "m0": told("m0"), "m1": told("m1"),
+            },
+            steps=_metadata,
+        ),
+        Scenario(
+            name="retries",
+            title="Retries, and what is left when they are used up",
+            about="With `retries` = 1.",
+            source="Kafka: producer setting `retries`",
+            stage=Acting,
+            columns=SENT,
+            steps=_retries,
+        ),
+        Scenario(
+            name="delivery-timeout",
+            title="The time of a record",
+            about="Retries have no number by default, but a time.",
+            source="KIP-91: `delivery.timeout.ms`",
+            stage=Acting,
+            columns={"log": log(0), "m0": told("m0"), "m1": told("m1")},
+            steps=_delivery,
+        ),
+        Scenario(
+            name="send-modes",
+            title="Forget, wait for each, wait for all",
+            about="Three ways of an application with the same client.",
+            source="Kafka: `KafkaProducer.send`",
+            stage=Acting,
+            columns={
+                "log": log(0), "f0": told("f0"), "f1": told("f1"), "s0": told("s0"), "s1": told("s1"),
+                "p0": told("p0"), "p1": told("p1"),
+            },
+            steps=_modes,
+        ),
+        Scenario(
+            name="epoch-bump",
+            title="A batch that was given up",
+            about="An idempotent producer may not leave a gap in its sequences.",
+            source="KIP-360",
+            stage=Acting,
+            columns={
+                "A": identity("A"), "log": log(0), "m0": told("m0"), "m1": told("m1"), "m2": told("m2"),
+            },
+            steps=_bump,
+        ),
+        Scenario(
+            name="end-retried",
+            title="EndTxn is sent again on a new connection",
+            about="The client's part in KAFKA-17754.",
+            source="KAFKA-17754; librdkafka, Java clients before 4.0",
+            stage=lambda: Acting(lone(era=ERAS["4.2-tv1"])),
+            columns={
+                "commit": ended("A"), "A": identity("A"), "m0": told("m0"), "log": log(0),
+                "read_committed": lambda s: s.read(0, committed=True),
+            },
+            steps=_end,
+        ),
+    ),
+)  # fmt: skip
+"""See the module."""

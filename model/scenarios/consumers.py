@@ -1,0 +1,284 @@
+"""Scenarios: what applications of consumers lose and repeat, and the cures.
+
+Not here: members and generations (`groups`), offsets in their log (`group_offsets`).
+"""
+
+from model.eras import ERAS
+from model.scenarios.acting import Acting
+from model.scenarios.acting_columns import Column, done, got, offset, outcome, position
+from model.scenarios.framework import Chapter, Scenario, Steps
+from model.scenarios.grouping import Grouping, state, two
+from model.scenarios.producing import Producing
+from model.scenarios.producing_columns import committed, log, told
+from model.scenarios.scene import lone
+
+
+def _records(s: Acting) -> None:
+    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
+    s.consumer("A")
+
+
+def _before(s: Acting) -> Steps:
+    _records(s)
+    s.poll("A", 3)
+    yield "A gets three records.", "r0 r1 r2 | 3 | – | – | –"
+    s.commit("A")
+    yield "It commits its position, 3, and then begins to work.", "r0 r1 r2 | 3 | ok | 3 | –"
+    s.process("A").die("A")
+    yield "After the first record it dies.", "– | – | – | 3 | r0"
+    s.consumer("B").poll("B").process("B")
+    yield (
+        "B takes over after A's session, at 3: r1 and r2 are never processed. At most once.",
+        "– | – | – | 3 | r0 r3",
+    )
+
+
+def _after(s: Acting) -> Steps:
+    _records(s)
+    s.poll("A", 3).process("A", 2)
+    yield "A gets three records and processes two.", "r2 | 3 | – | – | r0 r1"
+    s.die("A")
+    yield "It dies before it has committed anything.", "– | – | – | – | r0 r1"
+    s.consumer("B").poll("B", 3).process("B", 3)
+    yield (
+        "Nothing is committed, so B begins at the beginning: r0 and r1 are processed twice. At least once.",
+        "– | – | – | – | r0 r1 r0 r1 r2",
+    )
+    s.commit("B")
+    yield "B commits after the work, and so on.", "– | – | – | 3 | r0 r1 r0 r1 r2"
+
+
+def _auto(s: Acting) -> Steps:
+    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
+    s.consumer("A", auto=True).poll("A", 2)
+    yield "A commits automatically. It gets two records.", "r0 r1 | 2 | – | – | –"
+    s.process("A", 2).wait(6000)
+    yield (
+        "It processes them, which takes longer than auto.commit.interval.ms. Commits come with polls only.",
+        "– | 2 | – | – | r0 r1",
+    )
+    s.poll("A", 1)
+    yield (
+        "The next poll commits 2, what the polls before it have handed out, and brings r2.",
+        "r2 | 3 | ok | 2 | r0 r1",
+    )
+    s.process("A").die("A")
+    yield "It processes r2 and dies.", "– | – | – | 2 | r0 r1 r2"
+    s.consumer("B").poll("B", 2).process("B", 2)
+    yield "B begins at 2: r2 comes twice, and nothing is lost.", "– | – | – | 2 | r0 r1 r2 r2 r3"
+
+
+def _threads(s: Acting) -> Steps:
+    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
+    s.consumer("A", auto=True).poll("A", 2)
+    yield "A commits automatically, and hands its records to a worker.", "r0 r1 | 2 | – | – | –"
+    s.wait(6000).poll("A", 1)
+    yield (
+        "It polls on, though the worker has done nothing yet. That commits 2.",
+        "r0 r1 r2 | 3 | ok | 2 | –",
+    )
+    s.die("A")
+    yield "It dies.", "– | – | – | 2 | –"
+    s.consumer("B").poll("B", 2).process("B", 2)
+    yield (
+        "B begins at 2: r0 and r1 are lost. Where somebody else does the work, it has to be the one who says "
+        "what is committed.",
+        "– | – | – | 2 | r2 r3",
+    )
+
+
+def _slow(s: Acting) -> Steps:
+    _records(s)
+    s.poll("A", 1)
+    yield "A gets r0.", "r0 | 1 | – | – | – | –"
+    machine = s.machines.pop("A")
+    s.wait(7000).consumer("B").poll("B", 2).process("B", 2).commit("B")
+    yield (
+        "A stands still for longer than its session (a garbage collection, a debugger). B takes over.",
+        "r0 | 1 | – | – | 2 | r0 r1",
+    )
+    s.process("A").join(machine, "A").commit("A")
+    yield (
+        "A goes on where it stood: it processes r0, a second time. Its commit of 1 is refused.",
+        "– | 1 | UNKNOWN_MEMBER_ID | – | 2 | r0 r1 r0",
+    )
+
+
+def _once(s: Grouping) -> Steps:
+    two(s)
+    s.init("X", "x").init("Y", "y")
+    a = s.members["A"]
+    s.add("X", 0).write("X", 0, "f0").add_group("X")
+    s.offsets("X", 1, generation=a.generation, member=a.member)
+    yield (
+        "A reads r0 of the partition `in` and writes f0 for it, in a transaction of its producer X that "
+        "holds the next offset, 1.",
+        "Stable 2 | ok | UNSTABLE_OFFSET_COMMIT | f0 | –",
+    )
+    s.end("X", commit=True)
+    yield (
+        "The result and the offset are committed together.",
+        "Stable 2 | ok | 1 | f0 [commit] | f0",
+    )
+    s.add("X", 0).write("X", 0, "f1").add_group("X").wait_beating(4000, "B")
+    yield (
+        "A writes f1 for r1, and stands still for longer than its session. B is to take over.",
+        "PreparingRebalance 2 | ok | 1 | f0 [commit] f1 | f0",
+    )
+    s.joins("B").syncs("B", B=(0, 1))
+    b = s.members["B"]
+    s.add("Y", 0).write("Y", 0, "F1").add_group("Y")
+    s.offsets("Y", 2, generation=b.generation, member=b.member).end("Y", commit=True)
+    yield (
+        "B goes on at 1 and writes F1 for r1, with its producer Y. Readers wait: A's transaction is open.",
+        "Stable 3 | ok | 2 | f0 [commit] f1 F1 [commit] | f0",
+    )
+    s.offsets("X", 2, generation=a.generation, member=a.member)
+    yield (
+        "A goes on and adds its offset. The generation is checked: A is no member any more.",
+        "Stable 3 | UNKNOWN_MEMBER_ID | 2 | f0 [commit] f1 F1 [commit] | f0",
+    )
+    s.end("X", commit=False)
+    yield (
+        "All that is left to A is an abort: r1 counts once.",
+        ("Stable 3 | ok | 2 | f0 [commit] f1 F1 [commit] [abort] | f0 F1"),
+    )
+
+
+def _rewind(s: Acting) -> Steps:
+    _records(s)
+    s.poll("A").process("A", 4).commit("A")
+    yield "A has read and processed everything.", "– | 4 | ok | 4 | r0 r1 r2 r3"
+    s.seek("A", 2)
+    yield (
+        "It finds that its work of the last two was wrong and goes back to 2. That concerns its position "
+        "only.",
+        "– | 2 | ok | 4 | r0 r1 r2 r3",
+    )
+    s.commit("A")
+    yield (
+        "A commit may go back as well: what counts is the newest one.",
+        "– | 2 | ok | 2 | r0 r1 r2 r3",
+    )
+    s.poll("A").process("A", 2).commit("A")
+    yield "It reads them again.", "– | 4 | ok | 4 | r0 r1 r2 r3 r2 r3"
+
+
+def _reset(s: Acting) -> Steps:
+    _records(s)
+    s.poll("A", 2).process("A", 2).commit("A").die("A").send("P", 0, "r4", "r5").wait(100)
+    yield "A has committed 2 and is gone.", "r0 r1 r2 r3 r4 r5 | – | 2 | r0 r1"
+    replica = s.replica(("p", 0))
+    assert replica is not None
+    replica.log.delete_before(4)
+    yield (
+        "Nobody reads on for so long that retention removes everything below 4.",
+        ("r4 r5 | – | 2 | r0 r1"),
+    )
+    s.consumer("A").poll("A").process("A", 2)
+    yield (
+        "Its successor's offset is out of range. With auto.offset.reset=earliest it goes on at the beginning "
+        "of the log. Without a word r2 and r3 are lost.",
+        "r4 r5 | 6 | 2 | r0 r1 r4 r5",
+    )
+
+
+# fmt: off
+READING: dict[str, Column] = {
+    "A has": got("A"), "position": position("A"), "commit": outcome("A"), "committed": offset,
+    "processed": done,
+}
+# fmt: on
+
+CONSUMERS = Chapter(
+    title="Consumers and their applications",
+    about="""A consumer has two offsets of a partition: its position, which is its own, and the committed one,
+which its successor begins at. What lies between them is lost or repeated when it dies; which of both is the
+application's choice.""",
+    scenarios=(
+        Scenario(
+            name="commit-before",
+            title="Commit, then process: records are lost",
+            about="At most once.",
+            source="Kafka: design, message delivery semantics",
+            stage=Acting,
+            columns=READING,
+            steps=_before,
+        ),
+        Scenario(
+            name="commit-after",
+            title="Process, then commit: records are repeated",
+            about="At least once.",
+            source="Kafka: design, message delivery semantics",
+            stage=Acting,
+            columns=READING,
+            steps=_after,
+        ),
+        Scenario(
+            name="commit-automatically",
+            title="Automatic commits",
+            about="""The Java client commits what earlier polls have handed out, when it is polled again. So
+an application that has done its work before it polls loses nothing.""",
+            source="Kafka: consumer setting `enable.auto.commit`",
+            stage=Acting,
+            columns=READING,
+            steps=_auto,
+        ),
+        Scenario(
+            name="commit-automatically-threads",
+            title="Automatic commits, and work elsewhere",
+            about="The same client, whose application polls on before the work is done.",
+            source="Kafka: consumer setting `enable.auto.commit`",
+            stage=Acting,
+            columns=READING,
+            steps=_threads,
+        ),
+        Scenario(
+            name="slow-consumer",
+            title="A zombie consumer",
+            about="""Fencing keeps the committed offset; what the application does to the rest of the world it
+cannot take back.""",
+            source="Kafka: `ClassicGroup.validateOffsetCommit`",
+            stage=Acting,
+            columns={
+                "A has": got("A"), "position": position("A"), "commit": outcome("A"), "B has": got("B"),
+                "committed": offset, "processed": done,
+            },
+            steps=_slow,
+        ),
+        Scenario(
+            name="exactly-once",
+            title="The cure: results and offsets in one transaction",
+            about="""Where the results are records of Kafka, too, nothing is lost and nothing repeated. The
+generation goes along with the offsets, so that any member may have its own producer (KIP-447).""",
+            source="KIP-98, KIP-447",
+            stage=lambda: Grouping(lone(era=ERAS["4.2-tv1"])),
+            columns={
+                "group": state, "X is told": told("X"), "offset of in": lambda s: Producing.position(s),
+                "log": log(0), "read_committed": committed(0),
+            },
+            steps=_once,
+        ),
+        Scenario(
+            name="rewind",
+            title="Going back",
+            about="Position and committed offset are moved apart from each other.",
+            source="Kafka: `KafkaConsumer.seek`",
+            stage=Acting,
+            columns=READING,
+            steps=_rewind,
+        ),
+        Scenario(
+            name="out-of-range",
+            title="An offset out of range",
+            about="A loss on the consumer's side that nobody reports as an error.",
+            source="Kafka: consumer setting `auto.offset.reset`",
+            stage=Acting,
+            columns={
+                "log": log(0), "position": position("A"), "committed": offset, "processed": done,
+            },
+            steps=_reset,
+        ),
+    ),
+)  # fmt: skip
+"""See the module."""
