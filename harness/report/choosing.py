@@ -61,7 +61,8 @@ def choose(
 def _of_others(message: tr.Message, clients: Sequence[str]) -> bool:
     """It is one of a client that the finding does not tell of."""
     ends = (message.sender, message.receiver)
-    return any(end[0] == "c" for end in ends) and not set(clients).intersection(ends)
+    of_client = any(end[0] == "c" for end in ends)
+    return bool(clients) and of_client and not set(clients).intersection(ends)
 
 
 def _concerned(

@@ -154,13 +154,23 @@ def steps(trace: tr.Trace, subject: Subject) -> list[Step]:
 
 
 def moments(found: Sequence[Step], subject: Subject) -> list[int]:
-    """The subject's moments, and those at which its records were cut off afterwards; the last change of the
-    partition's replicas where there are none."""
+    """The subject's moments, and those at which its records were cut off afterwards. Without any: when a last
+    stable offset moved last, that is when one that stands still began to."""
     begin = min(subject.moments, default=0)
     cut = [step.ns for step in found if step.weight == DAMAGE and step.ns >= begin]
     if not subject.moments and not cut:
-        return [step.ns for step in found if step.replicas][-1:]
+        return _last(found)
     return sorted({*subject.moments, *(cut if subject.offsets else ())})
+
+
+def _last(found: Sequence[Step]) -> list[int]:
+    """The last time at which the last stable offset of a leader moved."""
+    moved, known = 0, -1
+    for step in found:
+        replica = step.replicas.get(step.node)
+        if replica is not None and replica.role == tr.LEADER and replica.stable > known:
+            moved, known = step.ns, replica.stable
+    return [moved] if moved else []
 
 
 def chosen(found: Sequence[Step], subject: Subject, most: int) -> list[Step]:
@@ -193,9 +203,12 @@ def lane_words(lane: str) -> str:
 
 
 def message_words(message: tr.Message, names: Iterable[str]) -> str:
-    """What a message says of these subjects, of the first that it is about; else what it says at all."""
+    """What a message says of these subjects, of the first that it is about; else of a coordinator's log."""
     about = next((message.parts[name] for name in names if message.parts.get(name)), "")
-    return ", ".join(filter(None, (about, message.text))) or ""
+    if not about:
+        logs = [f"{n} {told}" for n, told in message.parts.items() if n.startswith("__")]
+        about = "; ".join(logs)
+    return ", ".join(filter(None, (about, message.text)))
 
 
 def reason(trace: tr.Trace, subject: Subject, node: int, cause: int) -> str:

@@ -40,22 +40,25 @@ class Scene:
 
 
 def build(inputs: Inputs) -> list[Scene]:
-    """The scenes of a run; none where there is no trace."""
+    """The scenes of a run: the first forbidden finding of each class, or the first fault. None where there is
+    no trace."""
     trace, verdict = inputs.trace, inputs.verdict
     if trace is None:
         return []
     found: list[Scene] = []
+    told_of: set[str] = set()
     for key, example in choice.in_turn(verdict):
-        if key[1] == 0 and len(found) < SCENES_MAX:
+        if not example.allowed and key[0] not in told_of and len(found) < SCENES_MAX:
+            told_of.add(key[0])
             subject = subjects.of_example(inputs, trace, example)
             if subject.names:
                 found.append(
                     _scene(inputs, trace, key, example.sentence, subject, STEPS_MAX, ARROWS_MAX)
                 )
-    if not found and not verdict.anomalies and verdict.faults:
+    if not told_of and verdict.faults:
         fault = min(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault))
         subject = subjects.of_fault(inputs, trace, fault)
-        told = f"Nothing was found. This is what the first fault, {fault.name}, did to {subject.partition}."
+        told = f"Nothing forbidden was found. What the first fault, {fault.name}, did to {subject.partition}:"
         found.append(_scene(inputs, trace, None, told, subject, SMALL_STEPS_MAX, SMALL_ARROWS_MAX))
     return found
 

@@ -96,11 +96,13 @@ class Summaries:
             news = self._news(sender, receiver, kind, content.parts)
             return {partition(tp): f"from {p.offset}{_epoch(p)}" for tp, p in news.items()}, ""
         if kind is m.FetchAnswer:
-            state = {tp: (f.error, f.high_watermark, f.stable, len(f.batches) and f.batches)
-                     for tp, f in content.parts.items()}  # fmt: skip
+            state = {
+                tp: (f.error, f.high_watermark, asked.committed and f.stable)
+                for tp, f in content.parts.items()
+            }
             news = self._news(sender, receiver, kind, state)
             fresh = {tp: f for tp, f in content.parts.items() if tp in news or f.batches}
-            return {partition(tp): _fetched(f) for tp, f in fresh.items()}, ""
+            return {partition(tp): _fetched(f, asked.committed) for tp, f in fresh.items()}, ""
         if kind is m.MetadataAnswer:
             news = self._news(sender, receiver, kind, content.partitions)
             return {partition(tp): _state(state) for tp, state in news.items()}, ""
@@ -189,7 +191,7 @@ def _field(name: str, value: Any) -> str:
 def _produce(request: m.Produce, _: Any) -> Told:
     parts = {partition(tp): _records(batch) for tp, batch in request.batches.items()}
     if request.transactional_id is not None:
-        parts[_txn(request)] = "records"
+        parts[_txn(request)] = f"records to {_listed(parts)}"
     return parts, f"acks {'all' if request.acks == -1 else request.acks}"
 
 
@@ -201,15 +203,16 @@ def _produced(answer: m.ProduceAnswer, asked: m.Produce) -> Told:
         at = f"at offset{f' {base}' if last == base else f's {base}–{last}'}" if base >= 0 else ""
         parts[partition(tp)] = f"{_outcome(error)} {at}".strip()
     if asked.transactional_id is not None:
-        parts[_txn(asked)] = "records"
+        parts[_txn(asked)] = f"records to {_listed(parts)}"
     return parts, ""
 
 
-def _fetched(part: m.Fetched) -> str:
+def _fetched(part: m.Fetched, committed: bool) -> str:
+    """committed: it was asked for at read_committed; only then the leader tells its last stable offset."""
     if part.error is not KafkaError.NONE:
         return part.error.name
     told = [f"HW {part.high_watermark}"]
-    if part.stable not in (-1, part.high_watermark):
+    if committed and part.stable != part.high_watermark:
         told.append(f"LSO {part.stable}")
     if part.batches:
         base, last = part.batches[0].base, part.batches[-1].last

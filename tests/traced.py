@@ -1,0 +1,37 @@
+"""Small simulated runs with their verdicts: one that loses a record, one that is clean."""
+
+from pathlib import Path
+
+import checkers
+from harness.config import RunConfig, run_config
+from harness.planning import names_of
+from harness.seal import seal
+from harness.simulated import record
+from harness.store import Run, write_atomically
+from nemesis import plan
+from workloads import WORKLOADS
+
+SMALL = {
+    "sut": "simulated", "workload": "queue", "nemesis": "kill:one@leader", "duration_s": 6, "rate": 40,
+    "partitions": 1, "producers": 2, "consumers": 1, "fault_s": 2.0, "calm_s": 0.5,
+    "verb_deadline_s": 5,
+}  # fmt: skip
+LOSING = {"mutant": "hw-is-leader-end", "seed": 8}
+"""The high watermark is the leader's end: what only the killed leader had is acknowledged, and lost."""
+CLEAN = {"seed": 8}
+
+
+def config(**settings: object) -> RunConfig:
+    """Of a small run."""
+    return run_config({**SMALL, **settings})
+
+
+def recorded(folder: Path, made: RunConfig) -> Run:
+    """The run, sealed and judged."""
+    run = Run(folder)
+    run.journal.mkdir(parents=True)
+    write_atomically(run.config, made.model_dump_json())
+    record(made, plan(made.nemesis, made, names_of(WORKLOADS[made.workload], made)), run)
+    seal(run)
+    checkers.check(run, without_spark=True)
+    return run
