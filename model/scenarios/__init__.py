@@ -21,10 +21,12 @@ from model.scenarios.isr import ISR
 from model.scenarios.late_ends import LATE_ENDS
 from model.scenarios.late_records import LATE_RECORDS
 from model.scenarios.numbering import NUMBERING
+from model.scenarios.positions import POSITIONS
 from model.scenarios.producer_state import PRODUCER_STATE
 from model.scenarios.quorum import QUORUM
 from model.scenarios.replication import REPLICATION
 from model.scenarios.storage import STORAGE
+from model.scenarios.transactional_clients import TRANSACTIONAL_CLIENTS
 from model.scenarios.transactions import TRANSACTIONS
 from model.scenarios.truncation import TRUNCATION
 from model.scenarios.zombies import ZOMBIES
@@ -47,10 +49,12 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "transactions": TRANSACTIONS,
     "coordinators": COORDINATORS,
     "zombies": ZOMBIES,
+    "transactional-clients": TRANSACTIONAL_CLIENTS,
     "late-ends": LATE_ENDS,
     "late-records": LATE_RECORDS,
     "groups": GROUPS,
     "group-offsets": GROUP_OFFSETS,
     "consumers": CONSUMERS,
+    "positions": POSITIONS,
 }
 """Name -> chapter, in the order of the page."""

@@ -3,13 +3,11 @@
 Not here: what idempotent clients get wrong (`numbering`), what logs make of it (`idempotence`).
 """
 
-from model.eras import ERAS
-from model.messages import EndTxn, Produce
+from model.messages import Fetch, Produce
 from model.scenarios.acting import Acting
-from model.scenarios.acting_columns import ended, identity, leader_known, requests, told
+from model.scenarios.acting_columns import identity, leader_known, requests, told
 from model.scenarios.framework import Chapter, Scenario, Steps
-from model.scenarios.producing_columns import log
-from model.scenarios.scene import lone
+from model.scenarios.producing_columns import hw, log
 from model.settings import Settings
 
 
@@ -87,6 +85,16 @@ def _delivery(s: Acting) -> Steps:
     )
 
 
+def _all(s: Acting) -> Steps:
+    s.producer("A").producer("B", acks=1, idempotent=False).wait(500)
+    s.hold(Fetch, of=2, times=2).wait(600).send("A", 0, "a")
+    yield "Broker 2 does not fetch. A (acks=all) waits.", "a | 0 | waits | –"
+    s.send("B", 0, "b")
+    yield "B (acks=1) is told as soon as broker 1 has its record.", "a b | 0 | waits | offset 1"
+    s.let().release().wait(600)
+    yield "Broker 2 fetches: both are committed, and A is told.", "a b | 2 | offset 0 | offset 1"
+
+
 def _modes(s: Acting) -> Steps:
     s.producer("F", acks=0, idempotent=False).producer("S").producer("P")
     s.hold(Produce, times=3).send("F", 0, "f0").send("S", 0, "s0").send("P", 0, "p0").lose()
@@ -119,38 +127,21 @@ def _modes(s: Acting) -> Steps:
 def _bump(s: Acting) -> Steps:
     s.producer("A", retries=0).send("A", 0, "m0")
     yield "An idempotent producer.", "1/0 | m0 | offset 0 | – | –"
-    s.hold(Produce).send("A", 0, "m1").lose()
+    s.hold(Produce).send("A", 0, "m1").give_up()
     yield (
-        "m1 is lost, and it has no retry left: given up. Its sequence is missing, so that with this "
+        "m1 is late, and it has no retry left: given up. Its sequence is missing, so that with this "
         "epoch nothing would be taken any more.",
         "1/1 | m0 | offset 0 | REQUEST_TIMED_OUT | –",
     )
     s.send("A", 0, "m2")
     yield (
-        "It has raised its epoch by itself: m2 has sequence 0. A late copy of m1 would be of an old epoch.",
+        "It has raised its epoch by itself: m2 has sequence 0.",
         "1/1 | m0 m2 | offset 0 | REQUEST_TIMED_OUT | offset 1",
     )
-
-
-def _end(s: Acting) -> Steps:
-    s.producer("A", transactional_id="t").begin("A").send("A", 0, "m0").wait(200)
+    s.release()
     yield (
-        "A transaction: the client adds the partition by itself, then sends.",
-        "– | 1/0 | offset 0 | m0 | –",
-    )
-    s.hold(EndTxn).finish("A", commit=True)
-    yield "commit_transaction: EndTxn is under way.", "waits | 1/0 | offset 0 | m0 | –"
-    s.give_up().wait(200)
-    yield (
-        "Its connection breaks. The client asks again on a new one; the application hears that it is "
-        "committed.",
-        "ok | 1/0 | offset 0 | m0 [commit] | m0",
-    )
-    s.begin("A").send("A", 0, "m1").wait(200).release()
-    yield (
-        "The next transaction is open when the first copy arrives, and is committed by it: see *A late "
-        "commit ends the next transaction*.",
-        "ok | 1/0 | offset 0 | m0 [commit] m1 [commit] | m0 m1",
+        "Then the late copy of m1 arrives. It has an old epoch and is refused.",
+        ("1/1 | m0 m2 | offset 0 | REQUEST_TIMED_OUT | offset 1"),
     )
 
 
@@ -203,6 +194,15 @@ metadata and sends again. What the report says, and what it leaves open, comes f
             steps=_delivery,
         ),
         Scenario(
+            name="acks-of-producers",
+            title="acks is the producer's choice",
+            about="What a report is worth: a copy, or all that are in sync.",
+            source="Kafka: producer setting `acks`",
+            stage=lambda: Acting(Settings(), ((1, 2),), (3, 4)),
+            columns={"log": log(0), "HW": hw(0), "a": told("a"), "b": told("b")},
+            steps=_all,
+        ),
+        Scenario(
             name="send-modes",
             title="Forget, wait for each, wait for all",
             about="Three ways of an application with the same client.",
@@ -224,18 +224,6 @@ metadata and sends again. What the report says, and what it leaves open, comes f
                 "A": identity("A"), "log": log(0), "m0": told("m0"), "m1": told("m1"), "m2": told("m2"),
             },
             steps=_bump,
-        ),
-        Scenario(
-            name="end-retried",
-            title="EndTxn is sent again on a new connection",
-            about="The client's part in KAFKA-17754.",
-            source="KAFKA-17754; librdkafka, Java clients before 4.0",
-            stage=lambda: Acting(lone(era=ERAS["4.2-tv1"])),
-            columns={
-                "commit": ended("A"), "A": identity("A"), "m0": told("m0"), "log": log(0),
-                "read_committed": lambda s: s.read(0, committed=True),
-            },
-            steps=_end,
         ),
     ),
 )  # fmt: skip

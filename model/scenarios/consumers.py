@@ -1,6 +1,6 @@
 """Scenarios: what applications of consumers lose and repeat, and the cures.
 
-Not here: members and generations (`groups`), offsets in their log (`group_offsets`).
+Not here: positions (`positions`), members and generations (`groups`), offsets in their log (`group_offsets`).
 """
 
 from model.eras import ERAS
@@ -145,44 +145,6 @@ def _once(s: Grouping) -> Steps:
     )
 
 
-def _rewind(s: Acting) -> Steps:
-    _records(s)
-    s.poll("A").process("A", 4).commit("A")
-    yield "A has read and processed everything.", "– | 4 | ok | 4 | r0 r1 r2 r3"
-    s.seek("A", 2)
-    yield (
-        "It finds that its work of the last two was wrong and goes back to 2. That concerns its position "
-        "only.",
-        "– | 2 | ok | 4 | r0 r1 r2 r3",
-    )
-    s.commit("A")
-    yield (
-        "A commit may go back as well: what counts is the newest one.",
-        "– | 2 | ok | 2 | r0 r1 r2 r3",
-    )
-    s.poll("A").process("A", 2).commit("A")
-    yield "It reads them again.", "– | 4 | ok | 4 | r0 r1 r2 r3 r2 r3"
-
-
-def _reset(s: Acting) -> Steps:
-    _records(s)
-    s.poll("A", 2).process("A", 2).commit("A").die("A").send("P", 0, "r4", "r5").wait(100)
-    yield "A has committed 2 and is gone.", "r0 r1 r2 r3 r4 r5 | – | 2 | r0 r1"
-    replica = s.replica(("p", 0))
-    assert replica is not None
-    replica.log.delete_before(4)
-    yield (
-        "Nobody reads on for so long that retention removes everything below 4.",
-        ("r4 r5 | – | 2 | r0 r1"),
-    )
-    s.consumer("A").poll("A").process("A", 2)
-    yield (
-        "Its successor's offset is out of range. With auto.offset.reset=earliest it goes on at the beginning "
-        "of the log. Without a word r2 and r3 are lost.",
-        "r4 r5 | 6 | 2 | r0 r1 r4 r5",
-    )
-
-
 # fmt: off
 READING: dict[str, Column] = {
     "A has": got("A"), "position": position("A"), "commit": outcome("A"), "committed": offset,
@@ -258,26 +220,6 @@ generation goes along with the offsets, so that any member may have its own prod
                 "log": log(0), "read_committed": committed(0),
             },
             steps=_once,
-        ),
-        Scenario(
-            name="rewind",
-            title="Going back",
-            about="Position and committed offset are moved apart from each other.",
-            source="Kafka: `KafkaConsumer.seek`",
-            stage=Acting,
-            columns=READING,
-            steps=_rewind,
-        ),
-        Scenario(
-            name="out-of-range",
-            title="An offset out of range",
-            about="A loss on the consumer's side that nobody reports as an error.",
-            source="Kafka: consumer setting `auto.offset.reset`",
-            stage=Acting,
-            columns={
-                "log": log(0), "position": position("A"), "committed": offset, "processed": done,
-            },
-            steps=_reset,
         ),
     ),
 )  # fmt: skip

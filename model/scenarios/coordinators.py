@@ -4,7 +4,7 @@ Not here: transactions themselves (`transactions`).
 """
 
 from model.eras import ERAS
-from model.messages import WriteMarkers
+from model.messages import Fetch, WriteMarkers
 from model.node import java_hash
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
@@ -58,6 +58,54 @@ def _before_the_decision(s: Producing) -> Steps:
     )
     s.write("A", 0, "a2").end("A", commit=True)
     yield "It does.", ("ok | 1 | CompleteCommit 2002/0 | a a2 [commit] | b [commit] | a a2")
+
+
+def _undecided(s: Producing) -> Steps:
+    s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600)
+    s.hold(Fetch, of=1, times=2).hold(Fetch, of=2, times=2).wait(600)
+    s.end("A", commit=True)
+    yield (
+        "EndTxn: PrepareCommit is in the log of broker 3, but not replicated. The producer waits.",
+        "waits | 3 | Ongoing 2002/0 | a | b | –",
+    )
+    s.crash(3).let().lose().wait(4000)
+    yield (
+        "Broker 3 dies with it. For the next coordinator the transaction is open; the producer knows "
+        "nothing, and asks again.",
+        "unknown | 1 | Ongoing 2002/0 | a | b | –",
+    )
+    s.end("A", commit=True)
+    yield (
+        "Nothing had been promised, and nothing is torn.",
+        ("ok | 1 | CompleteCommit 2002/0 | a [commit] | b [commit] | a"),
+    )
+
+
+def _old_coordinator(s: Producing) -> Steps:
+    s.init("A").add("A", 0).write("A", 0, "a").hold(WriteMarkers).end("A", commit=True)
+    yield (
+        "The marker is delayed on its way from broker 3 to broker 1.",
+        ("ok | 3 | PrepareCommit 2002/0 | a | – | –"),
+    )
+    held, s.held = s.held, []
+    s.crash(3).wait(4000)
+    yield (
+        "Broker 3 dies. The next coordinator writes the marker, with a higher coordinator epoch.",
+        ("ok | 1 | CompleteCommit 2002/0 | a [commit] | – | a"),
+    )
+    s.add("A", 0).write("A", 0, "a2")
+    yield "The next transaction begins.", "ok | 1 | Ongoing 2002/0 | a [commit] a2 | – | a"
+    s.held = held
+    s.release()
+    yield (
+        "The delayed marker arrives. The producer's epoch fits, the coordinator's does not: refused.",
+        "ok | 1 | Ongoing 2002/0 | a [commit] a2 | – | a",
+    )
+    s.end("A", commit=False)
+    yield (
+        "The transaction ends as its producer says.",
+        ("ok | 1 | CompleteAbort 2002/0 | a [commit] a2 [abort] | – | a"),
+    )
 
 
 def found(key: str) -> Column:
@@ -120,6 +168,25 @@ with Java's `String.hashCode`.""",
             stage=_three,
             columns=FAILOVER,
             steps=_two_phases,
+        ),
+        Scenario(
+            name="decision-replicated",
+            title="A decision counts once it is replicated",
+            about="What is told to a producer survives any coordinator.",
+            source="KIP-98",
+            stage=_three,
+            columns=FAILOVER,
+            steps=_undecided,
+        ),
+        Scenario(
+            name="old-coordinator",
+            title="A marker of an old coordinator",
+            about="""Markers carry the epoch of their coordinator, which is the leader epoch of its partition.
+Logs remember the highest one of each producer.""",
+            source="KIP-98; Kafka: `ProducerAppendInfo.checkCoordinatorEpoch`",
+            stage=_three,
+            columns=FAILOVER,
+            steps=_old_coordinator,
         ),
     ),
 )

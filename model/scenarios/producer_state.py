@@ -4,7 +4,7 @@ Not here: sequences (`idempotence`), fencing by the coordinator (`zombies`).
 """
 
 from model.eras import ERAS
-from model.messages import Produce
+from model.messages import Fetch, Produce
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import hw, identity, known, log, told
@@ -49,6 +49,35 @@ def _failover(s: Producing) -> Steps:
     yield (
         "b is sent again: broker 2 recognises it.",
         "down | a b | 2 | 0: 0 1 | offset 0 | offset 1",
+    )
+
+
+def _restarted(s: Producing) -> Steps:
+    s.identify("A").write("A", 0, "a").hold(Produce, answer=True).write("A", 0, "b").lose()
+    yield "b is appended; its answer is lost.", "a b | 0: 0 1 | unknown"
+    s.crash(1)
+    yield "The broker's process ends.", "down | – | unknown"
+    s.restart(1).write("A", 0, "b", sequence=1)
+    yield (
+        "It starts again and reads its log. b is sent again and recognised.",
+        "a b | 0: 0 1 | offset 1",
+    )
+
+
+def _truncated(s: Producing) -> Steps:
+    s.identify("A").write("A", 0, "a").wait(1000)
+    yield "All in sync.", "a | a | 0: 0 | –"
+    s.hold(Fetch, of=2, times=2).hold(Fetch, of=3, times=2).wait(600).write("A", 0, "b")
+    yield "b is on broker 1 only, and waits.", "a b | a | 0: 0 1 | waits"
+    s.crash(1).let().lose().wait(4000).restart(1).wait(1000)
+    yield (
+        "Broker 1 dies, broker 2 leads. Broker 1 comes back and cuts b off, and with it what it knew of b.",
+        "a | a | 0: 0 | unknown",
+    )
+    s.crash(2).wait(4000).write("A", 0, "b", sequence=1)
+    yield (
+        "Broker 1 leads again. b is sent again: it is new to it.",
+        "a b | down | 0: 0 1 | offset 1",
     )
 
 
@@ -135,6 +164,29 @@ PRODUCER_STATE = Chapter(
                 "b": told("b"),
             },
             steps=_failover,
+        ),
+        Scenario(
+            name="producer-state-restart",
+            title="A broker that starts again recognises what is sent again",
+            about="From the batches in its log (Kafka: from a snapshot, and what follows it).",
+            source="Kafka: `ProducerStateManager.truncateAndReload`",
+            stage=Producing,
+            columns={"log": log(0), "epoch: sequences known": known(0, "A"), "b": told("b")},
+            steps=_restarted,
+        ),
+        Scenario(
+            name="producer-state-truncation",
+            title="What is cut off is forgotten",
+            about="Else a record would be taken for one that is there.",
+            source="Kafka: `UnifiedLog.truncateTo`",
+            stage=lambda: Producing(Settings(), ((1, 2, 3),), (3, 2, 1)),
+            columns={
+                "log 1": log(0, 1),
+                "log 2": log(0, 2),
+                "epoch: sequences known": known(0, "A"),
+                "b": told("b"),
+            },
+            steps=_truncated,
         ),
         Scenario(
             name="unknown-producer",

@@ -56,7 +56,7 @@ def identity(name: str) -> Column:
     return show
 
 
-def hw(number: int) -> Column:
+def hw(number: int) -> Callable[[Scene], object]:
     """High watermark."""
     return lambda s: replica.high_watermark if (replica := s.replica(data(number))) else None
 
@@ -83,9 +83,9 @@ def aborted(number: int) -> Column:
     return show
 
 
-def committed(number: int) -> Column:
+def committed(number: int, *, begin: int = 0) -> Column:
     """What a reader at read_committed gets."""
-    return lambda s: s.read(number, committed=True)
+    return lambda s: s.read(number, committed=True, begin=begin)
 
 
 def uncommitted(number: int) -> Column:

@@ -135,13 +135,13 @@ class Scene:
         broker = self.nodes.get(n if n >= 0 else self.leader(tp))
         return broker.node.replicas.get(tp) if broker is not None else None
 
-    def read(self, number: int, *, committed: bool) -> list[str]:
+    def read(self, number: int, *, committed: bool, begin: int = 0) -> list[str]:
         """What a new consumer gets of a partition."""
         tp = data(number)
         node = self.leader(tp)
         ends = self.ask(ListOffsets((tp,), committed=committed), to=node).parts[tp][1]
         consumer = Consumer((node,), committed=committed, wait_ms=0)
-        consumer.assign({tp: 0})
+        consumer.assign({tp: begin})
         seen: list[str] = []
         while consumer.positions[tp].position < ends:
             consumer.pump(self.now)

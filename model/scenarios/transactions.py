@@ -59,23 +59,24 @@ def _commit(s: Producing) -> Steps:
 def _abort(s: Producing) -> Steps:
     s.init("A").init("B", "u").add("A", 0).add("B", 0).write("A", 0, "a1").write("B", 0, "b1")
     s.write("A", 0, "a2")
-    yield "Two open transactions.", "a1 b1 a2 | 0 | – | a1 b1 a2 | –"
+    yield "Two open transactions.", "a1 b1 a2 | 0 | – | a1 b1 a2 | – | –"
     s.end("B", commit=True)
     yield (
         "B commits. Readers at read_committed still stop at the first record of A's, which is open.",
-        "a1 b1 a2 [commit] | 0 | – | a1 b1 a2 | –",
+        "a1 b1 a2 [commit] | 0 | – | a1 b1 a2 | – | –",
     )
     s.end("A", commit=False)
     yield (
         "A aborts. Its records stay in the log; the aborted index says from where to where (producer id, "
-        "first offset, offset of the marker), and fetches at read_committed bring it along.",
-        "a1 b1 a2 [commit] [abort] | 5 | (2, 0, 4) | a1 b1 a2 | b1",
+        "first offset, offset of the marker), and fetches at read_committed bring it along, also to who "
+        "begins in the middle.",
+        "a1 b1 a2 [commit] [abort] | 5 | (2, 0, 4) | a1 b1 a2 | b1 | –",
     )
     s.add("A", 0).write("A", 0, "a3").end("A", commit=True)
     yield (
         "The same producer id commits its next transaction. The reader passes over what lies between the "
         "first offset and the marker, not what came after.",
-        "a1 b1 a2 [commit] [abort] a3 [commit] | 7 | (2, 0, 4) | a1 b1 a2 a3 | b1 a3",
+        "a1 b1 a2 [commit] [abort] a3 [commit] | 7 | (2, 0, 4) | a1 b1 a2 a3 | b1 a3 | a3",
     )
 
 
@@ -148,6 +149,7 @@ COMMIT = {
 READERS = {
     "log": log(0), "LSO": lso(0), "aborted index": aborted(0),
     "read_uncommitted": uncommitted(0), "read_committed": committed(0),
+    "from 2 on": committed(0, begin=2),
 }
 # fmt: on
 
