@@ -17,14 +17,14 @@ from harness.simulation.network import DELAY_US, Network
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.summaries import Summaries
 from harness.simulation.trace import Tracing
-from tests.traced import CLEAN, LOSING, config
+from tests.traced import CLEAN, config, losing
 
 WORKLOADS = ("queue", "transactions", "copier")
 
 
 @pytest.fixture(scope="module")
 def done() -> Simulated:
-    return simulate(config(**LOSING), trace=True)
+    return simulate(losing(), trace=True)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from harness.store import Run
 from harness.verdict import Fault, Verdict
 from tests.browser.report_findings import FOLDERS
 from tests.browser.report_runs import clean
-from tests.traced import CLEAN, LOSING, config, recorded
+from tests.traced import CLEAN, config, losing, recorded
 from tests.unit.test_report_page import Parsed
 
 MS = 1_000_000
@@ -239,7 +239,7 @@ def test_processes_that_do_not_run_are_shaded_and_faults_are_marked() -> None:
 
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return recorded(tmp_path_factory.mktemp("lost") / "run", config(**LOSING))
+    return recorded(tmp_path_factory.mktemp("lost") / "run", losing())
 
 
 @pytest.fixture(scope="module")
