@@ -73,6 +73,8 @@ class MetadataQuorum:
         self._heartbeat_at = 0
         self._forwarded: dict[str, tuple[int, int]] = {}
         self._forwards = 0
+        self._unpublished: dict[Partition, None] = {}
+        self._caught_up = False
 
     @property
     def controller_id(self) -> int:
@@ -169,6 +171,8 @@ class MetadataQuorum:
         self.durable.quorum_epoch, self.durable.voted = quorum.epoch, quorum.voted
         if self.node.image.offset < quorum.high_watermark:
             self._apply()
+        elif self._unpublished:
+            self._publish()
         self._release()
         if quorum.out:
             sent, quorum.out = quorum.out, []
@@ -180,17 +184,26 @@ class MetadataQuorum:
 
     def _apply(self) -> None:
         """Apply committed records; take over what concerns this broker."""
-        image, changed = self.node.image, []
-        entries = self.quorum.entries
+        image, entries = self.node.image, self.quorum.entries
         while image.offset < self.quorum.high_watermark:
             change = entries[image.offset][1]
             image.apply(change)
             if isinstance(change, ChangePartition) and self.is_broker:
-                changed.append(change.partition)
-        self.hosting.became((tp, image.partitions[tp]) for tp in dict.fromkeys(changed))
+                self._unpublished[change.partition] = None
+        self._publish()
         while self._committing and self._committing[0][0] <= self.quorum.high_watermark:
             _, connection, correlation, answer = self._committing.pop(0)
             self.node.reply(connection, correlation, answer)
+
+    def _publish(self) -> None:
+        """Act on what was applied; after a start not before this broker has caught up with its own
+        registration (BrokerLifecycleManager.initialCatchUpFuture). What it led before, it would lead with
+        a log that may have lost its end."""
+        image = self.node.image
+        self._caught_up = self._caught_up or 0 <= self.node.broker_epoch < image.offset
+        if self._caught_up:
+            changed, self._unpublished = self._unpublished, {}
+            self.hosting.became((tp, image.partitions[tp]) for tp in changed)
 
     # ---- the quorum's side
 
