@@ -23,8 +23,9 @@ clean-election        Who is elected was in sync or eligible, unless unclean ele
 
 Exposed is what lies below the high watermark of a leader of the newest epoch that the metadata quorum
 has committed (with ZooKeeper: that any replica has heard of). An unclean election takes of it what the new
-leader does not have: that is the loss which it is allowed. So does the last replica in sync that lost
-power, before eligible replicas (KIP-966).
+leader does not have: that is the loss which it is allowed. So does a leader whose node lost power with
+records that were not flushed, where it is the last known one (KIP-966), or before there were eligible
+replicas; a last known leader that lost nothing has to hold everything.
 
 Nothing here changes the run: the nodes are only read. Each event costs a look at the few numbers of each
 replica of its node; work is done where they changed.

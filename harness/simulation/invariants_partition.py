@@ -8,7 +8,7 @@ Not here: who is asked when (`invariants`), the meaning of transactional records
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,7 +62,8 @@ class Guarded:
     """One partition. `batches`, `bases`, `end`: its committed log. `exposed`: see `invariants`.
 
     state: what the metadata quorum committed last. unclean: the epoch of an unclean election whose leader
-    has not begun yet, -1 = none. since: the epoch of the last one that has. generation: counts those.
+    has not begun yet, -1 = none; last_known: of a last known leader (KIP-966), likewise. since: the epoch
+    of the last unclean one that has begun. generation: counts those. leaders: by epoch.
     """
 
     tp: Partition
@@ -75,6 +76,7 @@ class Guarded:
     exposed: int = 0
     state: PartitionState | None = None
     unclean: int = -1
+    last_known: int = -1
     since: int = -1
     generation: int = 0
     leaders: dict[int, int] = field(default_factory=dict)
@@ -98,9 +100,11 @@ class Guarded:
             self._broken("one-leader", lambda: f"the epoch does not rise: {old}, then {state}")
         if not moved or state.leader < 0 or state.leader in (*old.isr, *old.elr):
             return
+        if not old.isr and not old.elr and state.leader in old.last_elr:
+            self.last_known = state.leader_epoch
+            return
         self.unclean = state.leader_epoch
-        last = not old.isr and not old.elr and state.leader in old.last_elr
-        if not self.settings.unclean and not last:
+        if not self.settings.unclean:
             self._broken("clean-election", lambda: f"{old}, then {state}")
 
     def _newer(self, state: PartitionState) -> bool:
@@ -112,7 +116,7 @@ class Guarded:
 
     # ---- what a replica did
 
-    def changed(self, seen: Watched, cut: Collection[Partition]) -> None:
+    def changed(self, seen: Watched, cut: set[Partition]) -> None:
         """A replica is not as it was. cut: partitions that its node lost records of with its power."""
         replica, log = seen.replica, seen.replica.log
         batches, high, state = log.batches, seen.replica.high_watermark, seen.replica.state
@@ -127,7 +131,7 @@ class Guarded:
             self.decided(state)
         if state.leader == replica.me:
             if state.leader_epoch != seen.led:
-                self._leads(seen, self.tp in cut)
+                self._leads(seen, cut)
             self._led(seen)
         self._compare(seen)
         if state.leader == replica.me and high > self.exposed and self._rightly(state):
@@ -143,7 +147,7 @@ class Guarded:
         known = self.state
         return known is not None and known.leader_epoch == state.leader_epoch
 
-    def _leads(self, seen: Watched, cut: bool) -> None:
+    def _leads(self, seen: Watched, cut: set[Partition]) -> None:
         """It leads an epoch from now on."""
         epoch = seen.replica.state.leader_epoch
         seen.led, seen.stable = epoch, -1
@@ -158,9 +162,12 @@ class Guarded:
         log = seen.replica.log
         at, mine = self._agree(log, seen.at if seen.generation == self.generation else 0)
         held = mine is None and log.end >= self.exposed
+        excused = not self.settings.era.eligible_replicas or 0 <= self.last_known <= epoch
+        self.last_known = -1
         if held:
+            cut.discard(self.tp)
             return
-        if cut and not self.settings.era.eligible_replicas:
+        if self.tp in cut and excused:
             self._begin_anew(log, epoch)
             return
         which = self._describe(mine) if mine is not None else f"its log ends at {log.end}"

@@ -334,6 +334,35 @@ def test_the_first_break_of_each_partition_is_kept(world: World) -> None:
     assert world.look(node) == ["offsets-in-order"]
 
 
+def test_the_last_known_leader_has_to_hold_everything(world: World) -> None:
+    node = world.node(leads=False)
+    replica = world.replica(node)
+    replica.log.truncate(2)
+    replica.high_watermark = 2
+    guarded = world.invariants._of(TP)
+    guarded.decided(state_of(world, isr=(), leader=-1, leader_epoch=1, last_elr=(node.me,)))
+    after = state_of(world, isr=(node.me,), leader=node.me, leader_epoch=2)
+    guarded.decided(after)
+    replica.become(after, 0)
+    assert world.look(node) == ["leader-completeness"]
+
+
+@pytest.mark.parametrize("era", ["4.2", "4.0"])
+def test_what_was_not_flushed_may_be_lost_with_the_power(era: str) -> None:
+    world = World(era=era)
+    world.run(1_000_000)
+    world.append("a", "b")
+    for node in world.cluster.sim.values():
+        node.lose_power()
+    assert world.invariants._of(TP).exposed == 2
+    for node in world.cluster.sim.values():
+        node.start()
+    world.settle(20_000_000)
+    assert world.replica(world.node()).log.end == 0
+    assert world.invariants.broken == []
+    assert world.invariants._of(TP).exposed == 0
+
+
 @pytest.mark.parametrize("unclean", [False, True])
 def test_an_unclean_leader_may_lose_what_it_does_not_have(unclean: bool) -> None:
     world = World(unclean_leader_election=unclean)
