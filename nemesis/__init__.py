@@ -8,6 +8,7 @@ fault      what a fault is, from its plan to its healing
 targets    from `leader`, `controller`, … to a node
 partition  the nemesis `partition`: grudges and cuts
 process    the nemeses `kill` and `pause`
+power      the nemesis `power`: nodes lose what was not flushed
 restart    the nemesis `restart`: shut down in order, one or one after the other
 unclean    the nemesis `unclean`: a replica that misses records becomes leader
 elections  the nemesis `elections`: leaders move on a healthy cluster

@@ -3,14 +3,17 @@
 Not here: which node is aimed at (`targets`), how processes are ended (`harness.cluster`).
 """
 
-from harness.cluster import Killable, Pausable, Restartable
+from harness.cluster import Killable, Pausable, Powered, Restartable
 from harness.generator import source
 from nemesis.fault import Effect, Hit, Hold, Kind, Nemesis, Scene, Stage, Step
 from nemesis.targets import TARGETS, described, find
 
 
-def _aim_kill(step: Step, scene: Scene) -> Hit:
-    """Raises: NoTarget."""
+def aim_down(step: Step, scene: Scene, what: tuple[str, str]) -> Hit:
+    """Nodes that go down: the target, with others, or all. what: happened to one, to several of them.
+
+    Raises: NoTarget.
+    """
     rng = source(step.seed, "aim")
     nodes = sorted(scene.nodes)
     if step.kind == "all":
@@ -22,10 +25,15 @@ def _aim_kill(step: Step, scene: Scene) -> Hit:
         more = len(sort) // 2 if step.kind == "majority" else 0
         hit, role = [aim.node, *sorted(rng.sample(others, more))], aim.role
     told = [described(node, scene, role if at == 0 else "") for at, node in enumerate(hit)]
-    text = f"{', '.join(told)} {'was' if len(hit) == 1 else 'were'} killed (SIGKILL)"
+    text = f"{', '.join(told)} {what[len(hit) > 1]}"
     if step.kind == "all":
         text = f"all nodes at once: {text}"
     return Hit(nodes=tuple(sorted(hit)), text=text)
+
+
+def _aim_kill(step: Step, scene: Scene) -> Hit:
+    """Raises: NoTarget."""
+    return aim_down(step, scene, ("was killed (SIGKILL)", "were killed (SIGKILL)"))
 
 
 async def kill(stage: Stage, hit: Hit) -> None:
@@ -37,7 +45,7 @@ async def kill(stage: Stage, hit: Hit) -> None:
 
 async def revive(stage: Stage, hit: Hit) -> None:
     """Start the nodes of a hit that are down, but for ones that another hit holds down."""
-    assert isinstance(stage.cluster, Killable | Restartable)
+    assert isinstance(stage.cluster, Killable | Restartable | Powered)
     others = [other for other in stage.down if other != hit]
     held = {node for other in others for node in other.nodes}
     await stage.cluster.revive([node for node in hit.nodes if node not in held])

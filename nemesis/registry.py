@@ -8,6 +8,7 @@ from nemesis.elections import ELECTIONS
 from nemesis.fault import Nemesis
 from nemesis.links import LINKS
 from nemesis.partition import PARTITION
+from nemesis.power import POWER
 from nemesis.process import KILL, PAUSE
 from nemesis.restart import RESTART
 from nemesis.unclean import UNCLEAN
@@ -22,7 +23,7 @@ reports here is either a bug that needs no fault, or a false alarm.""",
     colour="#999999",
 )
 
-FAMILIES = (PARTITION, KILL, PAUSE, RESTART, ELECTIONS, CLIENT, LINKS, UNCLEAN)
+FAMILIES = (PARTITION, KILL, PAUSE, RESTART, ELECTIONS, CLIENT, LINKS, UNCLEAN, POWER)
 
 RANDOM = Nemesis(
     name="random",
@@ -32,7 +33,7 @@ Phases with one fault or two that overlap, of most families, and calm phases.
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links`, which needs proxies from the
-start, `unclean`, which loses records on purpose, and rolling restarts, beside which no other fault
+start, `unclean` and `power`, which lose records on purpose, and rolling restarts, beside which no other fault
 could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does

@@ -122,6 +122,12 @@ class Recording(Recorder):
         self.dead.update(done)
         self.told("kill", nodes)
 
+    async def lose_power(self, nodes: Sequence[int]) -> None:
+        done = self.works("lose_power", nodes)
+        self.frozen.difference_update(done)
+        self.dead.update(done)
+        self.told("lose_power", nodes)
+
     async def shut_down(self, nodes: Sequence[int]) -> None:
         self.dead.update(self.works("shut_down", nodes))
         self.told("shut_down", nodes)

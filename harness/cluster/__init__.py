@@ -163,6 +163,17 @@ class Killable(Protocol):
 
 
 @runtime_checkable
+class Powered(Protocol):
+    """Nodes can lose their power: what was not flushed to disk is gone. Containers cannot."""
+
+    async def lose_power(self, nodes: Sequence[int]) -> None:
+        """End all of them at once, and cut their logs back to what was flushed."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
+
+
+@runtime_checkable
 class Pausable(Protocol):
     """Nodes can be frozen (SIGSTOP or the freezer) and thawed."""
 

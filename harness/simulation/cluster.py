@@ -31,7 +31,7 @@ STEP_US = 50_000
 
 
 class SimulatedCluster:
-    """`Cluster`, `Killable`, `Pausable`, `Partitionable`, `Restartable`."""
+    """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -227,6 +227,11 @@ class SimulatedCluster:
         """SIGKILL."""
         for node in nodes:
             self.sim[node].kill()
+
+    async def lose_power(self, nodes: Sequence[int]) -> None:
+        """Power off."""
+        for node in nodes:
+            self.sim[node].lose_power()
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start again."""

@@ -89,7 +89,6 @@ class SimNode:
         self.broker: Broker | None = None
         self._process: Process | None = None
         self.incarnation = 0
-        self.power_loss = False
         self._voters = voters
         self._is_broker = broker
         self._ensemble = ensemble
@@ -152,10 +151,13 @@ class SimNode:
         self._backlog.clear()
         self._network.reset(self.me)
         self._network.abandon(self.me)
-        if self.power_loss:
-            for log in self.durable.logs.values():
-                log.lose_power()
         self.lived(self)
+
+    def lose_power(self) -> None:
+        """The process ends, and with it what was not flushed to disk."""
+        self.kill()
+        for log in self.durable.logs.values():
+            log.lose_power()
 
     def shut_down(self) -> None:
         """SIGTERM: hand over, then end."""

@@ -50,6 +50,7 @@ ALL = [
 WHAT = {
     "kill": "dead", "pause": "frozen", "partition": "cuts", "links": "toxics", "restart": "dead",
     "unclean": "dead",
+    "power": "dead",
 }  # fmt: skip
 """What a family leaves in force on the cluster while it is held."""
 

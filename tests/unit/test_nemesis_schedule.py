@@ -33,7 +33,17 @@ from nemesis.schedule import parse
 
 UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
 
-FAMILIES = ("partition", "kill", "pause", "restart", "elections", "client", "links", "unclean")
+FAMILIES = (
+    "partition",
+    "kill",
+    "pause",
+    "restart",
+    "elections",
+    "client",
+    "links",
+    "unclean",
+    "power",
+)
 RANDOM = FAMILIES[:6]
 """What `random` draws from."""
 WISHES = [
