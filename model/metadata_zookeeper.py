@@ -276,11 +276,14 @@ class MetadataZookeeper:
         return "controller-epoch-ignored" in self.node.settings.bugs
 
     def _lead_and_follow(self, request: LeaderAndIsr) -> None:
-        """Newer leader epochs only."""
+        """Newer leader epochs only, and no leader that does not live (ReplicaManager.makeFollowers): nobody
+        cuts a log back for a leader that nothing can be fetched from."""
         newer = []
+        alive = self.node.image.alive()
         for tp, state in request.parts.items():
             replica = self.node.replicas.get(tp)
-            if replica is None or state.leader_epoch > replica.state.leader_epoch:
+            leads = state.leader == self.node.me or state.leader in alive
+            if leads and (replica is None or state.leader_epoch > replica.state.leader_epoch):
                 newer.append((tp, state))
         self.hosting.became(newer)
 

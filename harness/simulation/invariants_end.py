@@ -44,11 +44,14 @@ def _newest(cluster: SimulatedCluster) -> dict[Partition, PartitionState]:
 
 
 def _leader(cluster: SimulatedCluster, tp: Partition, state: PartitionState) -> Replica | None:
+    """Its leader, in the leader epoch that is known: of in-sync sets that a leader wrote to ZooKeeper
+    itself the others know only later."""
     node = cluster.sim.get(state.leader)
     if node is None or not node.up or node.broker is None:
         return None
     replica = node.broker.node.leader_of(tp)
-    return replica if replica is not None and replica.state == state else None
+    same = replica is not None and replica.state.leader_epoch == state.leader_epoch
+    return replica if same else None
 
 
 def _unreplicated(cluster: SimulatedCluster, tp: Partition, leader: Replica) -> list[str]:

@@ -189,6 +189,27 @@ def test_a_broker_that_came_back_between_two_looks_is_told_everything_again() ->
     world.until(lambda: world.data(TP).isr == (1, 2, 3))
 
 
+def test_a_log_is_cut_back_only_for_a_leader_that_lives() -> None:
+    """Before KIP-101 a follower cuts its log back to the high watermark that it wrote down."""
+    world = World(era="0.10")
+    world.create("t", (2, 3, 1))
+    produce(world, 2)
+    world.run(200)
+    world.kill(3)
+    world.kill(2)
+    world.until(lambda: world.data(TP).leader == 1)
+    assert world.durable[3].checkpoint.get(TP, 0) == 0
+    epoch = world.data(TP).leader_epoch
+    world.hold = lambda n, ask: n == 3 and isinstance(ask.request, Fetch)
+    world.start(3)
+    world.run(100)
+    log = world.durable[3].logs[TP]
+    dead = world.data(TP).state((2, 3, 1), 0)._replace(leader=2, leader_epoch=epoch + 1)
+    assert log.end == 0  # broker 1 lives: cut back to what was written down
+    assert world.say(3, LeaderAndIsr(1, 1, 999, {TP: dead})).error is KafkaError.NONE
+    assert world.led(3, TP).leader == 1
+
+
 def test_a_broker_that_lost_only_its_session_registers_again() -> None:
     world = World()
     world.create("t", (2, 3, 1))
@@ -252,8 +273,8 @@ def stuck(world: World) -> int:
     return world.now
 
 
-def produce(world: World) -> None:
-    world.brokers[1].receive(world.now, -1, 0, Produce(1, {TP: Batch(-1, -1, ("m",))}))
+def produce(world: World, leader: int = 1) -> None:
+    world.brokers[leader].receive(world.now, -1, 0, Produce(1, {TP: Batch(-1, -1, ("m",))}))
     world.pump()
 
 
