@@ -18,9 +18,9 @@ SMALL = {
     "partitions": 1, "producers": 2, "consumers": 1, "fault_s": 2.0, "calm_s": 0.5,
     "verb_deadline_s": 5,
 }  # fmt: skip
-LOSING = {"mutant": "hw-is-leader-end"}
+LOSING = {"mutant": "hw-is-leader-end", "rate": 300, "producers": 4, "duration_s": 8}
 """The high watermark is the leader's end: what only the killed leader had is acknowledged, and lost."""
-SEEDS = 40
+SEEDS = 60
 CLEAN = {"seed": 8}
 
 
