@@ -182,10 +182,9 @@ class Controller:
         fenced = state.leader != broker or leader_epoch != state.leader_epoch
         if fenced and "alter-unfenced" not in self.settings.bugs:
             return KafkaError.FENCED_LEADER_EPOCH, None
-        if (
-            partition_epoch != state.partition_epoch
-            and "alter-unversioned" not in self.settings.bugs
-        ):
+        # A change of the leader is one of the partition too: who is not fenced is not asked for its version.
+        asked = not fenced and "alter-unversioned" not in self.settings.bugs
+        if asked and partition_epoch != state.partition_epoch:
             return KafkaError.INVALID_UPDATE_VERSION, None
         for node, epoch in zip(isr, epochs, strict=True):
             member = self.image.brokers.get(node)

@@ -331,8 +331,7 @@ class Log:
         self.flushed = min(self.flushed, self.end)
         while self.epochs and self.epochs[-1][1] >= self.end:
             self.epochs.pop()
-        if "truncation-keeps-producers" not in self.bugs:
-            self._reload()
+        self._reload()
 
     def forget_producers(self) -> None:
         """What a bug does: the state of all producers is gone."""

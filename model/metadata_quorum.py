@@ -270,8 +270,7 @@ class MetadataQuorum:
         if decision.changes:
             self.quorum.append(decision.changes)
         self._committing.append((self.quorum.end, connection, correlation, decision.answer))
-        early = "controller-answers-early" in self.node.settings.bugs
-        if early or self.quorum.high_watermark >= self.quorum.end:
+        if self.quorum.high_watermark >= self.quorum.end:
             while self._committing:
                 _, conn, corr, answer = self._committing.pop(0)
                 self.node.reply(conn, corr, answer)

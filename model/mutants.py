@@ -50,11 +50,10 @@ LAGGING: Final = (
 """A replica falls behind, and meanwhile the leader dies."""
 ALL_DOWN: Final = ("kill:all", "kill:majority", "kill:one@leader")
 COORDINATORS: Final = (
-    "pause:short@random,kill:one@txn-coordinator", "partition:one-way-in@leader,kill:one@txn-coordinator",
-    "client:crash-in-transaction,kill:one@txn-coordinator",
+    "pause:short@random,kill:one@txn-coordinator", "client:crash-in-transaction,kill:one@txn-coordinator",
 )  # fmt: skip
 """The coordinator dies while transactions are held up or abandoned."""
-GROUP_COORDINATORS: Final = ("kill:one@group-coordinator", "pause:short,kill:one@group-coordinator")
+GROUP_COORDINATORS: Final = ("pause:short@random,kill:one@group-coordinator",)
 UNANSWERED: Final = ("partition:clients-responses@leader", "partition:clients-responses")
 
 LONG: Final = {"fault_s": 5, "calm_s": 1, "duration_s": 15}
@@ -63,6 +62,12 @@ CROWD: Final = LONG | {"partitions": 1, "producers": 8, "rate": 40, "consumers":
 """Every fault hits the same partition, and many clients are in the middle of something."""
 PAIR: Final = CROWD | {"replication_factor": 2, "duration_s": 20}
 """Two replicas, both of which the minimum needs."""
+OFTEN: Final = {"fault_s": 1.2, "calm_s": 0.3, "duration_s": 12, "producers": 6}
+"""Many short faults: what they have to hit lasts milliseconds."""
+TIMELY: Final = {"transaction_timeout_s": 1, "fault_s": 1.5, "calm_s": 0.5}
+"""Transactions that are held up are over time."""
+DOOMED: Final = {"recovery_deadline_s": 15}
+"""It may never recover."""
 IMPATIENT: Final = {"verb_deadline_s": 2}
 TV1: Final = {"era": "4.2-tv1"}
 """Clients of transaction version 1, as librdkafka is."""
@@ -154,21 +159,25 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="the controller takes an in-sync set from a leader that it has replaced",
         right="FENCED_LEADER_EPOCH",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
+        hunt=Hunt(
+            workloads=QUEUES,
+            nemeses=("partition:isolate@leader", "pause:long@leader"),
+            settings=LONG,
+        ),
     ),
     "alter-unversioned": Mutant(
         area="election",
         wrong="the controller takes an in-sync set that was made from an older one",
         right="INVALID_UPDATE_VERSION: the partition epoch has to be the newest (KIP-497)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("partition", "random"), settings=LONG),
+        hunt=None,
     ),
     "epoch-not-bumped": Mutant(
         area="epochs",
         wrong="a new leader keeps the leader epoch of the old one",
         right="the epoch rises with every change of the leader",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
+        anomalies=("inconsistent-offsets", "lost-write", "not-recovered"),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
     ),
     # ---- metadata
     "votes-twice": Mutant(
@@ -176,24 +185,28 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a voter grants its vote to several candidates of one epoch",
         right="to one: else two controllers decide",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:one@controller",)),
+        hunt=None,
     ),
-    "commits-old-epoch": Mutant(
+    "vote-ignores-log": Mutant(
         area="metadata",
-        wrong="a metadata record of an earlier epoch counts as committed once a majority has it",
-        right="only with one of the leader's own epoch behind it (Raft, 5.4.2)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:one@controller",)),
-    ),
-    "controller-answers-early": Mutant(
-        area="metadata",
-        wrong="the controller answers before its decision is committed",
-        right="afterwards: the next controller would not know of it",
+        wrong="a voter grants its vote to a candidate whose metadata log lacks committed records",
+        right="to one whose log reaches as far as its own (Raft, 5.4.1)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=Hunt(
-            workloads=PILES,
-            nemeses=("partition:isolate@controller", "pause:long@controller"),
-            settings=CROWD | {"min_insync_replicas": 1},
+            workloads=QUEUES,
+            nemeses=("partition:isolate@leader", "pause:long@leader"),
+            settings=LONG | DOOMED,
+        ),
+    ),
+    "controller-decides-alone": Mutant(
+        area="metadata",
+        wrong="a controller that a majority does not hear goes on, and its own log is enough",
+        right="it resigns (KIP-835), and nothing is committed that a majority has not got",
+        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+        hunt=Hunt(
+            workloads=QUEUES,
+            nemeses=("partition:isolate@controller",),
+            settings=LONG | DOOMED | {"min_insync_replicas": 1},
         ),
     ),
     # ---- truncation
@@ -201,8 +214,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         area="truncation",
         wrong="a follower keeps the end of its log when the leader changes",
         right="it cuts back to where both logs are the same",
-        anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
+        anomalies=("inconsistent-offsets", "lost-write", "torn-txn", "not-recovered"),
+        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
     ),
     "truncate-to-hw": Mutant(
         area="truncation",
@@ -223,14 +236,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a follower cuts once, by whatever epoch the leader answers with",
         right="it asks on until both logs have the epoch (KIP-279)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=PILES, nemeses=ALL_DOWN, settings=CROWD),
-    ),
-    "truncation-keeps-producers": Mutant(
-        area="truncation",
-        wrong="what was cut off is still remembered of its producer, and taken for a repetition",
-        right="the state of producers is made anew from what is left",
-        anomalies=("lost-write", "torn-txn", "stuck-lso"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
+        hunt=None,
     ),
     # ---- idempotence
     "repeats-not-recognised": Mutant(
@@ -268,7 +274,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         hunt=Hunt(
             workloads=("queue", "send-modes"),
             nemeses=("pause:short@random,kill:all", "partition:clients-responses,kill:all"),
-            settings={"fault_s": 2, "calm_s": 0.5, "producers": 6},
+            settings={"fault_s": 2, "calm_s": 0.5, "producers": 6, "verb_deadline_s": 20},
         ),
     ),
     "producer-id-reused": Mutant(
@@ -276,7 +282,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="every broker hands out the same producer ids",
         right="the controller gives each broker a block of its own (KIP-730)",
         anomalies=("lost-write", "duplicate"),
-        hunt=Hunt(workloads=QUEUES),
+        hunt=Hunt(workloads=QUEUES, nemeses=("none",), settings=DOOMED),
     ),
     # ---- client retries
     "bump-in-flight": Mutant(
@@ -370,27 +376,21 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="the end of a transaction is answered before the decision is replicated",
         right="afterwards: the next coordinator would decide otherwise",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(
-            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
-        ),
+        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
     ),
     "partitions-not-logged": Mutant(
         area="transactions",
         wrong="partitions join a transaction in the coordinator's memory only",
         right="they are logged first: the next coordinator has to write markers there",
         anomalies=("stuck-lso", "torn-txn", "lost-write"),
-        hunt=Hunt(
-            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
-        ),
+        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
     ),
     "coordinator-forgets-on-load": Mutant(
         area="transactions",
         wrong="a new coordinator begins without the transactions of its log",
         right="it loads them, and ends what was prepared",
         anomalies=("stuck-lso", "lost-write", "torn-txn"),
-        hunt=Hunt(
-            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
-        ),
+        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
     ),
     "prepared-becomes-ongoing-on-load": Mutant(
         area="transactions",
@@ -398,7 +398,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="it writes the markers of what was decided",
         anomalies=("lost-write", "torn-txn"),
         hunt=Hunt(
-            workloads=("transactions",), nemeses=COORDINATORS, settings=LONG | {"producers": 6}
+            workloads=("transactions",),
+            nemeses=COORDINATORS,
+            settings=OFTEN | {"abort_share": 0.5, "transaction_timeout_s": 2},
         ),
     ),
     "verification-skipped": Mutant(
@@ -427,8 +429,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "stuck-lso"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("pause:short@random,kill:one@leader", "pause:long@leader"),
-            settings=LONG | {"producers": 6},
+            nemeses=("pause:short@random,kill:one@leader",),
+            settings=OFTEN,
         ),
     ),
     "commit-writes-abort": Mutant(
@@ -452,8 +454,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "aborted-read", "lost-write"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=COORDINATORS,
-            settings=LONG | TV1 | {"producers": 6},
+            nemeses=("partition:one-way-in@leader,kill:one@txn-coordinator",),
+            settings=OFTEN | TV1,
         ),
     ),
     "late-marker-appended": Mutant(
@@ -472,8 +474,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         area="fencing",
         wrong="InitProducerId hands out the epoch of the predecessor",
         right="the next one, which fences it",
-        anomalies=("zombie-write", "aborted-read"),
-        hunt=Hunt(workloads=("fencing",)),
+        anomalies=("lost-write", "zombie-write", "torn-txn", "aborted-read"),
+        hunt=Hunt(
+            workloads=("fencing",),
+            nemeses=("pause:short@random",),
+            settings={"rate": 60, "calm_s": 0.5},
+        ),
     ),
     "init-leaves-open": Mutant(
         area="fencing",
@@ -482,7 +488,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "stuck-lso", "aborted-read", "zombie-write"),
         hunt=Hunt(
             workloads=("fencing", "transactions"),
-            nemeses=("client:crash", "client:crash-in-transaction"),
+            nemeses=("client:crash@transactional,pause:short@leader",),
+            settings=OFTEN,
         ),
     ),
     "end-txn-ignores-epoch": Mutant(
@@ -490,7 +497,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="EndTxn of a fenced producer ends its successor's transaction",
         right="PRODUCER_FENCED",
         anomalies=("zombie-write", "aborted-read", "torn-txn", "lost-write"),
-        hunt=Hunt(workloads=("fencing",)),
+        hunt=Hunt(
+            workloads=("fencing",),
+            nemeses=("client:pause@transactional,pause:short@random",),
+            settings={"rate": 60, "calm_s": 0.5},
+        ),
     ),
     "old-epoch-appended": Mutant(
         area="fencing",
@@ -507,8 +518,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "lost-write", "aborted-read"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("client:pause@transactional", "client:pause@transactional,pause:short"),
-            settings=TV1 | {"duration_s": 15},
+            nemeses=("pause:short@leader", "pause:short@random"),
+            settings=TIMELY | TV1,
         ),
     ),
     "timeout-commits": Mutant(
@@ -518,8 +529,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn",),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("client:pause@transactional", "client:pause@transactional,pause:short"),
-            settings={"duration_s": 15},
+            nemeses=("pause:short@leader", "pause:short@random"),
+            settings=TIMELY,
         ),
     ),
     "late-commit-answered": Mutant(
@@ -529,8 +540,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("lost-write",),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("client:pause@transactional", "client:pause@transactional,pause:short"),
-            settings={"duration_s": 15},
+            nemeses=("pause:short@leader", "pause:short@random"),
+            settings=TIMELY,
         ),
     ),
     # ---- offsets
@@ -539,14 +550,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a commit of offsets is answered when the coordinator has it",
         right="when all in-sync replicas of its log have",
         anomalies=("offset-commit-regression", "group-duplicate"),
-        hunt=Hunt(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=LONG),
+        hunt=Hunt(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=OFTEN),
     ),
     "groups-forget-on-load": Mutant(
         area="offsets",
         wrong="a new group coordinator begins without the offsets of its log",
         right="it loads them",
         anomalies=("group-duplicate", "offset-commit-regression"),
-        hunt=Hunt(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=LONG),
+        hunt=Hunt(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=OFTEN),
     ),
     "offsets-visible-before-commit": Mutant(
         area="offsets",
@@ -611,9 +622,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID",
         anomalies=("offset-commit-regression", "group-duplicate", "eos-duplicate"),
         hunt=Hunt(
-            workloads=("groups", "copier"),
-            nemeses=("client:pause@member", "client:crash@member"),
-            settings={"transaction_timeout_s": 8, "duration_s": 20},
+            workloads=("copier",),
+            nemeses=("client:pause@member",),
+            settings={"transaction_timeout_s": 8, "duration_s": 16},
         ),
     ),
     "generation-not-bumped": Mutant(

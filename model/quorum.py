@@ -83,7 +83,8 @@ class Quorum:
         if self.role == LEADER:
             limit = now - self.settings.quorum_fetch_timeout_ms * 3 // 2
             heard = sum(self._heard.get(v, -1) >= limit for v in self.voters if v != self.me)
-            if 2 * (heard + 1) <= len(self.voters):
+            alone = 2 * (heard + 1) <= len(self.voters)
+            if alone and "controller-decides-alone" not in self.settings.bugs:
                 self._follow(self.epoch, -1, now)
                 return
             self.due = now + RETRY_MS
@@ -122,6 +123,7 @@ class Quorum:
         if request.epoch > self.epoch:
             self._follow(request.epoch, -1, now)
         newer = (request.last_epoch, request.end) >= (self.last_epoch, self.end)
+        newer |= "vote-ignores-log" in self.settings.bugs
         free = self.voted in (-1, request.candidate) and self.leader < 0 and self.role == FOLLOWER
         if "votes-twice" in self.settings.bugs:
             free = self.role == FOLLOWER
@@ -271,6 +273,8 @@ class Quorum:
         """A record is committed once a majority has it and one of the leader's own epoch (Raft, 5.4.2)."""
         ends = sorted([self.end, *(self._ends.get(v, 0) for v in self.voters if v != self.me)])
         at = ends[(len(ends) - 1) // 2]
+        if "controller-decides-alone" in self.settings.bugs:
+            at = self.end
         own = at > 0 and self.entries[at - 1][0] == self.epoch
-        if at > self.high_watermark and (own or "commits-old-epoch" in self.settings.bugs):
+        if at > self.high_watermark and own:
             self.high_watermark = at
