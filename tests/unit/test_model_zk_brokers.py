@@ -3,6 +3,8 @@
 Not here: ZooKeeper itself (`test_model_zookeeper`).
 """
 
+from collections.abc import Callable
+
 import pytest
 
 from model.errors import KafkaError
@@ -210,6 +212,35 @@ def test_a_log_is_cut_back_only_for_a_leader_that_lives() -> None:
     assert world.led(3, TP).leader == 1
 
 
+@pytest.mark.parametrize(("era", "left"), [("0.10", 0), ("0.11", 1), ("2.0", 1), ("2.4", 1)])
+def test_two_leaders_that_die_take_a_committed_record_along_before_leader_epochs(
+    era: str, left: int
+) -> None:
+    """KIP-101: a follower that does not know yet that the record is committed drops it for the first
+    new leader, and is the second one before it has it again."""
+    world = World(era=era)
+    world.create("t", (2, 3, 1))
+    world.run(500)
+    produce(world, 2, lambda n, ask: isinstance(ask.request, Fetch) and fetches(ask) > 0)
+    replicas = {n: world.brokers[n].node.replicas[TP] for n in (1, 2, 3)}
+    assert replicas[2].high_watermark == 1  # committed, and producers were told
+    assert [(replicas[n].log.end, replicas[n].high_watermark) for n in (1, 3)] == [(1, 0), (1, 0)]
+    world.hold = lambda n, ask: n == 1 and isinstance(ask.request, Fetch)
+    world.kill(2)
+    world.until(lambda: world.led(1, TP).leader == 3)
+    world.lose = lambda *_: False
+    assert world.data(TP).isr == (1, 3)
+    world.kill(3)
+    world.until(lambda: world.led(1, TP).leader == 1)
+    assert replicas[1].log.end == left
+
+
+def fetches(ask: Ask) -> int:
+    """The offset from which a follower fetches."""
+    found: int = ask.request.parts[TP].offset
+    return found
+
+
 def test_a_broker_that_lost_only_its_session_registers_again() -> None:
     world = World()
     world.create("t", (2, 3, 1))
@@ -273,7 +304,11 @@ def stuck(world: World) -> int:
     return world.now
 
 
-def produce(world: World, leader: int = 1) -> None:
+def produce(
+    world: World, leader: int = 1, lose: Callable[[int, Ask], bool] = lambda *_: False
+) -> None:
+    """lose: answers that are lost from now on."""
+    world.lose = lose
     world.brokers[leader].receive(world.now, -1, 0, Produce(1, {TP: Batch(-1, -1, ("m",))}))
     world.pump()
 
