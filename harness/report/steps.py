@@ -154,23 +154,24 @@ def steps(trace: tr.Trace, subject: Subject) -> list[Step]:
 
 
 def moments(found: Sequence[Step], subject: Subject) -> list[int]:
-    """The subject's moments, and those at which its records were cut off afterwards. Without any: when a last
-    stable offset moved last, that is when one that stands still began to."""
+    """The subject's moments, and those at which its records were cut off afterwards. Without any: when the
+    record came at which the last stable offset stands in the end."""
     begin = min(subject.moments, default=0)
     cut = [step.ns for step in found if step.weight == DAMAGE and step.ns >= begin]
     if not subject.moments and not cut:
-        return _last(found)
+        return _stuck(found)
     return sorted({*subject.moments, *(cut if subject.offsets else ())})
 
 
-def _last(found: Sequence[Step]) -> list[int]:
-    """The last time at which the last stable offset of a leader moved."""
-    moved, known = 0, -1
-    for step in found:
-        replica = step.replicas.get(step.node)
-        if replica is not None and replica.role == tr.LEADER and replica.stable > known:
-            moved, known = step.ns, replica.stable
-    return [moved] if moved else []
+def _stuck(found: Sequence[Step]) -> list[int]:
+    """When a leader appended the record at which the last stable offset stands in the end; the last step of
+    the partition where it stands at the end of the log."""
+    led = [(step.ns, replica) for step in found for replica in step.replicas.values()
+           if replica.node == step.node and replica.role == tr.LEADER]  # fmt: skip
+    if not led:
+        return []
+    stable = led[-1][1].stable
+    return [next((ns for ns, replica in led if replica.end > stable), led[-1][0])]
 
 
 def chosen(found: Sequence[Step], subject: Subject, most: int) -> list[Step]:

@@ -23,6 +23,7 @@ def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
     if not times and example.at_s is not None:
         times = [example.at_s]
     transactions = [op.transactional_id for op in example.ops if op.txn and op.transactional_id]
+    transactions += _of_producer(trace, example)
     clients = {tr.client_lane(op.process) for op in loading}
     groups = [] if transactions else _groups(trace, clients, example)
     return Subject(
@@ -37,6 +38,16 @@ def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
 
 def _ns(inputs: Inputs, second: float) -> int:
     return inputs.start_ns + round(second * 1e9)
+
+
+def _of_producer(trace: tr.Trace, example: Example) -> list[str]:
+    """Transactional ids that had the producer id of the finding."""
+    producer = example.producer.get("producer_id", -1)
+    return [
+        state.transactional_id
+        for state in trace.states
+        if isinstance(state, tr.Transaction) and state.producer_id == producer >= 0
+    ]
 
 
 def _groups(trace: tr.Trace, clients: set[str], example: Example) -> list[str]:

@@ -123,11 +123,11 @@ def test_the_damage_is_kept_where_most_is_left_out() -> None:
     assert steps.moments(found, ABOUT) == [10 * MS, 900 * MS]
 
 
-def test_a_stuck_finding_without_moments_is_shown_where_the_stable_offset_stopped() -> None:
-    states: list[tr.State] = [replica(n, 1, n, n, stable=min(n, 7)) for n in range(1, 50)]
+def test_a_stuck_finding_without_moments_is_shown_where_the_stable_offset_stands() -> None:
+    states: list[tr.State] = [replica(n, 1, n, n - 2, stable=min(n - 2, 7)) for n in range(2, 50)]
     about = Subject(partition="queue-0")
     found = steps.steps(tr.Trace(opened=OPENED, states=states), about)
-    assert steps.moments(found, about) == [7 * MS]
+    assert steps.moments(found, about) == [8 * MS], "when offset 7 was appended"
 
 
 # ---- messages
@@ -364,6 +364,18 @@ def test_a_subject_names_transactions_and_their_partition(lost: Run) -> None:
     assert subject.names == ("queue-0", "txn:t-1")
     assert subject.clients == (f"c{op.process}",)
     assert verdict_of(lost).anomalies["lost-write"].disallowed
+
+
+def test_a_producer_id_leads_to_its_transactional_id(lost: Run) -> None:
+    read = inputs.read(lost)
+    example = read.verdict.anomalies["lost-write"].examples[0]
+    made = msgspec.structs.replace(example, producer={"producer_id": 7})
+    states: list[tr.State] = [
+        tr.Transaction(1, 1, name, "Ongoing", "", producer, 0, ())
+        for name, producer in (("t", 7), ("u", 8), ("t", 7))
+    ]
+    subject = subjects.of_example(read, tr.Trace(opened=OPENED, states=states), made)
+    assert subject.transactions == ("t",)
 
 
 def test_runs_made_by_code_are_of_real_kafka() -> None:
