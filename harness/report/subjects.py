@@ -6,6 +6,7 @@ Not here: the steps (`steps`), the drawing (`spacetime`).
 """
 
 from harness import trace as tr
+from harness.events import TransactionsOpen
 from harness.op import Phase
 from harness.report.inputs import Inputs
 from harness.report.records import Unreadable, any_of
@@ -23,7 +24,10 @@ def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
     if not times and example.at_s is not None:
         times = [example.at_s]
     transactions = [op.transactional_id for op in example.ops if op.txn and op.transactional_id]
-    transactions += _of_producer(trace, example)
+    producers = {example.producer.get("producer_id", -1)}
+    if not example.ops:
+        producers |= _open_in(inputs, example.partition)
+    transactions += _of_producers(trace, producers)
     clients = {tr.client_lane(op.process) for op in loading}
     groups = [] if transactions else _groups(trace, clients, example)
     return Subject(
@@ -40,14 +44,25 @@ def _ns(inputs: Inputs, second: float) -> int:
     return inputs.start_ns + round(second * 1e9)
 
 
-def _of_producer(trace: tr.Trace, example: Example) -> list[str]:
-    """Transactional ids that had the producer id of the finding."""
-    producer = example.producer.get("producer_id", -1)
+def _open_in(inputs: Inputs, partition: str) -> set[int]:
+    """Producer ids of the transactions that a partition held open at the end."""
+    return {
+        row.producer_id
+        for event in inputs.events
+        if isinstance(event, TransactionsOpen)
+        for row in event.rows
+        if f"{row.topic}-{row.partition}" == partition
+    }
+
+
+def _of_producers(trace: tr.Trace, producers: set[int]) -> list[str]:
+    """Transactional ids that had these producer ids."""
     return [
         state.transactional_id
         for state in trace.states
-        if isinstance(state, tr.Transaction) and state.producer_id == producer >= 0
-    ]
+        if isinstance(state, tr.Transaction) and state.producer_id >= 0
+        and state.producer_id in producers
+    ]  # fmt: skip
 
 
 def _groups(trace: tr.Trace, clients: set[str], example: Example) -> list[str]:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from harness import trace as tr
+from harness.events import OpenTransaction, TransactionsOpen
 from harness.report import build, choosing, inputs, spacetime, steps, subjects, traced
 from harness.report.choosing import Chosen
 from harness.report.steps import DAMAGE, OTHER, TURN, Subject
@@ -374,8 +375,14 @@ def test_a_producer_id_leads_to_its_transactional_id(lost: Run) -> None:
         tr.Transaction(1, 1, name, "Ongoing", "", producer, 0, ())
         for name, producer in (("t", 7), ("u", 8), ("t", 7))
     ]
-    subject = subjects.of_example(read, tr.Trace(opened=OPENED, states=states), made)
-    assert subject.transactions == ("t",)
+    trace = tr.Trace(opened=OPENED, states=states)
+    assert subjects.of_example(read, trace, made).transactions == ("t",)
+    row = OpenTransaction(topic="queue", partition=0, producer_id=8, producer_epoch=0, start=3)
+    read.events.append(TransactionsOpen(ns=1, rows=(row,)))
+    stuck = msgspec.structs.replace(example, producer={}, ops=[], partition="queue-0")
+    assert subjects.of_example(read, trace, stuck).transactions == ("u",)
+    elsewhere = msgspec.structs.replace(stuck, partition="queue-1")
+    assert subjects.of_example(read, trace, elsewhere).transactions == ()
 
 
 def test_runs_made_by_code_are_of_real_kafka() -> None:
