@@ -377,7 +377,7 @@ def test_liveness_tells_each_fault_and_each_stall(shelf: Shelf) -> None:
     with shelf.page("anomalous") as page:
         told = {row[1]: row[2:] for row in rows(page, "#liveness table")}
         assert told["partition:isolate@leader"] == ["5.20", "queue-3", "6.90", "1.40"]
-        assert told["pause:long@txn-coordinator"][3].startswith("not before")
+        assert told["pause:long@txn-coordinator"][3].startswith("not seen: not before")
         assert told["client:kill@mid-transaction"] == ["not measured"]
         assert text(page, "#liveness").count("whole run") == 3
         assert "In 13.0 % of the phase of faults" in text(page, "#liveness")
