@@ -64,6 +64,15 @@ PAIR: Final = CROWD | {"replication_factor": 2, "duration_s": 20}
 """Two replicas, both of which the minimum needs."""
 OFTEN: Final = {"fault_s": 1.2, "calm_s": 0.3, "duration_s": 12, "producers": 6}
 """Many short faults: what they have to hit lasts milliseconds."""
+BUSY: Final = {
+    "rate": 250, "producers": 10, "batch_max": 2, "partitions": 1, "consumers": 0, "fault_s": 1,
+    "calm_s": 1.2, "duration_s": 8,
+}  # fmt: skip
+"""So many small transactions that some are always about to end."""
+TWO_BROKERS: Final = {
+    "brokers": 2, "controllers": 3, "replication_factor": 2, "min_insync_replicas": 1,
+}  # fmt: skip
+"""Whoever stands still is the only other replica of everything."""
 TIMELY: Final = {"transaction_timeout_s": 1, "fault_s": 1.5, "calm_s": 0.5}
 """Transactions that are held up are over time."""
 DOOMED: Final = {"recovery_deadline_s": 15}
@@ -375,8 +384,12 @@ MUTANTS: Final[dict[str, Mutant]] = {
         area="transactions",
         wrong="the end of a transaction is answered before the decision is replicated",
         right="afterwards: the next coordinator would decide otherwise",
-        anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
+        anomalies=("lost-write", "torn-txn", "aborted-read"),
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("pause:short@random,kill:one@txn-coordinator",),
+            settings=BUSY | TV1 | TWO_BROKERS | {"abort_share": 0.5},
+        ),
     ),
     "partitions-not-logged": Mutant(
         area="transactions",
@@ -399,8 +412,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("lost-write", "torn-txn"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=COORDINATORS,
-            settings=OFTEN | {"abort_share": 0.5, "transaction_timeout_s": 2},
+            nemeses=("kill:one@txn-coordinator",),
+            settings=BUSY | {"abort_share": 0.5},
         ),
     ),
     "verification-skipped": Mutant(
@@ -429,8 +442,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "stuck-lso"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("pause:short@random,kill:one@leader",),
-            settings=OFTEN,
+            nemeses=("kill:one@leader",),
+            settings=BUSY | {"partitions": 3},
         ),
     ),
     "commit-writes-abort": Mutant(
@@ -452,22 +465,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a leader takes markers of a coordinator that was replaced",
         right="TRANSACTION_COORDINATOR_FENCED",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=Hunt(
-            workloads=("transactions",),
-            nemeses=("partition:one-way-in@leader,kill:one@txn-coordinator",),
-            settings=OFTEN | TV1,
-        ),
-    ),
-    "late-marker-appended": Mutant(
-        area="markers",
-        wrong="a leader takes any marker, also one of an earlier transaction",
-        right="the epoch has to be newer than that of the open transaction (KAFKA-19446)",
-        anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=Hunt(
-            workloads=("transactions",),
-            nemeses=DIVERGING,
-            settings={"fault_s": 2.6, "calm_s": 0.3, "duration_s": 12, "producers": 6},
-        ),
+        hunt=None,
     ),
     # ---- fencing
     "zombie-not-fenced": Mutant(
@@ -487,9 +485,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="it is aborted first",
         anomalies=("torn-txn", "stuck-lso", "aborted-read", "zombie-write"),
         hunt=Hunt(
-            workloads=("fencing", "transactions"),
-            nemeses=("client:crash@transactional,pause:short@leader",),
-            settings=OFTEN,
+            workloads=("fencing",),
+            nemeses=("pause:short@leader",),
+            settings={"brokers": 5, "rate": 60, "calm_s": 0.5},
         ),
     ),
     "end-txn-ignores-epoch": Mutant(
@@ -499,8 +497,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("zombie-write", "aborted-read", "torn-txn", "lost-write"),
         hunt=Hunt(
             workloads=("fencing",),
-            nemeses=("client:pause@transactional,pause:short@random",),
-            settings={"rate": 60, "calm_s": 0.5},
+            nemeses=("client:pause@transactional",),
+            settings={"rate": 100, "consumers": 1},
         ),
     ),
     "old-epoch-appended": Mutant(
@@ -518,8 +516,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "lost-write", "aborted-read"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("pause:short@leader", "pause:short@random"),
-            settings=TIMELY | TV1,
+            nemeses=("partition:clients-responses@leader",),
+            settings=TIMELY | TV1 | {"fault_s": 2.5, "partitions": 6},
         ),
     ),
     "timeout-commits": Mutant(
@@ -587,11 +585,15 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("eos-duplicate",),
         hunt=Hunt(
             workloads=("copier",),
-            nemeses=(
-                "client:crash@member,kill:one@txn-coordinator",
-                "pause:short,client:crash@member",
-            ),
-            settings={"fault_s": 4, "calm_s": 0.5, "duration_s": 15, "consumers": 4},
+            nemeses=("partition:clients-requests@txn-coordinator",),
+            settings={
+                "verb_deadline_s": 2,
+                "transaction_timeout_s": 20,
+                "fault_s": 4,
+                "calm_s": 1,
+                "duration_s": 12,
+                "consumers": 4,
+            },
         ),
     ),
     "offsets-applied-late": Mutant(
@@ -632,11 +634,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a rebalance leaves the generation as it is",
         right="it rises, so that members of the one before are told",
         anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
-        hunt=Hunt(
-            workloads=("groups", "copier"),
-            nemeses=("client:pause@member", "client:crash@member"),
-            settings={"transaction_timeout_s": 8, "duration_s": 20},
-        ),
+        hunt=None,
     ),
     "partitions-given-twice": Mutant(
         area="groups",
@@ -686,7 +684,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a consumer drops fetched records that do not fit into one poll",
         right="the next poll hands them out",
         anomalies=("poll-skip", "int-poll-skip", "group-skip", "eos-loss", "lost-write"),
-        hunt=Hunt(workloads=QUEUES, nemeses=UNANSWERED),
+        hunt=Hunt(
+            workloads=("copier",),
+            nemeses=("client:crash@member",),
+            settings={"rate": 40, "batch_max": 20},
+        ),
     ),
     "starts-over-on-error": Mutant(
         area="consumer reads",
