@@ -114,17 +114,19 @@ def test_what_was_reached_stays_when_the_time_is_over() -> None:
     assert msgspec.json.decode(msgspec.json.encode(told), type=type(told)).steps == told.steps
 
 
-def test_a_planted_bug_that_needs_two_faults() -> None:
-    """Truncation to the high watermark (KIP-101) among 20 faults: at most 3 are left, and they fail."""
-    made = config(mutant="truncate-to-hw", rate=40, duration_s=60, seed=3)
-    steps = plan("kill,pause", made.model_copy(update={"nemesis": "kill,pause"}), names(made))
-    assert len(steps) >= 10
-    case = Case(made, numbered(steps))
-    (anomaly, *_) = findings(case)
-    shrinker = Shrinker(anomaly, 60.0, lambda _: None)
+def test_a_planted_bug_among_twenty_faults() -> None:
+    """Whoever has most of a log leads, or so it claims: a kill or two are enough, and 20 are planned."""
+    for seed in range(20):
+        made = config(mutant="hw-is-leader-end", rate=40, duration_s=60, seed=seed)
+        mixed = made.model_copy(update={"nemesis": "kill,pause", "fault_s": 2.0, "calm_s": 1.0})
+        case = Case(made, numbered(plan(mixed.nemesis, mixed, names(made))[:20]))
+        if "lost-write" in findings(case):
+            break
+    assert len(case.steps) == 20
+    shrinker = Shrinker("lost-write", 90.0, lambda _: None)
     left = shrinker.shrink(case)
-    assert len(left.steps) <= 3
-    assert anomaly in findings(left)
+    assert 1 <= len(left.steps) <= 3
+    assert "lost-write" in findings(left)
     clean = left.config.model_copy(update={"mutant": ""})
     assert findings(Case(clean, left.steps)) == []
 

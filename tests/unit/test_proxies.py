@@ -382,7 +382,8 @@ def test_a_program_that_does_not_run_is_told(tmp_path: Path) -> None:
 
 
 OWNER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started all this behind it
 from harness.cluster.proxies import Proxies, Route
 proxies = Proxies(sys.argv[1], int(sys.argv[2]), {1: Route(int(sys.argv[3]), 1)})
 print("up", flush=True)
