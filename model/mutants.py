@@ -467,6 +467,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "aborted-read", "lost-write"),
         hunt=None,
     ),
+    "late-marker-appended": Mutant(
+        area="markers",
+        wrong="a leader takes any marker, also one of an earlier transaction",
+        right="the epoch has to be newer than that of the open transaction (KAFKA-19446)",
+        anomalies=("torn-txn", "aborted-read", "lost-write"),
+        hunt=None,
+    ),
     # ---- fencing
     "zombie-not-fenced": Mutant(
         area="fencing",
@@ -498,7 +505,14 @@ MUTANTS: Final[dict[str, Mutant]] = {
         hunt=Hunt(
             workloads=("fencing",),
             nemeses=("client:pause@transactional",),
-            settings={"rate": 100, "consumers": 1},
+            settings={
+                "rate": 200,
+                "producers": 2,
+                "consumers": 0,
+                "batch_max": 2,
+                "calm_s": 0.3,
+                "transaction_timeout_s": 1,
+            },
         ),
     ),
     "old-epoch-appended": Mutant(
@@ -592,7 +606,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
                 "fault_s": 4,
                 "calm_s": 1,
                 "duration_s": 12,
-                "consumers": 4,
+                "consumers": 6,
+                "rate": 80,
+                "batch_max": 2,
+                "partitions": 6,
             },
         ),
     ),

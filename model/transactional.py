@@ -112,6 +112,7 @@ class TransactionalProducer(Producer):
         if self.fatal:
             for goal in self._goals.values():
                 goal.finish(self.fatal)
+            self.drop(self.fatal)
             return
         self._expire(now)
         if any(lane.broken for lane in self.lanes.values()):
