@@ -30,8 +30,9 @@ replicas; a last known leader that lost nothing has to hold everything.
 Nothing here changes the run: the nodes are only read. Each event costs a look at the few numbers of each
 replica of its node; work is done where they changed.
 
-Not here: what is compared of one partition (`invariants_partition`), of transactions
-(`invariants_transactions`); liveness (`invariants_end`, the phases of a run).
+Not here: what is compared of one partition (`invariants_partition`), of its producers
+(`invariants_producers`), of transactions (`invariants_transactions`); liveness (`invariants_end`, the phases
+of a run).
 """
 
 from collections.abc import Callable

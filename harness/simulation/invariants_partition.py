@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.simulation.invariants_producers import producers_of, remembered, unlike
 from harness.simulation.invariants_transactions import Committed
-from model.log import NO_PRODUCER, NO_SEQUENCE, Batch, Log
+from model.log import NO_PRODUCER, Batch, Log
 from model.messages import Partition, PartitionState
 from model.replica import Replica
 from model.settings import Settings
@@ -288,50 +289,9 @@ class Guarded:
     def _producers(self, seen: Watched) -> None:
         log = seen.replica.log
         seen.checked = len(log.batches)
-        told = {
-            producer: (
-                p.epoch,
-                p.began,
-                p.coordinator_epoch,
-                [(s.first_sequence, s.last_sequence, s.base) for s in p.batches],
-            )
-            for producer, p in log.producers.items()
-        }
+        told = remembered(log)
         made = producers_of(log.batches, self.settings.era.remembered_batches)
         if log.start:  # of what was deleted, producers are still remembered
             told = {producer: known for producer, known in told.items() if producer in made}
         if told != made:
-            self._broken("producer-state", lambda: f"node {seen.node}: {_unlike(told, made)}")
-
-
-ProducerState = tuple[int, int, int, list[tuple[int, int, int]]]
-"""Epoch, first offset of the open transaction, coordinator epoch, (first, last sequence, base) of the
-newest batches."""
-
-
-def producers_of(batches: list[Batch], remembered: int) -> dict[int, ProducerState]:
-    """What a log says of its producers, by producer id."""
-    made: dict[int, ProducerState] = {}
-    for batch in batches:
-        producer = batch.producer_id
-        if producer == NO_PRODUCER:
-            continue
-        epoch, began, coordinator, sent = made.get(producer, (batch.producer_epoch, -1, -1, []))
-        if epoch != batch.producer_epoch:
-            sent = []
-        if batch.control:
-            began, coordinator = -1, batch.coordinator_epoch
-        else:
-            if batch.sequence != NO_SEQUENCE:
-                sent = [*sent, (batch.sequence, batch.last_sequence, batch.base)][-remembered:]
-            if batch.transactional and began < 0:
-                began = batch.base
-        made[producer] = (batch.producer_epoch, began, coordinator, sent)
-    return made
-
-
-def _unlike(told: dict[int, ProducerState], made: dict[int, ProducerState]) -> str:
-    producer = min(p for p in {*told, *made} if told.get(p) != made.get(p))
-    return (
-        f"of producer {producer} it knows {told.get(producer)}, its log says {made.get(producer)}"
-    )
+            self._broken("producer-state", lambda: f"node {seen.node}: {unlike(told, made)}")

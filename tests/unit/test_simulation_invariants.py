@@ -12,7 +12,7 @@ from harness.simulate import Simulated, simulate
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants import MOST, Invariants
 from harness.simulation.invariants_end import unfinished
-from harness.simulation.invariants_partition import producers_of
+from harness.simulation.invariants_producers import producers_of
 from harness.simulation.invariants_transactions import follows
 from harness.simulation.nodes import SimNode
 from harness.simulation.scheduler import Scheduler
