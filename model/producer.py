@@ -47,7 +47,8 @@ class Delivered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """Times in milliseconds. `retries`: per batch. `batch`: most records of one.
+    """Times in milliseconds. `retries`: per batch. `batch`: most records of one. transaction_version: from 2
+    on leaders add their partitions to the transaction themselves, and the client asks for none.
 
     What librdkafka does, and Java clients do not. implicit_acks: an acknowledged batch acknowledges all that
     were sent to its partition before. bump_renumbers: before it raises its epoch it waits for all
@@ -58,6 +59,7 @@ class ProducerSettings:
     idempotent: bool = True
     transactional_id: str | None = None
     transaction_timeout_ms: int = 10_000
+    transaction_version: int = 1
     in_flight: int = 5
     retries: int = 1_000_000
     batch: int = 50

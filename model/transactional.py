@@ -2,9 +2,10 @@
 
     begin -> records, offsets -> commit or abort
 
-The client asks the coordinator for its producer id once, adds a partition before it sends the first record
-there, and asks for the end again, on a new connection, when no answer comes: the coordinator makes that
-harmless, or not (KAFKA-17754: with transaction protocol 1 a late copy ends the next transaction).
+The client asks the coordinator for its producer id once, and adds a partition before it sends the first
+record there; with transaction protocol 2 the leader adds it when the record comes (KIP-890). It asks for the
+end again, on a new connection, when no answer comes: the coordinator makes that harmless, or not
+(KAFKA-17754: with transaction protocol 1 a late copy ends the next transaction).
 
 Not here: batches and their retries (`producer`).
 """
@@ -135,7 +136,9 @@ class TransactionalProducer(Producer):
             wanted = tuple(
                 tp for tp, lane in self.lanes.items() if lane.queue and tp not in self._added
             )
-            if wanted and not self._adding:
+            if self._added_by_leaders:
+                self._added.update(dict.fromkeys(wanted))
+            elif wanted and not self._adding:
                 self._number += 1
                 channel = f"add {self._number}"
                 self._adding[channel] = wanted
@@ -165,6 +168,10 @@ class TransactionalProducer(Producer):
     def _identity(self) -> tuple[int, int]:
         return self.producer_id, self.producer_epoch
 
+    @property
+    def _added_by_leaders(self) -> bool:
+        return self.settings.transaction_version >= 2
+
     def _waits_for_offsets(self) -> bool:
         goal = self._goals.get("offsets")
         return goal is not None and not goal.done
@@ -173,6 +180,8 @@ class TransactionalProducer(Producer):
         if self._offsets is None or not self._waits_for_offsets():
             return
         group, offsets, generation, member = self._offsets
+        if self._added_by_leaders:
+            self._group_added = True
         if not self._group_added:
             self._ask(node, "add-offsets", AddOffsets(self.id, *self._identity, group))
             return

@@ -22,7 +22,7 @@ from workloads import WORKLOADS
 
 MODERN: Final = RunConfig.model_fields["era"].default
 BASE: Final[Mapping[str, Any]] = {
-    "sut": "simulated", "duration_s": 10, "rate": 25, "partitions": 3, "producers": 3, "consumers": 3,
+    "sut": "simulated", "duration_s": 10, "rate": 20, "partitions": 3, "producers": 3, "consumers": 2,
     "batch_max": 6, "verb_deadline_s": 5, "transaction_timeout_s": 4, "fault_s": 2.5, "calm_s": 1.5,
     "recovery_deadline_s": 60,
 }  # fmt: skip
@@ -60,6 +60,7 @@ def clean(seed: int, era: str = MODERN) -> RunConfig:
         "preset": _preset(workload, rng),
         "brokers": 5 if rng.random() < WIDE_SHARE else 3,
         "controllers": 3 if rng.random() < ISOLATED_SHARE and not ERAS[era].zookeeper else 0,
+        "consumers": rng.choice((2, 3)),
         "fault_s": rng.choice(FAULTS_S),
         "era": era,
     }

@@ -163,7 +163,7 @@ class SimClients:
             cluster.brokers,
             scheduler,
             cluster.sender(object(), spec.process),
-            cluster.settings.bugs,
+            cluster.settings,
         )
         header = j.Opened(
             FORMAT, self.run, spec.process, spec.slot, self.clock.now_ns(), spec.as_json()

@@ -33,6 +33,7 @@ from model.member import ASSIGNED, COMMITTED, LOST, Member, News
 from model.messages import CreateTopic
 from model.node import Ask
 from model.producer import Producer, ProducerSettings
+from model.settings import Settings
 from model.transactional import Goal, TransactionalProducer
 
 SESSION_MS: Final = 6_000
@@ -54,7 +55,7 @@ class SimSession:
         nodes: Sequence[int],
         scheduler: Scheduler,
         sender: Sender,
-        bugs: frozenset[str] = frozenset(),
+        model: Settings,
     ) -> None:
         self.spec = spec
         self.dead = False
@@ -73,12 +74,12 @@ class SimSession:
         self._auto_at = 0
         self._auto: dict[int, tuple[dict[TopicPartition, int], int, int]] = {}
         if spec.transactional_id is not None:
-            self.producer = TransactionalProducer(producer_settings(spec, bugs), nodes)
+            self.producer = TransactionalProducer(producer_settings(spec, model), nodes)
         elif spec.acks is not None:
-            self.producer = Producer(producer_settings(spec, bugs), nodes)
+            self.producer = Producer(producer_settings(spec, model), nodes)
         if spec.isolation is not Isolation.NONE:
             committed = spec.isolation is Isolation.READ_COMMITTED
-            self.consumer = Consumer(nodes, committed=committed, bugs=bugs)
+            self.consumer = Consumer(nodes, committed=committed, bugs=model.bugs)
         scheduler.after(0, self._tick)
 
     @property
@@ -111,6 +112,8 @@ class SimSession:
         self._scheduler.after(STEP_US, self._tick)
 
     def _pump(self) -> None:
+        if self.dead:
+            return  # killed between two calls: it sends nothing that its journal does not hold
         for machine in (self.producer, self.consumer, self.member):
             if machine is None:
                 continue
@@ -436,8 +439,8 @@ class SimSession:
         return self.consumer
 
 
-def producer_settings(spec: SessionSpec, bugs: frozenset[str]) -> ProducerSettings:
-    """The modelled producer's settings for a session."""
+def producer_settings(spec: SessionSpec, model: Settings) -> ProducerSettings:
+    """The modelled producer's settings for a session; the model says what its brokers understand."""
     assert spec.acks is not None
     window = spec.settings.get("producer.max.in.flight.requests.per.connection", "5")
     return ProducerSettings(
@@ -445,7 +448,8 @@ def producer_settings(spec: SessionSpec, bugs: frozenset[str]) -> ProducerSettin
         idempotent=spec.idempotent,
         transactional_id=spec.transactional_id,
         transaction_timeout_ms=int(spec.transaction_timeout_s * 1000),
+        transaction_version=model.era.transaction_version,
         in_flight=int(window),
         delivery_ms=int(spec.deadline_s * 1000),
-        bugs=bugs,
+        bugs=model.bugs,
     )

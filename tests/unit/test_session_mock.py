@@ -37,7 +37,7 @@ from harness.session import (
     drive,
 )
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 Connect = Callable[..., Session]
 
 
