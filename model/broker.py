@@ -140,6 +140,7 @@ class Broker:
             if now >= self._checkpoint_at:
                 self._checkpoint_at = now + CHECKPOINT_MS
                 self.hosting.checkpoint()
+                self.hosting.expire_producers()
         self.metadata.after()
 
     def shut_down(self, now: int) -> None:

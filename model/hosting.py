@@ -59,6 +59,12 @@ class Hosting:
         for tp, replica in self.node.replicas.items():
             self.durable.checkpoint[tp] = replica.high_watermark
 
+    def expire_producers(self) -> None:
+        """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
+        before = self.node.now - self.node.settings.producer_id_expiration_ms
+        for replica in self.node.replicas.values():
+            replica.log.expire_producers(before)
+
     def flush(self) -> None:
         """Everything is on disk."""
         for tp, replica in self.node.replicas.items():

@@ -5,7 +5,7 @@ where that matters. Offsets are of records; a batch occupies base to last, both 
 
 Modelled as Kafka does it: the leader-epoch cache (KIP-101), producer state with the last batches of each
 producer id (KIP-98), markers, the aborted index and the first unstable offset, the unflushed tail. Not
-modelled: segments, indexes, compression, timestamps, retention by time.
+modelled: segments, indexes, compression, timestamps of clients, retention by time.
 """
 
 from bisect import bisect_right
@@ -38,7 +38,7 @@ REMOVED: Final = Removed.REMOVED
 
 class Batch(NamedTuple):
     """Records that were appended together. `control` is COMMIT or ABORT for a marker (one record, no
-    payload), else "". `epoch`: leader epoch under which the leader appended it."""
+    payload), else "". `epoch`: leader epoch under which the leader appended it, at `appended_ms`."""
 
     base: int
     epoch: int
@@ -49,6 +49,7 @@ class Batch(NamedTuple):
     transactional: bool = False
     control: str = ""
     coordinator_epoch: int = -1
+    appended_ms: int = 0
 
     @property
     def size(self) -> int:
@@ -93,13 +94,15 @@ class Sent(NamedTuple):
 class Producer:
     """What a log knows of one producer id.
 
-    batches: its newest, oldest first. began: first offset of its open transaction, -1 = none.
+    batches: its newest, oldest first. began: first offset of its open transaction, -1 = none. seen_ms: when
+    its newest batch or marker was appended.
     """
 
     epoch: int = NO_EPOCH
     batches: list[Sent] = field(default_factory=list)
     began: int = -1
     coordinator_epoch: int = -1
+    seen_ms: int = 0
 
     @property
     def last_sequence(self) -> int:
@@ -229,6 +232,7 @@ class Log:
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             producer = self.producers[batch.producer_id] = Producer()
+        producer.seen_ms = batch.appended_ms
         if batch.producer_epoch != producer.epoch:
             producer.epoch = batch.producer_epoch
             producer.batches = []
@@ -336,6 +340,13 @@ class Log:
     def forget_producers(self) -> None:
         """What a bug does: the state of all producers is gone."""
         self.producers.clear()
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Producers that wrote nothing since then are not known any more, but for those with an open
+        transaction (ProducerStateManager.removeExpiredProducers)."""
+        for producer_id, producer in list(self.producers.items()):
+            if producer.seen_ms <= before_ms and producer.began < 0:
+                del self.producers[producer_id]
 
     def flush(self) -> None:
         """Everything is on disk."""

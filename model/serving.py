@@ -143,7 +143,7 @@ class Serving:
         try:
             if batch.transactional:
                 self.verification.check(tp, batch, guard)
-            placed = replica.append(batch, acks)
+            placed = replica.append(batch._replace(appended_ms=self.node.now), acks)
         except Refused as refused:
             return refused.error, None
         if batch.transactional or batch.control:

@@ -3,6 +3,9 @@
 Not here: sequences (`idempotence`), fencing by the coordinator (`zombies`).
 """
 
+from typing import Final
+
+from model.broker import CHECKPOINT_MS
 from model.eras import ERAS
 from model.messages import Fetch, Produce
 from model.scenarios.framework import Chapter, Scenario, Steps
@@ -10,6 +13,8 @@ from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import hw, identity, known, log, told
 from model.scenarios.scene import data, lone
 from model.settings import Settings
+
+EXPIRATION_MS: Final = 5000
 
 
 def _epochs(s: Producing) -> Steps:
@@ -113,10 +118,11 @@ def _kept(s: Producing) -> Steps:
     )
     s.write("A", 0, "c")
     yield "It goes on.", "c | 0: 0 1 2 | offset 2"
-    replica = s.replica(data(0))
-    assert replica is not None
-    replica.log.forget_producers()
-    yield "After that time without a record A is not known any more.", "c | – | offset 2"
+    s.wait(EXPIRATION_MS + CHECKPOINT_MS)
+    yield (
+        "After that time without a record (1 day; here 5 s) A is not known any more.",
+        "c | – | offset 2",
+    )
     s.write("A", 0, "d")
     yield (
         "Since 2.5 any sequence is taken of a producer that is not known. That ends the dead end, and opens "
@@ -201,8 +207,8 @@ PRODUCER_STATE = Chapter(
             name="unknown-producer-taken",
             title="Unknown producer ids, since KIP-360",
             about="""What is known of a producer outlives its records, and who is not known may go on.""",
-            source="KIP-360 (2.5); KAFKA-7190",
-            stage=Producing,
+            source="KIP-360 (2.5); KAFKA-7190; Kafka: `ProducerStateManager.removeExpiredProducers`",
+            stage=lambda: Producing(lone(producer_id_expiration_ms=EXPIRATION_MS)),
             columns=DELETED,
             steps=_kept,
         ),

@@ -127,6 +127,18 @@ def test_a_marker_of_an_old_epoch_or_coordinator_is_refused() -> None:
     assert refused(log, sent(7, 2, 1, "b", txn=True)) is KafkaError.INVALID_PRODUCER_EPOCH
 
 
+def test_a_producer_that_wrote_nothing_for_long_is_forgotten_unless_its_transaction_is_open() -> (
+    None
+):
+    log = Log(ERAS["4.2"])
+    for producer_id, transactional, at in ((1, False, 10), (2, True, 10), (3, False, 20)):
+        log.append(Batch(-1, -1, ("x",), producer_id, 0, 0, transactional, appended_ms=at), 1)
+    log.expire_producers(9)
+    assert set(log.producers) == {1, 2, 3}
+    log.expire_producers(10)
+    assert set(log.producers) == {2, 3}
+
+
 def test_cutting_back_takes_epochs_producers_and_transactions_with_it() -> None:
     log = Log(ERAS["4.1"])
     log.append(sent(7, 0, 0, "a", txn=True), 1)
