@@ -58,6 +58,8 @@ UNANSWERED: Final = ("partition:clients-responses@leader", "partition:clients-re
 
 LONG: Final = {"fault_s": 5, "calm_s": 1, "duration_s": 15}
 """Faults that outlive the session of a broker and the lag that an in-sync replica may have."""
+LONGER: Final = {"fault_s": 8, "calm_s": 1, "duration_s": 30}
+"""One fault begins and ends in the midst of another one."""
 CROWD: Final = LONG | {"partitions": 1, "producers": 8, "rate": 40, "consumers": 2}
 """Every fault hits the same partition, and many clients are in the middle of something."""
 PAIR: Final = CROWD | {"replication_factor": 2, "duration_s": 20}
@@ -139,14 +141,28 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="acks=all is served with fewer in-sync replicas than the minimum",
         right="NOT_ENOUGH_REPLICAS: what one replica has alone is lost with it",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=PILES, nemeses=LAGGING, settings=PAIR),
+        hunt=Hunt(
+            workloads=("queue", "send-modes"),
+            nemeses=(
+                "partition:isolate@random,kill:one@leader",
+                "pause:long@random,kill:one@leader",
+            ),
+            settings=LONGER | {"replication_factor": 2},
+        ),
     ),
     "isr-expands-early": Mutant(
         area="replication",
         wrong="a follower joins the in-sync set with its first fetch",
         right="when it has everything below the high watermark",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
+        hunt=Hunt(
+            workloads=("queue",),
+            nemeses=(
+                "partition:one-way-in@random,kill:one@leader",
+                "partition:isolate@random,kill:one@leader",
+            ),
+            settings=LONGER,
+        ),
     ),
     # ---- election
     "elects-any-replica": Mutant(
