@@ -9,6 +9,8 @@ from model.scenarios.acknowledgement import ACKNOWLEDGEMENT
 from model.scenarios.assignment import ASSIGNMENT
 from model.scenarios.clients import CLIENTS
 from model.scenarios.consumers import CONSUMERS
+from model.scenarios.controller import CONTROLLER_ERA
+from model.scenarios.controller_epochs import CONTROLLER_EPOCHS
 from model.scenarios.coordinators import COORDINATORS
 from model.scenarios.election import ELECTION
 from model.scenarios.eligible import ELIGIBLE
@@ -42,6 +44,8 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "fencing": FENCING,
     "storage": STORAGE,
     "quorum": QUORUM,
+    "controller": CONTROLLER_ERA,
+    "controller-epochs": CONTROLLER_EPOCHS,
     "clients": CLIENTS,
     "idempotence": IDEMPOTENCE,
     "producer-state": PRODUCER_STATE,

@@ -16,8 +16,8 @@ Generated from the scenarios (`model/scenarios/`) by `make catalogue`: do not ed
 Each section explains one mechanism of Kafka as `model/` has it, with a table: what happens in each step, and
 what is so after it. The tests play every step on the model and compare every cell; messages move only where
 a step says so, and no time passes by itself.
-From *Producers as real ones are* on whole clusters play: there everything that is sent arrives and is
-answered before the step is over, except what the step holds.
+From *The controller of the ZooKeeper era* on whole clusters play: there everything that is sent arrives and
+is answered before the step is over, except what the step holds.
 
 LEO: log end offset, the offset that the next record will have. HW: high watermark, below it everything
 is committed. Remote LEO: what a leader knows of a follower's log end, "?" = nothing yet. AR, ISR: all

@@ -65,6 +65,7 @@ class Rule:
 
     kind: type
     sender: int | str | None
+    to: int | None
     answer: bool
 
 
@@ -105,9 +106,12 @@ class Scene:
         brokers = sorted({n for tps in (internal or {}).values() for ns in tps for n in ns})
         brokers = sorted({*brokers, *(n for replicas in partitions for n in replicas)})
         self._durable |= {n: Durable() for n in brokers}
+        self._begin(brokers, {TOPIC: partitions, **(internal or {})})
+
+    def _begin(self, brokers: Sequence[int], topics: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """The cluster comes up and gets its topics."""
         self.restart(CONTROLLER, *brokers)
-        self.create(TOPIC, partitions)
-        for topic, replicas in (internal or {}).items():
+        for topic, replicas in topics.items():
             self.create(topic, replicas)
         self.wait(200)
 
@@ -155,10 +159,16 @@ class Scene:
     # ---- messages
 
     def hold(
-        self, kind: type, *, of: int | str | None = None, answer: bool = False, times: int = 1
+        self,
+        kind: type,
+        *,
+        of: int | str | None = None,
+        to: int | None = None,
+        answer: bool = False,
+        times: int = 1,
     ) -> Self:
-        """See the module. of: whose request; of anybody."""
-        self._rules += [Rule(kind=kind, sender=of, answer=answer)] * times
+        """See the module. of: whose request; of anybody. to: to which node; to any."""
+        self._rules += [Rule(kind=kind, sender=of, to=to, answer=answer)] * times
         return self
 
     def let(self) -> Self:
@@ -255,6 +265,7 @@ class Scene:
             if (
                 isinstance(message.ask.request, rule.kind)
                 and rule.sender in (None, message.sender)
+                and rule.to in (None, message.ask.node)
                 and rule.answer is message.answering
             ):
                 self._rules.remove(rule)
