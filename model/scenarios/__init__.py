@@ -22,6 +22,7 @@ from model.scenarios.idempotence import IDEMPOTENCE
 from model.scenarios.isr import ISR
 from model.scenarios.late_ends import LATE_ENDS
 from model.scenarios.late_records import LATE_RECORDS
+from model.scenarios.leader_writes import LEADER_WRITES
 from model.scenarios.numbering import NUMBERING
 from model.scenarios.positions import POSITIONS
 from model.scenarios.producer_state import PRODUCER_STATE
@@ -46,6 +47,7 @@ CHAPTERS: Final[dict[str, Chapter]] = {
     "quorum": QUORUM,
     "controller": CONTROLLER_ERA,
     "controller-epochs": CONTROLLER_EPOCHS,
+    "leader-writes": LEADER_WRITES,
     "clients": CLIENTS,
     "idempotence": IDEMPOTENCE,
     "producer-state": PRODUCER_STATE,

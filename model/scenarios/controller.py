@@ -1,7 +1,7 @@
 """Scenarios: the controller of the ZooKeeper era is elected, and finds that a broker is gone.
 
 Not here: what keeps two controllers apart (`controller_epochs`), in-sync sets that leaders write
-(`leader_writes`), what a design without a controller costs (`herd`).
+(`leader_writes`), how the herd is counted (`herd`).
 """
 
 from model.messages import Fetch
@@ -23,6 +23,7 @@ from model.scenarios.controlling_columns import (
     written,
 )
 from model.scenarios.framework import Chapter, Scenario, Steps
+from model.scenarios.herd import HERD
 from model.zk_messages import LeaderAndIsr, Ops, UpdateMetadata
 
 
@@ -227,5 +228,6 @@ version than the one that it read has to decide anew.""",
             columns=ANEW,
             steps=_anew,
         ),
+        HERD,
     ),
 )

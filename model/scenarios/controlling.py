@@ -105,6 +105,10 @@ class Controlling(Scene):
         found: PartitionData = self.zookeeper.nodes[state_path(tp)].data
         return found
 
+    def holds(self, kind: type) -> bool:
+        """Whether a message of this kind is held."""
+        return bool(self._of_kind(kind))
+
     def leader(self, tp: Partition) -> int:
         """Who leads, as the znode says."""
         return self.written(tp).leader

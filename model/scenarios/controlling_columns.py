@@ -20,7 +20,7 @@ from collections.abc import Callable
 from model.replica import Replica
 from model.scenarios.controlling import Controlling
 from model.scenarios.scene import data
-from model.zk_paths import CONTROLLER, CONTROLLER_EPOCH, IDS, ISR_CHANGES, state_path
+from model.zk_paths import CONTROLLER, CONTROLLER_EPOCH, IDS, ISR_CHANGES, partition_of, state_path
 
 Column = Callable[[Controlling], object]
 DOWN = "down"
@@ -187,3 +187,24 @@ def state_epoch(number: int) -> Column:
     """Controller epoch that a partition's state names: of the controller that wrote it, or that its leader
     heard of."""
     return lambda s: s.written(data(number)).controller_epoch
+
+
+def decided_isr(n: int, number: int = 0) -> Column:
+    """In-sync set that a controller knows of."""
+
+    def show(s: Controlling) -> object:
+        found = s.side(n).controller if n in s.nodes else None
+        return found.context.states[data(number)].isr if found is not None else None
+
+    return show
+
+
+def notes(s: Controlling) -> object:
+    """Znodes under /isr_change_notification that are there."""
+    return len(s.zookeeper.nodes[ISR_CHANGES].children)
+
+
+def changes(s: Controlling) -> object:
+    """Changes of partitions' states so far, of all partitions together."""
+    nodes = s.zookeeper.nodes
+    return sum(nodes[path].version for path in nodes if partition_of(path) is not None)
