@@ -31,7 +31,7 @@ def _elected(s: Controlling) -> Steps:
     s.start(1)
     yield (
         "Broker 1 comes up: session 1. It creates /brokers/ids/1, finds no /controller and creates it, and "
-        "counts /controller_epoch up.",
+        "counts /controller_epoch up, if its version is the one that it read.",
         "1 (s1) | 1 (s1) | 1 | 1 | down | down",
     )
     s.start(2, 3)

@@ -40,7 +40,7 @@ def on_zookeeper(era: str = "2.4", **settings: Any) -> Settings:
 
 class Controlling(Scene):
     """See the module. partitions: replicas of each partition of the topic. brokers: those that are started,
-    in this order; None: as many as there are replicas, and before them one that holds none.
+    in this order; the first one is controller.
 
     answers: what a controller was told last by a broker. writes: what came of a broker's newest write of a
     partition's state. results: what the producer of each record was told.

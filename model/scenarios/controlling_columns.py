@@ -5,11 +5,13 @@
     believers                    brokers that believe to be controller
     controller_at(2)             controller, and its epoch, that broker 2 heard of
     leader(0), isr(0), version(0)        a partition's state in ZooKeeper; its version is the partition epoch
-    leads(2), isr_at(2), hw(2), waits_for(2)     as the replica on a broker has it
+    leads(2), isr_at(2), hw(2), waits_for(2), log(2)     as the replica on a broker has it
     known(4), known_isr(4)       what a broker tells clients; `known_brokers`: who lives
-    notifications, writes        of the ensemble, since the last row
-    written(1), told(1)          what came of a broker's newest write of a state; what a broker answered to
-                                 it as controller
+    acting_on(1), decided_isr(1) who lives, and the in-sync set, as far as a controller knows
+    untold(2)                    partitions whose sets a leader changed and did not tell of yet
+    notes, change_notes          notifications of such changes that are there; that were made so far
+    written(1), told(1)          what came of a broker's newest write of a state; what it was answered last as
+                                 controller (`answer`: what somebody was)
     time                         milliseconds since the scenario said so
 
 Not here: columns of other stages.
@@ -109,6 +111,11 @@ def isr_at(n: int, number: int = 0) -> Column:
 def hw(n: int, number: int = 0) -> Column:
     """High watermark."""
     return _of(n, number, lambda r: r.high_watermark)
+
+
+def log(n: int, number: int = 0) -> Column:
+    """Names of the records, oldest first."""
+    return _of(n, number, lambda r: [str(record) for _, _, record in r.log.records()])
 
 
 def waits_for(n: int, number: int = 0) -> Column:

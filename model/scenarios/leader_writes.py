@@ -15,6 +15,7 @@ from model.scenarios.controlling_columns import (
     known_isr,
     leader,
     leads,
+    log,
     notes,
     result,
     time,
@@ -100,35 +101,35 @@ def _deposed(s: Controlling) -> Steps:
     s.writes.clear()
     yield (
         "Broker 3 leads since broker 2, the preferred leader, was away.",
-        "0 | 3, epoch 1 | 2 3 4 | 2 | 3, epoch 1 | – | 2 3 4 | 1 | acknowledged",
+        "0 | 3, epoch 1 | 2 3 4 | 2 | 3, epoch 1 | – | 2 3 4 | 1 | m0 | acknowledged",
     )
     s.hold(LeaderAndIsr, to=3).ask(ElectLeaders([P0]), to=4)
     yield (
         "A preferred election: broker 2 leads. LeaderAndIsr has reached brokers 2 and 4; to broker 3 it is "
         "under way.",
-        "0 | 2, epoch 2 | 2 3 4 | 3 | 3, epoch 1 | – | 2 3 4 | 1 | acknowledged",
+        "0 | 2, epoch 2 | 2 3 4 | 3 | 3, epoch 1 | – | 2 3 4 | 1 | m0 | acknowledged",
     )
     s.produce("m1", to=3)
     yield (
         "A client that does not know either sends m1 to broker 3, which nobody fetches from.",
-        "0 | 2, epoch 2 | 2 3 4 | 3 | 3, epoch 1 | – | 2 3 4 | 1 | waits",
+        "0 | 2, epoch 2 | 2 3 4 | 3 | 3, epoch 1 | – | 2 3 4 | 1 | m0 m1 | waits",
     )
     s.wait(3100)
     yield (
         "Both leaders miss followers and write: broker 2 ISR 2, 4 with version 3; broker 3 itself alone, "
         "with version 2. The latter is refused.",
-        "3100 | 2, epoch 2 | 2 4 | 4 | 3, epoch 1 | BAD_VERSION | 2 3 4 | 1 | REQUEST_TIMED_OUT",
+        "3100 | 2, epoch 2 | 2 4 | 4 | 3, epoch 1 | BAD_VERSION | 2 3 4 | 1 | m0 m1 | REQUEST_TIMED_OUT",
     )
     s.wait(5000)
     yield (
         "Broker 3 reads, finds that somebody else decided, and waits for the controller. It can neither "
         "commit nor go on.",
-        "8100 | 2, epoch 2 | 2 4 | 4 | 3, epoch 1 | BAD_VERSION | 2 3 4 | 1 | REQUEST_TIMED_OUT",
+        "8100 | 2, epoch 2 | 2 4 | 4 | 3, epoch 1 | BAD_VERSION | 2 3 4 | 1 | m0 m1 | REQUEST_TIMED_OUT",
     )
     s.release(LeaderAndIsr)
     yield (
         "LeaderAndIsr arrives: it follows, cuts m1 off, and is let in again.",
-        "8100 | 2, epoch 2 | 2 3 4 | 5 | 2, epoch 2 | BAD_VERSION | – | 1 | REQUEST_TIMED_OUT",
+        "8100 | 2, epoch 2 | 2 3 4 | 5 | 2, epoch 2 | BAD_VERSION | – | 1 | m0 | REQUEST_TIMED_OUT",
     )
 
 
@@ -179,7 +180,7 @@ SHRINKING = {
 DEPOSED = {
     "ms": time, "leader in ZooKeeper": leader(0), "ISR": isr(0), "version": version(0),
     "as replica 3 has it": leads(3), "its write": written(3), "its HW waits for": waits_for(3), "HW": hw(3),
-    "m1": result,
+    "its log": log(3), "newest record": result,
 }
 BATCHED = {
     "ms": time, "changes written": changes, "not told of": untold(2), "notifications so far": change_notes,

@@ -13,7 +13,7 @@ from model import isr_changes
 from model.scenarios import CHAPTERS
 from model.scenarios.framework import Scenario, play
 from model.settings import Settings
-from model.zookeeper import Result, SetData, ZooKeeper
+from model.zookeeper import Result, Session, SetData, ZooKeeper
 
 CHAPTERS_OF_THE_ERA = ("controller", "controller-epochs", "leader-writes")
 ALL = {s.name: s for name in CHAPTERS_OF_THE_ERA for s in CHAPTERS[name].scenarios}
@@ -51,6 +51,16 @@ def keeps_ephemeral_znodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ZooKeeper, "close", lambda zk, session: zk.sessions.pop(session, None))
 
 
+def hears_sessions_that_are_over(patch: pytest.MonkeyPatch) -> None:
+    heard = ZooKeeper.heard
+
+    def again(zk: ZooKeeper, now: int, session: int, seen: int = 0) -> bool:
+        zk.sessions.setdefault(session, Session(60_000, now))
+        return heard(zk, now, session, seen)
+
+    patch.setattr(ZooKeeper, "heard", again)
+
+
 def tells_one_watcher(patch: pytest.MonkeyPatch) -> None:
     fire: Any = ZooKeeper._fire
 
@@ -75,6 +85,7 @@ BROKEN_PROMISES: tuple[tuple[str, Callable[[pytest.MonkeyPatch], None]], ...] = 
     ("controller-election", tells_one_watcher),
     ("controller-session", keeps_ephemeral_znodes),
     ("state-decided-anew", writes_whatever_the_version),
+    ("controller-session-over", hears_sessions_that_are_over),
     ("deleted-controller", writes_whatever_the_version),
     ("deposed-leader-writes", writes_whatever_the_version),
     ("isr-change-notifications", tells_each_change_at_once),
