@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles
+from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles, Toxic
 from harness.config import ConfigError, RunConfig
 from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
 from harness.simulation.ensemble import EnsembleNode, cuts_from
 from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
+from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from model.eras import ERAS
 from model.messages import CreateTopic, Fetch
@@ -31,7 +32,8 @@ STEP_US = 50_000
 
 
 class SimulatedCluster:
-    """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`."""
+    """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`,
+    `Linked`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -68,6 +70,8 @@ class SimulatedCluster:
                 random.Random(f"{rng.getrandbits(64)}"), broker=False,
             )  # fmt: skip
         self.network.nodes = self.nodes
+        toxics = random.Random(f"{config.seed}/toxics")
+        self.network.proxies = self._proxies = Proxies(self.network, scheduler, toxics)
         self._cuts: list[Cut] = []
         self._cut_from_ensemble: list[Cut] = []
         everyone = self.sim | ({self.ensemble: self.zookeeper} if self.zookeeper else {})
@@ -279,6 +283,20 @@ class SimulatedCluster:
         self.network.cut([cut for cut in now if cut not in before])
         self.network.mend([cut for cut in before if cut not in now])
         self._cut_from_ensemble = now
+
+    async def use_proxies(self) -> None:
+        """They are always there."""
+
+    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        """Add toxics. Raises: ClusterError, where no proxy stands, or there is no such toxic."""
+        strange = [node for node in nodes if node not in self.brokers]
+        if strange:
+            raise ClusterError(f"no proxy stands in front of node {strange[0]}")
+        self._proxies.poison(nodes, toxics)
+
+    async def cure(self, nodes: Sequence[int]) -> None:
+        """Take toxics back."""
+        self._proxies.cure(nodes)
 
     # ---- clients
 

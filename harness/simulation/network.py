@@ -5,7 +5,8 @@ is sent over a cut link waits in the sender's kernel and goes on when the link i
 sender has given up meanwhile and closed its side: that is how a request comes late (KAFKA-17754). A
 connection to a process that died is reset.
 
-Not here: who answers (`nodes`), requests and their deadlines (`session`, `nodes`).
+Not here: who answers (`nodes`), requests and their deadlines (`session`, `nodes`), clients' bad links
+(`proxies`).
 """
 
 import random
@@ -38,12 +39,22 @@ class Tracer(Protocol):
         """An answer is sent."""
 
 
+class Between(Protocol):
+    """Stands between clients and nodes."""
+
+    def takes(
+        self, connection: "Connection", there: bool, message: Any, forward: Callable[[], None]
+    ) -> bool:
+        """A message comes along: whether it is taken, to be lost or to go on by `forward()`."""
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
     """One TCP connection from `client` (a node's number, or CLIENTS) to node `server`.
 
     process: number of the client's process, -1 = the harness itself, or a node. closed: the client's side is;
-    answers are dropped. broken: the server's process died.
+    answers are dropped. broken: the server's process died. severed: a proxy has closed it, and the client is
+    about to learn it.
     """
 
     number: int
@@ -54,6 +65,7 @@ class Connection:
     closed: bool = False
     closed_at: int = 0
     broken: bool = False
+    severed: bool = False
     there: int = 0
     """Arrival of the newest message on its way to the server."""
     back: int = 0
@@ -63,7 +75,7 @@ class Connection:
 
 
 class Network:
-    """All connections. `slow`: extra delay in microseconds by node, for client links (toxics)."""
+    """All connections."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self._scheduler = scheduler
@@ -72,9 +84,9 @@ class Network:
         self._blocked: set[tuple[int, int, Listener]] = set()
         self._connections: list[Connection] = []
         self._number = 0
-        self.slow: dict[int, int] = {}
         self.nodes: tuple[int, ...] = ()
         self.tracer: Tracer | None = None
+        self.proxies: Between | None = None
         self.arriving = -1
         """Number of the answer that is being delivered, where a tracer numbers them."""
 
@@ -87,13 +99,22 @@ class Network:
         self._connections.append(made)
         return made
 
+    def to(self, server: int) -> list[Connection]:
+        """The connections to a node that carry messages."""
+        return [
+            c for c in self._connections
+            if c.server == server and not (c.closed or c.broken or c.severed)
+        ]  # fmt: skip
+
     # ---- messages
 
     def send(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
         """Carry a message to the server."""
         if connection.broken or connection.closed:
             return
-        self._carry(connection, True, self._delivery(connection, deliver, arguments))
+        delivery = self._delivery(connection, deliver, arguments)
+        if not connection.severed:
+            self._give(connection, True, arguments[2], delivery)
 
     def keep(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
         """Carry a message of a node to itself: it is there at once."""
@@ -117,14 +138,24 @@ class Network:
             told = self.tracer.answered(connection, deliver, *arguments)
         else:
             told = lambda: deliver(*arguments)  # noqa: E731
-        if connection.closed:
+        if connection.closed or connection.severed:
             return
 
         def arrive() -> None:
             if not connection.closed:
                 told()
 
-        self._carry(connection, False, arrive)
+        self._give(connection, False, arguments[0], arrive)
+
+    def _give(
+        self, connection: Connection, there: bool, message: Any, deliver: Callable[[], None]
+    ) -> None:
+        """To whatever stands between, else on its way."""
+        if connection.client == CLIENTS and self.proxies is not None:
+            forward = lambda: self._carry(connection, there, deliver)  # noqa: E731
+            if self.proxies.takes(connection, there, message, forward):
+                return
+        self._carry(connection, there, deliver)
 
     def _carry(self, connection: Connection, there: bool, deliver: Callable[[], None]) -> None:
         waiting = connection.waiting_there if there else connection.waiting_back
@@ -137,8 +168,6 @@ class Network:
         self, connection: Connection, there: bool, deliver: Callable[[], None], more: int
     ) -> None:
         delay = self._rng.randint(*DELAY_US) + more
-        if connection.client == CLIENTS and self.slow:
-            delay += self.slow.get(connection.server, 0)
         now = self._scheduler.now
         if there:
             connection.there = arrival = max(connection.there, now + delay)
@@ -176,6 +205,24 @@ class Network:
             if not self._is_cut(connection, False):
                 for call in calls:
                     self._scheduler.after(self._rng.randint(*DELAY_US), call)
+
+    def sever(self, connection: Connection, wait: int) -> None:
+        """What stands between closes the connection: from now on it takes nothing, but what is on its way
+        arrives. The client learns it after so many microseconds, and after all answers that are on
+        their way to it."""
+        connection.severed = True
+        self._scheduler.after(wait, self._learn, connection)
+
+    def _learn(self, connection: Connection) -> None:
+        if connection.closed or connection.broken:
+            return
+        if connection.back > self._scheduler.now:
+            self._scheduler.at(connection.back, self._learn, connection)
+            return
+        calls = list(connection.on_break)
+        self.close(connection)
+        for call in calls:
+            call()
 
     def abandon(self, client: int) -> None:
         """A node's process died: its own connections are closed."""

@@ -1,0 +1,139 @@
+"""What stands between clients and the brokers' client listeners, when their links are bad: the proxies.
+
+    network.proxies = proxies = Proxies(network, scheduler, rng)
+    proxies.poison(nodes, toxics)         # new connections and those that exist
+    proxies.cure(nodes)                   # what was held goes on at once
+
+A proxy holds a message until its toxics let it through, and then gives it to the network; each direction
+keeps its order. When a toxic closes a connection the client learns of it soon after; what the proxy has taken
+until then still arrives, so that a request may be carried out though nobody is told. Nodes among themselves,
+and the harness's own questions, do not go through proxies. Without toxics nothing is held or drawn.
+
+Not here: what toxics do to a message (`toxics`).
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.cluster import ClusterError, Listener, Toxic
+from harness.simulation.network import CLIENTS, DELAY_US, Connection, Network
+from harness.simulation.scheduler import Scheduler
+from harness.simulation.toxics import STAGES, Pipe, size_of
+
+
+@dataclass(slots=True, eq=False)
+class _Way:
+    """One direction of a connection: its pipe, and what it holds, oldest first."""
+
+    pipe: Pipe
+    held: deque[Callable[[], None]] = field(default_factory=deque)
+
+
+class Proxies:
+    """See the module. Is a `network.Between`."""
+
+    def __init__(self, network: Network, scheduler: Scheduler, rng: random.Random) -> None:
+        self._network = network
+        self._scheduler = scheduler
+        self._rng = rng
+        self._toxics: dict[int, list[Toxic]] = {}
+        self._ways: dict[Connection, dict[bool, _Way]] = {}
+
+    # ---- what nemeses do
+
+    def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        """Add toxics to all connections of clients to these nodes.
+
+        Raises: ClusterError, where there is no such type; nothing is added then.
+        """
+        unknown = [toxic.type for toxic in toxics if toxic.type not in STAGES]
+        if unknown:
+            raise ClusterError(f"no toxic is called {unknown[0]}")
+        for node in nodes:
+            for connection in self._network.to(node):
+                if _proxied(connection):
+                    ways = self._ways_of(connection)  # with the toxics so far
+                    self._add(connection, ways, toxics)
+            self._toxics.setdefault(node, []).extend(toxics)
+
+    def cure(self, nodes: Sequence[int]) -> None:
+        """Take all toxics of these nodes back. What was held goes on; connections that have lost something
+        are closed."""
+        for node in nodes:
+            self._toxics.pop(node, None)
+        for connection in [c for c in self._ways if c.server in nodes]:
+            ways = self._ways.pop(connection)
+            for way in ways.values():
+                held, way.held = way.held, deque()
+                for forward in held:
+                    forward()
+            if any(way.pipe.closes_when_cured for way in ways.values()):
+                self._sever(connection, 0)
+
+    # ---- messages
+
+    def takes(
+        self, connection: Connection, there: bool, message: Any, forward: Callable[[], None]
+    ) -> bool:
+        """See `network.Between`."""
+        if not _proxied(connection):
+            return False
+        if connection.server not in self._toxics and connection not in self._ways:
+            return False
+        ways = self._ways_of(connection)
+        way = ways[there]
+        comes = way.pipe.take(self._scheduler.now, size_of(message))
+        if comes is not None:
+            way.held.append(forward)
+            self._scheduler.at(comes, self._come, way, forward)
+        self._watch(connection, way)
+        return True
+
+    def _come(self, way: _Way, forward: Callable[[], None]) -> None:
+        if way.held and way.held[0] is forward:  # else it went on when the link was cured
+            way.held.popleft()
+            forward()
+
+    def _ways_of(self, connection: Connection) -> dict[bool, _Way]:
+        ways = self._ways.get(connection)
+        if ways is None:
+            ways = {there: _Way(Pipe(self._rng)) for there in (True, False)}
+            self._ways[connection] = ways
+            self._add(connection, ways, self._toxics.get(connection.server, ()))
+        return ways
+
+    def _add(self, connection: Connection, ways: dict[bool, _Way], toxics: Sequence[Toxic]) -> None:
+        for toxic in toxics:
+            way = ways[not toxic.downstream]
+            way.pipe.add(toxic, self._scheduler.now)
+            self._watch(connection, way)
+
+    # ---- ends
+
+    def _watch(self, connection: Connection, way: _Way) -> None:
+        if way.pipe.closes is not None:
+            self._scheduler.at(way.pipe.closes, self._look, connection, way)
+
+    def _look(self, connection: Connection, way: _Way) -> None:
+        """Whether a toxic closes the connection now."""
+        ways = self._ways.get(connection)
+        if ways is None or way.pipe.closes is None or way.pipe.closes > self._scheduler.now:
+            return
+        # The server's end was closed: what it had answered comes first.
+        comes_first = ways[False].pipe.last if way is ways[True] else 0
+        self._sever(connection, max(0, comes_first - self._scheduler.now))
+
+    def _sever(self, connection: Connection, wait: int) -> None:
+        if not (connection.severed or connection.closed or connection.broken):
+            self._network.sever(connection, wait + self._rng.randint(*DELAY_US))
+
+
+def _proxied(connection: Connection) -> bool:
+    return (
+        connection.client == CLIENTS
+        and connection.listener is Listener.CLIENT
+        and connection.process >= 0
+    )
