@@ -31,6 +31,7 @@ from model.messages import (
     Answer,
     BrokerHeartbeat,
     CreateTopic,
+    ElectAnswer,
     ElectLeaders,
     HeartbeatAnswer,
     IdsAnswer,
@@ -54,12 +55,16 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class Controller:
-    """Begins with an image of the whole log. `sessions`: when each broker was last heard of. `balanced_ms`:
-    when it last looked for leaders that are not the preferred ones, -1 = not yet."""
+    """Begins with an image of the whole log. `sessions`: when each broker was last heard of. `applied`:
+    metadata that each said to have. `handed_over`: end of the log when the leaderships of a broker that wants
+    to go had been given away. `balanced_ms`: when it last looked for leaders that are not the preferred ones,
+    -1 = not yet."""
 
     settings: Settings
     image: Image
     sessions: dict[int, int] = field(default_factory=dict)
+    applied: dict[int, int] = field(default_factory=dict)
+    handed_over: dict[int, int] = field(default_factory=dict)
     balanced_ms: int = -1
     _made: list[Change] = field(default_factory=list)
 
@@ -113,6 +118,8 @@ class Controller:
         if known is not None and not known.fenced:
             self._fence(request.broker)
         self.sessions[request.broker] = now
+        self.applied.pop(request.broker, None)
+        self.handed_over.pop(request.broker, None)
         self._apply(RegisterBroker(request.broker, request.incarnation))
         if unclean and "unclean-stays-eligible" not in self.settings.bugs:
             self._without(request.broker, dirty=True)
@@ -123,16 +130,31 @@ class Controller:
         if known is None or known.epoch != request.broker_epoch:
             return HeartbeatAnswer(KafkaError.STALE_BROKER_EPOCH)
         self.sessions[request.broker] = now
+        self.applied[request.broker] = request.offset
         if request.shut_down:
-            if not known.leaving:
-                self._apply(LeavingBroker(request.broker))
-                self._without(request.broker)
-            leads = any(s.leader == request.broker for s in self.image.partitions.values())
-            return HeartbeatAnswer(KafkaError.NONE, known.fenced, may_end=not leads)
+            may_end = known.fenced or self._leave(request.broker)
+            return HeartbeatAnswer(KafkaError.NONE, known.fenced, may_end)
         if known.fenced and request.offset > known.epoch:
             self._apply(UnfenceBroker(request.broker))
             self._each(lambda state: state.leader < 0)
         return HeartbeatAnswer(KafkaError.NONE, self.image.brokers[request.broker].fenced)
+
+    def _leave(self, broker: int) -> bool:
+        """Take its leaderships from a broker that wants to go; whether it may. One that led nothing may at
+        once, else all others have to know first who leads now (BrokerHeartbeatManager.nextState). Who may
+        go is fenced."""
+        if any(state.leader == broker for state in self.image.partitions.values()):
+            self._apply(LeavingBroker(broker))
+            self._without(broker)
+            self.handed_over[broker] = self.image.offset
+            return False
+        if self.image.brokers[broker].leaving:
+            since = self.handed_over.setdefault(broker, self.image.offset)
+            others = self.image.electable() - {broker}
+            if any(self.applied.get(other, -1) < since for other in others):
+                return False
+        self._fence(broker)
+        return True
 
     def _fence(self, broker: int) -> None:
         self._apply(FenceBroker(broker))
@@ -224,17 +246,24 @@ class Controller:
             self._apply(ChangePartition((request.topic, number), state))
         return Answer(KafkaError.NONE)
 
-    def _elect(self, request: ElectLeaders, now: int) -> Answer:
-        moved = False
-        for tp in request.partitions:
-            state = self.image.partitions.get(tp)
-            if state is not None:
-                after = change(
-                    state, self.settings, self.image.electable(),
-                    preferred=not request.unclean, unclean=request.unclean,
-                )  # fmt: skip
-                moved |= self._set(tp, state, after)
-        return Answer(KafkaError.NONE if moved else KafkaError.ELECTION_NOT_NEEDED)
+    def _elect(self, request: ElectLeaders, now: int) -> ElectAnswer:
+        parts = {tp: self._elect_one(tp, unclean=request.unclean) for tp in request.partitions}
+        return ElectAnswer(KafkaError.NONE, parts)
+
+    def _elect_one(self, tp: Partition, *, unclean: bool) -> KafkaError:
+        """An unclean election is for partitions without a leader (ReplicationControlManager.electLeader)."""
+        state = self.image.partitions.get(tp)
+        if state is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        if state.leader >= 0 if unclean else state.leader == state.replicas[0]:
+            return KafkaError.ELECTION_NOT_NEEDED
+        electable = self.image.electable()
+        after = change(state, self.settings, electable, preferred=not unclean, unclean=unclean)
+        if self._set(tp, state, after):
+            return KafkaError.NONE
+        if unclean:
+            return KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        return KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
 
     def _reassign(self, request: Reassign, now: int) -> Answer:
         for tp, replicas in request.replicas.items():

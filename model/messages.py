@@ -141,6 +141,14 @@ class ElectLeaders(NamedTuple):
     unclean: bool = False
 
 
+class ElectAnswer(NamedTuple):
+    """`error`: of the whole request. `parts`: of each partition, ELECTION_NOT_NEEDED where it is led as was
+    asked already."""
+
+    error: KafkaError
+    parts: Mapping[Partition, KafkaError] = {}
+
+
 class Reassign(NamedTuple):
     """Key 45, AlterPartitionReassignments."""
 

@@ -39,6 +39,10 @@ class ClusterMetadata(Protocol):
         """As far as this node knows, the cluster does not count on it."""
 
     @property
+    def ready(self) -> bool:
+        """This broker knows the cluster as it has been since it registered, and answers clients."""
+
+    @property
     def may_end(self) -> bool:
         """The clean shutdown that was begun is over."""
 

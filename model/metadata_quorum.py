@@ -22,6 +22,7 @@ from model.messages import (
     BeginEpoch,
     BrokerHeartbeat,
     CreateTopic,
+    ElectAnswer,
     ElectLeaders,
     HeartbeatAnswer,
     IdsAnswer,
@@ -90,6 +91,11 @@ class MetadataQuorum:
     def controls(self) -> bool:
         """Whether this node leads the quorum."""
         return self.controller is not None
+
+    @property
+    def ready(self) -> bool:
+        """It has applied the metadata up to its own registration."""
+        return self._caught_up
 
     def handlers(self) -> Mapping[type, Handler]:
         """Requests of voters and observers, and those to the controller."""
@@ -312,6 +318,6 @@ REFUSALS: Final[dict[type, Any]] = {
     AlterPartition: AlterAnswer(KafkaError.NOT_CONTROLLER),
     AllocateIds: IdsAnswer(KafkaError.NOT_CONTROLLER),
     CreateTopic: Answer(KafkaError.NOT_CONTROLLER),
-    ElectLeaders: Answer(KafkaError.NOT_CONTROLLER),
+    ElectLeaders: ElectAnswer(KafkaError.NOT_CONTROLLER),
     Reassign: Answer(KafkaError.NOT_CONTROLLER),
 }

@@ -80,6 +80,11 @@ class MetadataZookeeper:
         return self.controller is not None
 
     @property
+    def ready(self) -> bool:
+        """A controller has told it what there is."""
+        return self.node.image.offset > 0
+
+    @property
     def may_end(self) -> bool:
         """The session was closed."""
         return self.client.closed and self.client.session < 0

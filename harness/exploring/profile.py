@@ -45,6 +45,8 @@ STRIDE: Final = 5
 FAULTS_S: Final = (1.5, 2.5, 4.5)
 """Mean lengths of faults: well within the session of a broker, about as long, and longer."""
 LEGACY_SHARE: Final = 0.25
+ROLL_S: Final = 12
+"""For each broker that is restarted in turn: as long as `nemesis.restart` reserves, and some more."""
 WIDE_SHARE: Final = 0.2
 ISOLATED_SHARE: Final = 0.25
 
@@ -104,6 +106,8 @@ def _possible(settings: Mapping[str, Any], around: Sequence[str], seed: int) -> 
     refused: list[str] = []
     for nemesis in around:
         config = run_config({**BASE, **settings, "nemesis": nemesis, "seed": seed})
+        if nemesis == "restart:rolling" and "duration_s" not in settings:
+            config = config.model_copy(update={"duration_s": ROLL_S * config.brokers})
         why = _refused(config)
         if not why:
             return config

@@ -15,13 +15,15 @@ from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles, Toxic
 from harness.config import ConfigError, RunConfig
 from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
+from harness.simulation.administration import Administration
 from harness.simulation.ensemble import EnsembleNode, cuts_from
 from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from model.eras import ERAS
-from model.messages import CreateTopic, Fetch
+from model.image import Image
+from model.messages import Fetch
 from model.node import Ask
 from model.replica import Replica
 from model.settings import Settings
@@ -79,6 +81,10 @@ class SimulatedCluster:
             node.meet(everyone)
         self._correlation = 0
         self._clients: dict[tuple[object, int, str], Connection] = {}
+        self._administration = Administration(
+            scheduler, self.brokers, lambda: self.sender(object()), self._views,
+            zookeeper=self.settings.era.zookeeper,
+        )  # fmt: skip
 
     # ---- Cluster
 
@@ -106,20 +112,7 @@ class SimulatedCluster:
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic; returns when every partition has a leader that all nodes know."""
-        request = CreateTopic(topic, partitions, replication)
-        answers: list[Any] = []
-        sender = self.sender(object())
-        sender(Ask(self.brokers[0], "create", request), answers.append)
-        tps = [TopicPartition(topic, n) for n in range(partitions)]
-        until = self.scheduler.now + READY_US
-        while any(leader < 0 for leader in await self._leaders(tps)):
-            if self.scheduler.now > until:
-                raise ClusterError(f"topic {topic} was not created: {answers}")
-            await self.scheduler.sleep(STEP_US)
-
-    async def _leaders(self, tps: Sequence[TopicPartition]) -> list[int]:
-        known = (await self.roles()).leaders
-        return [known.get(tp, -1) for tp in tps]
+        await self._administration.create_topic(topic, partitions, replication)
 
     def endpoint(self) -> Endpoint:
         """There are no worker processes."""
@@ -127,19 +120,17 @@ class SimulatedCluster:
 
     async def roles(self) -> Roles:
         """What the nodes that are up believe."""
-        views = {
-            n: self.sim[n].broker.node.image.partitions  # type: ignore[union-attr]
-            for n in self.brokers
-            if self.sim[n].up and not self.sim[n].paused
-        }
+        views = {n: image.partitions for n, image in self._views().items()}
         leaders: dict[TopicPartition, int] = {}
         epochs: dict[TopicPartition, int] = {}
+        versions: dict[TopicPartition, int] = {}
         isr: dict[TopicPartition, tuple[int, ...]] = {}
         for view in views.values():
             for key, state in view.items():
                 tp = TopicPartition(*key)
-                if state.leader_epoch >= epochs.get(tp, -1):
-                    leaders[tp], epochs[tp], isr[tp] = state.leader, state.leader_epoch, state.isr
+                if state.partition_epoch >= versions.get(tp, -1):
+                    versions[tp], epochs[tp] = state.partition_epoch, state.leader_epoch
+                    leaders[tp], isr[tp] = state.leader, state.isr
         same = len({tuple(sorted((tp, s.leader) for tp, s in v.items())) for v in views.values()})
         controller = next((n for n, node in self.sim.items() if self._controls(node)), -1)
         return Roles(
@@ -151,6 +142,20 @@ class SimulatedCluster:
             answering=tuple(sorted(views)),
             agreed=len(views) == len(self.brokers) and same == 1,
         )
+
+    def _views(self) -> dict[int, Image]:
+        """Metadata of the brokers that answer."""
+        found = {}
+        for n in self.brokers:
+            node = self.sim[n]
+            if (
+                node.up
+                and not node.paused
+                and node.broker is not None
+                and node.broker.metadata.ready
+            ):
+                found[n] = node.broker.node.image
+        return found
 
     def _controls(self, node: SimNode) -> bool:
         return node.up and node.broker is not None and node.broker.metadata.controls
@@ -250,6 +255,18 @@ class SimulatedCluster:
         while any(self.sim[node].up for node in nodes) and self.scheduler.now < until:
             await self.scheduler.sleep(STEP_US)
         await self.kill(nodes)
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """See `Administration`."""
+        await self._administration.elect_preferred(tps)
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """See `Administration`."""
+        await self._administration.reorder(replicas)
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """See `Administration`."""
+        return self._administration.replicas()
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """Stand still."""

@@ -160,9 +160,9 @@ class SimNode:
             log.lose_power()
 
     def shut_down(self) -> None:
-        """SIGTERM: hand over, then end."""
+        """SIGTERM: hand over, then end. A process that stands still does so when it goes on."""
         if self.up:
-            self._run(lambda process: process.shut_down(self.now_ms))
+            self._when_running(lambda: self._run(lambda process: process.shut_down(self.now_ms)))
 
     def pause(self) -> None:
         """SIGSTOP."""

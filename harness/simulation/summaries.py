@@ -58,6 +58,15 @@ class Summaries:
             ),
             m.ListOffsetsAnswer: _offsets,
             m.CreateTopic: lambda r, _: (NONE, f"{r.topic}, {r.partitions} partitions"),
+            m.ElectLeaders: lambda r, _: (
+                dict.fromkeys(map(partition, r.partitions), "unclean" if r.unclean else "preferred"), ""
+            ),
+            m.ElectAnswer: lambda a, _: (
+                {partition(tp): _outcome(error) for tp, error in a.parts.items()}, _outcome(a.error)
+            ),
+            m.Reassign: lambda r, _: (
+                {partition(tp): f"to {','.join(map(str, to))}" for tp, to in r.replicas.items()}, ""
+            ),
             m.FindCoordinator: lambda r, _: ({_key(r): "who coordinates it"}, ""),
             m.CoordinatorAnswer: lambda a, r: ({_key(r): f"node {a.node}{_error(a.error)}"}, ""),
             m.InitProducerId: lambda r, _: ({_txn(r): _producer(r)}, ""),
