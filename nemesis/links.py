@@ -92,6 +92,7 @@ LINKS = Nemesis(
 Links between clients and brokers are slow, narrow, or break: toxiproxy stands in front of brokers.
 
 Brokers reach each other as before, so nothing is wrong with the cluster; only its clients suffer.
+In simulated runs the same is done to whole messages, by their estimated sizes.
 
 What Kafka does: nothing. What clients do: requests that are not answered in time are sent again on a
 new connection, idempotent ones with the same sequence numbers, so that the broker knows them;

@@ -165,7 +165,7 @@ class Bench:
         return made
 
     def ask(self, connection: Connection, request: Any) -> None:
-        self.network.send(connection, self._request, connection, 0, request, self._answered)
+        self.network.send(connection, self._request, connection, 0, request, self.answered)
 
     def _request(
         self, connection: Connection, _: int, request: Any, answered: Callable[[Any], None]
@@ -174,7 +174,8 @@ class Bench:
         if not self.silent:
             self.network.send_back(connection, answered, request)
 
-    def _answered(self, answer: Any) -> None:
+    def answered(self, answer: Any) -> None:
+        """An answer reached its client."""
         self.answers.append((answer, self.scheduler.now))
 
     def poison(self, *toxics: Toxic) -> None:
@@ -184,6 +185,14 @@ class Bench:
         self.scheduler.at(ms * MS, lambda: None)
         self.scheduler.run(limit=ms * MS)
         self.scheduler.now = max(self.scheduler.now, ms * MS)
+
+    def until_severed(self, connection: Connection) -> None:
+        """To the moment when a proxy has closed it and its client does not know yet."""
+        while not connection.severed:
+            assert self.scheduler.now < 10_000 * MS
+            self.scheduler.run(limit=self.scheduler.now + 1)
+            self.scheduler.now += 1
+        assert not connection.closed
 
     def texts(self) -> tuple[list[Any], list[Any]]:
         return [request for request, _ in self.came], [answer for answer, _ in self.answers]
@@ -344,6 +353,29 @@ def test_answers_that_are_held_come_before_the_end_of_a_connection_closed_behind
     bench.until(1000)
     assert bench.texts() == (["a"], ["a"])
     assert bench.broke[0][1] >= bench.answers[0][1] > 200 * MS
+
+
+def test_a_request_behind_the_end_of_its_connection_is_lost(bench: Bench) -> None:
+    connection = bench.connect()
+    bench.poison(toxic("limit_data", bytes=1))
+    bench.ask(connection, "a")
+    bench.until_severed(connection)
+    bench.ask(connection, "b")
+    bench.until(100)
+    assert bench.texts() == (["a"], [])
+    assert len(bench.broke) == 1
+
+
+def test_an_answer_behind_the_end_of_its_connection_is_lost(bench: Bench) -> None:
+    connection = bench.connect()
+    bench.poison(toxic("limit_data", downstream=False, bytes=size_of("a")))
+    bench.silent = True
+    bench.ask(connection, "a")
+    bench.until_severed(connection)
+    bench.network.send_back(connection, bench.answered, "a")
+    bench.until(100)
+    assert bench.texts() == (["a"], [])
+    assert len(bench.broke) == 1
 
 
 def test_neither_nodes_nor_the_harness_nor_other_nodes_clients_are_hit(bench: Bench) -> None:
