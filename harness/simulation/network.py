@@ -21,6 +21,8 @@ CLIENTS = 0
 """Stands for all clients as the end of a link."""
 DELAY_US = (150, 900)
 RETRANSMIT_US = (1_000, 200_000)
+"""What a message that waited goes on waiting when the link is mended: at least, and at most. A message may
+also wait as long again as it did, because TCP doubles the distance of its attempts."""
 GIVE_UP_US = 15_000_000
 """How long the kernel goes on sending what is left of a closed connection."""
 
@@ -71,6 +73,8 @@ class Connection:
     back: int = 0
     waiting_there: list[Callable[[], None]] = field(default_factory=list)
     waiting_back: list[Callable[[], None]] = field(default_factory=list)
+    stuck_since: int = 0
+    """When the oldest message that waits began to, of the newest cut."""
     on_break: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -160,7 +164,7 @@ class Network:
     def _carry(self, connection: Connection, there: bool, deliver: Callable[[], None]) -> None:
         waiting = connection.waiting_there if there else connection.waiting_back
         if waiting or self._is_cut(connection, there):
-            waiting.append(deliver)
+            self._wait(connection, waiting, deliver)
             return
         self._launch(connection, there, deliver, 0)
 
@@ -180,9 +184,16 @@ class Network:
             return
         waiting = connection.waiting_there if there else connection.waiting_back
         if self._is_cut(connection, there):
-            waiting.append(deliver)  # lost on the way, and sent again once the link is whole
+            self._wait(connection, waiting, deliver)  # lost on the way, and sent again later
             return
         deliver()
+
+    def _wait(
+        self, connection: Connection, waiting: list[Callable[[], None]], deliver: Callable[[], None]
+    ) -> None:
+        if not (connection.waiting_there or connection.waiting_back):
+            connection.stuck_since = self._scheduler.now
+        waiting.append(deliver)
 
     # ---- ends
 
@@ -261,7 +272,9 @@ class Network:
         if connection.closed and (late or not there):
             self._forget(connection)
             return
-        more = self._rng.randint(*RETRANSMIT_US)
+        least, most = RETRANSMIT_US
+        stuck = self._scheduler.now - connection.stuck_since
+        more = self._rng.randint(least, max(most, stuck))
         for deliver in messages:
             self._launch(connection, there, deliver, more)
 
