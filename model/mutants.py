@@ -60,6 +60,8 @@ LONG: Final = {"fault_s": 5, "calm_s": 1, "duration_s": 15}
 """Faults that outlive the session of a broker and the lag that an in-sync replica may have."""
 LONGER: Final = {"fault_s": 8, "calm_s": 1, "duration_s": 30}
 """One fault begins and ends in the midst of another one."""
+SENT_AGAIN: Final = {"fault_s": 2, "calm_s": 0.5, "producers": 6, "verb_deadline_s": 20}
+"""Producers go on sending a batch until somebody answers."""
 CROWD: Final = LONG | {"partitions": 1, "producers": 8, "rate": 40, "consumers": 2}
 """Every fault hits the same partition, and many clients are in the middle of something."""
 PAIR: Final = CROWD | {"replication_factor": 2, "duration_s": 20}
@@ -77,6 +79,12 @@ TWO_BROKERS: Final = {
 """Whoever stands still is the only other replica of everything."""
 TIMELY: Final = {"transaction_timeout_s": 1, "fault_s": 1.5, "calm_s": 0.5}
 """Transactions that are held up are over time."""
+CROSSED: Final = {
+    "brokers": 5, "controllers": 3, "replication_factor": 1, "min_insync_replicas": 1, "partitions": 4,
+    "producers": 16, "consumers": 1, "rate": 100, "batch_max": 2, "abort_share": 0.5, "fault_s": 6,
+    "calm_s": 0.4, "duration_s": 20, "verb_deadline_s": 30, "transaction_timeout_s": 30,
+}  # fmt: skip
+"""Coordinators are cut from leaders for long, and nobody is cut from the controllers: markers pile up."""
 DOOMED: Final = {"recovery_deadline_s": 15}
 """It may never recover."""
 IMPATIENT: Final = {"verb_deadline_s": 2}
@@ -185,9 +193,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         right="FENCED_LEADER_EPOCH",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=Hunt(
-            workloads=QUEUES,
+            workloads=("queue",),
             nemeses=("partition:isolate@leader", "pause:long@leader"),
-            settings=LONG,
+            settings=LONGER,
         ),
     ),
     "alter-unversioned": Mutant(
@@ -287,8 +295,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         anomalies=("duplicate",),
         hunt=Hunt(
             workloads=("queue", "send-modes"),
-            nemeses=("partition:isolate@leader", "pause:long@leader"),
-            settings=LONG,
+            nemeses=(
+                "pause:short@random,kill:one@leader",
+                "partition:clients-responses@leader,kill:one@leader",
+            ),
+            settings=SENT_AGAIN,
         ),
     ),
     "producers-lost-on-restart": Mutant(
@@ -299,7 +310,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         hunt=Hunt(
             workloads=("queue", "send-modes"),
             nemeses=("pause:short@random,kill:all", "partition:clients-responses,kill:all"),
-            settings={"fault_s": 2, "calm_s": 0.5, "producers": 6, "verb_deadline_s": 20},
+            settings=SENT_AGAIN,
         ),
     ),
     "producer-id-reused": Mutant(
@@ -488,7 +499,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         wrong="a leader takes any marker, also one of an earlier transaction",
         right="the epoch has to be newer than that of the open transaction (KAFKA-19446)",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=None,
+        hunt=Hunt(workloads=("transactions",), nemeses=("partition:ring",), settings=CROSSED),
     ),
     # ---- fencing
     "zombie-not-fenced": Mutant(
