@@ -1,20 +1,112 @@
 """Old protocols show the anomaly that they are known for, on the seed on which the modern one shows none.
 
-Step by step they are in docs/model.md (`model/scenarios`); here they are found by the checks alone.
+Step by step they are in docs/model.md (`model/scenarios`); here they are found by the checks and the
+invariants alone, in runs of the same workloads and nemeses as everywhere.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
+from checkers.kernel_types import LOG
+from checkers.whole import Tally
 from harness.config import RunConfig, run_config
 from harness.events import Recovered
 from harness.exploring.trial import checked, forbidden
 from harness.simulate import Simulated, simulate
-from model.eras import ERAS
+from model.eras import ERAS, Era
 
 LOAD = {
     "sut": "simulated", "duration_s": 10, "partitions": 3, "producers": 3, "rate": 25, "batch_max": 6,
     "verb_deadline_s": 5, "transaction_timeout_s": 4, "fault_s": 2.5, "calm_s": 1.5,
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A run that an era spoils, and one that differs by a single switch does not.
+
+    what: how it comes about. classes: findings and broken invariants of the older era, none of which
+    the newer one has. forbidden: whether the older one's verdict is that they are; where a config or
+    a fault allows losses (unclean elections, power), they are only fewer or none with the newer era.
+    seen: of how many seeds, from 1 on, the older era alone had them.
+    """
+
+    what: str
+    older: Era
+    newer: Era
+    workload: str
+    nemesis: str
+    seed: int
+    settings: Mapping[str, Any]
+    classes: frozenset[str]
+    forbidden: bool
+    seen: str
+
+
+KNOWN = {
+    "KIP-279": Known(
+        what="""\
+A leader that is cut off takes records which nobody has; the other replica leads, takes others in the
+next epoch, and dies. The first one comes back first and leads again, by an unclean election, without ever
+having heard of that epoch. Asked where it ends, it says where the epoch after it begins, so the second
+one keeps its records: the replicas differ for ever. With KIP-279 both go back to an epoch that they
+share. What unclean elections lose is lost with both protocols.""",
+        older=ERAS["0.11"],
+        newer=replace(ERAS["0.11"], epoch_walk=True),
+        workload="queue",
+        nemesis="partition:isolate@leader,kill:one@leader",
+        seed=3,
+        settings={
+            "brokers": 2, "replication_factor": 2, "min_insync_replicas": 1,
+            "unclean_leader_election": True, "fault_s": 5, "calm_s": 1, "duration_s": 16,
+        },
+        classes=frozenset({"log-matching"}),
+        forbidden=False,
+        seen="17 of 20",
+    ),
+    "KIP-966": Known(
+        what="""\
+Both followers are cut off, so that the leader is alone in sync, and it loses power, with the records that
+it had not flushed. Nobody else was in sync when it went, so it is waited for, and leads with what is left:
+acks=all, three replicas, a minimum of two, one machine that failed, and acknowledged records are lost. The
+followers had them all. Eligible replicas are those that left below the minimum: one of them leads.""",
+        older=ERAS["4.0"],
+        newer=ERAS["4.1"],
+        workload="queue",
+        nemesis="partition:halves,power:one@leader",
+        seed=3,
+        settings={
+            "brokers": 4, "controllers": 3, "fault_s": 6, "calm_s": 1, "duration_s": 16, "partitions": 8,
+        },
+        classes=frozenset({"lost-write", "inconsistent-offsets"}),
+        forbidden=False,
+        seen="12 of 20",
+    ),
+    "KAFKA-14402": Known(
+        what="""\
+A record is held up in the network for longer than its client waits, which aborts the transaction. It
+arrives after the marker, and the leader appends it: a transaction that no coordinator knows of is open in
+the log, and readers at read_committed see nothing behind it. Since KIP-890 (part 1) the leader asks
+first.""",
+        older=ERAS["2.4"],
+        newer=replace(ERAS["2.4"], verification=True),
+        workload="transactions",
+        nemesis="partition:clients-requests@leader",
+        seed=4,
+        settings={
+            "partitions": 12, "producers": 6, "rate": 20, "batch_max": 3, "consumers": 1, "abort_share": 0.3,
+            "verb_deadline_s": 1, "transaction_timeout_s": 10, "fault_s": 1.5, "calm_s": 0.3,
+            "duration_s": 6,
+        },
+        classes=frozenset({"stuck-lso", "hanging-txn", "aborted-read"}),
+        forbidden=True,
+        seen="3 of 8",
+    ),
+}  # fmt: skip
+"""By the KIP or issue that ended it."""
 
 
 def config(seed: int, nemesis: str, era: str, **settings: object) -> RunConfig:
@@ -25,6 +117,41 @@ def config(seed: int, nemesis: str, era: str, **settings: object) -> RunConfig:
 
 def found(done: Simulated) -> dict[str, int]:
     return forbidden(done.config, done.events, checked(done))
+
+
+def everything(done: Simulated, tally: Tally) -> set[str]:
+    """Classes that were found, allowed or not, and invariants that did not hold."""
+    return {f.name for f in tally.findings if f.variant != LOG} | {b.name for b in done.broken}
+
+
+def run(known: Known, era: Era, monkeypatch: pytest.MonkeyPatch) -> tuple[Simulated, Tally]:
+    monkeypatch.setitem(ERAS, "of this run", era)
+    settings = {"workload": known.workload, **known.settings}
+    done = simulate(config(known.seed, known.nemesis, "of this run", **settings))
+    return done, checked(done)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_older_era_shows_what_one_switch_ends(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = KNOWN[name]
+    switched = [s for s in Era.__slots__ if getattr(known.older, s) != getattr(known.newer, s)]
+    assert len(switched) == 1
+    done, tally = run(known, known.older, monkeypatch)
+    assert known.classes <= everything(done, tally)
+    if known.forbidden:
+        assert known.classes <= set(forbidden(done.config, done.events, tally))
+
+    done, tally = run(known, known.newer, monkeypatch)
+    assert forbidden(done.config, done.events, tally) == {}
+    assert done.broken == []
+    assert done.unfinished == []
+    assert tally.undecided == tally.torn_undecided == 0
+    assert tally.unread == []
+    if known.forbidden:  # what is not may be read uncommitted
+        return
+    assert not known.classes & everything(done, tally)
 
 
 def test_truncation_to_the_high_watermark_loses_records() -> None:
