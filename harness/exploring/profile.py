@@ -36,7 +36,7 @@ NEMESES: Final = (
     "kill:one@group-coordinator", "partition:bridge", "client:pause", "partition,pause", "random",
     "kill,client:crash", "partition:isolate@txn-coordinator",
     "pause:short@leader,partition:clients-responses", "partition:halves", "restart:rolling",
-    "kill:one@controller", "partition:isolate@group-coordinator",
+    "kill:one@controller", "partition:isolate@group-coordinator", "links", "links,kill",
 )  # fmt: skip
 """Taken in turn; where the workload or the modelled cluster cannot have one, another one is drawn."""
 STRIDE: Final = 5
