@@ -105,6 +105,26 @@ first.""",
         forbidden=True,
         seen="3 of 8",
     ),
+    "KAFKA-17754": Known(
+        what="""\
+EndTxn is held up in the network; its client asks again on a new connection, which is done, and goes on.
+Then the first copy arrives and ends the next transaction, which has the same epoch, half-way: it is aborted,
+the rest of it committed by its client, or the other way round. A broker stands still before, so that many
+transactions are about to end when the requests of clients are held up. With transaction version 2 every
+transaction has an epoch of its own.""",
+        older=ERAS["4.2-tv1"],
+        newer=ERAS["4.2"],
+        workload="transactions",
+        nemesis="pause:short@random,partition:clients-requests@txn-coordinator",
+        seed=4,
+        settings={
+            "partitions": 4, "producers": 10, "rate": 60, "batch_max": 6, "consumers": 1, "abort_share": 0.5,
+            "verb_deadline_s": 10, "transaction_timeout_s": 10, "fault_s": 3.6, "calm_s": 0.2,
+        },
+        classes=frozenset({"lost-write", "torn-txn"}),
+        forbidden=True,
+        seen="1 of 10",
+    ),
 }  # fmt: skip
 """By the KIP or issue that ended it."""
 
