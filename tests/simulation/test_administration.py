@@ -164,6 +164,20 @@ def test_leaders_have_moved_when_a_broker_that_was_shut_down_ends(era: str) -> N
             if state.ns < end:
                 known[state.node, state.partition] = state.leader
         assert (node not in known.values()) is moved, nemesis
+        if era == "2.4":
+            assert granted(done.trace, node, begin, end) is moved, nemesis
+
+
+def granted(trace: tr.Trace, node: int, since: int, end: int) -> bool:
+    """A controller answered the broker's request to go, which nothing but the end of its session has shown
+    otherwise (on ZooKeeper)."""
+    return any(
+        message.name == "ControlledShutdown"
+        and message.answers >= 0
+        and message.receiver == tr.node_lane(node)
+        and since <= message.sent <= message.arrived <= end
+        for message in trace.messages
+    )
 
 
 def ended(trace: tr.Trace, node: int, since: int) -> int:
