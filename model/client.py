@@ -56,6 +56,13 @@ class Cluster:
         self._turn += 1
         return self.bootstrap[self._turn % len(self.bootstrap)]
 
+    def seen(self, tp: Partition, epoch: int) -> None:
+        """Somebody read under this leader epoch: who led before leads no more, whoever says so (KIP-320;
+        Java: `Metadata.updateLastSeenEpochIfNewer`)."""
+        if epoch > self.leaders.get(tp, (-1, -1))[1]:
+            self.leaders[tp] = (-1, epoch)
+            self.wanted = True
+
     def requests(self, now: int) -> list[Ask]:
         """What is to be asked now about the cluster itself."""
         old = now - self._refreshed >= REFRESH_MS * 5

@@ -131,10 +131,13 @@ class Commits:
             found = {tp: at + 1 if at > 0 else at for tp, at in found.items()}
         if "old-offset-answered" in self.bugs:
             found = {tp: max(at - 5, 0) if at > 0 else at for tp, at in found.items()}
-        self.node.reply(connection, correlation, OffsetFetchAnswer(KafkaError.NONE, found))
+        known = {tp: loaded.offsets.leader_epoch(request.group, tp) for tp in request.partitions}
+        epochs = {tp: epoch for tp, epoch in known.items() if epoch >= 0}
+        self.node.reply(connection, correlation, OffsetFetchAnswer(KafkaError.NONE, found, epochs))
 
 
 def _records(request: OffsetCommit | TxnOffsetCommit) -> tuple[OffsetRecord, ...]:
     return tuple(
-        OffsetRecord(request.group, tp, offset) for tp, offset in sorted(request.offsets.items())
+        OffsetRecord(request.group, tp, offset, request.epochs.get(tp, -1))
+        for tp, offset in sorted(request.offsets.items())
     )

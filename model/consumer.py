@@ -40,7 +40,8 @@ class Got(NamedTuple):
 @dataclass(slots=True)
 class Position:
     """One assigned partition. `next`: offset to fetch from, BEGINNING = not known yet; `position`: next to
-    hand out; `end`: the end that the newest fetch showed (LSO or HW), -1 unknown."""
+    hand out; `epoch`: leader epoch of the last record that was; `end`: the end that the newest fetch showed
+    (LSO or HW), -1 unknown."""
 
     next: int
     position: int
@@ -48,6 +49,7 @@ class Position:
     after: int = -1
     """Position once the buffer is empty: behind what is not handed out."""
     end: int = -1
+    epoch: int = -1
     pause: int = 0
     aborted: set[int] = field(default_factory=set)
 
@@ -94,6 +96,7 @@ class Consumer:
                     position.buffer = []
                 taken += part
                 position.position = part[-1].offset + 1
+                position.epoch = part[-1].leader_epoch
             if not position.buffer and position.after >= 0:
                 position.position, position.after = max(position.position, position.after), -1
         return taken

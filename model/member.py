@@ -33,6 +33,9 @@ ASSIGNED: Final = "assigned"
 COMMITTED: Final = "committed"
 
 
+NO_EPOCHS: Final[Mapping[Partition, int]] = {}
+
+
 class News(NamedTuple):
     """What happened to the member's partitions. `offsets`: committed ones (COMMITTED), -1 = none;
     asked_ms: when they were asked for."""
@@ -81,12 +84,15 @@ class Member:
                 self._state = "out"
         return news
 
-    def commit(self, offsets: Mapping[Partition, int]) -> int:
-        """Commit offsets with the present generation; the number under which `commits` will tell."""
+    def commit(
+        self, offsets: Mapping[Partition, int], epochs: Mapping[Partition, int] = NO_EPOCHS
+    ) -> int:
+        """Commit offsets, and the leader epochs of the last records before them, with the present
+        generation; the number under which `commits` will tell."""
         self._commit_number += 1
         channel = f"commit {self._commit_number}"
         self._wanted[channel] = OffsetCommit(
-            self.group, self.generation, self.member, dict(offsets)
+            self.group, self.generation, self.member, dict(offsets), epochs
         )
         return self._commit_number
 
@@ -186,6 +192,8 @@ class Member:
             self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
             return
         self._state = "stable"
+        for tp, epoch in answer.epochs.items():
+            self.cluster.seen(tp, epoch)
         offsets = dict(answer.offsets)
         self.news.append(News(COMMITTED, self.partitions, self.generation, offsets, self._asked_ms))
 

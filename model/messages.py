@@ -259,7 +259,8 @@ class MarkersAnswer(NamedTuple):
 
 
 class TxnOffsetCommit(NamedTuple):
-    """Key 28. `offsets`: next offset to read, by partition. `generation` -1: not checked."""
+    """Key 28. `offsets`: next offset to read, by partition. `generation` -1: not checked. `epochs`: leader
+    epoch of the last record that was read, by partition (KIP-320)."""
 
     transactional_id: str
     group: str
@@ -268,6 +269,7 @@ class TxnOffsetCommit(NamedTuple):
     offsets: Mapping[Partition, int]
     generation: int = -1
     member: str = ""
+    epochs: Mapping[Partition, int] = {}
 
 
 class JoinGroup(NamedTuple):
@@ -322,12 +324,13 @@ class LeaveGroup(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """Key 8."""
+    """Key 8. `epochs`: as with `TxnOffsetCommit`."""
 
     group: str
     generation: int
     member: str
     offsets: Mapping[Partition, int]
+    epochs: Mapping[Partition, int] = {}
 
 
 class OffsetFetch(NamedTuple):
@@ -339,10 +342,11 @@ class OffsetFetch(NamedTuple):
 
 
 class OffsetFetchAnswer(NamedTuple):
-    """Committed offset, -1 = none, by partition."""
+    """Committed offset, -1 = none, by partition; `epochs`: leader epochs that were committed with them."""
 
     error: KafkaError
     offsets: Mapping[Partition, int] = {}
+    epochs: Mapping[Partition, int] = {}
 
 
 class DescribeProducers(NamedTuple):

@@ -8,7 +8,7 @@ Not here: who may commit, membership (`groups`, `membership`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from model.log import COMMIT, REMOVED, Batch, Log
 from model.messages import Partition
@@ -18,11 +18,20 @@ Key = tuple[str, Partition]
 
 
 class OffsetRecord(NamedTuple):
-    """`group` reads `partition` on from `offset`."""
+    """`group` reads `partition` on from `offset`; the last record that it read had `leader_epoch`."""
 
     group: str
     partition: Partition
     offset: int
+    leader_epoch: int = -1
+
+
+class Kept(NamedTuple):
+    """A committed offset. `at`: where its record stands in the log."""
+
+    offset: int
+    at: int
+    leader_epoch: int
 
 
 class MemberRecord(NamedTuple):
@@ -44,19 +53,21 @@ class GroupRecord(NamedTuple):
     members: tuple[MemberRecord, ...]
 
 
+NOTHING: Final = Kept(-1, -1, -1)
+
+
 @dataclass(slots=True)
 class Offsets:
     """See the module. `applied`: everything below this offset of the log is in here.
 
-    committed: offset, and where its record stands. pending: the same by producer id.
-    """
+    pending: by producer id."""
 
     bugs: frozenset[str]
     applied: int = 0
-    committed: dict[Key, tuple[int, int]] = field(default_factory=dict)
-    pending: dict[int, dict[Key, tuple[int, int]]] = field(default_factory=dict)
+    committed: dict[Key, Kept] = field(default_factory=dict)
+    pending: dict[int, dict[Key, Kept]] = field(default_factory=dict)
     groups: dict[str, GroupRecord] = field(default_factory=dict)
-    late: dict[Key, tuple[int, int]] = field(default_factory=dict)
+    late: dict[Key, Kept] = field(default_factory=dict)
     """With a planted bug: committed, and not effective before `settle`."""
 
     def apply(self, log: Log, until: int) -> None:
@@ -78,7 +89,7 @@ class Offsets:
             if isinstance(record, GroupRecord):
                 self.groups[record.group] = record
                 continue
-            found = (record.offset, batch.base + n)
+            found = Kept(record.offset, batch.base + n, record.leader_epoch)
             key = (record.group, record.partition)
             if pending:
                 self.pending.setdefault(batch.producer_id, {})[key] = found
@@ -104,15 +115,19 @@ class Offsets:
         self._effective(self.late)
         self.late = {}
 
-    def _effective(self, ended: dict[Key, tuple[int, int]]) -> None:
+    def _effective(self, ended: dict[Key, Kept]) -> None:
         for key, found in ended.items():
             # A record that was written later counts, though it took effect earlier.
-            if found[1] > self.committed.get(key, (-1, -1))[1]:
+            if found.at > self.committed.get(key, NOTHING).at:
                 self.committed[key] = found
 
     def offset(self, group: str, partition: Partition) -> int:
         """Committed offset, -1 = none."""
-        return self.committed.get((group, partition), (-1, -1))[0]
+        return self.committed.get((group, partition), NOTHING).offset
+
+    def leader_epoch(self, group: str, partition: Partition) -> int:
+        """Leader epoch that was committed with it, -1 = none."""
+        return self.committed.get((group, partition), NOTHING).leader_epoch
 
     def unstable(self, group: str, partitions: Sequence[Partition], log: Log) -> bool:
         """These offsets are about to change: a transaction whose end is not known holds them, or a commit

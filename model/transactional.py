@@ -71,7 +71,9 @@ class TransactionalProducer(Producer):
         self._goals: dict[str, Goal] = {}
         self._pause = 0
         self._ending: bool | None = None
-        self._offsets: tuple[str, Mapping[Partition, int], int, str] | None = None
+        self._offsets: (
+            tuple[str, Mapping[Partition, int], int, str, Mapping[Partition, int]] | None
+        ) = None
         self._group_added = False
         self._undecided = False
 
@@ -88,10 +90,15 @@ class TransactionalProducer(Producer):
         self._added, self._group_added, self._offsets = {}, False, None
 
     def add_offsets(
-        self, group: str, offsets: Mapping[Partition, int], generation: int, member: str
+        self,
+        group: str,
+        offsets: Mapping[Partition, int],
+        generation: int,
+        member: str,
+        epochs: Mapping[Partition, int],
     ) -> Goal:
-        """Offsets of a group become part of the transaction."""
-        self._offsets = (group, offsets, generation, member)
+        """Offsets of a group, with leader epochs, become part of the transaction."""
+        self._offsets = (group, offsets, generation, member, epochs)
         return self._goals.setdefault("offsets", Goal())
 
     def finish(self, *, commit: bool) -> Goal:
@@ -179,7 +186,7 @@ class TransactionalProducer(Producer):
     def _offer_offsets(self, node: int, now: int) -> None:
         if self._offsets is None or not self._waits_for_offsets():
             return
-        group, offsets, generation, member = self._offsets
+        group, offsets, generation, member, epochs = self._offsets
         if self._added_by_leaders:
             self._group_added = True
         if not self._group_added:
@@ -188,7 +195,9 @@ class TransactionalProducer(Producer):
         coordinator, asks = self.cluster.coordinator(group, True, now)
         self.out += asks
         if coordinator >= 0:
-            request = TxnOffsetCommit(self.id, group, *self._identity, offsets, generation, member)
+            request = TxnOffsetCommit(
+                self.id, group, *self._identity, offsets, generation, member, epochs
+            )
             self._ask(coordinator, "txn-offsets", request)
 
     def _end(self, node: int) -> None:

@@ -5,7 +5,7 @@ Each verb waits in virtual time, until the client machines are done or the verb'
 Not here: what the clients do (`model.producer`, `model.consumer`), the network.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from harness.op import AssignmentKind, Isolation, Outcome, TopicPartition
@@ -29,7 +29,7 @@ from model.client import RETRIABLE
 from model.consumer import BEGINNING, Consumer
 from model.errors import KafkaError
 from model.member import ASSIGNED, COMMITTED, LOST, Member, News
-from model.messages import CreateTopic
+from model.messages import CreateTopic, Partition
 from model.node import Ask
 from model.settings import Settings
 from model.transactional import Goal, TransactionalProducer
@@ -50,6 +50,7 @@ class SimSession(Machines):
         model: Settings,
     ) -> None:
         super().__init__(spec, nodes, scheduler, sender, model)
+        self._model = model
         self._ended: dict[TopicPartition, int] = {}
         self._auto_at = 0
         self._auto: dict[int, tuple[dict[TopicPartition, int], int, int]] = {}
@@ -174,7 +175,8 @@ class SimSession(Machines):
         if self.member is None:
             raise Definite("_UNKNOWN_GROUP")
         member, generation = self.member, self.member.generation
-        number = member.commit({(tp.topic, tp.partition): at for tp, at in positions.items()})
+        offsets = {(tp.topic, tp.partition): at for tp, at in positions.items()}
+        number = member.commit(offsets, self._epochs(offsets))
         self._pump()
         if not await self._until(lambda: number in member.commits, self._deadline_us):
             raise Indefinite("_TIMED_OUT")
@@ -182,6 +184,13 @@ class SimSession(Machines):
         if error:
             raise (Indefinite if KafkaError[error] in RETRIABLE else Definite)(error)
         return generation
+
+    def _epochs(self, offsets: Collection[Partition]) -> dict[Partition, int]:
+        """Leader epochs of what was read last of these partitions."""
+        if self.consumer is None or not self._model.era.fenced_fetch:
+            return {}
+        known = {tp: p.epoch for tp, p in self.consumer.positions.items() if p.epoch >= 0}
+        return {tp: known[tp] for tp in offsets if tp in known}
 
     def _auto_commit(self) -> None:
         """As the client does by itself, between polls: commit what was handed out."""
@@ -198,7 +207,7 @@ class SimSession(Machines):
         self._auto_at = self._now_ms + AUTO_COMMIT_MS
         offsets = {tp: p.position for tp, p in consumer.positions.items() if p.position > 0}
         if offsets:
-            number = member.commit(offsets)
+            number = member.commit(offsets, self._epochs(offsets))
             known = {TopicPartition(*tp): at for tp, at in offsets.items()}
             self._auto[number] = (known, member.generation, self._now_ns)
 
@@ -244,11 +253,9 @@ class SimSession(Machines):
         if self.member is None or self.spec.group is None:
             raise Definite("_UNKNOWN_GROUP")
         generation = self.member.generation
+        offsets = {(tp.topic, tp.partition): at for tp, at in positions.items()}
         goal = self._transactional().add_offsets(
-            self.spec.group,
-            {(tp.topic, tp.partition): at for tp, at in positions.items()},
-            generation,
-            self.member.member,
+            self.spec.group, offsets, generation, self.member.member, self._epochs(offsets)
         )
         self._pump()
         await self._reach(goal)
