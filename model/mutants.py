@@ -213,6 +213,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
         hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
     ),
     # ---- metadata
+    "controller-epoch-ignored": Mutant(
+        area="election",
+        wrong="brokers obey a controller whose epoch is over (on ZooKeeper)",
+        right="STALE_CONTROLLER_EPOCH",
+        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+        hunt=None,
+    ),
     "votes-twice": Mutant(
         area="metadata",
         wrong="a voter grants its vote to several candidates of one epoch",
