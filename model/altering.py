@@ -9,8 +9,9 @@ leaders wrote it to ZooKeeper themselves (`isr_changes`).
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from model.controller_messages import AlterAnswer, AlterPartition
 from model.errors import KafkaError
-from model.messages import AlterAnswer, AlterPartition, Partition
+from model.messages import Partition
 from model.node import Node
 from model.replica import Replica
 from model.serving import Serving

@@ -12,20 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from model.coordinating import Coordinating
+from model.coordinator_messages import DescribeProducers, ProducersAnswer
 from model.following import Following
 from model.hosting import TICK_MS as TICK_MS
 from model.hosting import Durable as Durable
 from model.hosting import Hosting
-from model.messages import (
-    DescribeProducers,
-    EpochEnds,
-    Fetch,
-    ListOffsets,
-    Metadata,
-    MetadataAnswer,
-    Produce,
-    ProducersAnswer,
-)
+from model.messages import EpochEnds, Fetch, ListOffsets, Metadata, MetadataAnswer, Produce
 from model.metadata import ClusterMetadata, Handler
 from model.metadata_quorum import MetadataQuorum
 from model.metadata_zookeeper import MetadataZookeeper

@@ -10,8 +10,9 @@ Not here: sending (`producer`), reading (`consumer`).
 from collections.abc import Sequence
 from typing import Any
 
+from model.coordinator_messages import CoordinatorAnswer, FindCoordinator
 from model.errors import KafkaError
-from model.messages import CoordinatorAnswer, FindCoordinator, Metadata, MetadataAnswer, Partition
+from model.messages import Metadata, MetadataAnswer, Partition
 from model.node import Ask
 
 RETRIABLE = frozenset(

@@ -8,18 +8,12 @@ Not here: membership (`groups`), what the log says (`offsets`).
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from model.coordinator_messages import OffsetCommit, OffsetFetch, OffsetFetchAnswer, TxnOffsetCommit
 from model.errors import KafkaError, Refused
 from model.group_log import GroupLog, Loaded
 from model.log import Batch
 from model.membership import COMPLETING, EMPTY
-from model.messages import (
-    Answer,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetFetchAnswer,
-    Partition,
-    TxnOffsetCommit,
-)
+from model.messages import Answer, Partition
 from model.offsets import OffsetRecord
 from model.serving import Serving
 from model.state_log import SEEN_BY_CLIENTS

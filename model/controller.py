@@ -12,6 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from model.assignment import assign
+from model.controller_messages import (
+    AllocateIds,
+    AlterAnswer,
+    AlterPartition,
+    BrokerHeartbeat,
+    HeartbeatAnswer,
+    IdsAnswer,
+    Register,
+    RegisterAnswer,
+)
 from model.election import change
 from model.errors import KafkaError
 from model.image import (
@@ -25,21 +35,13 @@ from model.image import (
     UsedIds,
 )
 from model.messages import (
-    AllocateIds,
-    AlterAnswer,
-    AlterPartition,
     Answer,
-    BrokerHeartbeat,
     CreateTopic,
     ElectAnswer,
     ElectLeaders,
-    HeartbeatAnswer,
-    IdsAnswer,
     Partition,
     PartitionState,
     Reassign,
-    Register,
-    RegisterAnswer,
 )
 from model.settings import Settings
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from model.commits import Commits
 from model.compaction import Cleaner
+from model.coordinator_messages import CoordinatorAnswer, FindCoordinator, WriteMarkers
 from model.group_log import GroupLog
 from model.groups import Groups
 from model.markers import write_markers
-from model.messages import CoordinatorAnswer, FindCoordinator, Partition, WriteMarkers
+from model.messages import Partition
 from model.node import Node
 from model.producer_ids import CHANNEL
 from model.serving import Serving

@@ -6,9 +6,9 @@ Not here: requests (`groups`, `commits`), what records mean (`offsets`), a group
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from model.coordinator_messages import JoinAnswer, SyncAnswer
 from model.errors import KafkaError, Refused
 from model.membership import Group
-from model.messages import JoinAnswer, SyncAnswer
 from model.node import GROUP_TOPIC, Node
 from model.offsets import Offsets
 from model.serving import Serving

@@ -9,19 +9,18 @@ Not here: a group's own states (`membership`), offsets (`commits`, `offsets`), l
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from model.errors import KafkaError, Refused
-from model.group_log import GroupLog
-from model.membership import COMPLETING, EMPTY, PREPARING, STABLE, Group, Waiting
-from model.messages import (
-    Answer,
+from model.coordinator_messages import (
     Heartbeat,
     JoinAnswer,
     JoinGroup,
     LeaveGroup,
-    Partition,
     SyncAnswer,
     SyncGroup,
 )
+from model.errors import KafkaError, Refused
+from model.group_log import GroupLog
+from model.membership import COMPLETING, EMPTY, PREPARING, STABLE, Group, Waiting
+from model.messages import Answer, Partition
 
 Handler = Callable[[int, int, Any], None]
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from model.coordinator_messages import Marker, MarkersAnswer, WriteMarkers
 from model.errors import KafkaError
 from model.log import ABORT, COMMIT, Batch
-from model.messages import Marker, MarkersAnswer, Partition, WriteMarkers
+from model.messages import Partition
 from model.node import Node
 from model.serving import Serving
 from model.transaction_state import PREPARE_COMMIT, Transaction, TransactionRecord

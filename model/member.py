@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from model.client import BACKOFF_MS, RETRIABLE, Cluster
-from model.errors import KafkaError
-from model.messages import (
-    Answer,
+from model.coordinator_messages import (
     Heartbeat,
     JoinAnswer,
     JoinGroup,
@@ -20,10 +18,11 @@ from model.messages import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchAnswer,
-    Partition,
     SyncAnswer,
     SyncGroup,
 )
+from model.errors import KafkaError
+from model.messages import Answer, Partition
 from model.node import Ask
 
 HEARTBEAT_MS: Final = 300

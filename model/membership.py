@@ -11,7 +11,8 @@ Not here: requests and their errors, the log (`groups`).
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from model.messages import JoinGroup, Partition
+from model.coordinator_messages import JoinGroup
+from model.messages import Partition
 from model.offsets import GroupRecord, MemberRecord
 
 Waiting = tuple[int, int]

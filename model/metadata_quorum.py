@@ -11,28 +11,23 @@ from typing import Any, Final
 
 from model.altering import Altering
 from model.controller import Controller
-from model.errors import KafkaError
-from model.hosting import TICK_MS, Hosting
-from model.image import ChangePartition, Image
-from model.messages import (
+from model.controller_messages import (
     AllocateIds,
     AlterAnswer,
     AlterPartition,
-    Answer,
     BeginEpoch,
     BrokerHeartbeat,
-    CreateTopic,
-    ElectAnswer,
-    ElectLeaders,
     HeartbeatAnswer,
     IdsAnswer,
-    Partition,
     QuorumFetch,
-    Reassign,
     Register,
     RegisterAnswer,
     Vote,
 )
+from model.errors import KafkaError
+from model.hosting import TICK_MS, Hosting
+from model.image import ChangePartition, Image
+from model.messages import Answer, CreateTopic, ElectAnswer, ElectLeaders, Partition, Reassign
 from model.metadata import Handler
 from model.quorum import LEADER, WAIT_MS, Quorum
 

@@ -15,15 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from model.client import BACKOFF_MS, RETRIABLE, Cluster
+from model.coordinator_messages import InitProducerId, ProducerIdAnswer
 from model.errors import KafkaError
 from model.log import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, Batch
-from model.messages import (
-    InitProducerId,
-    Partition,
-    Produce,
-    ProduceAnswer,
-    ProducerIdAnswer,
-)
+from model.messages import Partition, Produce, ProduceAnswer
 from model.node import Ask
 
 FATAL: Final = frozenset(

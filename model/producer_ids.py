@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from model.controller_messages import AllocateIds, IdsAnswer
 from model.errors import KafkaError, Refused
-from model.messages import AllocateIds, IdsAnswer
 from model.node import Node
 
 CHANNEL: Final = "ids"

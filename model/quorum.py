@@ -13,7 +13,7 @@ Not here: what the records mean (`image`), who makes them (`controller`).
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from model.messages import BeginEpoch, QuorumAnswer, QuorumFetch, Vote, VoteAnswer
+from model.controller_messages import BeginEpoch, QuorumAnswer, QuorumFetch, Vote, VoteAnswer
 from model.settings import Settings
 
 FOLLOWER: Final = "follower"

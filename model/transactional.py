@@ -14,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from model.client import BACKOFF_MS, RETRIABLE
-from model.errors import KafkaError
-from model.log import NO_PRODUCER
-from model.messages import (
+from model.coordinator_messages import (
     AddOffsets,
     AddPartitions,
     EndTxn,
     InitProducerId,
-    Partition,
     ProducerIdAnswer,
     TxnOffsetCommit,
 )
+from model.errors import KafkaError
+from model.log import NO_PRODUCER
+from model.messages import Partition
 from model.node import Ask
 from model.producer import FATAL, Pending, Producer, ProducerSettings
 

@@ -11,18 +11,17 @@ Not here: the log and both phases (`transaction_log`), the legal changes (`trans
 from collections.abc import Callable
 from typing import Any, Final
 
-from model.errors import KafkaError, Refused
-from model.log import NO_PRODUCER
-from model.messages import (
+from model.coordinator_messages import (
     AddOffsets,
     AddPartitions,
     AddPartitionsAnswer,
-    Answer,
     EndTxn,
     InitProducerId,
-    Partition,
     ProducerIdAnswer,
 )
+from model.errors import KafkaError, Refused
+from model.log import NO_PRODUCER
+from model.messages import Answer, Partition
 from model.node import GROUP_TOPIC, Node, java_hash
 from model.producer_ids import ProducerIds
 from model.serving import Serving

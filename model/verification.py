@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from model.coordinator_messages import AddPartitions, AddPartitionsAnswer
 from model.errors import KafkaError, Refused
 from model.log import NO_SEQUENCE, Batch
-from model.messages import AddPartitions, AddPartitionsAnswer, Partition
+from model.messages import Partition
 from model.node import TRANSACTION_TOPIC, Node, java_hash
 
 Then = Callable[[Mapping[Partition, int], Mapping[Partition, KafkaError]], None]

@@ -13,8 +13,9 @@ from typing import Any
 
 from model.assignment import assign
 from model.controller import ID_BLOCK
+from model.controller_messages import AllocateIds, IdsAnswer
 from model.errors import KafkaError
-from model.messages import AllocateIds, Answer, CreateTopic, ElectLeaders, IdsAnswer, Reassign
+from model.messages import Answer, CreateTopic, ElectLeaders, Reassign
 from model.metadata import Handler
 from model.node import Node
 from model.zk_client import ZkClient

@@ -10,19 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from model.broker import Broker, Durable
+from model.coordinator_messages import AddPartitions, EndTxn, FindCoordinator, InitProducerId
 from model.errors import KafkaError
 from model.log import Batch
-from model.messages import (
-    AddPartitions,
-    CreateTopic,
-    EndTxn,
-    Fetch,
-    FetchFrom,
-    FindCoordinator,
-    InitProducerId,
-    Partition,
-    Produce,
-)
+from model.messages import CreateTopic, Fetch, FetchFrom, Partition, Produce
 from model.node import Ask, Reply
 from model.replica import Remote, Replica
 from model.settings import Settings

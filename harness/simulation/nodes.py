@@ -15,7 +15,8 @@ from harness.cluster import Listener
 from harness.simulation.network import Connection, Network
 from harness.simulation.scheduler import Scheduler
 from model.broker import TICK_MS, Broker, Durable
-from model.messages import Fetch, QuorumFetch
+from model.controller_messages import QuorumFetch
+from model.messages import Fetch
 from model.node import Ask, Reply
 from model.settings import Settings
 

@@ -6,6 +6,8 @@ Not here: when messages are sent and arrive (`trace`), what they do (`model`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from model import controller_messages as k
+from model import coordinator_messages as c
 from model import messages as m
 from model.errors import KafkaError
 from model.image import ChangePartition
@@ -31,13 +33,13 @@ def name_of(request: Any) -> str:
 
 NAMES: dict[type, str] = {
     m.EpochEnds: "OffsetForLeaderEpoch",
-    m.AddPartitions: "AddPartitionsToTxn",
-    m.AddOffsets: "AddOffsetsToTxn",
-    m.WriteMarkers: "WriteTxnMarkers",
-    m.AllocateIds: "AllocateProducerIds",
-    m.Register: "BrokerRegistration",
+    c.AddPartitions: "AddPartitionsToTxn",
+    c.AddOffsets: "AddOffsetsToTxn",
+    c.WriteMarkers: "WriteTxnMarkers",
+    k.AllocateIds: "AllocateProducerIds",
+    k.Register: "BrokerRegistration",
     m.CreateTopic: "CreateTopics",
-    m.BeginEpoch: "BeginQuorumEpoch",
+    k.BeginEpoch: "BeginQuorumEpoch",
     m.Reassign: "AlterPartitionReassignments",
 }
 
@@ -67,35 +69,35 @@ class Summaries:
             m.Reassign: lambda r, _: (
                 {partition(tp): f"to {','.join(map(str, to))}" for tp, to in r.replicas.items()}, ""
             ),
-            m.FindCoordinator: lambda r, _: ({_key(r): "who coordinates it"}, ""),
-            m.CoordinatorAnswer: lambda a, r: ({_key(r): f"node {a.node}{_error(a.error)}"}, ""),
-            m.InitProducerId: lambda r, _: ({_txn(r): _producer(r)}, ""),
-            m.ProducerIdAnswer: lambda a, r: ({_txn(r): _producer(a) + _error(a.error)}, ""),
-            m.AddPartitions: _add,
-            m.AddPartitionsAnswer: _added,
-            m.AddOffsets: lambda r, _: (
+            c.FindCoordinator: lambda r, _: ({_key(r): "who coordinates it"}, ""),
+            c.CoordinatorAnswer: lambda a, r: ({_key(r): f"node {a.node}{_error(a.error)}"}, ""),
+            c.InitProducerId: lambda r, _: ({_txn(r): _producer(r)}, ""),
+            c.ProducerIdAnswer: lambda a, r: ({_txn(r): _producer(a) + _error(a.error)}, ""),
+            c.AddPartitions: _add,
+            c.AddPartitionsAnswer: _added,
+            c.AddOffsets: lambda r, _: (
                 {_txn(r): f"{_producer(r)}, group {r.group}", f"group:{r.group}": "joins a transaction"},
                 "",
             ),
-            m.EndTxn: lambda r, _: (
+            c.EndTxn: lambda r, _: (
                 {_txn(r): f"{'commit' if r.commit else 'abort'}, {_producer(r)}"}, ""
             ),
-            m.WriteMarkers: _markers,
-            m.MarkersAnswer: _marked,
-            m.TxnOffsetCommit: lambda r, _: _commit(r, f"{_producer(r)}, ", {_txn(r): _producer(r)}),
-            m.OffsetCommit: lambda r, _: _commit(r, f"generation {r.generation}, ", {}),
-            m.OffsetFetchAnswer: _committed,
-            m.JoinGroup: _group,
-            m.JoinAnswer: lambda a, r: _grouped(a, r, f"generation {a.generation}"),
-            m.SyncGroup: _group,
-            m.SyncAnswer: lambda a, r: _grouped(a, r, _listed(map(partition, a.partitions))),
-            m.Heartbeat: _group,
-            m.LeaveGroup: _group,
-            m.OffsetFetch: _group,
+            c.WriteMarkers: _markers,
+            c.MarkersAnswer: _marked,
+            c.TxnOffsetCommit: lambda r, _: _commit(r, f"{_producer(r)}, ", {_txn(r): _producer(r)}),
+            c.OffsetCommit: lambda r, _: _commit(r, f"generation {r.generation}, ", {}),
+            c.OffsetFetchAnswer: _committed,
+            c.JoinGroup: _group,
+            c.JoinAnswer: lambda a, r: _grouped(a, r, f"generation {a.generation}"),
+            c.SyncGroup: _group,
+            c.SyncAnswer: lambda a, r: _grouped(a, r, _listed(map(partition, a.partitions))),
+            c.Heartbeat: _group,
+            c.LeaveGroup: _group,
+            c.OffsetFetch: _group,
             m.Answer: _plain_answer,
-            m.AlterPartition: _alter,
-            m.AlterAnswer: _altered,
-            m.QuorumAnswer: _quorum,
+            k.AlterPartition: _alter,
+            k.AlterAnswer: _altered,
+            k.QuorumAnswer: _quorum,
         }  # fmt: skip
 
     def of(self, sender: str, receiver: str, content: Any, asked: Any) -> Told:
@@ -150,13 +152,13 @@ def _txn(request: Any) -> str:
     return f"txn:{request.transactional_id}"
 
 
-def _key(request: m.FindCoordinator) -> str:
+def _key(request: c.FindCoordinator) -> str:
     return f"{'group' if request.group else 'txn'}:{request.key}"
 
 
 def _producer(holder: Any) -> str:
     if holder.producer_id < 0:
-        return "new producer id" if isinstance(holder, m.InitProducerId) else "no producer id"
+        return "new producer id" if isinstance(holder, c.InitProducerId) else "no producer id"
     return f"producer {holder.producer_id}/{holder.producer_epoch}"
 
 
@@ -253,20 +255,20 @@ def _offsets(answer: m.ListOffsetsAnswer, _: Any) -> Told:
 # ---- transactions
 
 
-def _add(request: m.AddPartitions, _: Any) -> Told:
+def _add(request: c.AddPartitions, _: Any) -> Told:
     whose = _producer(request)
     does = "verify" if request.verify else "add"
     parts = {partition(tp): f"{does}, {whose}" for tp in request.partitions}
     return {_txn(request): f"{does} {_listed(parts)}, {whose}", **parts}, ""
 
 
-def _added(answer: m.AddPartitionsAnswer, asked: m.AddPartitions) -> Told:
+def _added(answer: c.AddPartitionsAnswer, asked: c.AddPartitions) -> Told:
     parts = {partition(tp): _outcome(answer.error) for tp in asked.partitions}
     parts |= {partition(tp): _outcome(error) for tp, error in answer.parts.items()}
     return {_txn(asked): _outcome(answer.error), **parts}, ""
 
 
-def _markers(request: m.WriteMarkers, _: Any) -> Told:
+def _markers(request: c.WriteMarkers, _: Any) -> Told:
     parts: dict[str, list[str]] = {}
     for marker in request.markers:
         what = f"{'commit' if marker.commit else 'abort'} {_producer(marker)}"
@@ -275,7 +277,7 @@ def _markers(request: m.WriteMarkers, _: Any) -> Told:
     return {name: "; ".join(told) for name, told in parts.items()}, ""
 
 
-def _marked(answer: m.MarkersAnswer, _: Any) -> Told:
+def _marked(answer: c.MarkersAnswer, _: Any) -> Told:
     parts: dict[str, list[str]] = {}
     for (producer, tp), error in answer.results.items():
         parts.setdefault(partition(tp), []).append(f"producer {producer} {_outcome(error)}")
@@ -295,7 +297,7 @@ def _group(request: Any, _: Any) -> Told:
     told = [f"member {request.member or 'new'}"] if hasattr(request, "member") else []
     if getattr(request, "generation", -1) >= 0:
         told.append(f"generation {request.generation}")
-    if isinstance(request, m.OffsetFetch):
+    if isinstance(request, c.OffsetFetch):
         told = ["committed offsets"]
     return {f"group:{request.group}": ", ".join(told)}, ""
 
@@ -305,7 +307,7 @@ def _grouped(answer: Any, asked: Any, told: str) -> Told:
     return {f"group:{asked.group}": told if error is KafkaError.NONE else error.name}, ""
 
 
-def _committed(answer: m.OffsetFetchAnswer, asked: m.OffsetFetch) -> Told:
+def _committed(answer: c.OffsetFetchAnswer, asked: c.OffsetFetch) -> Told:
     parts = {partition(tp): f"committed {at}" for tp, at in answer.offsets.items()}
     told = _listed(f"{partition(tp)} {at}" for tp, at in answer.offsets.items())
     whole = told if answer.error is KafkaError.NONE else answer.error.name
@@ -325,21 +327,21 @@ def _plain_answer(answer: m.Answer, asked: Any) -> Told:
 # ---- metadata
 
 
-def _alter(request: m.AlterPartition, _: Any) -> Told:
+def _alter(request: k.AlterPartition, _: Any) -> Told:
     return {
         partition(tp): f"epoch {wanted[0]}, ISR {','.join(map(str, wanted[2]))} wanted"
         for tp, wanted in request.parts.items()
     }, f"broker {request.broker}"
 
 
-def _altered(answer: m.AlterAnswer, _: Any) -> Told:
+def _altered(answer: k.AlterAnswer, _: Any) -> Told:
     parts = {}
     for tp, (error, state) in answer.parts.items():
         parts[partition(tp)] = _state(state) if state is not None else _outcome(error)
     return parts, _outcome(answer.error)
 
 
-def _quorum(answer: m.QuorumAnswer, _: Any) -> Told:
+def _quorum(answer: k.QuorumAnswer, _: Any) -> Told:
     parts = {
         partition(change.partition): _state(change.state)
         for _, change in answer.entries

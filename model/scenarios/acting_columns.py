@@ -5,7 +5,8 @@ Not here: columns of other stages.
 
 from collections.abc import Callable
 
-from model.messages import OffsetFetch, Produce
+from model.coordinator_messages import OffsetFetch
+from model.messages import Produce
 from model.node import GROUP_TOPIC, java_hash
 from model.scenarios.acting import GROUP, Acting
 from model.scenarios.scene import data

@@ -3,8 +3,9 @@
 Not here: transactions themselves (`transactions`).
 """
 
+from model.coordinator_messages import WriteMarkers
 from model.eras import ERAS
-from model.messages import Fetch, WriteMarkers
+from model.messages import Fetch
 from model.node import java_hash
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing

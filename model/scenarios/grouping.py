@@ -15,10 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from model.errors import KafkaError
-from model.group_log import Loaded
-from model.membership import Group
-from model.messages import (
+from model.coordinator_messages import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -26,6 +23,9 @@ from model.messages import (
     OffsetFetch,
     SyncGroup,
 )
+from model.errors import KafkaError
+from model.group_log import Loaded
+from model.membership import Group
 from model.node import GROUP_TOPIC
 from model.offsets import OffsetRecord
 from model.scenarios.producing import Producing

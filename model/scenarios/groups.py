@@ -3,7 +3,7 @@
 Not here: committed offsets (`group_offsets`), what applications lose and repeat (`consumers`).
 """
 
-from model.messages import SyncGroup
+from model.coordinator_messages import SyncGroup
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.grouping import Column, Grouping, members, offsets_log, state, two
 from model.scenarios.producing_columns import told

@@ -3,8 +3,8 @@
 Not here: late records and late markers (`late_records`).
 """
 
+from model.coordinator_messages import EndTxn
 from model.eras import ERAS
-from model.messages import EndTxn
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import committed, identity, log, state, told

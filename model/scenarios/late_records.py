@@ -5,8 +5,9 @@ Not here: a late EndTxn (`late_ends`), producers that come too late (`zombies`).
 
 from dataclasses import replace
 
+from model.coordinator_messages import AddPartitions, WriteMarkers
 from model.eras import ERAS
-from model.messages import AddPartitions, Produce, WriteMarkers
+from model.messages import Produce
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import committed, log, lso, state, told

@@ -3,8 +3,9 @@
 Not here: what logs recognise (`idempotence`), clients in general (`clients`).
 """
 
+from model.controller_messages import QuorumFetch
 from model.eras import ERAS
-from model.messages import Produce, QuorumFetch
+from model.messages import Produce
 from model.scenarios.acting import Acting
 from model.scenarios.acting_columns import identity, requests, told
 from model.scenarios.framework import Chapter, Scenario, Steps

@@ -18,17 +18,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from model.errors import KafkaError
-from model.log import NO_EPOCH, NO_PRODUCER, Batch
-from model.messages import (
+from model.coordinator_messages import (
     AddOffsets,
     AddPartitions,
     EndTxn,
     InitProducerId,
     OffsetFetch,
-    Produce,
     TxnOffsetCommit,
 )
+from model.errors import KafkaError
+from model.log import NO_EPOCH, NO_PRODUCER, Batch
+from model.messages import Produce
 from model.node import GROUP_TOPIC, TRANSACTION_TOPIC, java_hash
 from model.scenarios.scene import Scene, data
 from model.transaction_state import Transaction, TransactionRecord

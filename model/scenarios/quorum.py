@@ -6,7 +6,7 @@ Not here: what the controller decides (`election`).
 from collections.abc import Callable
 from typing import Any, Self
 
-from model.messages import BeginEpoch, BrokerHeartbeat, QuorumFetch, Vote
+from model.controller_messages import BeginEpoch, BrokerHeartbeat, QuorumFetch, Vote
 from model.quorum import Quorum
 from model.scenarios.columns import decision, hw, isr, leader, leo
 from model.scenarios.framework import Chapter, Scenario, Steps

@@ -22,13 +22,19 @@ from typing import Any, Self
 
 from model.broker import TICK_MS, Broker, Durable
 from model.controller import Controller
+from model.controller_messages import (
+    AlterPartition,
+    BrokerHeartbeat,
+    QuorumAnswer,
+    QuorumFetch,
+    Register,
+    RegisterAnswer,
+)
 from model.eras import Era
 from model.errors import KafkaError
 from model.image import Image
 from model.log import Batch
 from model.messages import (
-    AlterPartition,
-    BrokerHeartbeat,
     CreateTopic,
     ElectLeaders,
     EpochEnds,
@@ -36,11 +42,7 @@ from model.messages import (
     FetchFrom,
     PartitionState,
     Produce,
-    QuorumAnswer,
-    QuorumFetch,
     Reassign,
-    Register,
-    RegisterAnswer,
 )
 from model.node import Ask, Reply
 from model.replica import Replica

@@ -3,8 +3,9 @@
 Not here: what coordinator and logs do (`transactions`, `late_ends`), plain producers (`clients`).
 """
 
+from model.coordinator_messages import EndTxn
 from model.eras import ERAS
-from model.messages import EndTxn, Produce
+from model.messages import Produce
 from model.scenarios.acting import Acting
 from model.scenarios.acting_columns import ended, identity, told
 from model.scenarios.framework import Chapter, Scenario, Steps

@@ -3,8 +3,9 @@
 Not here: who is fenced, and time (`zombies`), late requests and both protocols (`late`).
 """
 
+from model.coordinator_messages import WriteMarkers
 from model.eras import ERAS
-from model.messages import Fetch, WriteMarkers
+from model.messages import Fetch
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import (

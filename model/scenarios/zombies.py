@@ -3,8 +3,8 @@
 Not here: transactions themselves (`transactions`), requests that come too late (`late`).
 """
 
+from model.coordinator_messages import InitProducerId
 from model.eras import ERAS
-from model.messages import InitProducerId
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import committed, identity, log, logged, lso, state, told

@@ -1,9 +1,10 @@
 """A modelled client's view of the cluster: which leader it believes in."""
 
 from model.client import Cluster
+from model.coordinator_messages import OffsetFetchAnswer
 from model.errors import KafkaError
 from model.member import COMMITTED, Member
-from model.messages import MetadataAnswer, OffsetFetchAnswer, PartitionState
+from model.messages import MetadataAnswer, PartitionState
 
 TP = ("t", 0)
 

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from model.compaction import compact, group_key, transaction_key
+from model.coordinator_messages import AddOffsets, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from model.eras import ERAS
 from model.errors import KafkaError
 from model.log import ABORT, COMMIT, REMOVED, Batch, Log
-from model.messages import AddOffsets, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from model.node import GROUP_TOPIC, java_hash
 from model.offsets import GroupRecord, OffsetRecord, Offsets
 from model.transaction_state import TransactionState

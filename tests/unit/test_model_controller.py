@@ -4,17 +4,10 @@ Not here: its scenarios (`model.scenarios`), the controller of the ZooKeeper era
 """
 
 from model.controller import Controller
+from model.controller_messages import BrokerHeartbeat, HeartbeatAnswer, Register
 from model.errors import KafkaError
 from model.image import Image
-from model.messages import (
-    BrokerHeartbeat,
-    CreateTopic,
-    ElectAnswer,
-    ElectLeaders,
-    HeartbeatAnswer,
-    PartitionState,
-    Register,
-)
+from model.messages import CreateTopic, ElectAnswer, ElectLeaders, PartitionState
 from model.settings import Settings
 
 LED = ("led", 0)

@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from model.eras import ERAS
-from model.errors import KafkaError
-from model.messages import (
+from model.coordinator_messages import (
     AddPartitions,
     EndTxn,
     JoinGroup,
@@ -18,6 +16,8 @@ from model.messages import (
     TxnOffsetCommit,
     WriteMarkers,
 )
+from model.eras import ERAS
+from model.errors import KafkaError
 from model.node import GROUP_TOPIC, TRANSACTION_TOPIC, java_hash
 from tests.one_broker import ME, OneBroker, produce
 

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from model.eras import ERAS
-from model.errors import KafkaError
-from model.membership import GroupState
-from model.messages import (
+from model.coordinator_messages import (
     AddOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
     OffsetCommit,
     OffsetFetch,
-    Partition,
     SyncGroup,
     TxnOffsetCommit,
     WriteMarkers,
 )
+from model.eras import ERAS
+from model.errors import KafkaError
+from model.membership import GroupState
+from model.messages import Partition
 from model.node import GROUP_TOPIC, java_hash
 from tests.one_broker import OneBroker
 

@@ -2,23 +2,23 @@
 
 import pytest
 
+from model.controller_messages import AllocateIds
 from model.coordinating import Coordinating
-from model.eras import ERAS
-from model.errors import KafkaError, Refused
-from model.image import ChangePartition
-from model.messages import (
+from model.coordinator_messages import (
     AddPartitions,
     AddPartitionsAnswer,
-    AllocateIds,
     EndTxn,
     FindCoordinator,
     InitProducerId,
     Marker,
     MarkersAnswer,
-    PartitionState,
     ProducerIdAnswer,
     WriteMarkers,
 )
+from model.eras import ERAS
+from model.errors import KafkaError, Refused
+from model.image import ChangePartition
+from model.messages import PartitionState
 from model.node import TRANSACTION_TOPIC, java_hash
 from model.transaction_state import BEFORE, PREPARED, Transaction, TransactionRecord
 from model.transaction_state import TransactionState as S

@@ -11,9 +11,10 @@ from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.toxics import BATCH, HEADER, NUMBER, RECORD, Pipe, size_of
+from model.coordinator_messages import Heartbeat
 from model.errors import KafkaError
 from model.log import Batch
-from model.messages import Heartbeat, Produce, ProduceAnswer
+from model.messages import Produce, ProduceAnswer
 
 MS = 1000
 
