@@ -1,0 +1,64 @@
+"""Workloads, nemeses and settings that several planted bugs are looked for with.
+
+Not here: settings of every exploration (`harness.exploring.profile`).
+"""
+
+from typing import Final
+
+QUEUES: Final = ("queue", "transactions")
+PILES: Final = ("send-modes", "transactions")
+"""Workloads that leave records at a leader which nobody follows."""
+
+LEADERS: Final = ("kill:one@leader", "partition:isolate@leader", "pause:long@leader")
+DIVERGING: Final = ("partition:isolate@leader", "partition:one-way-in@leader")
+LAGGING: Final = (
+    "partition:one-way-in@random,kill:one@leader", "pause:short@random,kill:one@leader",
+    "partition:isolate@random,kill:one@leader",
+)  # fmt: skip
+"""A replica falls behind, and meanwhile the leader dies."""
+ALL_DOWN: Final = ("kill:all", "kill:majority", "kill:one@leader")
+COORDINATORS: Final = (
+    "pause:short@random,kill:one@txn-coordinator", "client:crash-in-transaction,kill:one@txn-coordinator",
+)  # fmt: skip
+"""The coordinator dies while transactions are held up or abandoned."""
+GROUP_COORDINATORS: Final = ("pause:short@random,kill:one@group-coordinator",)
+UNANSWERED: Final = ("partition:clients-responses@leader", "partition:clients-responses")
+
+LONG: Final = {"fault_s": 5, "calm_s": 1, "duration_s": 15}
+"""Faults that outlive the session of a broker and the lag that an in-sync replica may have."""
+LONGER: Final = {"fault_s": 8, "calm_s": 1, "duration_s": 30}
+"""One fault begins and ends in the midst of another one."""
+SENT_AGAIN: Final = {"fault_s": 2, "calm_s": 0.5, "producers": 6, "verb_deadline_s": 20}
+"""Producers go on sending a batch until somebody answers."""
+CROWD: Final = LONG | {"partitions": 1, "producers": 8, "rate": 40, "consumers": 2}
+"""Every fault hits the same partition, and many clients are in the middle of something."""
+PAIR: Final = CROWD | {"replication_factor": 2, "duration_s": 20}
+"""Two replicas, both of which the minimum needs."""
+OFTEN: Final = {"fault_s": 1.2, "calm_s": 0.3, "duration_s": 12, "producers": 6}
+"""Many short faults: what they have to hit lasts milliseconds."""
+BUSY: Final = {
+    "rate": 250, "producers": 10, "batch_max": 2, "partitions": 1, "consumers": 0, "fault_s": 1,
+    "calm_s": 1.2, "duration_s": 8,
+}  # fmt: skip
+"""So many small transactions that some are always about to end."""
+TWO_BROKERS: Final = {
+    "brokers": 2, "controllers": 3, "replication_factor": 2, "min_insync_replicas": 1,
+}  # fmt: skip
+"""Whoever stands still is the only other replica of everything."""
+TIMELY: Final = {"transaction_timeout_s": 1, "fault_s": 1.5, "calm_s": 0.5}
+"""Transactions that are held up are over time."""
+CROSSED: Final = {
+    "brokers": 5, "controllers": 3, "replication_factor": 1, "min_insync_replicas": 1, "partitions": 4,
+    "producers": 16, "consumers": 1, "rate": 100, "batch_max": 2, "abort_share": 0.5, "fault_s": 6,
+    "calm_s": 0.4, "duration_s": 20, "verb_deadline_s": 30, "transaction_timeout_s": 30,
+}  # fmt: skip
+"""Coordinators are cut from leaders for long, and nobody is cut from the controllers: markers pile up."""
+DOOMED: Final = {"recovery_deadline_s": 15}
+"""It may never recover."""
+IMPATIENT: Final = {"verb_deadline_s": 2}
+TV1: Final = {"era": "4.2-tv1"}
+"""Clients of transaction version 1, as librdkafka is."""
+HELD: Final = TV1 | {
+    "verb_deadline_s": 1, "fault_s": 1.5, "calm_s": 0.5, "abort_share": 0.3, "producers": 6,
+}  # fmt: skip
+"""Requests are held up in the network for longer than their clients wait."""
