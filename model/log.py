@@ -267,11 +267,14 @@ class Log:
     def end_of(self, epoch: int) -> tuple[int, int]:
         """(largest epoch up to `epoch`, where it ends): the answer to OffsetForLeaderEpoch.
 
-        Its end is where the next larger epoch begins, the log's end for the newest. (-1, -1) where the
-        epoch is older than all in the cache or newer than the newest.
+        Its end is where the next larger epoch begins, the log's end for the newest. An epoch older than all
+        in the cache ends where the cache begins: what it had is gone here. (-1, -1) where it is newer than
+        the newest (LeaderEpochFileCache.endOffsetFor).
         """
-        if not self.epochs or epoch > self.epochs[-1][0] or epoch < self.epochs[0][0]:
+        if not self.epochs or epoch < 0 or epoch > self.epochs[-1][0]:
             return (NO_EPOCH, -1)
+        if epoch < self.epochs[0][0]:
+            return (epoch, self.epochs[0][1]) if self.era.epoch_walk else (NO_EPOCH, -1)
         at = bisect_right(self.epochs, (epoch, 2**63)) - 1
         ends = self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.end
         return (self.epochs[at][0], ends)

@@ -44,7 +44,17 @@ def test_where_an_epoch_ends_is_where_the_next_one_begins() -> None:
     assert log.end_of(1) == (1, 80)
     assert log.end_of(2) == (2, 120)
     assert log.end_of(3) == (3, 130)
-    assert log.end_of(4) == log.end_of(0) == (-1, -1)
+    assert log.end_of(4) == (-1, -1)
+
+
+@pytest.mark.parametrize(("era", "told"), [("0.11", (-1, -1)), ("2.0", (0, 20))])
+def test_an_epoch_of_which_nothing_is_left_ends_where_the_log_begins(
+    era: str, told: tuple[int, int]
+) -> None:
+    log = Log(ERAS[era])
+    log.start = log.end = 20
+    log.append(Batch(-1, -1, ("x",)), 1)
+    assert log.end_of(0) == told
 
 
 def test_an_epoch_that_the_leader_never_saw_is_answered_with_the_largest_before_it() -> None:
