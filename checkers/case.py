@@ -60,7 +60,7 @@ class Case:
 
 def sum_up(case: Case) -> dict[str, Anomaly]:
     """Every class that was found. Leaves its findings in `case.judged`, the worst first."""
-    here = ground(case.config, [fault.name for fault in case.lookup.faults])
+    here = ground(case.config, case.lookup.faults)
     answers = {key: ANOMALIES[key[0]].rule(here, key[1]) for key in case.counts}
     found = [name for name in ANOMALIES if any(key[0] == name for key in case.counts)]
     judged = {name: _judged(case, answers, name) for name in found}

@@ -6,13 +6,14 @@ Finding is universal; allowing depends on the configuration and on the faults th
 Not here: how findings are made (docs/checks.md), labels of known bugs (`checkers.known_bugs`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from checkers.kernel_types import Finding
 from checkers.rules import (
     Answer,
+    Fault,
     Ground,
     always,
     conflict,
@@ -249,7 +250,7 @@ INFORMATIONAL: Final = frozenset({"offset-reuse", "int-send-skip", "G1c-ww", "G0
 """Classes that are legal in every configuration."""
 
 
-def allowed(config: RunConfig, faults: Sequence[str], finding: Finding) -> Answer:
+def allowed(config: RunConfig, faults: Iterable[Fault], finding: Finding) -> Answer:
     """Whether the configuration and the executed faults permit a finding, and why."""
     return ANOMALIES[finding.name].rule(ground(config, faults), finding.variant)
 

@@ -6,9 +6,9 @@ allowed there, and why, in a sentence that ends up in the verdict.
 Not here: which class has which rule (`checkers.catalogue`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from harness.config import RunConfig
 from harness.op import Isolation
@@ -23,7 +23,8 @@ class Ground:
 
     retries, pipelined: whether a client without idempotence may send a record again, and may have
     several requests under way. unclean: a replica that misses records may become leader.
-    power_loss: a fault took unflushed data away. commit: when copiers commit the offsets of their
+    power_loss: so many brokers lost power, and what they had not flushed, that all which had an
+    acknowledged record may be among them. commit: when copiers commit the offsets of their
     input (`RunConfig.commit`). unstable: consumers at read_uncommitted, whose groups may be told offsets
     from before a transaction that is just ending. subscribe: rebalances may move positions of
     portable histories, which seldom record them.
@@ -41,8 +42,20 @@ class Ground:
 IN_FLIGHT: Final = ("max.in.flight", "max.in.flight.requests.per.connection")
 
 
-def ground(config: RunConfig, faults: Sequence[str]) -> Ground:
-    """The ground of a recorded run; `faults`: names of the faults that were in force."""
+class Fault(Protocol):
+    """A fault that was in force: its name as on the command line, and the nodes that it hit."""
+
+    @property
+    def name(self) -> str:
+        """`family:kind@target`."""
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """Who was hit."""
+
+
+def ground(config: RunConfig, faults: Iterable[Fault]) -> Ground:
+    """The ground of a recorded run; `faults`: those that were in force."""
     unclean = "unclean.leader.election.enable"
     return Ground(
         retries=not _setting(config.client_settings, "0", "retries", "message.send.max.retries"),
@@ -53,8 +66,14 @@ def ground(config: RunConfig, faults: Sequence[str]) -> Ground:
         ),
         commit=config.commit,
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
-        power_loss=any(name.partition(":")[0].startswith("power") for name in faults),
+        power_loss=len(_powerless(faults)) >= config.min_insync_replicas,
     )
+
+
+def _powerless(faults: Iterable[Fault]) -> set[int]:
+    """Brokers that lost power. What is acknowledged is on `min_insync_replicas` of them: fewer cannot take
+    it away, where only replicas lead that have it (KIP-966)."""
+    return {node for one in faults if one.name.partition(":")[0] == "power" for node in one.nodes}
 
 
 def is_true(setting: str) -> bool:
@@ -86,7 +105,9 @@ def _truncation(ground: Ground) -> str:
     """What may take acknowledged records off the end of a log, "" = nothing."""
     if ground.unclean:
         return "unclean leader election is on: a replica that misses records may become leader"
-    return "a power loss took unflushed records away" if ground.power_loss else ""
+    if ground.power_loss:
+        return "power losses took unflushed records away on as many brokers as had to have them"
+    return ""
 
 
 def loss(ground: Ground, variant: str) -> Answer:

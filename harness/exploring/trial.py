@@ -78,7 +78,7 @@ def checked(done: Simulated) -> Tally:
 
 def forbidden(config: RunConfig, events: Sequence[ev.Event], tally: Tally) -> dict[str, int]:
     """Findings that are not allowed in this run, by class."""
-    faults = [event.name for event in events if isinstance(event, ev.FaultStarted)]
+    faults = [event for event in events if isinstance(event, ev.FaultStarted)]
     found: dict[str, int] = {}
     for finding in tally.findings:
         if finding.variant != LOG and not allowed(config, faults, finding)[0]:

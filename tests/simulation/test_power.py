@@ -1,6 +1,7 @@
 """Power loss in simulated runs: what one node loses is elsewhere; what all lose at once is gone."""
 
 import pytest
+from msgspec.structs import replace
 
 from checkers.catalogue import allowed
 from harness.config import RunConfig, run_config
@@ -32,9 +33,11 @@ def test_all_nodes_without_power_lose_what_was_not_flushed_and_may() -> None:
     made = config("power:all", 1)
     done = simulate(made)
     assert lost(done) > 0
-    faults = [event.name for event in done.events if isinstance(event, FaultStarted)]
+    faults = [event for event in done.events if isinstance(event, FaultStarted)]
     findings = [f for f in checked(done).findings if f.name == "lost-write"]
     assert all(allowed(made, faults, finding)[0] for finding in findings)
+    few = [replace(fault, nodes=fault.nodes[:1]) for fault in faults]
+    assert not any(allowed(made, few, finding)[0] for finding in findings)
 
 
 def test_a_killed_process_is_no_power_loss() -> None:

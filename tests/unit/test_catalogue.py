@@ -12,6 +12,7 @@ from checkers.kernel_types import Finding
 from checkers.known_bugs import KNOWN_BUGS
 from checkers.sentences import SENTENCES
 from harness.config import PRESETS, RunConfig
+from harness.verdict import Fault
 
 DOCS = Path(__file__).parents[2] / "docs" / "checks.md"
 JOINED = {"groups", "lso", "recovery", "exactly-once", "zombies", "liveness"}
@@ -24,8 +25,16 @@ ONCE = {**PLAIN, "client_settings": {"retries": "0"}}
 def is_allowed(
     name: str, variant: str = "", settings: dict[str, Any] | None = None, *faults: str
 ) -> bool:
+    """A fault of kind `one` hits node 1 only, every other one hits nodes 1 to 3."""
     config = RunConfig(seed=1, **(settings or {}))
-    return allowed(config, faults, Finding(name=name, key=(), variant=variant))[0]
+    hit = [
+        Fault(
+            fault=n, name=fault, text="", nodes=[1] if ":one" in fault else [1, 2, 3], begin_s=0.0,
+            end_s=1.0, colour="",
+        )
+        for n, fault in enumerate(faults)
+    ]  # fmt: skip
+    return allowed(config, hit, Finding(name=name, key=(), variant=variant))[0]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +71,9 @@ def is_allowed(
         ("inconsistent-offsets", "ack 1", {}, (), True),
         ("inconsistent-offsets", "ack all", {}, (), False),
         *(("aborted-read", "rc", settings, faults, expected) for settings, faults, expected in (
-            ({}, ("kill:all",), False), (UNCLEAN, (), True), ({}, ("power:one",), True))),
+            ({}, ("kill:all",), False), (UNCLEAN, (), True), ({}, ("power:all",), True),
+            ({}, ("power:one", "power:one@leader"), False),
+            ({"min_insync_replicas": 1}, ("power:one",), True))),
         ("aborted-read", "ru", {}, (), True),
         ("aborted-read", "unsent", UNCLEAN, (), False),
         ("precommitted-read", "rc", {}, (), False),
