@@ -106,7 +106,19 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a broker that comes back from an unclean shutdown may still be elected from the eligible set",
         right="it leaves both sets: the end of its log may be gone (KIP-966)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=None,
+        hunt=Hunt(
+            workloads=("queue",),
+            nemeses=("partition:halves,power:one@leader", "kill:one@random,power:one@leader"),
+            settings={
+                "brokers": 4,
+                "controllers": 3,
+                "replication_factor": 2,
+                "partitions": 8,
+                "fault_s": 4,
+                "calm_s": 0.5,
+                "duration_s": 9,
+            },
+        ),
     ),
     "alter-unfenced": Mutant(
         area="election",

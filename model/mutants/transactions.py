@@ -157,8 +157,12 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         anomalies=("torn-txn", "lost-write", "aborted-read"),
         hunt=Hunt(
             workloads=("transactions",),
-            nemeses=("partition:clients-responses@leader",),
-            settings=TIMELY | TV1 | {"fault_s": 2.5, "partitions": 6},
+            nemeses=(
+                "partition:clients-responses@leader",
+                "partition:clients-requests@leader",
+                "pause:short@leader",
+            ),
+            settings=TIMELY | {"era": "4.1", "fault_s": 2},
         ),
     ),
     "timeout-commits": Mutant(
