@@ -161,9 +161,10 @@ def anywhere(
 
     Every broker forwards it to the controller, and any of them may hang. The request may take effect
     more than once, so it has to come to the same. deadline: of `time.monotonic`, overrun by less
-    than `CALL_S`. Raises: ClusterError: refused for good, or nobody served it in time.
+    than `CALL_S`. Raises: ClusterError: refused for good, or nobody served it in time, with what each one
+    said last.
     """
-    last = "no node was asked"
+    last: dict[int, str] = {}
     while time.monotonic() < deadline:
         for port in ports.values():
             try:
@@ -173,8 +174,9 @@ def anywhere(
             except admin.AdminError as error:
                 if error.code and not error.code.retriable:
                     raise ClusterError(f"Kafka refused: {error}") from error
-                last = str(error)
+                last[port] = str(error)
             if time.monotonic() >= deadline:
                 break
         time.sleep(POLL_S)
-    raise ClusterError(f"no broker served the request in time: {last}")
+    said = "; ".join(dict.fromkeys(last.values())) or "no node was asked"
+    raise ClusterError(f"no broker served the request in time: {said}")
