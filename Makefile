@@ -86,7 +86,7 @@ imports: $(INSTALLED) ## who may import whom
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## tests without browser and Docker
-	$(BIN)/pytest -n 2 --dist loadfile -m 'not browser and not docker'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'not browser and not docker'
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
