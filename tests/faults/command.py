@@ -36,6 +36,8 @@ class Inquest:
         self, *words: str, file_limit: int | None = None, module: str = "tests.memory"
     ) -> None:
         def limit() -> None:
+            # A shell that starts the tests behind it has SIGINT ignored, by all that they start too.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             if file_limit is not None:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
 
