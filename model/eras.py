@@ -20,7 +20,8 @@ class Era:
     epoch_walk: KIP-279 (2.0): the leader answers with its largest epoch up to the asked one, and the
         follower goes on asking until both agree; else the follower cuts once, by an unknown epoch to its
         high watermark.
-    fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another.
+    fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another;
+        offsets are committed with the leader epoch of what was read.
     eligible_replicas: KIP-966 (4.1): replicas that left the in-sync set while it was at its minimum may
         still be elected, and the high watermark stands still below the minimum.
     idempotence: KIP-98 (0.11).

@@ -14,13 +14,12 @@ from typing import Any, Final
 
 from harness.cluster import ClusterError
 from harness.op import TopicPartition
+from harness.simulation.machines import Sender
 from harness.simulation.scheduler import Future, Scheduler
 from model.errors import KafkaError
 from model.image import Image
 from model.messages import CreateTopic, ElectLeaders, Reassign
 from model.node import Ask
-
-Send = Callable[[Ask, Callable[[Any], None]], None]
 
 READY_US: Final = 60_000_000
 DEADLINE_US: Final = 5_000_000
@@ -45,7 +44,7 @@ class Administration:
         self,
         scheduler: Scheduler,
         brokers: Sequence[int],
-        connect: Callable[[], Send],
+        connect: Callable[[], Sender],
         views: Callable[[], Mapping[int, Image]],
         *,
         zookeeper: bool,
@@ -123,19 +122,20 @@ class Administration:
 
     async def _anywhere(self, channel: str, request: Any, deadline: int) -> None:
         """Ask one broker after another until one has served it. Raises: ClusterError."""
-        scheduler, last = self._scheduler, "no node was asked"
+        scheduler, last = self._scheduler, dict[int, str]()
         while scheduler.now < deadline:
             for node in self._brokers:
                 answer = await self._ask(node, channel, request)
-                error, last = _refusal(answer)
+                error, last[node] = _refusal(answer)
                 if error is KafkaError.NONE:
                     return
                 if answer is not None and error not in RETRIABLE:
-                    raise ClusterError(f"Kafka refused: {last}")
+                    raise ClusterError(f"Kafka refused: {last[node]}")
                 if scheduler.now >= deadline:
                     break
             await scheduler.sleep(AGAIN_US)
-        raise ClusterError(f"no broker served the request in time: {last}")
+        said = "; ".join(dict.fromkeys(last.values())) or "no node was asked"
+        raise ClusterError(f"no broker served the request in time: {said}")
 
     async def _ask(self, node: int, channel: str, request: Any) -> Any:
         answered: Future[Any] = Future()

@@ -17,6 +17,7 @@ from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
 from harness.simulation.administration import Administration
 from harness.simulation.ensemble import EnsembleNode, cuts_from
+from harness.simulation.machines import Sender
 from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
 from harness.simulation.proxies import Proxies
@@ -317,9 +318,7 @@ class SimulatedCluster:
 
     # ---- clients
 
-    def sender(
-        self, client: object, process: int = -1
-    ) -> Callable[[Ask, Callable[[Any], None]], None]:
+    def sender(self, client: object, process: int = -1) -> Sender:
         """How a client's requests get to nodes: one connection to each node and kind of request."""
 
         def send(ask: Ask, answered: Callable[[Any], None]) -> None:
