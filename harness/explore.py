@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from checkers.spark import SparkError, spark
 from harness.config import ConfigError
 from harness.exploring.hunt import Hunt
-from harness.exploring.outcome import Outcome
+from harness.exploring.outcome import Found, Outcome
 from harness.exploring.profile import MODERN, hunted
 from harness.exploring.tasks import Runner, in_process, spark_runner
 from model.eras import ERAS
@@ -61,7 +61,7 @@ def explore(wish: Wish, *, say: Callable[[str], None]) -> Outcome:
     if wish.seeds < 1 or wish.first < 0:
         raise ConfigError("seeds must be at least 1, and the first one at least 0")
     with _runner(wish) as (runner, width):
-        return Hunt(
+        outcome = Hunt(
             seeds=wish.seeds,
             first=wish.first,
             mutants=names,
@@ -70,6 +70,10 @@ def explore(wish: Wish, *, say: Callable[[str], None]) -> Outcome:
             width=width,
             say=say,
         ).explore()
+    if wish.mutants == "all":
+        unseen = {name: Found(hunted=False) for name in MUTANTS if name not in names}
+        outcome.mutants.update(unseen)
+    return outcome
 
 
 @contextlib.contextmanager

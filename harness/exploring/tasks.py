@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from harness.exploring.profile import clean, hunting
+from harness.config import RunConfig
+from harness.exploring.profile import clean, hunting, without_mutant
 from harness.exploring.trial import Trial, trial
 from model.mutants import MUTANTS
 
@@ -29,7 +30,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a batch. trials: clean seeds that are not; of a mutant, the find. runs, simulated_s: of
-    all. broke: runs of a mutant in which an invariant did not hold, or that crashed."""
+    all, without the clean twins of finds. broke: runs of a mutant in which an invariant did not hold, or that
+    crashed."""
 
     batch: Batch
     trials: tuple[Trial, ...] = ()
@@ -60,16 +62,23 @@ def _clean(batch: Batch) -> Done:
 def _hunt(batch: Batch) -> Done:
     simulated, broke = 0.0, 0
     for number in range(batch.begin, batch.begin + batch.count):
-        one = trial(hunting(batch.mutant, number, batch.first, batch.era), invariants=False)
+        config = hunting(batch.mutant, number, batch.first, batch.era)
+        one = trial(config, invariants=False)
         simulated = round(simulated + one.simulated_s, 3)
         broke += bool(one.broken or one.crashed)
         found = face(batch.mutant, one)
-        if found:
+        if found and not _without(config, found):
             return Done(
                 batch=batch, trials=(one,), runs=number - batch.begin + 1, simulated_s=simulated,
                 broke=broke, found=found,
             )  # fmt: skip
     return Done(batch=batch, runs=batch.count, simulated_s=simulated, broke=broke)
+
+
+def _without(config: RunConfig, found: str) -> bool:
+    """Whether the run shows this class without its planted bug too, or may: eras have bugs of their own."""
+    twin = trial(without_mutant(config), invariants=False)
+    return found in twin.anomalies or bool(twin.crashed)
 
 
 def face(mutant: str, one: Trial) -> str:

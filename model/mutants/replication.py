@@ -14,6 +14,7 @@ from model.mutants.hunts import (
     PAIR,
     PILES,
     QUEUES,
+    RETURNING,
 )
 from model.mutants.mutant import Hunt, Mutant
 
@@ -157,8 +158,12 @@ REPLICATION: Final[dict[str, Mutant]] = {
         area="metadata",
         wrong="a voter grants its vote to several candidates of one epoch",
         right="to one: else two controllers decide",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=None,
+        anomalies=("lost-write", "inconsistent-offsets", "not-recovered"),
+        hunt=Hunt(
+            workloads=("queue",),
+            nemeses=("partition:bridge@controller,pause:long@controller",),
+            settings={"brokers": 5, "fault_s": 4, "calm_s": 0.3, "duration_s": 20} | DOOMED,
+        ),
     ),
     "vote-ignores-log": Mutant(
         area="metadata",
@@ -209,7 +214,11 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a follower cuts once, by whatever epoch the leader answers with",
         right="it asks on until both logs have the epoch (KIP-279)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=None,
+        hunt=Hunt(
+            workloads=("queue",),
+            nemeses=("partition:isolate@leader,kill:one@leader",),
+            settings=RETURNING,
+        ),
     ),
 }
 """Name -> mutant, by area."""

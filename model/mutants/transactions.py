@@ -92,7 +92,13 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a leader takes markers of a coordinator that was replaced",
         right="TRANSACTION_COORDINATOR_FENCED",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=None,
+        hunt=Hunt(
+            workloads=("transactions",),
+            nemeses=("partition:ring,pause:long@txn-coordinator",),
+            settings=CROSSED
+            | TV1
+            | {"producers": 24, "fault_s": 10, "calm_s": 2, "duration_s": 30},
+        ),
     ),
     "late-marker-appended": Mutant(
         area="markers",

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from typer.testing import CliRunner
@@ -10,13 +10,14 @@ from typer.testing import CliRunner
 import harness.exploring.tasks as tasks
 import harness.exploring.trial as trials
 from harness.cli import app
-from harness.config import ConfigError
+from harness.config import ConfigError, RunConfig
 from harness.explore import Wish, explore, named
 from harness.exploring.hunt import Hunt
 from harness.exploring.outcome import Clean, Found, Outcome, Run
 from harness.exploring.profile import clean, hunted, hunting
 from harness.exploring.tasks import Batch, Done, in_process, run
 from harness.exploring.trial import Trial, trial
+from model.mutants import MUTANTS
 from workloads import WORKLOADS
 
 SEEDS = 60
@@ -130,19 +131,52 @@ def test_every_seed_is_run_once() -> None:
     assert outcome.clean.seeds == 37
 
 
-def test_a_batch_keeps_what_tells_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails_at_3(config: object, *, invariants: bool = True) -> Trial:
-        seed = getattr(config, "seed", -1)
-        bad = {"duplicate": 1} if seed == 3 else {}
-        return Trial(seed=seed, config={}, anomalies=bad, simulated_s=2)
+def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
+    """In place of `trial`: these seeds show a duplicate; mutant: only with a planted bug."""
 
-    monkeypatch.setattr(tasks, "trial", fails_at_3)
+    def made(config: RunConfig, *, invariants: bool = True) -> Trial:
+        shows = config.seed in seeds and (not mutant or bool(config.mutant))
+        bad = {"duplicate": 1} if shows else {}
+        return Trial(seed=config.seed, config={}, anomalies=bad, simulated_s=2)
+
+    return made
+
+
+def test_a_batch_keeps_what_tells_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "trial", finds(3, mutant=False))
     done = run(Batch(begin=1, count=4, era="4.2"))
     assert ([one.seed for one in done.trials], done.runs, done.simulated_s) == ([3], 4, 8)
+    monkeypatch.setattr(tasks, "trial", finds(3, mutant=True))
     done = run(Batch(mutant="repeats-not-recognised", begin=0, count=9, era="4.2"))
     assert (done.found, done.runs, done.simulated_s) == ("duplicate", 4, 8)
     done = run(Batch(mutant="commit-writes-abort", begin=0, count=9, era="4.2"))
     assert (done.found, done.runs, done.trials) == ("", 9, ())
+
+
+def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "trial", finds(2, mutant=False))
+    done = run(Batch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
+    assert (done.found, done.runs) == ("", 4)
+
+    def crashes(config: RunConfig, *, invariants: bool = True) -> Trial:
+        if not config.mutant:
+            return Trial(seed=config.seed, config={}, crashed="no legal transition")
+        return finds(2, mutant=True)(config)
+
+    monkeypatch.setattr(tasks, "trial", crashes)
+    done = run(Batch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
+    assert (done.found, done.runs) == ("", 4)
+
+
+def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "trial", finds(mutant=True))
+    outcome = explore(Wish(seeds=1, mutants="all", without_spark=True), say=lambda _: None)
+    assert set(outcome.mutants) == set(MUTANTS)
+    unseen = [name for name, one in outcome.mutants.items() if not one.hunted]
+    assert unseen == [name for name in MUTANTS if name not in hunted()]
+    assert outcome.as_json()["mutants"][unseen[0]]["found"] is False
 
 
 # ---- telling
@@ -152,6 +186,7 @@ def test_the_exit_code_says_whether_all_is_as_it_should_be() -> None:
     failed = Run(seed=1, why="lost-write (1)", config={})
     assert Outcome(clean=Clean(seeds=3), mutants={"x": Found(found=True)}).code == 0
     assert Outcome(clean=Clean(seeds=3), mutants={"x": Found()}).code == 1
+    assert Outcome(clean=Clean(seeds=3), mutants={"x": Found(hunted=False)}).code == 0
     assert Outcome(clean=Clean(seeds=3, failures=[failed]), mutants={}).code == 1
 
 
@@ -218,7 +253,7 @@ def test_the_table_names_who_was_found_and_who_was_not(
     ("options", "told"),
     [
         (["--mutants", "nope"], "unknown mutant 'nope'; known: all, none, ack-before-replication"),
-        (["--mutants", "votes-twice"], "votes-twice shows in no run"),
+        (["--mutants", "votes-twice,generation-not-bumped"], "not-bumped shows in no run"),
         (["--era", "nope"], "unknown era 'nope'; known: 0.10"),
         (["--seeds", "0"], "seeds must be at least 1"),
     ],
