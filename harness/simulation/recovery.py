@@ -3,11 +3,14 @@
 Not here: how long it may take (`harness.simulate`).
 """
 
+from collections.abc import Mapping
+
 from harness.clients import idle_groups
 from harness.config import RunConfig
 from harness.messages import Progress
 from harness.simulation.clients import SimClients
 from harness.simulation.cluster import SimulatedCluster
+from model.messages import Partition, PartitionState
 
 
 def unrecovered(
@@ -21,15 +24,27 @@ def _cluster(cluster: SimulatedCluster) -> str:
     down = [n for n, node in cluster.sim.items() if not node.up]
     if down:
         return f"nodes {down} are down"
-    for node in cluster.brokers:
-        broker = cluster.sim[node].broker
-        assert broker is not None
-        for tp, state in broker.node.image.partitions.items():
+    known = {node: _partitions(cluster, node) for node in cluster.brokers}
+    newest: dict[Partition, int] = {}
+    for partitions in known.values():
+        for tp, state in partitions.items():
             if state.leader < 0:
                 return f"{tp} has no leader"
             if len(state.isr) < len(state.replicas):
                 return f"{tp} has in-sync replicas {list(state.isr)} only"
+            newest[tp] = max(newest.get(tp, -1), state.leader_epoch)
+    for node, partitions in known.items():
+        for tp, epoch in newest.items():
+            if tp not in partitions or partitions[tp].leader_epoch < epoch:
+                return f"node {node} has not heard what became of {tp}"
     return ""
+
+
+def _partitions(cluster: SimulatedCluster, node: int) -> Mapping[Partition, PartitionState]:
+    """All partitions, as a broker that is up knows them."""
+    broker = cluster.sim[node].broker
+    assert broker is not None
+    return broker.node.image.partitions
 
 
 def stuck_clients(clients: SimClients, config: RunConfig, since_ns: int) -> str:
