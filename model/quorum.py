@@ -159,11 +159,15 @@ class Quorum:
             self._follow(request.epoch, request.leader, now)
 
     def _follow(self, epoch: int, leader: int, now: int) -> None:
+        # Who waits to stand for election goes on waiting (QuorumState.transitionToUnattached): else a
+        # candidate whose log is too short would put off all who could be elected.
+        waits = self.role == CANDIDATE or (self.role == FOLLOWER and self.leader < 0)
         if epoch > self.epoch:
             self.voted = -1
         self.role, self.epoch, self.leader = FOLLOWER, epoch, leader
         self._fetching = -1
-        self._wait(now)
+        if leader >= 0 or not waits:
+            self._wait(now)
         self._fetch(now)
 
     def _wait(self, now: int) -> None:
