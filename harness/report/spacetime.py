@@ -20,8 +20,8 @@ ROW, HEAD, TIME = 16, 40, 74
 """Pixels: height of a row, of the names of the lanes; width of the times."""
 LANE_MOST, LANE_LEAST, WORDS_LEAST, WIDTH = 66, 48, 440, 1096
 """Pixels: widths of a lane, of the words, and of all where that is enough."""
-LETTER = 6.3
-"""Pixels of a letter of the words, about."""
+LETTER, BOLD_LETTER = 6.6, 7.2
+"""Pixels of a letter of the words, about; those of steps are bold."""
 GAP_NS = 20_000_000
 """A gap between rows that is told."""
 NAMES_EVERY = 40
@@ -277,12 +277,12 @@ class _Drawing:
             title = f"{time} s: {words}" + (f" (on {step.why})" if step.why else "")
             style = "damage" if step.weight == 0 else "step"
             x = self.x[tr.node_lane(step.node)]
-            return Row(y, time, self._clip(words), title, style, event.number, x)
+            return Row(y, time, self._clip(words, BOLD_LETTER), title, style, event.number, x)
         message = self.trace.messages[event.number]
         return Row(y, time, self._clip(self._words(message)), self._title(message), "sent")
 
-    def _clip(self, words: str) -> str:
-        most = int((self.right - self.words) / LETTER)
+    def _clip(self, words: str, letter: float = LETTER) -> str:
+        most = int((self.right - self.words) / letter)
         return words if len(words) <= most else f"{words[: most - 1]}…"
 
     def _words(self, message: tr.Message) -> str:
