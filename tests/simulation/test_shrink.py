@@ -117,7 +117,7 @@ def test_what_was_reached_stays_when_the_time_is_over() -> None:
 def test_a_planted_bug_among_twenty_faults() -> None:
     """Whoever has most of a log leads, or so it claims: a kill or two are enough, and 20 are planned."""
     for seed in range(20):
-        made = config(mutant="hw-is-leader-end", rate=40, duration_s=60, seed=seed)
+        made = config(mutant="hw-is-leader-end", rate=8, duration_s=60, seed=seed)
         mixed = made.model_copy(update={"nemesis": "kill,pause", "fault_s": 2.0, "calm_s": 1.0})
         case = Case(made, numbered(plan(mixed.nemesis, mixed, names(made))[:20]))
         if "lost-write" in findings(case):
