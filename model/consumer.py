@@ -112,6 +112,7 @@ class Consumer:
         """Ask for what is not under way."""
         self.out += self.cluster.requests(now)
         busy = {tp for _, parts in self._flights.values() for tp in parts}
+        asked = {node for node, _ in self._flights.values()}  # one request at a time to each
         wanted: dict[int, dict[Partition, FetchFrom]] = {}
         starts: dict[int, list[Partition]] = {}
         for tp, position in self.positions.items():
@@ -120,6 +121,8 @@ class Consumer:
             node, epoch = self.cluster.leaders.get(tp, (-1, -1))
             if node < 0:
                 self.cluster.wanted = True
+            elif node in asked:
+                continue
             elif position.next == BEGINNING:
                 starts.setdefault(node, []).append(tp)
             else:
@@ -128,11 +131,10 @@ class Consumer:
             request = Fetch(-1, parts, self.committed, self.wait_ms)
             self._ask(node, request, {tp: part.offset for tp, part in parts.items()})
         for node, tps in starts.items():
-            self._ask(node, ListOffsets(tps, earliest=True), dict.fromkeys(tps, BEGINNING))
+            if node not in wanted:
+                self._ask(node, ListOffsets(tps, earliest=True), dict.fromkeys(tps, BEGINNING))
 
     def _ask(self, node: int, request: Any, parts: dict[Partition, int]) -> None:
-        if any(at == node for at, _ in self._flights.values()):
-            return  # one request at a time to each
         self._number += 1
         channel = f"consume {self._number}"
         self._flights[channel] = (node, parts)
