@@ -154,7 +154,9 @@ class MemorySession:
         self._generation, mine, committed = assigned
         self._waits = False
         self._positions = {tp: committed.get(tp, 0) for tp in mine}
-        self._changed(AssignmentKind.ASSIGNED, mine, self._generation)
+        # As with real clients, which ask for committed offsets once they were told of the assignment: a
+        # commit that is complete before it counts, a later one may or may not.
+        self._changed(AssignmentKind.ASSIGNED, mine, self._generation, begin)
         if committed:
             self._events.append(
                 CommittedSeen(
@@ -165,10 +167,11 @@ class MemorySession:
                 )
             )
 
-    def _changed(self, kind: AssignmentKind, tps: Any, generation: int) -> None:
+    def _changed(self, kind: AssignmentKind, tps: Any, generation: int, ns: int = 0) -> None:
+        """ns: when, 0 = now."""
         names = tuple(TopicPartition(*tp) for tp in tps)
-        ns = time.monotonic_ns()
-        self._events.append(AssignmentEvent(kind=kind, tps=names, generation=generation, ns=ns))
+        at = ns or time.monotonic_ns()
+        self._events.append(AssignmentEvent(kind=kind, tps=names, generation=generation, ns=at))
 
     def _auto_commit(self) -> None:
         begin, offsets = time.monotonic_ns(), dict(self._positions)
