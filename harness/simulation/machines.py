@@ -131,10 +131,13 @@ class Machines:
         return BASE_NS + self._scheduler.now * 1000
 
     def _assignment(
-        self, kind: AssignmentKind, tps: Sequence[TopicPartition], generation: int = -1
+        self, kind: AssignmentKind, tps: Sequence[TopicPartition], generation: int = -1, ns: int = 0
     ) -> None:
-        event = AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=self._now_ns)
-        self._events.append(event)
+        """ns: when, 0 = now."""
+        at = ns or self._now_ns
+        self._events.append(
+            AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=at)
+        )
 
     def _look(self) -> None:
         """Let those who wait look again."""

@@ -150,7 +150,9 @@ class SimSession(Machines):
             if news.kind == COMMITTED:
                 self._start_at(news)
             elif news.kind == ASSIGNED:
-                self._assignment(AssignmentKind.ASSIGNED, tps, news.generation)
+                # Not the time of this poll: the member has asked for committed offsets since.
+                told = BASE_NS + news.asked_ms * 1_000_000
+                self._assignment(AssignmentKind.ASSIGNED, tps, news.generation, told)
             else:
                 kind = AssignmentKind.LOST if news.kind == LOST else AssignmentKind.REVOKED
                 self._assignment(kind, tps, news.generation)
