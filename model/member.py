@@ -37,13 +37,13 @@ NO_EPOCHS: Final[Mapping[Partition, int]] = {}
 
 class News(NamedTuple):
     """What happened to the member's partitions. `offsets`: committed ones (COMMITTED), -1 = none;
-    asked_ms: when they were asked for; of ASSIGNED, when the member was told."""
+    at_ms: when they were asked for; of ASSIGNED, when the member was told."""
 
     kind: str
     partitions: tuple[Partition, ...]
     generation: int
     offsets: Mapping[Partition, int] = {}
-    asked_ms: int = -1
+    at_ms: int = -1
 
 
 class Member:
@@ -179,7 +179,7 @@ class Member:
             self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
             return
         self.partitions = tuple(answer.partitions)
-        self.news.append(News(ASSIGNED, self.partitions, self.generation, asked_ms=now))
+        self.news.append(News(ASSIGNED, self.partitions, self.generation, at_ms=now))
         self._state = "fetching" if self.partitions else "stable"
         self._asked_ms = -1
         self._beat_at = now

@@ -26,6 +26,12 @@ class ClusterError(Exception):
     """The system under test cannot be set up, reached or read. The message says what to do."""
 
 
+def unserved(said: Mapping[int, str]) -> ClusterError:
+    """A request that brokers could not serve in time. said: each one's last words."""
+    words = "; ".join(dict.fromkeys(said.values())) or "no node was asked"
+    return ClusterError(f"no broker served the request in time: {words}")
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker process reaches the cluster.
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from harness.cluster import ClusterError, Roles, admin
+from harness.cluster import ClusterError, Roles, admin, unserved
 from harness.cluster.roles import agree
 from harness.op import Isolation, TopicPartition
 
@@ -178,5 +178,4 @@ def anywhere(
             if time.monotonic() >= deadline:
                 break
         time.sleep(POLL_S)
-    said = "; ".join(dict.fromkeys(last.values())) or "no node was asked"
-    raise ClusterError(f"no broker served the request in time: {said}")
+    raise unserved(last)

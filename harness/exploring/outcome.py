@@ -52,6 +52,11 @@ class Found:
     run: Run | None = None
 
     @property
+    def missed(self) -> bool:
+        """It was looked for in vain."""
+        return self.hunted and not self.found
+
+    @property
     def rate(self) -> float | None:
         """Finds in a hundred simulated seconds, judged by this one; None = not found."""
         return round(100 / self.simulated_s, 3) if self.found and self.simulated_s else None
@@ -67,8 +72,7 @@ class Outcome:
     @property
     def code(self) -> int:
         """0 where every seed is clean and every mutant that some run shows was found, else 1."""
-        missed = any(one.hunted and not one.found for one in self.mutants.values())
-        well = not self.clean.failures and not missed
+        well = not self.clean.failures and not any(one.missed for one in self.mutants.values())
         return AS_IT_SHOULD_BE if well else NOT_SO
 
     def as_json(self) -> dict[str, Any]:
@@ -109,14 +113,12 @@ class Outcome:
         for title in ("seeds", "simulated s", "finds per 100 s"):
             table.add_column(title, justify="right")
         for name, one in self.mutants.items():
-            missed = "not found" + (f", {one.broke} broke an invariant" if one.broke else "")
-            if not one.hunted:
-                missed = "no run (see docs/model.md)"
-            red = "red" if one.hunted and not one.found else None
+            broke = f", {one.broke} broke an invariant" if one.broke else ""
+            otherwise = f"not found{broke}" if one.hunted else "no run (see docs/model.md)"
             table.add_row(
-                name, MUTANTS[name].area, one.anomaly or missed,
+                name, MUTANTS[name].area, one.anomaly or otherwise,
                 str(one.seeds_to_detection or one.seeds), f"{one.simulated_s:.0f}",
-                "" if one.rate is None else f"{one.rate:.2f}", style=red,
+                "" if one.rate is None else f"{one.rate:.2f}", style="red" if one.missed else None,
             )  # fmt: skip
         return table
 

@@ -78,7 +78,7 @@ def _hunt(batch: Batch) -> Done:
 def _without(config: RunConfig, found: str) -> bool:
     """Whether the run shows this class without its planted bug too, or may: eras have bugs of their own."""
     twin = trial(without_mutant(config), invariants=False)
-    return found in twin.anomalies or bool(twin.crashed)
+    return found in twin.anomalies or bool(twin.crashed or twin.unknown)
 
 
 def face(mutant: str, one: Trial) -> str:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.cluster import ClusterError
+from harness.cluster import ClusterError, unserved
 from harness.op import TopicPartition
 from harness.simulation.machines import Sender
 from harness.simulation.scheduler import Future, Scheduler
@@ -134,8 +134,7 @@ class Administration:
                 if scheduler.now >= deadline:
                     break
             await scheduler.sleep(AGAIN_US)
-        said = "; ".join(dict.fromkeys(last.values())) or "no node was asked"
-        raise ClusterError(f"no broker served the request in time: {said}")
+        raise unserved(last)
 
     async def _ask(self, node: int, channel: str, request: Any) -> Any:
         answered: Future[Any] = Future()

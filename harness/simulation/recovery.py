@@ -17,10 +17,12 @@ def unrecovered(
     cluster: SimulatedCluster, clients: SimClients, config: RunConfig, since_ns: int
 ) -> str:
     """What is still missing after healing, "" = nothing."""
-    return _cluster(cluster) or stuck_clients(clients, config, since_ns)
+    return unrecovered_cluster(cluster) or stuck_clients(clients, config, since_ns)
 
 
-def _cluster(cluster: SimulatedCluster) -> str:
+def unrecovered_cluster(cluster: SimulatedCluster) -> str:
+    """What the nodes still miss, "" = nothing: all are up, and all brokers know every partition's leader,
+    with a whole in-sync set."""
     down = [n for n, node in cluster.sim.items() if not node.up]
     if down:
         return f"nodes {down} are down"

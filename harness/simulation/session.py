@@ -151,7 +151,7 @@ class SimSession(Machines):
                 self._start_at(news)
             elif news.kind == ASSIGNED:
                 # Not the time of this poll: the member has asked for committed offsets since.
-                told = BASE_NS + news.asked_ms * 1_000_000
+                told = BASE_NS + news.at_ms * 1_000_000
                 self._assignment(AssignmentKind.ASSIGNED, tps, news.generation, told)
             else:
                 kind = AssignmentKind.LOST if news.kind == LOST else AssignmentKind.REVOKED
@@ -168,7 +168,7 @@ class SimSession(Machines):
             self._events.append(
                 CommittedSeen(
                     offsets=known, generation=news.generation,
-                    begin_ns=BASE_NS + news.asked_ms * 1_000_000, ns=self._now_ns,
+                    begin_ns=BASE_NS + news.at_ms * 1_000_000, ns=self._now_ns,
                 )
             )  # fmt: skip
 

@@ -53,14 +53,14 @@ CROSSED: Final = {
     "calm_s": 0.4, "duration_s": 20, "verb_deadline_s": 30, "transaction_timeout_s": 30,
 }  # fmt: skip
 """Coordinators are cut from leaders for long, and nobody is cut from the controllers: markers pile up."""
-RETURNING: Final = PAIR | {
-    "brokers": 2, "controllers": 3, "preset": "acks1", "rate": 20, "fault_s": 12, "calm_s": 4,
-    "duration_s": 50, "verb_deadline_s": 2,
-}  # fmt: skip
-"""Two replicas lead in turn, each with records that the other one has not, and the first comes back first."""
 DOOMED: Final = {"recovery_deadline_s": 15}
 """It may never recover."""
 IMPATIENT: Final = {"verb_deadline_s": 2}
+RETURNING: Final = PAIR | IMPATIENT | {
+    "brokers": 2, "controllers": 3, "preset": "acks1", "rate": 20, "fault_s": 12, "calm_s": 4,
+    "duration_s": 50,
+}  # fmt: skip
+"""Two replicas lead in turn, each with records that the other one has not, and the first comes back first."""
 TV1: Final = {"era": "4.2-tv1"}
 """Clients of transaction version 1, as librdkafka is."""
 HELD: Final = TV1 | {
