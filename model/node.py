@@ -23,15 +23,6 @@ TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
 
 
-def java_hash(text: str) -> int:
-    """Java's `String.hashCode() & 0x7fffffff`: of UTF-16 units, in 32 bits."""
-    code = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    return code & 0x7FFFFFFF
-
-
 class Reply(NamedTuple):
     """See the module."""
 

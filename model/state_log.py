@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from model.errors import KafkaError, Refused
+from model.java_hash import java_hash
 from model.log import Batch
 from model.messages import CreateTopic, Partition
-from model.node import Node, java_hash
+from model.node import Node
 from model.replica import Replica
 from model.serving import Serving
 

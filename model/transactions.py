@@ -20,9 +20,10 @@ from model.coordinator_messages import (
     ProducerIdAnswer,
 )
 from model.errors import KafkaError, Refused
+from model.java_hash import java_hash
 from model.log import NO_PRODUCER
 from model.messages import Answer, Partition
-from model.node import GROUP_TOPIC, Node, java_hash
+from model.node import GROUP_TOPIC, Node
 from model.producer_ids import ProducerIds
 from model.serving import Serving
 from model.transaction_log import Done, TransactionLog

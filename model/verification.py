@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 
 from model.coordinator_messages import AddPartitions, AddPartitionsAnswer
 from model.errors import KafkaError, Refused
+from model.java_hash import java_hash
 from model.log import NO_SEQUENCE, Batch
 from model.messages import Partition
-from model.node import TRANSACTION_TOPIC, Node, java_hash
+from model.node import TRANSACTION_TOPIC, Node
 
 Then = Callable[[Mapping[Partition, int], Mapping[Partition, KafkaError]], None]
 """What follows: guards of what may be appended, and errors of what may not, by partition."""

@@ -17,6 +17,7 @@ import msgspec
 
 from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
+from model.java_hash import java_hash
 
 TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
@@ -69,15 +70,6 @@ class Roles:
         if count == 0:
             return -1
         return self.leaders.get(TopicPartition(topic, java_hash(name) % count), -1)
-
-
-def java_hash(name: str) -> int:
-    """`String.hashCode() & 0x7fffffff`: the hash Kafka places coordinators with."""
-    value = 0
-    raw = name.encode("utf-16-be")
-    for high, low in zip(raw[0::2], raw[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
 
 
 class Cluster(Protocol):

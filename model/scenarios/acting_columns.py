@@ -6,8 +6,9 @@ Not here: columns of other stages.
 from collections.abc import Callable
 
 from model.coordinator_messages import OffsetFetch
+from model.java_hash import java_hash
 from model.messages import Produce
-from model.node import GROUP_TOPIC, java_hash
+from model.node import GROUP_TOPIC
 from model.scenarios.acting import GROUP, Acting
 from model.scenarios.scene import data
 

@@ -5,8 +5,8 @@ Not here: transactions themselves (`transactions`).
 
 from model.coordinator_messages import WriteMarkers
 from model.eras import ERAS
+from model.java_hash import java_hash
 from model.messages import Fetch
-from model.node import java_hash
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import Column, committed, log, logged, state, told
@@ -140,7 +140,7 @@ coordinates the transactional ids that belong there.""",
             name="find-coordinator",
             title="The coordinator of a transactional id",
             about="""FindCoordinator: the leader of the partition `hash(id) mod n` of `__transaction_state`,
-with Java's `String.hashCode`.""",
+the hash being the absolute value of Java's `String.hashCode`.""",
             source="Kafka: `TransactionStateManager.partitionFor`",
             stage=_three,
             columns={

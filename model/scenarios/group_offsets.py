@@ -4,8 +4,9 @@ Not here: members and generations (`groups`), what applications lose and repeat 
 """
 
 from model.eras import ERAS
+from model.java_hash import java_hash
 from model.messages import Fetch
-from model.node import GROUP_TOPIC, java_hash
+from model.node import GROUP_TOPIC
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.grouping import Grouping, members, offsets_log, state, two
 from model.scenarios.producing_columns import told

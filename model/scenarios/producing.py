@@ -27,9 +27,10 @@ from model.coordinator_messages import (
     TxnOffsetCommit,
 )
 from model.errors import KafkaError
+from model.java_hash import java_hash
 from model.log import NO_EPOCH, NO_PRODUCER, Batch
 from model.messages import Produce
-from model.node import GROUP_TOPIC, TRANSACTION_TOPIC, java_hash
+from model.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.scenarios.scene import Scene, data
 from model.transaction_state import Transaction, TransactionRecord
 

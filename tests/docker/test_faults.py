@@ -7,8 +7,12 @@ import docker
 import pytest
 from confluent_kafka import Producer
 from docker.models.containers import Container
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
+from kio.static.primitive import i8
 
 from harness.cluster import (
+    GROUP_TOPIC,
     TRANSACTION_TOPIC,
     ClusterError,
     Cut,
@@ -120,6 +124,28 @@ def test_the_replica_put_first_is_the_one_elected(cluster: KafkaCluster) -> None
     epoch = roles_when(cluster, lambda r: r.leaders[TP] == wanted, 10, "the first replica leads")
     drive(cluster.elect_preferred([TP]))  # not needed
     assert drive(cluster.roles()).leader_epochs[TP] == epoch.leader_epochs[TP]
+
+
+@pytest.mark.parametrize(("kind", "topic"), [(0, GROUP_TOPIC), (1, TRANSACTION_TOPIC)])
+def test_coordinators_are_those_that_kafka_names(
+    cluster: KafkaCluster, kind: int, topic: str
+) -> None:
+    names = [f"name-{i}" for i in range(50)] + ["polygenelubricants", "é\U0001f600", "a"]
+    request = FindCoordinatorRequest(key_type=i8(kind), coordinator_keys=tuple(names))
+
+    def differing() -> list[tuple[str, int, int]]:
+        with admin.Connection(cluster.ports[1], 10) as connection:
+            answer: FindCoordinatorResponse = connection.call(request, FindCoordinatorResponse)
+        roles = drive(cluster.roles())
+        rows = [
+            (one.key, int(one.node_id), roles.coordinator(topic, one.key))
+            for one in answer.coordinators
+        ]
+        assert [key for key, _, _ in rows] == names
+        return [row for row in rows if row[1] == -1 or row[1] != row[2]]
+
+    # The first question creates the topic; leaders move while nodes come back from other tests.
+    until(lambda: differing() == [], 30, "Kafka and the roles name the same coordinators")
 
 
 def coordinator_told(cluster: KafkaCluster, transactional_id: str) -> bool:

@@ -8,8 +8,9 @@ from model.compaction import compact, group_key, transaction_key
 from model.coordinator_messages import AddOffsets, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from model.eras import ERAS
 from model.errors import KafkaError
+from model.java_hash import java_hash
 from model.log import ABORT, COMMIT, REMOVED, Batch, Log
-from model.node import GROUP_TOPIC, java_hash
+from model.node import GROUP_TOPIC
 from model.offsets import GroupRecord, OffsetRecord, Offsets
 from model.transaction_state import TransactionState
 from tests.one_broker import OneBroker

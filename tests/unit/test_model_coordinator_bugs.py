@@ -18,7 +18,8 @@ from model.coordinator_messages import (
 )
 from model.eras import ERAS
 from model.errors import KafkaError
-from model.node import GROUP_TOPIC, TRANSACTION_TOPIC, java_hash
+from model.java_hash import java_hash
+from model.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from tests.one_broker import ME, OneBroker, produce
 
 NONE = KafkaError.NONE

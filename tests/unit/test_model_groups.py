@@ -18,9 +18,10 @@ from model.coordinator_messages import (
 )
 from model.eras import ERAS
 from model.errors import KafkaError
+from model.java_hash import java_hash
 from model.membership import GroupState
 from model.messages import Partition
-from model.node import GROUP_TOPIC, java_hash
+from model.node import GROUP_TOPIC
 from tests.one_broker import OneBroker
 
 NONE = KafkaError.NONE

@@ -4,9 +4,10 @@ import random
 
 import pytest
 
-from harness.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles, java_hash
+from harness.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
 from harness.config import run_config
 from harness.op import TopicPartition
+from model.java_hash import java_hash
 from nemesis import Names, NoTarget
 from nemesis.fault import Scene
 from nemesis.targets import TARGETS, Aim, described, find, listed, unnamed, unreplicated
