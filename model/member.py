@@ -30,6 +30,8 @@ REVOKED: Final = "revoked"
 LOST: Final = "lost"
 ASSIGNED: Final = "assigned"
 COMMITTED: Final = "committed"
+JOINED: Final = ("fetching", "stable")
+"""States in which it has an assignment and goes on sending heartbeats."""
 
 
 NO_EPOCHS: Final[Mapping[Partition, int]] = {}
@@ -71,6 +73,7 @@ class Member:
         self._commit_number = 0
         self._wanted: dict[str, Any] = {}
         self._asked_ms = -1
+        self._assignments = 0
 
     # ---- what the application does
 
@@ -118,12 +121,19 @@ class Member:
             )
             self._state = "joining"
             self._ask(node, "join", request)
-        elif self._state == "stable" and now >= self._beat_at:
+        if self._state in JOINED and now >= self._beat_at:
             self._beat_at = now + HEARTBEAT_MS
             self._ask(node, "beat", Heartbeat(self.group, self.generation, self.member))
-        elif self._state == "fetching":
+        if self._state == "fetching":
             self._asked_ms = now if self._asked_ms < 0 else self._asked_ms
-            self._ask(node, "offsets", OffsetFetch(self.group, self.partitions, self.stable))
+            request = OffsetFetch(self.group, self.partitions, self.stable)
+            self._ask(node, self._question, request)
+
+    @property
+    def _question(self) -> str:
+        """Channel of the question for committed offsets of the present assignment: an answer to an older
+        one tells of other partitions."""
+        return f"offsets {self._assignments}"
 
     def _knows_partitions(self) -> bool:
         """Who joins may have to assign them: a leader without metadata would give nobody anything."""
@@ -151,7 +161,7 @@ class Member:
             self._join_answered(answer, now)
         elif channel == "sync":
             self._sync_answered(answer, now)
-        elif channel == "offsets":
+        elif channel == self._question:
             self._offsets_answered(answer, now)
         elif channel == "beat":
             self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
@@ -181,6 +191,7 @@ class Member:
         self.partitions = tuple(answer.partitions)
         self.news.append(News(ASSIGNED, self.partitions, self.generation, at_ms=now))
         self._state = "fetching" if self.partitions else "stable"
+        self._assignments += 1
         self._asked_ms = -1
         self._beat_at = now
 
@@ -213,7 +224,7 @@ class Member:
 
     def _give_up(self, kind: str) -> None:
         """Partitions are to be given up; the application does that with its next poll."""
-        if self._state in ("stable", "fetching"):
+        if self._state in JOINED:
             self._state = "revoking"
             self.news.append(News(kind, self.partitions, self.generation))
 

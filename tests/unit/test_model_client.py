@@ -1,9 +1,6 @@
 """A modelled client's view of the cluster: which leader it believes in."""
 
 from model.client import Cluster
-from model.coordinator_messages import OffsetFetchAnswer
-from model.errors import KafkaError
-from model.member import COMMITTED, Member
 from model.messages import MetadataAnswer, PartitionState
 
 TP = ("t", 0)
@@ -41,14 +38,3 @@ def test_what_is_known_already_changes_nothing() -> None:
     cluster.wanted = False
     cluster.seen(TP, 5)
     assert (cluster.leaders[TP], cluster.wanted) == ((2, 5), False)
-
-
-def test_a_member_learns_leader_epochs_with_the_offsets() -> None:
-    cluster = Cluster([1, 2])
-    told(cluster, 1, 0)
-    member = Member("g", ["t"], cluster, 6000, stable=True)
-    member._state, member.partitions = "fetching", (TP,)
-    member._under_way.add("offsets")
-    member.answered("offsets", OffsetFetchAnswer(KafkaError.NONE, {TP: 7}, {TP: 3}), 0)
-    assert [news.kind for news in member.news] == [COMMITTED]
-    assert cluster.leaders[TP] == (-1, 3)

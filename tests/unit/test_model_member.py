@@ -1,0 +1,125 @@
+"""A modelled member of a group: what it goes on saying while it waits for something."""
+
+from typing import Any
+
+import pytest
+
+from model.client import Cluster
+from model.coordinator_messages import (
+    CoordinatorAnswer,
+    Heartbeat,
+    JoinAnswer,
+    JoinGroup,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    SyncAnswer,
+    SyncGroup,
+)
+from model.errors import KafkaError
+from model.member import ASSIGNED, COMMITTED, HEARTBEAT_MS, LOST, REVOKED, Member
+from model.messages import Answer, MetadataAnswer, Partition, PartitionState
+from model.node import Ask
+
+NONE = KafkaError.NONE
+P0, P1 = ("t", 0), ("t", 1)
+
+
+class World:
+    """A member whose coordinator is the test. `asked`: requests without an answer, the oldest first."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster([1, 2])
+        state = PartitionState((1, 2), (1, 2), 1, 0)
+        self.cluster.answered("metadata", MetadataAnswer([1, 2], {P0: state, P1: state}, 1), 0)
+        self.member = Member("g", ["t"], self.cluster, 6000, stable=True)
+        self.now = 0
+        self.asked: list[Ask] = []
+        self.wait(0)
+        self.member.answered("find group g", CoordinatorAnswer(NONE, 1), self.now)
+
+    def wait(self, milliseconds: int) -> None:
+        self.now += milliseconds
+        self.member.pump(self.now)
+        self.asked += self.member.out
+        self.member.out = []
+
+    def of(self, kind: type) -> list[Ask]:
+        self.wait(0)
+        return [ask for ask in self.asked if isinstance(ask.request, kind)]
+
+    def answer(self, kind: type, answer: Any) -> None:
+        """The oldest question of a kind is answered."""
+        ask = self.of(kind)[0]
+        self.asked.remove(ask)
+        assert self.member.answered(ask.channel, answer, self.now)
+
+    def joins(self, generation: int, *partitions: Partition) -> None:
+        self.answer(JoinGroup, JoinAnswer(NONE, generation, "m", "other"))
+        self.answer(SyncGroup, SyncAnswer(NONE, partitions))
+
+    def news(self) -> list[str]:
+        return [news.kind for news in self.member.take_news()]
+
+
+def test_heartbeats_go_on_while_committed_offsets_are_asked_for() -> None:
+    world = World()
+    world.joins(1, P0)
+    beats = 0
+    for _ in range(4):
+        (beat,) = world.of(Heartbeat)
+        assert beat.request == Heartbeat("g", 1, "m")
+        world.answer(Heartbeat, Answer(NONE))
+        beats += 1
+        # A transaction holds the offsets: the member asks again and again.
+        world.answer(OffsetFetch, OffsetFetchAnswer(KafkaError.UNSTABLE_OFFSET_COMMIT))
+        assert world.of(Heartbeat) == []
+        world.wait(HEARTBEAT_MS)
+    assert beats == 4
+    assert world.news() == [ASSIGNED]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "member"),
+    [
+        (KafkaError.REBALANCE_IN_PROGRESS, REVOKED, "m"),
+        (KafkaError.ILLEGAL_GENERATION, LOST, "m"),
+        (KafkaError.UNKNOWN_MEMBER_ID, LOST, ""),
+    ],
+)
+def test_a_heartbeat_ends_the_question_for_offsets(
+    error: KafkaError, kind: str, member: str
+) -> None:
+    world = World()
+    world.joins(1, P0)
+    world.answer(Heartbeat, Answer(error))
+    world.answer(OffsetFetch, OffsetFetchAnswer(NONE, {P0: 7}))
+    assert world.news() == [ASSIGNED, kind]
+    assert world.member.partitions == ()
+    (join,) = world.of(JoinGroup)
+    assert join.request.member == member
+
+
+def test_an_answer_about_the_assignment_before_is_not_taken() -> None:
+    world = World()
+    world.joins(1, P0)
+    (old,) = world.of(OffsetFetch)
+    world.answer(Heartbeat, Answer(KafkaError.REBALANCE_IN_PROGRESS))
+    world.news()
+    world.joins(2, P1)
+    _, new = world.of(OffsetFetch)
+    assert new.request.partitions == (P1,)
+    assert new.channel.split(" ")[0] == old.channel.split(" ")[0], "the same connection"
+    world.answer(OffsetFetch, OffsetFetchAnswer(NONE, {P0: 7}))
+    assert world.news() == [ASSIGNED]
+    world.answer(OffsetFetch, OffsetFetchAnswer(NONE, {P1: 3}))
+    (committed,) = world.member.take_news()
+    assert (committed.kind, committed.offsets) == (COMMITTED, {P1: 3})
+
+
+def test_leader_epochs_come_with_the_offsets() -> None:
+    world = World()
+    world.joins(1, P0)
+    world.answer(OffsetFetch, OffsetFetchAnswer(NONE, {P0: 7}, {P0: 3}))
+    assert world.news() == [ASSIGNED, COMMITTED]
+    assert world.cluster.leaders[P0] == (-1, 3)
+    assert world.cluster.leaders[P1] == (1, 0)
