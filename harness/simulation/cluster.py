@@ -22,6 +22,7 @@ from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
+from model.coordinator_messages import JoinGroup
 from model.eras import ERAS
 from model.image import Image
 from model.messages import Fetch
@@ -32,6 +33,8 @@ from model.transaction_state import ONGOING, PREPARED
 
 READY_US = 60_000_000
 STEP_US = 50_000
+JOIN_GRACE_MS = 3_000
+"""JoinGroup is answered when the rebalance is over; librdkafka waits so much longer, Java clients 5 s."""
 
 
 class SimulatedCluster:
@@ -349,6 +352,8 @@ class SimulatedCluster:
         wait = self.settings.request_timeout_ms
         if isinstance(ask.request, Fetch):
             wait += ask.request.max_wait_ms
+        elif isinstance(ask.request, JoinGroup):
+            wait = max(wait, ask.request.rebalance_ms + JOIN_GRACE_MS)
         self.scheduler.after(wait * 1000, given_up)
         if not node.up:
             if not self.network.is_cut(CLIENTS, ask.node):
