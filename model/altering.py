@@ -19,49 +19,58 @@ from model.serving import Serving
 
 @dataclass(slots=True)
 class Altering:
-    """controller(): the node to ask, -1 = it is not known."""
+    """controller(): the node to ask, -1 = it is not known. `asked`: what was asked for last."""
 
     node: Node
     serving: Serving
     controller: Callable[[], int]
+    asked: dict[Partition, AlterPartition] = field(default_factory=dict)
     _again: set[Partition] = field(default_factory=set)
 
     def lead_on(self) -> None:
-        """Look whether in-sync sets have to change; ask again where an answer did not come."""
+        """Look whether somebody has to leave an in-sync set; ask again where an answer did not come."""
         for tp, replica in self.node.replicas.items():
             if not replica.leads:
                 continue
             if tp in self._again and self.controller() >= 0:
                 self._again.discard(tp)
-                self._ask(tp, replica)
-            else:
-                self.may_alter(tp)
+                if replica.proposed is not None:
+                    self._send(tp)
+            elif (wanted := replica.shrunk_isr(self.node.now)) is not None:
+                self._ask(tp, replica, wanted)
 
-    def may_alter(self, tp: Partition) -> None:
-        """Ask the controller for another in-sync set where the leader wants one."""
+    def fetched(self, tp: Partition, follower: int) -> None:
+        """A follower has fetched from a partition that is led here: ask for it to join, if it may.
+
+        It must be unfenced and not about to go (KIP-841), and be the process that fetched (KIP-903).
+        """
         node = self.node
         replica = node.replicas[tp]
-        if replica.proposed is not None or self.controller() < 0:
+        wanted = replica.grown_isr(follower)
+        if wanted is None or follower not in node.image.electable():
             return
-        wanted = replica.wanted_isr(node.now, node.image.alive())
-        if wanted is None or node.broker_epoch < 0:
+        if replica.remotes[follower].broker_epoch in (-1, node.image.brokers[follower].epoch):
+            self._ask(tp, replica, wanted)
+
+    def _ask(self, tp: Partition, replica: Replica, wanted: tuple[int, ...]) -> None:
+        node, state = self.node, replica.state
+        if self.controller() < 0 or node.broker_epoch < 0:
             return
         replica.proposed = wanted
-        self._ask(tp, replica)
-
-    def _ask(self, tp: Partition, replica: Replica) -> None:
-        wanted = replica.proposed
-        if wanted is None:
-            return
-        node, state = self.node, replica.state
-        brokers = node.image.brokers
-        epochs = tuple(brokers[n].epoch if n in brokers else -1 for n in wanted)
-        request = AlterPartition(
+        remotes = replica.remotes
+        epochs = tuple(
+            node.broker_epoch if n == node.me else remotes[n].broker_epoch if n in remotes else -1
+            for n in wanted
+        )
+        self.asked[tp] = AlterPartition(
             node.me,
             node.broker_epoch,
             {tp: (state.leader_epoch, state.partition_epoch, wanted, epochs)},
         )
-        node.ask(self.controller(), f"alter {tp[0]} {tp[1]}", request)
+        self._send(tp)
+
+    def _send(self, tp: Partition) -> None:
+        self.node.ask(self.controller(), f"alter {tp[0]} {tp[1]}", self.asked[tp])
 
     def answered(self, channel: str, answer: AlterAnswer | None) -> None:
         """The controller's answer; the new state itself comes with the metadata. One that did not come

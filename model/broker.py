@@ -51,7 +51,7 @@ class Broker:
         self.incarnation = incarnation
         self.is_broker = broker
         self.node = Node(me, settings, durable.logs, durable.checkpoint)
-        self.serving = Serving(self.node, lambda tp: self.metadata.may_alter(tp))
+        self.serving = Serving(self.node, lambda tp, follower: self.metadata.fetched(tp, follower))
         self.following = Following(self.node)
         self.coordinating = Coordinating(
             self.node, self.serving, lambda: self.metadata.administrator

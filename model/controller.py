@@ -43,6 +43,7 @@ from model.messages import (
     PartitionState,
     Reassign,
 )
+from model.node import settings_of
 from model.settings import Settings
 
 ID_BLOCK: Final = 1000
@@ -169,7 +170,7 @@ class Controller:
                 isr = [n for n in state.isr if n != broker]
                 clean = self.settings.era.eligible_replicas
                 after = change(
-                    state, self.settings, self.image.electable() - {broker},
+                    state, settings_of(self.settings, tp[0]), self.image.electable() - {broker},
                     isr=isr, dirty=broker if dirty and clean else -1,
                 )  # fmt: skip
                 self._set(tp, state, after)
@@ -178,7 +179,8 @@ class Controller:
         """Elect anew where it is possible."""
         for tp, state in self._sorted():
             if where(state):
-                self._set(tp, state, change(state, self.settings, self.image.electable()))
+                settings = settings_of(self.settings, tp[0])
+                self._set(tp, state, change(state, settings, self.image.electable()))
 
     # ---- partitions
 
@@ -212,16 +214,19 @@ class Controller:
             return KafkaError.INVALID_UPDATE_VERSION, None
         for node, epoch in zip(isr, epochs, strict=True):
             member = self.image.brokers.get(node)
-            stale = member is None or member.fenced or (epoch >= 0 and member.epoch != epoch)
-            if stale and node not in state.isr:  # KIP-841, KIP-903
+            if node in state.isr:
+                continue
+            away = member is None or member.fenced or member.leaving
+            if away or epoch not in (-1, self.image.brokers[node].epoch):  # KIP-841, KIP-903
                 return KafkaError.INELIGIBLE_REPLICA, None
         wanted = [n for n in isr if n in self.image.alive() or n in state.isr]
-        after = change(state, self.settings, self.image.electable(), isr=wanted)
-        after = self._moved(after)
+        settings = settings_of(self.settings, tp[0])
+        after = change(state, settings, self.image.electable(), isr=wanted)
+        after = self._moved(after, settings)
         self._set(tp, state, after)
         return KafkaError.NONE, after
 
-    def _moved(self, state: PartitionState) -> PartitionState:
+    def _moved(self, state: PartitionState, settings: Settings) -> PartitionState:
         """A reassignment is over once all new replicas are in sync (KIP-455)."""
         if not state.adding and not state.removing:
             return state
@@ -230,7 +235,7 @@ class Controller:
         replicas = tuple(n for n in state.replicas if n not in state.removing)
         done = state._replace(adding=(), removing=())
         isr = [n for n in state.isr if n in replicas]
-        return change(done, self.settings, self.image.electable(), isr=isr, replicas=replicas)
+        return change(done, settings, self.image.electable(), isr=isr, replicas=replicas)
 
     def _create(self, request: CreateTopic, now: int) -> Answer:
         if request.topic in self.image.topics:
@@ -259,8 +264,8 @@ class Controller:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         if state.leader >= 0 if unclean else state.leader == state.replicas[0]:
             return KafkaError.ELECTION_NOT_NEEDED
-        electable = self.image.electable()
-        after = change(state, self.settings, electable, preferred=not unclean, unclean=unclean)
+        electable, settings = self.image.electable(), settings_of(self.settings, tp[0])
+        after = change(state, settings, electable, preferred=not unclean, unclean=unclean)
         if self._set(tp, state, after):
             return KafkaError.NONE
         if unclean:
@@ -275,13 +280,12 @@ class Controller:
             adding = tuple(n for n in replicas if n not in state.replicas)
             removing = tuple(n for n in state.replicas if n not in replicas)
             whole = (*replicas, *removing)
-            after = change(
-                state._replace(adding=adding, removing=removing), self.settings,
-                self.image.electable(), replicas=whole,
-            )  # fmt: skip
+            settings = settings_of(self.settings, tp[0])
+            begun = state._replace(adding=adding, removing=removing)
+            after = change(begun, settings, self.image.electable(), replicas=whole)
             if after.partition_epoch == state.partition_epoch and after != state:
                 after = after._replace(partition_epoch=state.partition_epoch + 1)
-            self._set(tp, state, self._moved(after))
+            self._set(tp, state, self._moved(after, settings))
         return Answer(KafkaError.NONE)
 
     def _allocate(self, request: AllocateIds, now: int) -> IdsAnswer:

@@ -41,6 +41,7 @@ def change(
     if leader >= 0 and leader not in wanted:
         wanted = (leader,)
         elr = tuple(n for n in elr if n != leader) if clean else ()
+    if leader >= 0:
         last = ()
     made = state._replace(
         replicas=order,
@@ -65,10 +66,9 @@ def _eligible(
     if len(isr) >= settings.min_isr:
         return (), ()
     elr = {*state.elr, *state.isr} - {*isr, dirty}
-    # The last one to know everything is remembered: it may lead again where nobody else is left.
-    last = state.last_elr or (
-        tuple(sorted({*state.elr, *state.isr})) if not elr and not isr else ()
-    )
+    # The last leader is remembered: it may lead again where nobody else is left
+    # (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
+    last = (state.leader,) if not isr and state.leader >= 0 else state.last_elr
     return tuple(sorted(elr)), last
 
 

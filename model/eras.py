@@ -22,8 +22,15 @@ class Era:
         high watermark.
     fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another;
         offsets are committed with the leader epoch of what was read.
+    joined_in_epoch: KAFKA-7128 (2.0.1): a replica joins the in-sync set when it reached the begin of the
+        leader's epoch; else the leader's high watermark, which may be behind, is enough.
+    fenced_offsets: KIP-447 (2.5): offsets in a transaction are taken from members of the present
+        generation only, and are not answered while the transaction is open; else the coordinator checks
+        neither, and fencing is up to the transactional id: a copier needs one id per input partition, and
+        one that has an id per process, as copiers here have, is not exactly-once.
+    committed_by_minimum: KAFKA-15583 (3.7): the high watermark stands still below the minimum.
     eligible_replicas: KIP-966 (4.1): replicas that left the in-sync set while it was at its minimum may
-        still be elected, and the high watermark stands still below the minimum.
+        still be elected.
     idempotence: KIP-98 (0.11).
     remembered_batches: batches of a producer that are recognised when sent again: 5 since 1.0
         (KAFKA-5494), before that 1.
@@ -42,6 +49,9 @@ class Era:
     truncate_by_epoch: bool = True
     epoch_walk: bool = True
     fenced_fetch: bool = True
+    joined_in_epoch: bool = True
+    fenced_offsets: bool = True
+    committed_by_minimum: bool = True
     eligible_replicas: bool = True
     idempotence: bool = True
     remembered_batches: int = 5
@@ -54,22 +64,25 @@ class Era:
 
 ERAS: Final[dict[str, Era]] = {
     "0.10": Era(
-        truncate_by_epoch=False, epoch_walk=False, fenced_fetch=False, eligible_replicas=False,
+        truncate_by_epoch=False, epoch_walk=False, fenced_fetch=False, joined_in_epoch=False,
+        fenced_offsets=False, committed_by_minimum=False, eligible_replicas=False,
         idempotence=False, verification=False, transaction_version=1, zookeeper=True,
     ),
     "0.11": Era(
-        epoch_walk=False, fenced_fetch=False, eligible_replicas=False, remembered_batches=1,
+        epoch_walk=False, fenced_fetch=False, joined_in_epoch=False, fenced_offsets=False,
+        committed_by_minimum=False, eligible_replicas=False, remembered_batches=1,
         unknown_producer_refused=True, verification=False, transaction_version=1, zookeeper=True,
     ),
     "2.0": Era(
-        fenced_fetch=False, eligible_replicas=False, unknown_producer_refused=True,
-        verification=False, transaction_version=1, zookeeper=True,
-    ),
-    "2.4": Era(
+        fenced_fetch=False, fenced_offsets=False, committed_by_minimum=False,
         eligible_replicas=False, unknown_producer_refused=True, verification=False,
         transaction_version=1, zookeeper=True,
     ),
-    "3.6": Era(eligible_replicas=False, transaction_version=1),
+    "2.4": Era(
+        fenced_offsets=False, committed_by_minimum=False, eligible_replicas=False,
+        unknown_producer_refused=True, verification=False, transaction_version=1, zookeeper=True,
+    ),
+    "3.6": Era(committed_by_minimum=False, eligible_replicas=False, transaction_version=1),
     "4.0": Era(eligible_replicas=False, marker_epoch_rises=False),
     "4.1": Era(marker_epoch_rises=False),
     "4.2": Era(),

@@ -52,7 +52,9 @@ class Following:
             tp: FetchFrom(r.log.end, r.state.leader_epoch if era.fenced_fetch else -1)
             for tp, r in replicas
         }
-        self._send(leader, Fetch(node.me, parts, max_wait_ms=node.settings.fetch_wait_ms))
+        epoch = -1 if era.zookeeper else node.broker_epoch
+        wait = node.settings.fetch_wait_ms
+        self._send(leader, Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch))
 
     def _send(self, leader: int, request: Fetch | EpochEnds) -> None:
         self.under_way[leader] = request
@@ -76,7 +78,8 @@ class Following:
             replica = self.node.replicas.get(tp)
             if replica is None or replica.state.leader != leader or not replica.truncating:
                 continue
-            if request.parts[tp][1] != replica.asked_epoch:
+            of, asked = request.parts[tp]
+            if asked != replica.asked_epoch or of not in (-1, replica.state.leader_epoch):
                 continue  # leader and epoch changed meanwhile
             if error is KafkaError.NONE:
                 replica.cut(epoch, end)

@@ -11,7 +11,7 @@ from model.coordinating import Coordinating
 from model.following import Following
 from model.log import Log
 from model.messages import Partition, PartitionState
-from model.node import Node
+from model.node import Node, settings_of
 from model.replica import Replica
 from model.serving import Serving
 
@@ -48,7 +48,7 @@ class Hosting:
         """Open the logs that outlived the process; nobody has said yet what they are for."""
         node = self.node
         for tp, log in self.durable.logs.items():
-            replica = Replica(node.me, node.settings, log)
+            replica = Replica(node.me, settings_of(node.settings, tp[0]), log)
             replica.high_watermark = min(self.durable.checkpoint.get(tp, 0), log.end)
             node.replicas[tp] = replica
             if "producers-lost-on-restart" in node.settings.bugs:
@@ -92,7 +92,7 @@ class Hosting:
                 self.serving.moved(tp)
             return
         if replica is None:
-            replica = Replica(node.me, node.settings)
+            replica = Replica(node.me, settings_of(node.settings, tp[0]))
             node.replicas[tp] = replica
             self.durable.logs[tp] = replica.log
         replica.become(state, node.now)

@@ -50,28 +50,28 @@ class IsrChanges:
         self._look_ms = self.hosting.node.now + LOOK_MS
 
     def lead_on(self) -> None:
-        """Look whether in-sync sets have to change, and whether it is time to tell."""
+        """Look whether somebody has to leave an in-sync set, and whether it is time to tell."""
         again, self._again = self._again, {}
         for tp, replica in list(self.hosting.node.replicas.items()):
             if not replica.leads:
                 continue
             if tp in again:
                 self._write(tp, replica)
-            else:
-                self.may_alter(tp)
+            elif (wanted := replica.shrunk_isr(self.hosting.node.now)) is not None:
+                self._want(tp, replica, wanted)
         if self.hosting.node.now >= self._look_ms:
             self._look_ms = self.hosting.node.now + LOOK_MS
             self._propagate()
 
-    def may_alter(self, tp: Partition) -> None:
-        """Write another in-sync set where the leader wants one. Whether its members live nobody asks
-        before KIP-841."""
-        node = self.hosting.node
-        replica = node.replicas[tp]
-        if replica.proposed is not None or self.client.session < 0:
-            return
-        wanted = replica.wanted_isr(node.now, set(replica.state.replicas))
+    def fetched(self, tp: Partition, follower: int) -> None:
+        """A follower has fetched: it joins, if it may. Whether it lives nobody asks before KIP-841."""
+        replica = self.hosting.node.replicas[tp]
+        wanted = replica.grown_isr(follower)
         if wanted is not None:
+            self._want(tp, replica, wanted)
+
+    def _want(self, tp: Partition, replica: Replica, wanted: tuple[int, ...]) -> None:
+        if self.client.session >= 0:
             replica.proposed = wanted
             self._write(tp, replica)
 

@@ -157,19 +157,26 @@ class Log:
     def copy(self, batch: Batch) -> None:
         """As a follower: append a batch as the leader has it, which must begin at this log's end."""
         assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
-        if not self.epochs or batch.epoch > self.epochs[-1][0]:
-            self.epochs.append((batch.epoch, batch.base))
+        self._begins(batch.epoch, batch.base)
         self.batches.append(batch)
         self._bases.append(batch.base)
         self.end = batch.last + 1
         if batch.producer_id != NO_PRODUCER:
             self._learn(batch)
 
+    def _begins(self, epoch: int, base: int) -> None:
+        """A batch of this epoch stands at `base` (LeaderEpochFileCache.assign). Entries that contradict it
+        go: of an epoch that began there and of which nothing was kept."""
+        if self.era.fenced_fetch and self.epochs and epoch != self.epochs[-1][0]:
+            while self.epochs and (self.epochs[-1][0] >= epoch or self.epochs[-1][1] >= base):
+                self.epochs.pop()
+        if not self.epochs or epoch > self.epochs[-1][0]:
+            self.epochs.append((epoch, base))
+
     def lead(self, epoch: int) -> None:
         """This log's replica leads from now on: the epoch begins at the log's end (KIP-101)."""
         if not self.epochs or epoch > self.epochs[-1][0]:
-            while self.epochs and self.epochs[-1][1] >= self.end:
-                self.epochs.pop()
+            self._forget_empty_epochs()
             self.epochs.append((epoch, self.end))
 
     def recognised(self, batch: Batch) -> Sent | None:
@@ -326,8 +333,14 @@ class Log:
     # ---- losing
 
     def truncate(self, to: int) -> None:
-        """Cut the log back so that it ends at `to`, or at the begin of the batch that holds it."""
+        """Cut the log back so that it ends at `to`, or at the begin of the batch that holds it.
+
+        Epochs of which nothing is left are forgotten, since 2.8 also where there was nothing to cut
+        (KAFKA-10706).
+        """
         if to >= self.end:
+            if not self.era.zookeeper:
+                self._forget_empty_epochs()
             return
         keep = bisect_right(self._bases, to)
         while keep and self.batches[keep - 1].last >= to:
@@ -336,9 +349,12 @@ class Log:
         del self._bases[keep:]
         self.end = max(self.batches[-1].last + 1 if self.batches else self.start, self.start)
         self.flushed = min(self.flushed, self.end)
+        self._forget_empty_epochs()
+        self._reload()
+
+    def _forget_empty_epochs(self) -> None:
         while self.epochs and self.epochs[-1][1] >= self.end:
             self.epochs.pop()
-        self._reload()
 
     def forget_producers(self) -> None:
         """What a bug does: the state of all producers is gone."""

@@ -60,13 +60,15 @@ class FetchFrom(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Key 1. `replica` -1: a consumer. `committed`: isolation read_committed."""
+    """Key 1. `replica` -1: a consumer. `committed`: isolation read_committed. `broker_epoch`: of a
+    follower, -1 before KIP-903."""
 
     replica: int
     parts: Mapping[Partition, FetchFrom]
     committed: bool = False
     max_wait_ms: int = 500
     most: int = 500
+    broker_epoch: int = -1
 
 
 class Fetched(NamedTuple):

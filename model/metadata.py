@@ -64,8 +64,8 @@ class ClusterMetadata(Protocol):
     def keep_alive(self) -> None:
         """Register, and show that this broker lives."""
 
-    def may_alter(self, tp: Partition) -> None:
-        """The in-sync set of a partition that is led here may have to change."""
+    def fetched(self, tp: Partition, follower: int) -> None:
+        """A follower has fetched from a partition that is led here: it may join the in-sync set."""
 
     def after(self) -> None:
         """Called after every event of the node."""

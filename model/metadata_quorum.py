@@ -148,9 +148,9 @@ class MetadataQuorum:
         """See `ClusterMetadata`."""
         self.altering.lead_on()
 
-    def may_alter(self, tp: Partition) -> None:
+    def fetched(self, tp: Partition, follower: int) -> None:
         """See `ClusterMetadata`."""
-        self.altering.may_alter(tp)
+        self.altering.fetched(tp, follower)
 
     def leave(self) -> None:
         """The next heartbeat says that this broker wants to go."""

@@ -130,9 +130,9 @@ class MetadataZookeeper:
         """See `ClusterMetadata`."""
         self.isr.lead_on()
 
-    def may_alter(self, tp: Partition) -> None:
+    def fetched(self, tp: Partition, follower: int) -> None:
         """See `ClusterMetadata`."""
-        self.isr.may_alter(tp)
+        self.isr.fetched(tp, follower)
 
     def keep_alive(self) -> None:
         """Register again where an earlier registration stood in the way; leave."""

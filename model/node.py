@@ -23,6 +23,11 @@ TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
 
 
+def settings_of(settings: Settings, topic: str) -> Settings:
+    """The settings that are in force for a topic."""
+    return settings.of_decisions() if topic == TRANSACTION_TOPIC else settings
+
+
 class Reply(NamedTuple):
     """See the module."""
 

@@ -27,12 +27,14 @@ BELOW_MINIMUM: Final = frozenset({"hw-below-min-isr", "min-isr-ignored"})
 @dataclass(slots=True)
 class Remote:
     """What a leader knows of a follower. `caught_up_ms`: when it last had everything that there was;
-    `fetch_ms`, `fetch_end`: time of its newest fetch, and the leader's log end then."""
+    `fetch_ms`, `fetch_end`: time of its newest fetch, and the leader's log end then; `broker_epoch`: the
+    one that it fetched with, -1 = it said none (KIP-903)."""
 
     end: int = UNKNOWN
     caught_up_ms: int = -1
     fetch_ms: int = -1
     fetch_end: int = 0
+    broker_epoch: int = -1
 
 
 class Replica:
@@ -78,10 +80,20 @@ class Replica:
         out of the high watermark (KIP-497)."""
         return {*self.state.isr, *(self.proposed or ())}
 
+    @property
+    def acknowledging(self) -> set[int]:
+        """In-sync set that has to reach its minimum for acks=all, once the records are committed."""
+        return set(self.state.isr) if self.era.zookeeper else self.maximal_isr
+
     # ---- what the controller decided
 
     def become(self, state: PartitionState, now: int) -> None:
-        """Take over a newer state. A new leader epoch starts over as leader or follower."""
+        """Take over a newer state. A new leader epoch starts over as leader or follower.
+
+        An older one is none: the answer to AlterPartition may have overtaken the metadata log.
+        """
+        if not self.era.zookeeper and state.partition_epoch < self.state.partition_epoch:
+            return
         old, self.state = self.state, state
         if state.partition_epoch > old.partition_epoch or state.leader_epoch > old.leader_epoch:
             self.proposed = None
@@ -152,7 +164,7 @@ class Replica:
         self._flush()
         return placed
 
-    def fetched_by(self, follower: int, offset: int, now: int) -> bool:
+    def fetched_by(self, follower: int, offset: int, now: int, broker_epoch: int = -1) -> bool:
         """A follower fetches from `offset`: it has everything below. Whether the high watermark moved."""
         remote = self.remotes.get(follower)
         if remote is None:
@@ -163,6 +175,7 @@ class Replica:
             # It has what there was when it fetched last: then it was caught up (KAFKA-2988).
             remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
         remote.end, remote.fetch_ms, remote.fetch_end = offset, now, self.log.end
+        remote.broker_epoch = broker_epoch
         return self.advance(now)
 
     def advance(self, now: int) -> bool:
@@ -170,8 +183,8 @@ class Replica:
         if not self.leads:
             return False
         few = len(self.state.isr) < self.settings.min_isr
-        if few and self.era.eligible_replicas and not self.bugs & BELOW_MINIMUM:
-            return False  # KIP-966: what the minimum does not hold is not committed
+        if few and self.era.committed_by_minimum and not self.bugs & BELOW_MINIMUM:
+            return False
         lowest = self.log.end
         waited = self.maximal_isr
         if "hw-ignores-proposed" in self.bugs:
@@ -200,35 +213,39 @@ class Replica:
             remote.end == self.log.end or now - remote.caught_up_ms <= self.settings.replica_lag_ms
         )
 
-    def wanted_isr(self, now: int, alive: set[int]) -> tuple[int, ...] | None:
-        """In-sync set to ask the controller for, None = no change. `alive`: unfenced brokers.
-
-        Out: who had not everything for longer than the lag allows. In: who has everything below the
-        high watermark, and reached the begin of this epoch (KIP-320's rule).
-        """
+    def shrunk_isr(self, now: int) -> tuple[int, ...] | None:
+        """In-sync set without those who had not everything for longer than the lag allows; None: nobody
+        has to leave, or another change is not decided yet."""
         if not self.leads or self.proposed is not None:
             return None
         lag = self.settings.replica_lag_ms
-        stay = [
+        stay = tuple(
             node
             for node in self.state.isr
             if node == self.me
             or node not in self.remotes
             or self.remotes[node].end == self.log.end
             or now - self.remotes[node].caught_up_ms <= lag
-        ]
-        join = [
-            node
-            for node, remote in self.remotes.items()
-            if node not in self.state.isr
-            and node in alive
-            and remote.end >= max(self.high_watermark, self.epoch_begin)
-            and remote.end >= 0
-        ]
-        if "isr-expands-early" in self.bugs:
-            join = [n for n, r in self.remotes.items() if n not in self.state.isr and r.end >= 0]
-        wanted = tuple(sorted({*stay, *join}))
-        return None if wanted == tuple(sorted(self.state.isr)) else wanted
+        )
+        return None if len(stay) == len(self.state.isr) else tuple(sorted(stay))
+
+    def grown_isr(self, follower: int) -> tuple[int, ...] | None:
+        """In-sync set with a follower that has just fetched; None: it does not join now.
+
+        It has to have everything below the high watermark, and to have reached the begin of this epoch
+        (KAFKA-7128). Only a fetch shows that: what it had before it was away proves nothing.
+        """
+        remote = self.remotes.get(follower)
+        if not self.leads or self.proposed is not None or remote is None:
+            return None
+        if follower in self.state.isr:
+            return None
+        needed = self.high_watermark
+        if self.era.joined_in_epoch:
+            needed = max(needed, self.epoch_begin)
+        if remote.end < needed and "isr-expands-early" not in self.bugs:
+            return None
+        return tuple(sorted({*self.state.isr, follower}))
 
     # ---- follower
 

@@ -39,9 +39,9 @@ NOTHING: Final[Mapping[Any, Any]] = {}
 
 @dataclass(slots=True)
 class Waiting:
-    """An append that waits. `needs`: high watermark and leader epoch by partition."""
+    """An append that waits. `needs`: high watermark by partition."""
 
-    needs: dict[Partition, tuple[int, int]]
+    needs: dict[Partition, int]
     results: dict[Partition, tuple[KafkaError, int]]
     until: int
     done: Done
@@ -60,11 +60,11 @@ class Parked:
 
 @dataclass(slots=True)
 class Serving:
-    """Requests to the partitions that this broker leads. `altered` is told of partitions whose in-sync
-    set may have to change."""
+    """Requests to the partitions that this broker leads. `fetched` is told which follower
+    fetched from which of them."""
 
     node: Node
-    altered: Callable[[Partition], None]
+    fetched: Callable[[Partition, int], None]
     verification: Verification = field(init=False)
     appends: dict[Partition, list[Waiting]] = field(default_factory=dict)
     parked: dict[Partition, list[Parked]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Serving:
         """Append as leader, and call `done` when that is decided: at once, or with acks -1 when the
         high watermark has passed. guards, refused: what verification brought."""
         results: dict[Partition, tuple[KafkaError, int]] = {}
-        needs: dict[Partition, tuple[int, int]] = {}
+        needs: dict[Partition, int] = {}
         for tp, batch in batches.items():
             if tp in refused:
                 results[tp] = (refused[tp], -1)
@@ -123,7 +123,7 @@ class Serving:
             error, placed = self._append_one(tp, batch, acks, guards.get(tp, -1))
             results[tp] = (error, placed.base if placed else -1)
             if placed is not None and acks == -1:
-                needs[tp] = (placed.last + 1, self.node.replicas[tp].state.leader_epoch)
+                needs[tp] = placed.last + 1
         for tp, (error, _) in results.items():
             if error is KafkaError.NONE:
                 self.moved(tp)
@@ -152,14 +152,15 @@ class Serving:
         return KafkaError.NONE, placed
 
     def _settle(self, waiting: Waiting) -> bool:
-        """Take out what is decided; whether all is, and `done` was called."""
-        for tp, (needed, epoch) in list(waiting.needs.items()):
+        """Take out what is decided; whether all is, and `done` was called. A new epoch of the same leader
+        decides nothing (Partition.checkEnoughReplicasReachOffset)."""
+        for tp, needed in list(waiting.needs.items()):
             replica = self.node.leader_of(tp)
-            if replica is None or replica.state.leader_epoch != epoch:
+            if replica is None:
                 # Whether the record survives is not known here (KAFKA-13574).
                 waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
             elif replica.high_watermark >= needed:
-                few = len(replica.isr) < self.node.settings.min_isr
+                few = len(replica.acknowledging) < replica.settings.min_isr
                 if few and "min-isr-ignored" not in self.node.settings.bugs:
                     after = KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
                     waiting.results[tp] = (after, waiting.results[tp][1])
@@ -178,12 +179,14 @@ class Serving:
     def fetch(self, connection: int, correlation: int, request: Fetch) -> None:
         """Key 1, from followers and consumers."""
         node = self.node
-        if request.replica >= 0:
+        if request.replica >= 0 and not self._of_the_past(request):
             for tp, part in request.parts.items():
                 replica = node.leader_of(tp)
                 if replica is not None and not self._stale(replica, part):
-                    moved = replica.fetched_by(request.replica, part.offset, node.now)
-                    self.altered(tp)
+                    moved = replica.fetched_by(
+                        request.replica, part.offset, node.now, request.broker_epoch
+                    )
+                    self.fetched(tp, request.replica)
                     if moved:
                         self.moved(tp)
         answer, empty = self._read(request)
@@ -193,6 +196,11 @@ class Serving:
         parked = Parked(connection, correlation, request, node.now + request.max_wait_ms)
         for tp in request.parts:
             self.parked.setdefault(tp, []).append(parked)
+
+    def _of_the_past(self, request: Fetch) -> bool:
+        """A fetch of a follower's process before the one that is registered now (KIP-903)."""
+        known = self.node.image.brokers.get(request.replica)
+        return known is not None and 0 <= request.broker_epoch < known.epoch
 
     def _read(self, request: Fetch) -> tuple[FetchAnswer, bool]:
         """The answer as it is now, and whether it brings nothing."""

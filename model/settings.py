@@ -3,7 +3,8 @@
 Not here: behaviour by release (`eras`), planted bugs (`bugs` below names the ones in force).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from model.eras import ERAS, Era
 
@@ -39,3 +40,9 @@ class Settings:
     """Distance between compactions of the logs of the coordinators; 0 = none."""
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""
+
+    def of_decisions(self) -> Self:
+        """Those of the topic `__transaction_state`, which the brokers create with a minimum of its own
+        (transaction.state.log.min.isr, 2) and without unclean elections, whatever is set for others
+        (TransactionStateManager.transactionTopicConfigs)."""
+        return replace(self, min_isr=min(2, self.internal_replication), unclean=False)

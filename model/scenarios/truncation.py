@@ -11,9 +11,10 @@ BEFORE_KIP_101 = (
     "truncate_by_epoch",
     "epoch_walk",
     "fenced_fetch",
+    "committed_by_minimum",
     "eligible_replicas",
 )
-BEFORE_KIP_279 = ("epoch_walk", "fenced_fetch", "eligible_replicas")
+BEFORE_KIP_279 = BEFORE_KIP_101[1:]
 BEHIND = (
     "m1 is on both. Broker 2 has said so by its next fetch, but not had the answer: its HW is 1."
 )
