@@ -3,7 +3,7 @@
 Before the first batch of a transaction in a partition its leader asks the transaction's coordinator: whether
 the partition belongs to the open transaction (part 1), or, from transaction version 2 on, to add it (part
 2). The guard that a question leaves must still be there when the batch is appended: a marker that came
-between takes it away (KAFKA-14884).
+between takes it away (KAFKA-14884), if it is of the same transaction.
 
 Not here: the coordinator's answer (`transactions`).
 """
@@ -193,5 +193,15 @@ class Verification:
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier one is waiting")
 
     def wrote(self, tp: Partition, batch: Batch) -> None:
-        """A batch or a marker of this producer was appended: what was verified is used up."""
-        self.guards.pop((tp, batch.producer_id), None)
+        """A batch or a marker of this producer was appended: what was verified is used up.
+
+        Not so where each transaction has its own epoch and the marker's is that of the guard: the transaction
+        that is being verified is the next one, which began while this marker was on its way (KAFKA-18575,
+        KAFKA-18654, both 4.0.0).
+        """
+        key = (tp, batch.producer_id)
+        guard = self.guards.get(key)
+        by_epoch = self.node.settings.era.transaction_version >= 2 and bool(batch.control)
+        if by_epoch and guard is not None and guard.producer_epoch == batch.producer_epoch:
+            return
+        self.guards.pop(key, None)

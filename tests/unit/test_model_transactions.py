@@ -749,6 +749,40 @@ def test_a_marker_between_the_question_and_the_append_takes_the_answer_away() ->
     assert world.read(0, committed=False) == []
 
 
+def test_a_marker_does_not_take_the_answer_of_the_next_transaction_away() -> None:
+    # KAFKA-18575: the client has the next epoch from the end, and is faster than the marker.
+    world = OneBroker()
+    producer = world.init()
+    world.write(producer, 0, 0, "one")
+    world.hold = lambda request: of_markers(request) or of_leaders(request)
+    after = world.end(producer, commit=True)
+    number = world.send(produce(after, 0, 0, "two"))
+    marker, question = world.held
+    assert (of_markers(marker.request), of_leaders(question.request)) == (True, True)
+    world.held = [marker]
+    world.release()
+    assert world.controls(0) == [("commit", after.producer_epoch)]
+    assert world.transaction().state is S.COMPLETE_COMMIT
+    world.held = [question]
+    world.release()
+    assert world.written(number) is NONE
+    assert world.end(after, commit=True).error is NONE
+    assert world.read(0) == ["one", "two"]
+
+
+def test_a_marker_takes_the_answer_of_its_own_transaction_away_in_version_2_too() -> None:
+    world = OneBroker()
+    producer = world.init()
+    world.add(producer, 0)
+    world.hold = of_leaders
+    world.send(produce(producer, 0, 0, "late"))
+    guards = world.broker.serving.verification.guards
+    assert [guard.producer_epoch for guard in guards.values()] == [producer.producer_epoch]
+    assert world.end(producer, commit=False).error is NONE
+    assert world.controls(0) == [("abort", producer.producer_epoch + 1)]
+    assert not guards
+
+
 def test_an_answer_from_before_a_change_of_the_leader_counts_no_more() -> None:
     world = OneBroker()
     producer = world.init()
