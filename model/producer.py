@@ -259,11 +259,17 @@ class Producer:
             self._finish(pending, "")
 
     def _expire(self, now: int) -> None:
+        """Give up what is over time, in flight or not: an answer that comes later is of no use (Java:
+        `Sender.getExpiredInflightBatches`; librdkafka: a request waits no longer than its messages)."""
+        told = "" if "expiry-is-an-ack" in self.settings.bugs else "_MSG_TIMED_OUT"
         for lane in self.lanes.values():
+            late = [pending for pending in lane.flying if pending.until <= now]
+            for pending in late:
+                lane.flying.remove(pending)
             while lane.queue and lane.queue[0].until <= now and not lane.flying:
-                pending = lane.queue.popleft()
+                late.append(lane.queue.popleft())
+            for pending in late:
                 lane.broken |= pending.sequence != NO_SEQUENCE
-                told = "" if "expiry-is-an-ack" in self.settings.bugs else "_MSG_TIMED_OUT"
                 self._finish(pending, told)
 
     def answered(self, channel: str, answer: Any, now: int) -> bool:
@@ -295,7 +301,7 @@ class Producer:
         for pending in self._land(channel):
             lane = self.lanes[pending.tp]
             if pending not in lane.flying:
-                continue  # dropped meanwhile
+                continue  # given up meanwhile
             error, base = KafkaError.REQUEST_TIMED_OUT, -1
             if answer is not None:
                 error, base = answer.results[pending.tp]

@@ -1,0 +1,94 @@
+"""A modelled producer by itself: what it sends while answers are missing."""
+
+from typing import Any
+
+from model.coordinator_messages import InitProducerId, ProducerIdAnswer
+from model.errors import KafkaError
+from model.log import Batch
+from model.messages import (
+    Metadata,
+    MetadataAnswer,
+    Partition,
+    PartitionState,
+    Produce,
+    ProduceAnswer,
+)
+from model.node import Ask
+from model.producer import Delivered, Producer, ProducerSettings
+
+NONE = KafkaError.NONE
+P0, P1 = ("t", 0), ("t", 1)
+
+
+class World:
+    """A producer whose brokers are the test. `asked`: requests without an answer, the oldest first."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.producer = Producer(ProducerSettings(**settings), [1, 2])
+        self.now = 0
+        self.tokens = 0
+        self.asked: list[Ask] = []
+        self.told: list[Delivered] = []
+        self.lead(1, 0)
+        if self.producer.settings.idempotent:
+            self.answer(self.of(InitProducerId)[0], ProducerIdAnswer(NONE, 7, 0))
+
+    def lead(self, node: int, epoch: int) -> None:
+        """The metadata that the producer is told: this broker leads both partitions."""
+        state = PartitionState((1, 2), (1, 2), node, epoch)
+        self.producer.cluster.wanted = True
+        self.answer(self.of(Metadata)[0], MetadataAnswer([1, 2], {P0: state, P1: state}, 1))
+
+    def of(self, kind: type) -> list[Ask]:
+        self.wait(0)
+        return [ask for ask in self.asked if isinstance(ask.request, kind)]
+
+    def wait(self, milliseconds: int) -> None:
+        self.now += milliseconds
+        self.producer.pump(self.now)
+        self.asked += self.producer.out
+        self.producer.out = []
+        self.told += self.producer.delivered
+        self.producer.delivered = []
+
+    def send(self, tp: Partition, *records: str) -> None:
+        for record in records:  # a batch each
+            self.producer.send(tp, [(record, self.tokens)], self.now)
+            self.tokens += 1
+
+    def answer(self, ask: Ask, answer: Any) -> None:
+        self.asked.remove(ask)
+        assert self.producer.answered(ask.channel, answer, self.now)
+        self.wait(0)
+
+    @property
+    def flying(self) -> list[tuple[int, str]]:
+        """Batches without an answer: at which broker, and their only record."""
+        return [(ask.node, batch(ask).records[0]) for ask in self.of(Produce)]
+
+
+def batch(ask: Ask) -> Batch:
+    (found,) = ask.request.batches.values()
+    assert isinstance(found, Batch)
+    return found
+
+
+def done(tp: Partition, offset: int, error: KafkaError = NONE) -> ProduceAnswer:
+    return ProduceAnswer({tp: (error, offset)})
+
+
+def test_a_batch_in_flight_is_given_up_when_its_time_is_over() -> None:
+    world = World(delivery_ms=1000)
+    world.send(P0, "m0")
+    (late,) = world.of(Produce)
+    world.wait(999)
+    assert world.told == []
+    world.wait(1)
+    assert world.told == [Delivered(0, "_MSG_TIMED_OUT", -1)]
+    world.send(P0, "m1")
+    _, new = world.of(Produce)
+    assert (batch(new).producer_epoch, batch(new).sequence) == (1, 0)
+    world.answer(late, done(P0, 0))
+    assert len(world.told) == 1, "it was told of m0 already"
+    world.answer(new, done(P0, 1))
+    assert world.told[1:] == [Delivered(1, "", 1)]
