@@ -78,7 +78,7 @@ class TransactionLog:
                     for tid, r in found.items()
                 }
             most = self.node.settings.producer_epoch_max
-            known = {tid: Transaction(record, most) for tid, record in found.items()}
+            known = {tid: Transaction(record.loaded(), most) for tid, record in found.items()}
             self.known[number] = known
             for transaction in known.values():
                 if transaction.state in PREPARED:

@@ -57,11 +57,11 @@ its transaction has begun at the coordinator."""
 
 
 class TransactionRecord(NamedTuple):
-    """What stands in the transaction log. `version`: transaction version of the client that wrote it.
+    """What the coordinator knows of an id. `version`: transaction version of the client that wrote it.
 
     previous_id: producer id before the newest change. next_id: the id that follows once the transaction is
     complete, because the epochs of this one are used up. last_epoch: epoch before the present one, as the
-    client knew it. started, updated: times.
+    client knew it. started, updated: times. The log has all but the first three of these: see `loaded`.
     """
 
     transactional_id: str
@@ -76,6 +76,12 @@ class TransactionRecord(NamedTuple):
     previous_id: int = NO_PRODUCER
     next_id: int = NO_PRODUCER
     version: int = 0
+
+    def loaded(self) -> "TransactionRecord":
+        """What the next coordinator reads of it. Up to 4.2 it does not learn which ids were before and are
+        to follow (KAFKA-20310: the log has fields for them, which are not written), nor the epoch before
+        (KAFKA-20357): a client that asks once more for what it was given is fenced there."""
+        return self._replace(last_epoch=NO_EPOCH, previous_id=NO_PRODUCER, next_id=NO_PRODUCER)
 
 
 class Forgotten(NamedTuple):

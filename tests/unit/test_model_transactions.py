@@ -611,6 +611,54 @@ def test_what_was_prepared_is_finished_by_the_next_coordinator() -> None:
     assert marker.coordinator_epoch == world.part(group=False).epochs[log_of(world)[1]]
 
 
+def test_the_next_coordinator_fences_who_asks_again_for_an_epoch_that_was_given() -> None:
+    # KAFKA-20357: the log does not say which epoch the client had before.
+    world = OneBroker(era=TV1)
+    first = world.init()
+    bumped = world.init("t", first.producer_id, 0)
+    assert world.init("t", first.producer_id, 0) == bumped
+    world.restart()
+    again = world.init("t", first.producer_id, 0)  # its answer was lost with the coordinator
+    assert again.error is KafkaError.PRODUCER_FENCED
+    assert world.init("t", first.producer_id, 1).producer_epoch == 2
+
+
+def test_the_next_coordinator_does_not_know_a_client_by_the_id_that_it_had() -> None:
+    # KAFKA-20310
+    world = OneBroker(era=TV1, producer_epoch_max=3)
+    old = [world.init() for _ in range(3)][-1]
+    assert world.init("t", old.producer_id, 2).producer_id > old.producer_id
+    world.restart()
+    assert world.init("t", old.producer_id, 2).error is KafkaError.PRODUCER_FENCED
+    world = OneBroker(producer_epoch_max=2)
+    old = world.end(world.init(), commit=False)
+    new = world.end(old, commit=False)
+    assert (new.producer_id > old.producer_id, new.producer_epoch) == (True, 0)
+    assert world.end(old, commit=False) == new
+    world.restart()
+    assert world.end(old, commit=False).error is KafkaError.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_the_next_coordinator_does_not_know_the_id_that_a_client_was_promised() -> None:
+    # KAFKA-20310: the end that used up the epochs was answered with the next id.
+    world = OneBroker(producer_epoch_max=2)
+    last = world.end(world.init(), commit=False)
+    world.write(last, 0, 0, "a")
+    world.hold = of_markers
+    promised = world.end(last, commit=True)
+    assert (promised.producer_id > last.producer_id, promised.producer_epoch) == (True, 0)
+    world.hold = lambda _: False
+    world.restart()
+    record = world.transaction().record
+    assert (record.state, record.producer_id, record.epoch) == (
+        S.COMPLETE_COMMIT, last.producer_id, 2,
+    )  # fmt: skip
+    assert world.read(0) == ["a"]
+    assert world.add(promised, 0) is KafkaError.INVALID_PRODUCER_ID_MAPPING
+    successor = world.init()
+    assert (successor.producer_id > promised.producer_id, successor.producer_epoch) == (True, 0)
+
+
 def test_a_log_that_is_not_committed_is_not_loaded() -> None:
     world = OneBroker()
     world.init()
