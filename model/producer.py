@@ -142,8 +142,16 @@ class Producer:
                 )
             )
 
+    def purge(self, code: str) -> None:
+        """Give up what was never sent (an abort). What was sent gets its answer, or its time is over."""
+        for lane in self.lanes.values():
+            for pending in lane.queue:
+                if not pending.sent:
+                    self._finish(pending, code)
+            lane.queue = deque(pending for pending in lane.queue if pending.sent)
+
     def drop(self, code: str) -> None:
-        """Give up everything that is under way (an abort, a close)."""
+        """Give up everything (a fatal error)."""
         for lane in self.lanes.values():
             for pending in (*lane.flying, *lane.queue):
                 self._finish(pending, code)

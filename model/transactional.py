@@ -75,7 +75,6 @@ class TransactionalProducer(Producer):
             tuple[str, Mapping[Partition, int], int, str, Mapping[Partition, int]] | None
         ) = None
         self._group_added = False
-        self._undecided = False
 
     # ---- what the application does
 
@@ -102,13 +101,12 @@ class TransactionalProducer(Producer):
         return self._goals.setdefault("offsets", Goal())
 
     def finish(self, *, commit: bool) -> Goal:
-        """Commit or abort. A commit waits until every record is acknowledged."""
+        """Commit or abort. A commit waits until every record is acknowledged, an abort for those that were
+        sent until they are answered or given up (Java: `TransactionManager.nextRequest`)."""
         goal = self._goals["finish"] = Goal()
         self._ending = commit
         if not commit:
-            if "abort-keeps-epoch" not in self.settings.bugs:
-                self._undecided |= any(lane.numbered or lane.broken for lane in self.lanes.values())
-            self.drop("_PURGE")
+            self.purge("_PURGE")
             self._goals.pop("offsets", None)
         return goal
 
@@ -150,16 +148,17 @@ class TransactionalProducer(Producer):
                 channel = f"add {self._number}"
                 self._adding[channel] = wanted
                 self._ask(node, channel, AddPartitions(self.id, *self._identity, wanted))
-            for tp in self._added:
-                if tp in self.lanes:
-                    self._drain(tp, now)
+        for tp in self._added:
+            if tp in self.lanes:
+                self._drain(tp, now)
+        if self._ending is not False:
             self._offer_offsets(node, now)
         if self._ending is None:
             return
         if self._ending and self.failed:
             self._goals["finish"].finish(self.failed, abort=True)
             self._ending = None
-        elif not self._ending or (self.idle and not self._waits_for_offsets()):
+        elif self.idle and not self._waits_for_offsets():
             self._end(node)
 
     def _finish(self, pending: Pending, error: str, base: int = -1) -> None:
@@ -274,16 +273,23 @@ class TransactionalProducer(Producer):
     def _end_answered(self, answer: ProducerIdAnswer) -> None:
         if answer.producer_id >= 0:  # transaction protocol 2 hands out the next epoch
             self._ended(answer.producer_id, answer.producer_epoch)
-        elif self._undecided:
-            # Records that were purged may be in the log or not, and so may their sequences: a new
+        elif self._in_doubt:
+            # Records that were given up may be in the log or not, and so may their sequences: a new
             # epoch begins at 0 (KIP-360).
             self._goals["init"] = Goal()
         else:
             self._ended(self.producer_id, self.producer_epoch)
 
+    @property
+    def _in_doubt(self) -> bool:
+        """An abort left a sequence behind of which nobody knows whether a log has it."""
+        if self._ending or "abort-keeps-epoch" in self.settings.bugs:
+            return False
+        return any(lane.broken for lane in self.lanes.values())
+
     def _ended(self, producer_id: int, producer_epoch: int) -> None:
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        self.open, self._ending, self._undecided = False, None, False
+        self.open, self._ending = False, None
         self._goals.pop("offsets", None)
         for lane in self.lanes.values():
             lane.broken = False

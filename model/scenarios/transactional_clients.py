@@ -30,26 +30,50 @@ def _whole(s: Acting) -> Steps:
     yield "The application aborts.", "ok | offset 0 | _MSG_TIMED_OUT | m0 [abort] | –"
 
 
-def _doubt(s: Acting) -> Steps:
-    s.producer("A", transactional_id="t").begin("A").send("A", 0, "m0").wait(200)
-    s.hold(Produce).send("A", 0, "m1").give_up()
-    yield (
-        "m1 is under way and its connection broke: it may be in the log or not.",
-        ("– | 1/0 | waits | m0 | –"),
-    )
+def _flight(s: Acting) -> Steps:
+    s.producer("A", transactional_id="t", in_flight=1).begin("A")
+    s.hold(Produce).send("A", 0, "m0").send("A", 0, "m1")
+    yield "m0 is under way. m1 has to wait in the client.", "– | 1/0 | waits | waits | – | –"
     s.finish("A", commit=False).wait(500)
     yield (
-        "The application aborts. Which sequence comes next is in doubt, so the producer asks for the next "
-        "epoch before it goes on.",
-        "ok | 1/1 | _PURGE | m0 [abort] | –",
+        "The application aborts. m1 was never sent and is given up. EndTxn is not sent: m0 has no answer.",
+        "waits | 1/0 | waits | _PURGE | – | –",
+    )
+    s.give_up().wait(200)
+    yield (
+        "m0's connection breaks. It is sent again, as it always would be, and answered; then EndTxn goes. "
+        "Nothing is in doubt, so the epoch stays.",
+        "ok | 1/0 | offset 0 | _PURGE | m0 [abort] | –",
+    )
+    s.begin("A").send("A", 0, "m2").wait(200).release()
+    yield (
+        "In the next transaction the first copy of m0 arrives, and is recognised.",
+        "ok | 1/0 | offset 0 | _PURGE | m0 [abort] m2 | –",
+    )
+
+
+def _doubt(s: Acting) -> Steps:
+    s.producer("A", transactional_id="t", delivery_ms=1000).begin("A").send("A", 0, "m0").wait(200)
+    s.hold(Produce).send("A", 0, "m1")
+    yield "m0 is acknowledged, m1 is under way.", "– | 1/0 | waits | m0 | –"
+    s.finish("A", commit=False).wait(900)
+    yield "The application aborts. The abort waits for m1.", "waits | 1/0 | waits | m0 | –"
+    s.wait(300)
+    yield (
+        "m1's time is over: it may be in the log or not. Which sequence comes next is in doubt, so the "
+        "producer asks for the next epoch before it goes on.",
+        "ok | 1/1 | _MSG_TIMED_OUT | m0 [abort] | –",
     )
     s.begin("A").send("A", 0, "m2").wait(200).release()
     yield (
         "The next transaction begins at 0. m1 arrives, with an old epoch, and is refused.",
-        ("ok | 1/1 | _PURGE | m0 [abort] m2 | –"),
+        ("ok | 1/1 | _MSG_TIMED_OUT | m0 [abort] m2 | –"),
     )
     s.finish("A", commit=True).wait(200)
-    yield "It ends as if nothing had been.", "ok | 1/1 | _PURGE | m0 [abort] m2 [commit] | m2"
+    yield (
+        "It ends as if nothing had been.",
+        "ok | 1/1 | _MSG_TIMED_OUT | m0 [abort] m2 [commit] | m2",
+    )
 
 
 def _end(s: Acting) -> Steps:
@@ -93,9 +117,21 @@ and between which it waits. (Transaction protocol 1.)""",
             steps=_whole,
         ),
         Scenario(
+            name="abort-waits",
+            title="An abort waits for what is under way",
+            about="""What was never sent is given up. What was sent is waited for: else there might be a gap
+in the sequences. (The Java client. librdkafka also gives up what it was about to send again.)""",
+            source="Kafka: `TransactionManager.nextRequest`, `RecordAccumulator.abortUndrainedBatches`",
+            stage=lambda: Acting(lone(era=ERAS["4.2-tv1"])),
+            columns={
+                "end": ended("A"), "A": identity("A"), "m0": told("m0"), "m1": told("m1"), **READ,
+            },
+            steps=_flight,
+        ),
+        Scenario(
             name="abort-in-doubt",
             title="An abort with records in doubt",
-            about="An abort does not wait for what is under way.",
+            about="It waits no longer than for the records themselves (`delivery.timeout.ms`).",
             source="KIP-360",
             stage=lambda: Acting(lone(era=ERAS["4.2-tv1"])),
             columns={"end": ended("A"), "A": identity("A"), "m1": told("m1"), **READ},
@@ -117,5 +153,5 @@ and between which it waits. (Transaction protocol 1.)""",
             steps=_end,
         ),
     ),
-)
+)  # fmt: skip
 """See the module."""

@@ -1,0 +1,162 @@
+"""A modelled transactional producer by itself: when it ends a transaction, and when it is over."""
+
+from typing import Any
+
+import pytest
+
+from model.client import BACKOFF_MS
+from model.coordinator_messages import (
+    AddPartitions,
+    AddPartitionsAnswer,
+    CoordinatorAnswer,
+    EndTxn,
+    InitProducerId,
+    ProducerIdAnswer,
+)
+from model.errors import KafkaError
+from model.messages import (
+    Metadata,
+    MetadataAnswer,
+    Partition,
+    PartitionState,
+    Produce,
+    ProduceAnswer,
+)
+from model.node import Ask
+from model.producer import ProducerSettings
+from model.transactional import TransactionalProducer
+
+NONE = KafkaError.NONE
+LOST = None
+P0, P1 = ("t", 0), ("t", 1)
+
+
+class World:
+    """A producer whose brokers are the test. `asked`: requests without an answer, the oldest first."""
+
+    def __init__(self, **settings: Any) -> None:
+        chosen = ProducerSettings(transactional_id="t", **settings)
+        self.producer = TransactionalProducer(chosen, [1])
+        self.now = 0
+        self.asked: list[Ask] = []
+        self.told: dict[str, str] = {}
+        self.records: list[str] = []
+        goal = self.producer.init()
+        state = PartitionState((1,), (1,), 1, 0)
+        self.answer(Metadata, MetadataAnswer([1], {P0: state, P1: state}, 1))
+        self.asked = [ask for ask in self.asked if not ask.channel.startswith("find ")]
+        self.producer.answered("find id t", CoordinatorAnswer(NONE, 1), self.now)
+        self.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 0))
+        assert goal.done
+
+    def wait(self, milliseconds: int) -> None:
+        self.now += milliseconds
+        self.producer.pump(self.now)
+        self.asked += self.producer.out
+        self.producer.out = []
+        for token, error, _ in self.producer.delivered:
+            self.told[self.records[token]] = error or "ok"
+        self.producer.delivered = []
+
+    def of(self, kind: type) -> list[Any]:
+        """Requests of a kind that have no answer."""
+        self.wait(0)
+        return [ask.request for ask in self.asked if isinstance(ask.request, kind)]
+
+    def answer(self, kind: type, answer: Any) -> None:
+        """The oldest request of a kind is answered."""
+        self.wait(0)
+        ask = next(ask for ask in self.asked if isinstance(ask.request, kind))
+        self.asked.remove(ask)
+        assert self.producer.answered(ask.channel, answer, self.now)
+        self.wait(0)
+
+    def begin(self, *partitions: Partition) -> None:
+        """A transaction begins; a record is sent to each partition: m0, m1 and so on."""
+        self.producer.begin()
+        for tp in partitions:
+            name = f"m{len(self.records)}"
+            self.producer.send(tp, [(name, len(self.records))], self.now)
+            self.records.append(name)
+        if self.producer.settings.transaction_version < 2:
+            self.answer(AddPartitions, AddPartitionsAnswer(NONE))
+        self.wait(0)
+
+
+def wrote(tp: Partition, offset: int = 0, error: KafkaError = NONE) -> ProduceAnswer:
+    return ProduceAnswer({tp: (error, offset)})
+
+
+def test_an_abort_gives_up_what_was_never_sent() -> None:
+    world = World(in_flight=1)
+    world.begin(P0, P0)
+    world.producer.finish(commit=False)
+    world.wait(0)
+    assert world.told == {"m1": "_PURGE"}
+    world.answer(Produce, wrote(P0))
+    assert world.told == {"m1": "_PURGE", "m0": "ok"}
+    assert world.of(Produce) == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_abort_ends_the_transaction_when_nothing_is_in_flight(version: int) -> None:
+    world = World(transaction_version=version)
+    world.begin(P0, P1)
+    goal = world.producer.finish(commit=False)
+    assert world.of(EndTxn) == []
+    world.answer(Produce, wrote(P0))
+    assert world.of(EndTxn) == []
+    world.answer(Produce, LOST)
+    world.wait(BACKOFF_MS)
+    assert world.of(EndTxn) == []
+    (again,) = world.of(Produce)
+    assert list(again.batches) == [P1], "it is sent again as without an abort"
+    world.answer(Produce, wrote(P1))
+    assert world.of(EndTxn) == [EndTxn("t", 7, 0, commit=False)]
+    assert (goal.done, world.told) == (False, {"m0": "ok", "m1": "ok"})
+    world.answer(EndTxn, ProducerIdAnswer(NONE))
+    assert (goal.done, goal.error) == (True, "")
+    assert world.of(InitProducerId) == [], "nothing is in doubt"
+
+
+def test_an_abort_waits_until_records_are_over_time_and_takes_a_new_epoch() -> None:
+    world = World(delivery_ms=1000)
+    world.begin(P0)
+    goal = world.producer.finish(commit=False)
+    world.wait(999)
+    assert world.of(EndTxn) == []
+    world.wait(1)
+    assert world.told == {"m0": "_MSG_TIMED_OUT"}
+    world.answer(EndTxn, ProducerIdAnswer(NONE))
+    assert (goal.done, goal.error) == (False, "")
+    assert world.of(InitProducerId) == [InitProducerId("t", 10_000, 7, 0)]
+    world.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 1))
+    assert (goal.done, goal.error) == (True, "")
+    world.answer(Produce, wrote(P0))
+    world.begin(P0)
+    (request,) = world.of(Produce)
+    batch = request.batches[P0]
+    assert (batch.producer_epoch, batch.sequence) == (1, 0)
+
+
+def test_a_refusal_while_an_abort_waits_lets_it_go_on() -> None:
+    world = World()
+    world.begin(P0)
+    goal = world.producer.finish(commit=False)
+    world.answer(Produce, wrote(P0, -1, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER))
+    assert world.told == {"m0": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
+    world.answer(EndTxn, ProducerIdAnswer(NONE))
+    world.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 1))
+    assert (goal.done, goal.error) == (True, "")
+
+
+def test_a_fenced_producer_sends_nothing_again() -> None:
+    world = World()
+    world.begin(P0, P1)
+    goal = world.producer.finish(commit=False)
+    world.answer(Produce, wrote(P0, -1, KafkaError.INVALID_PRODUCER_EPOCH))
+    assert (goal.done, goal.error) == (True, "INVALID_PRODUCER_EPOCH")
+    world.answer(Produce, LOST)
+    world.wait(1000)
+    assert (world.of(Produce), world.of(EndTxn)) == ([], [])
+    assert set(world.told.values()) == {"INVALID_PRODUCER_EPOCH"}
