@@ -153,12 +153,18 @@ class Transactions:
     # ---- AddPartitions, AddOffsets
 
     def add_partitions(self, connection: int, correlation: int, request: AddPartitions) -> None:
-        """Key 24: partitions join the transaction, which begins with the first; or a leader asks."""
+        """Key 24: partitions join the transaction, which begins with the first; or a leader asks.
+
+        All or none: a partition that this broker has not heard of yet would be taken for a deleted one when
+        the markers are written, and its transaction would hang (KafkaApis).
+        """
 
         def answer(error: KafkaError, parts: dict[Partition, KafkaError] | None = None) -> None:
             self.node.reply(connection, correlation, AddPartitionsAnswer(error, parts or {}))
 
         try:
+            if any(tp not in self.node.image.partitions for tp in request.partitions):
+                raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
             if request.verify:
                 answer(KafkaError.NONE, self._verified(request))
             else:

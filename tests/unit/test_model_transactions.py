@@ -5,6 +5,7 @@ import pytest
 from model.controller_messages import AllocateIds
 from model.coordinating import Coordinating
 from model.coordinator_messages import (
+    AddOffsets,
     AddPartitions,
     AddPartitionsAnswer,
     EndTxn,
@@ -20,7 +21,7 @@ from model.errors import KafkaError, Refused
 from model.image import ChangePartition
 from model.java_hash import java_hash
 from model.messages import PartitionState
-from model.node import TRANSACTION_TOPIC
+from model.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.transaction_state import BEFORE, PREPARED, Transaction, TransactionRecord
 from model.transaction_state import TransactionState as S
 from tests.one_broker import ME, OneBroker, produce
@@ -340,6 +341,44 @@ def test_a_partition_that_is_in_the_transaction_is_not_logged_again() -> None:
     assert world.replica(log_of(world)).log.end == end
     assert world.add(producer, 2) is NONE
     assert world.replica(log_of(world)).log.end == end + 1
+
+
+def test_a_partition_that_the_coordinator_has_not_heard_of_is_not_added() -> None:
+    # Its marker would be left out, as if the partition were deleted.
+    world = OneBroker(era=TV1)
+    producer = world.init()
+    partitions = world.broker.node.image.partitions
+    hidden = partitions.pop(P1)
+    before = world.transaction().record
+    for request in ((1,), (0, 1)):
+        assert world.add(producer, *request) is KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    nobody = ProducerIdAnswer(NONE, 99, 0)  # it does not come to that
+    assert world.add(nobody, 1) is KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    assert (world.transaction().record, world.transaction().pending) == (before, None)
+    offsets = (GROUP_TOPIC, java_hash("g") % 3)
+    partitions.pop(offsets)  # a group's offsets are not looked up
+    identity = (producer.producer_id, producer.producer_epoch)
+    assert world.ask(AddOffsets("t", *identity, "g")).error is NONE
+    partitions[P1] = hidden
+    assert world.add(producer, 0, 1) is NONE
+    assert world.transaction().record.partitions == (offsets, P0, P1)
+
+
+@pytest.mark.parametrize("era", ["4.2-tv1", "4.2"])
+def test_a_leader_that_asks_for_such_a_partition_has_its_producer_send_again(era: str) -> None:
+    world = OneBroker(era=ERAS[era])
+    producer = world.init()
+    if era == "4.2-tv1":
+        world.add(producer, 0)
+    partitions = world.broker.node.image.partitions
+    hidden = partitions.pop(P0)
+    before = world.transaction().record
+    assert world.write(producer, 0, 0, "a") is KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.transaction().record == before
+    partitions[P0] = hidden
+    assert world.write(producer, 0, 0, "a") is NONE
+    assert world.end(producer, commit=True).error is NONE
+    assert world.read(0) == ["a"]
 
 
 def test_while_a_transaction_ends_the_next_one_waits() -> None:
