@@ -21,15 +21,9 @@ from model.log import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, Batch
 from model.messages import Partition, Produce, ProduceAnswer
 from model.node import Ask
 
-FATAL: Final = frozenset(
-    {
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_ID_MAPPING,
-        KafkaError.INVALID_TXN_STATE,
-    }
-)
-"""In a transaction: the producer is over."""
+FENCED: Final = frozenset({KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+"""Answers to a batch of a transaction after which the producer is over. (The first one: librdkafka. A Java
+client is over when it is told so at the end of the transaction.)"""
 
 
 class Delivered(NamedTuple):
@@ -358,7 +352,7 @@ class Producer:
 
     def _refused(self, pending: Pending, error: KafkaError) -> None:
         self._finish(pending, error.name)
-        if self.settings.transactional_id is not None and error in FATAL:
+        if self.settings.transactional_id is not None and error in FENCED:
             self.fatal = error.name
         elif self.settings.idempotent:
             self.lanes[pending.tp].broken = True

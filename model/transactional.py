@@ -26,8 +26,11 @@ from model.errors import KafkaError
 from model.log import NO_PRODUCER
 from model.messages import Partition
 from model.node import Ask
-from model.producer import FATAL, Pending, Producer, ProducerSettings
+from model.producer import FENCED, Pending, Producer, ProducerSettings
 
+FATAL: Final = FENCED | {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVALID_TXN_STATE}
+"""Answers of coordinators after which the producer is over. To a batch the last two fail the transaction only
+(Java: `TransactionManager.maybeTransitionToErrorState`; librdkafka: `rd_kafka_handle_Produce_error`)."""
 ABORTABLE: Final = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,

@@ -160,3 +160,33 @@ def test_a_fenced_producer_sends_nothing_again() -> None:
     world.wait(1000)
     assert (world.of(Produce), world.of(EndTxn)) == ([], [])
     assert set(world.told.values()) == {"INVALID_PRODUCER_EPOCH"}
+
+
+def test_a_batch_without_a_transaction_fails_the_transaction() -> None:
+    world = World()
+    world.begin(P0)
+    world.answer(Produce, wrote(P0, -1, KafkaError.INVALID_TXN_STATE))
+    assert world.told == {"m0": "INVALID_TXN_STATE"}
+    goal = world.producer.finish(commit=True)
+    world.wait(0)
+    assert (goal.error, goal.abort, world.producer.fatal) == ("INVALID_TXN_STATE", True, "")
+    goal = world.producer.finish(commit=False)
+    world.answer(EndTxn, ProducerIdAnswer(NONE))
+    world.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 1))
+    assert (goal.done, goal.error) == (True, "")
+
+
+@pytest.mark.parametrize("kind", [AddPartitions, EndTxn])
+def test_a_coordinator_without_a_transaction_ends_the_producer(kind: type) -> None:
+    world = World()
+    if kind is AddPartitions:
+        world.producer.begin()
+        world.producer.send(P0, [("m0", 0)], world.now)
+        world.records.append("m0")
+    else:
+        world.begin(P0)
+        world.answer(Produce, wrote(P0))
+    goal = world.producer.finish(commit=True)
+    world.answer(kind, ProducerIdAnswer(KafkaError.INVALID_TXN_STATE))
+    assert (goal.error, goal.abort) == ("INVALID_TXN_STATE", False)
+    assert world.producer.fatal == "INVALID_TXN_STATE"
