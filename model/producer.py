@@ -205,7 +205,7 @@ class Producer:
     def _drain(self, tp: Partition, now: int) -> None:
         lane = self.lanes[tp]
         limit = self.settings.in_flight
-        while lane.queue:
+        while lane.queue and not self._muted(tp):
             node, _ = self.cluster.leaders.get(tp, (-1, -1))
             first = lane.queue[0]
             if node < 0:
@@ -223,6 +223,13 @@ class Producer:
             lane.queue.popleft()
             self._number_batch(lane, first)
             self._fly(node, lane, first)
+
+    def _muted(self, tp: Partition) -> bool:
+        """With one request in flight nothing follows a batch that has no answer, not even to another leader
+        (Java: `Sender.guaranteeMessageOrder`)."""
+        if self.settings.in_flight > 1:
+            return False
+        return any(p.tp == tp for _, flying in self._flights.values() for p in flying)
 
     def _number_batch(self, lane: Lane, pending: Pending) -> None:
         bumped = "bump-in-flight" in self.settings.bugs and self._stale(lane)

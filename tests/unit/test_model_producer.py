@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from model.client import BACKOFF_MS
 from model.coordinator_messages import InitProducerId, ProducerIdAnswer
 from model.errors import KafkaError
 from model.log import Batch
@@ -92,3 +95,40 @@ def test_a_batch_in_flight_is_given_up_when_its_time_is_over() -> None:
     assert len(world.told) == 1, "it was told of m0 already"
     world.answer(new, done(P0, 1))
     assert world.told[1:] == [Delivered(1, "", 1)]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_one_request_in_flight_is_one_of_a_partition_whoever_leads_it(idempotent: bool) -> None:
+    world = World(in_flight=1, idempotent=idempotent)
+    world.send(P0, "m0", "m1")
+    assert world.flying == [(1, "m0")]
+    world.lead(2, 1)
+    assert world.flying == [(1, "m0")], "m1 would overtake it"
+    world.send(P1, "n0")
+    assert world.flying == [(1, "m0"), (2, "n0")]
+    world.answer(world.of(Produce)[1], done(P1, 0))
+    world.answer(world.of(Produce)[0], None)
+    world.wait(BACKOFF_MS)
+    assert world.flying == [(2, "m0")], "it is sent again, to the new leader"
+    world.answer(world.of(Produce)[0], done(P0, 0))
+    assert world.flying == [(2, "m1")]
+
+
+def test_with_more_in_flight_the_next_batch_goes_to_the_new_leader_at_once() -> None:
+    world = World(in_flight=2)
+    world.send(P0, "m0")
+    world.lead(2, 1)
+    world.send(P0, "m1")
+    assert world.flying == [(1, "m0"), (2, "m1")]
+
+
+def test_with_one_request_in_flight_nothing_follows_a_batch_that_was_given_up_there() -> None:
+    world = World(in_flight=1, idempotent=False, delivery_ms=1000)
+    world.send(P0, "m0")
+    world.lead(2, 1)
+    world.wait(1000)
+    assert world.told == [Delivered(0, "_MSG_TIMED_OUT", -1)]
+    world.send(P0, "m1")
+    assert world.flying == [(1, "m0")]
+    world.answer(world.of(Produce)[0], None)
+    assert world.flying == [(2, "m1")]
