@@ -42,6 +42,9 @@ class Era:
         epoch is bumped with every transaction, and leaders add their partitions to it themselves.
     marker_epoch_rises: KIP-1228 (4.2), with transaction version 2: a marker needs a higher epoch than the
         open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
+    pending_first: KAFKA-18660 (4.0): while a change of a transactional id is pending, whoever adds a
+        partition is told to wait before its producer id and epoch are looked at; else a producer is refused
+        for good that begins a transaction with the new id which the end of its last one brought.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
         in-sync sets themselves; else a metadata quorum (KRaft).
     """
@@ -59,6 +62,7 @@ class Era:
     verification: bool = True
     transaction_version: int = 2
     marker_epoch_rises: bool = True
+    pending_first: bool = True
     zookeeper: bool = False
 
 
@@ -66,23 +70,29 @@ ERAS: Final[dict[str, Era]] = {
     "0.10": Era(
         truncate_by_epoch=False, epoch_walk=False, fenced_fetch=False, joined_in_epoch=False,
         fenced_offsets=False, committed_by_minimum=False, eligible_replicas=False,
-        idempotence=False, verification=False, transaction_version=1, zookeeper=True,
+        idempotence=False, verification=False, transaction_version=1, pending_first=False,
+        zookeeper=True,
     ),
     "0.11": Era(
         epoch_walk=False, fenced_fetch=False, joined_in_epoch=False, fenced_offsets=False,
         committed_by_minimum=False, eligible_replicas=False, remembered_batches=1,
-        unknown_producer_refused=True, verification=False, transaction_version=1, zookeeper=True,
+        unknown_producer_refused=True, verification=False, transaction_version=1,
+        pending_first=False, zookeeper=True,
     ),
     "2.0": Era(
         fenced_fetch=False, fenced_offsets=False, committed_by_minimum=False,
         eligible_replicas=False, unknown_producer_refused=True, verification=False,
-        transaction_version=1, zookeeper=True,
+        transaction_version=1, pending_first=False, zookeeper=True,
     ),
     "2.4": Era(
         fenced_offsets=False, committed_by_minimum=False, eligible_replicas=False,
-        unknown_producer_refused=True, verification=False, transaction_version=1, zookeeper=True,
+        unknown_producer_refused=True, verification=False, transaction_version=1,
+        pending_first=False, zookeeper=True,
     ),
-    "3.6": Era(committed_by_minimum=False, eligible_replicas=False, transaction_version=1),
+    "3.6": Era(
+        committed_by_minimum=False, eligible_replicas=False, transaction_version=1,
+        pending_first=False,
+    ),
     "4.0": Era(eligible_replicas=False, marker_epoch_rises=False),
     "4.1": Era(marker_epoch_rises=False),
     "4.2": Era(),

@@ -95,17 +95,25 @@ class TransactionLog:
         self.log.check(number)
         return number
 
-    def of(self, transactional_id: str, producer_id: int) -> tuple[int, Transaction]:
-        """The partition and the state of an id, whose producer id is this one or was until now.
+    def find(self, transactional_id: str) -> tuple[int, Transaction]:
+        """The partition and the state of an id, whoever asks.
 
         Raises: Refused (besides: INVALID_PRODUCER_ID_MAPPING).
         """
         number = self.at(transactional_id)
         transaction = self.known[number].get(transactional_id)
-        if transaction is None or (
-            transaction.record.producer_id != producer_id
-            and transaction.record.previous_id != producer_id
-        ):
+        if transaction is None:
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        return number, transaction
+
+    def of(self, transactional_id: str, producer_id: int) -> tuple[int, Transaction]:
+        """As `find`, of an id whose producer id is this one or was until now.
+
+        Raises: Refused.
+        """
+        number, transaction = self.find(transactional_id)
+        record = transaction.record
+        if producer_id not in (record.producer_id, record.previous_id):
             raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
         return number, transaction
 

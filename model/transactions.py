@@ -184,18 +184,19 @@ class Transactions:
         except Refused as refused:
             answer(refused.error)
 
-    def _joinable(self, request: AddPartitions | AddOffsets) -> tuple[int, Transaction]:
-        number, transaction = self.log.of(request.transactional_id, request.producer_id)
+    def _may_join(self, transaction: Transaction, request: AddPartitions | AddOffsets) -> None:
         known = transaction.record
         if known.producer_id != request.producer_id:
             raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
         if known.epoch != request.producer_epoch and "old-epoch-appended" not in self.bugs:
             raise Refused(KafkaError.PRODUCER_FENCED)
-        return number, transaction
 
     def _add(self, request: AddPartitions | AddOffsets, added: Any, answer: Done) -> None:
-        number, transaction = self._joinable(request)
+        number, transaction = self.log.find(request.transactional_id)
         known = transaction.record
+        if transaction.pending is not None and self.node.settings.era.pending_first:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        self._may_join(transaction, request)
         if transaction.pending is not None or transaction.state in PREPARED:
             raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
         if transaction.state is ONGOING and set(added) <= set(known.partitions):
@@ -211,7 +212,8 @@ class Transactions:
     def _verified(self, request: AddPartitions) -> dict[Partition, KafkaError]:
         """Which partitions belong to the transaction (KIP-890, part 1). What is pending does not matter:
         the leader looks once more when it appends."""
-        _, transaction = self._joinable(request)
+        _, transaction = self.log.find(request.transactional_id)
+        self._may_join(transaction, request)
         if transaction.state in PREPARED:
             raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
         mine = transaction.record.partitions

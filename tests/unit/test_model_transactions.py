@@ -1,5 +1,7 @@
 """The transaction coordinator: states, fencing, two phases, what late requests do, what survives a crash."""
 
+from dataclasses import replace
+
 import pytest
 
 from model.controller_messages import AllocateIds
@@ -16,7 +18,7 @@ from model.coordinator_messages import (
     ProducerIdAnswer,
     WriteMarkers,
 )
-from model.eras import ERAS
+from model.eras import ERAS, Era
 from model.errors import KafkaError, Refused
 from model.image import ChangePartition
 from model.java_hash import java_hash
@@ -397,6 +399,47 @@ def test_while_a_transaction_ends_the_next_one_waits() -> None:
     assert world.end(producer, commit=True).error is NONE  # sent again: it is done
     assert world.end(producer, commit=False).error is KafkaError.INVALID_TXN_STATE
     assert world.add(producer, 0) is NONE
+
+
+def test_the_next_id_has_to_wait_until_the_transaction_that_brought_it_is_over() -> None:
+    # KAFKA-18660: until then the coordinator does not know the client by it.
+    def promised(era: Era) -> tuple[OneBroker, ProducerIdAnswer]:
+        world = OneBroker(era=era, producer_epoch_max=2)
+        last = world.end(world.init(), commit=False)
+        world.write(last, 0, 0, "a")
+        world.hold = of_markers
+        given: ProducerIdAnswer = world.end(last, commit=True)
+        assert (given.producer_id > last.producer_id, given.producer_epoch) == (True, 0)
+        return world, given
+
+    world, producer = promised(ERAS["4.0"])
+    assert world.add(producer, 1) is KafkaError.CONCURRENT_TRANSACTIONS
+    assert world.write(producer, 1, 0, "b") is KafkaError.CONCURRENT_TRANSACTIONS
+    world.release()
+    assert world.write(producer, 1, 0, "b") is NONE
+    assert world.end(producer, commit=True).error is NONE
+    assert (world.read(0), world.read(1)) == (["a"], ["b"])
+    world, producer = promised(replace(ERAS["4.0"], pending_first=False))
+    assert world.add(producer, 1) is KafkaError.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.mark.parametrize(
+    ("era", "meanwhile"),
+    [("3.6", KafkaError.PRODUCER_FENCED), ("4.2-tv1", KafkaError.CONCURRENT_TRANSACTIONS)],
+)
+def test_a_zombie_is_fenced_when_no_change_is_pending_at_the_latest(
+    era: str, meanwhile: KafkaError
+) -> None:
+    world = OneBroker(era=ERAS[era])
+    zombie = world.init()
+    producer = world.init()
+    assert world.add(zombie, 0) is KafkaError.PRODUCER_FENCED
+    world.add(producer, 0)
+    world.hold = of_markers
+    world.end(producer, commit=True)
+    assert world.add(zombie, 0) is meanwhile
+    world.release()
+    assert world.add(zombie, 0) is KafkaError.PRODUCER_FENCED
 
 
 # ---- two phases
