@@ -45,6 +45,8 @@ class Era:
     pending_first: KAFKA-18660 (4.0): while a change of a transactional id is pending, whoever adds a
         partition is told to wait before its producer id and epoch are looked at; else a producer is refused
         for good that begins a transaction with the new id which the end of its last one brought.
+    begins_at_zero: KAFKA-18202 (4.1), with transaction version 2: a transaction of a producer that the log
+        does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
         in-sync sets themselves; else a metadata quorum (KRaft).
     """
@@ -63,6 +65,7 @@ class Era:
     transaction_version: int = 2
     marker_epoch_rises: bool = True
     pending_first: bool = True
+    begins_at_zero: bool = True
     zookeeper: bool = False
 
 
@@ -93,7 +96,7 @@ ERAS: Final[dict[str, Era]] = {
         committed_by_minimum=False, eligible_replicas=False, transaction_version=1,
         pending_first=False,
     ),
-    "4.0": Era(eligible_replicas=False, marker_epoch_rises=False),
+    "4.0": Era(eligible_replicas=False, marker_epoch_rises=False, begins_at_zero=False),
     "4.1": Era(marker_epoch_rises=False),
     "4.2": Era(),
     "4.2-tv1": Era(transaction_version=1),

@@ -16,6 +16,7 @@ from model.coordinator_messages import (
     Marker,
     MarkersAnswer,
     ProducerIdAnswer,
+    TxnOffsetCommit,
     WriteMarkers,
 )
 from model.eras import ERAS, Era
@@ -961,6 +962,27 @@ def test_a_higher_sequence_does_not_overtake_one_that_is_being_verified() -> Non
     assert world.written(second) is KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert world.write(producer, 0, 0, "a") is NONE
     assert world.write(producer, 0, 1, "b") is NONE
+
+
+@pytest.mark.parametrize(
+    ("era", "refused"), [("4.0", False), ("4.1", True), ("4.2", True), ("4.2-tv1", False)]
+)
+def test_a_producer_that_the_log_does_not_know_begins_at_sequence_0(
+    era: str, refused: bool
+) -> None:
+    # KAFKA-18202: what came before is lost, which nobody would notice.
+    world = OneBroker(era=ERAS[era])
+    producer = world.init()
+    world.add(producer, 0)
+    error = world.write(producer, 0, 3, "d")
+    assert error is (KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER if refused else NONE)
+    assert world.read(0, committed=False) == ([] if refused else ["d"])
+    offsets = TxnOffsetCommit("t", "g", producer.producer_id, producer.producer_epoch, {P1: 1})
+    world.ask(AddOffsets("t", producer.producer_id, producer.producer_epoch, "g"))
+    assert world.ask(offsets).error is NONE  # they have no sequence
+    if refused:
+        assert world.write(producer, 0, 0, "a", "b", "c") is NONE
+        assert world.write(producer, 0, 3, "d") is NONE
 
 
 def test_what_a_leader_is_told_becomes_what_a_producer_understands() -> None:
