@@ -56,6 +56,8 @@ class Commits:
     def _may_commit(self, loaded: Loaded, request: OffsetCommit | TxnOffsetCommit) -> None:
         """ClassicGroup.validateOffsetCommit. Raises: Refused."""
         transactional = isinstance(request, TxnOffsetCommit)
+        if transactional and not self.node.settings.era.fenced_offsets:
+            return  # whoever sends it (2.4: GroupCoordinator.doCommitOffsets)
         if "generation-not-checked" in self.bugs:
             return  # a member that was thrown out goes on committing
         group = loaded.groups.get(request.group)
@@ -114,7 +116,8 @@ class Commits:
         try:
             number, loaded = self.log.at(request.group)
             log = self.node.replicas[self.log.log.partition(number)].log
-            stable = request.stable and "unstable-offsets-answered" not in self.bugs
+            stable = request.stable and self.node.settings.era.fenced_offsets
+            stable = stable and "unstable-offsets-answered" not in self.bugs
             if stable and loaded.offsets.unstable(request.group, request.partitions, log):
                 raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
         except Refused as refused:

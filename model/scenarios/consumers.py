@@ -3,6 +3,9 @@
 Not here: positions (`positions`), members and generations (`groups`), offsets in their log (`group_offsets`).
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from model.eras import ERAS
 from model.scenarios.acting import Acting
 from model.scenarios.acting_columns import Column, done, got, offset, outcome, position
@@ -145,12 +148,76 @@ def _once(s: Grouping) -> Steps:
     )
 
 
+def _twice(s: Grouping) -> Steps:
+    two(s)
+    s.init("X", "x").init("Y", "y")
+    s.add("X", 0).write("X", 0, "f0").add_group("X").offsets("X", 1)
+    yield (
+        "A reads r0 of the partition `in` and writes f0 for it, in a transaction of its producer X that "
+        "holds the next offset. Whoever asks meanwhile is told the old one, none.",
+        "Stable 2 | ok | ok | none | f0 | –",
+    )
+    s.end("X", commit=True).add("X", 0).write("X", 0, "f1").add_group("X").wait_beating(4000, "B")
+    yield (
+        "It is committed. A writes f1 for r1, and stands still for longer than its session.",
+        "PreparingRebalance 2 | ok | ok | 1 | f0 [commit] f1 | f0",
+    )
+    s.joins("B").syncs("B", B=(0, 1)).add("Y", 0).write("Y", 0, "F1", "F2").add_group("Y")
+    s.offsets("Y", 3).end("Y", commit=True)
+    yield (
+        "B goes on at 1 and writes F1 and F2 for r1 and r2, with its producer Y.",
+        "Stable 3 | ok | ok | 3 | f0 [commit] f1 F1 F2 [commit] | f0",
+    )
+    s.offsets("X", 2)
+    yield (
+        "A goes on and adds its offset. It is no member any more, and nobody asks.",
+        "Stable 3 | ok | ok | 3 | f0 [commit] f1 F1 F2 [commit] | f0",
+    )
+    s.end("X", commit=True)
+    yield (
+        "It commits: r1 counts twice. The offset is A's now, so r2 will be processed again as well.",
+        "Stable 3 | ok | ok | 2 | f0 [commit] f1 F1 F2 [commit] [commit] | f0 f1 F1 F2",
+    )
+
+
+def _by_id(s: Grouping) -> Steps:
+    two(s)
+    s.init("X", "in-0").add("X", 0).write("X", 0, "f0").add_group("X")
+    s.wait_beating(4000, "B")
+    yield (
+        "A writes f0 for r0 of the partition `in`, with the producer X that it has for this partition alone, "
+        "and stands still for longer than its session.",
+        "PreparingRebalance 2 | ok | – | none | f0 | –",
+    )
+    s.joins("B").syncs("B", B=(0, 1)).init("Y", "in-0")
+    yield (
+        "B is given the partition, and makes a producer with the same id before it asks for the offset: X is "
+        "fenced, its transaction aborted.",
+        "Stable 3 | ok | ok | none | f0 [abort] | –",
+    )
+    s.add("Y", 0).write("Y", 0, "F0").add_group("Y").offsets("Y", 1).end("Y", commit=True)
+    yield (
+        "B writes F0 for r0.",
+        "Stable 3 | ok | ok | 1 | f0 [abort] F0 [commit] | F0",
+    )
+    s.offsets("X", 1)
+    yield (
+        "A goes on and adds its offset. It is refused for its producer, not as a member.",
+        "Stable 3 | INVALID_PRODUCER_EPOCH | ok | 1 | f0 [abort] F0 [commit] | F0",
+    )
+
+
 # fmt: off
 READING: dict[str, Column] = {
     "A has": got("A"), "position": position("A"), "commit": outcome("A"), "committed": offset,
     "processed": done,
 }
+COPYING: dict[str, Callable[[Grouping], object]] = {
+    "group": state, "X is told": told("X"), "Y is told": told("Y"),
+    "offset of in": lambda s: Producing.position(s), "log": log(0), "read_committed": committed(0),
+}
 # fmt: on
+BEFORE_KIP_447 = replace(ERAS["4.2-tv1"], fenced_offsets=False)
 
 CONSUMERS = Chapter(
     title="Consumers and their applications",
@@ -220,6 +287,27 @@ generation goes along with the offsets, so that any member may have its own prod
                 "log": log(0), "read_committed": committed(0),
             },
             steps=_once,
+        ),
+        Scenario(
+            name="exactly-once-before-kip-447",
+            title="The same, before KIP-447: records are repeated",
+            about="""Offsets in a transaction named no member and no generation, and an offset was answered
+while a transaction held it. A producer is fenced by its own successor only, so one for each process does not
+keep a zombie out.""",
+            source="KIP-447; Kafka 2.4: `GroupCoordinator.doCommitOffsets`",
+            stage=lambda: Grouping(lone(era=BEFORE_KIP_447)),
+            columns=COPYING,
+            steps=_twice,
+        ),
+        Scenario(
+            name="transactional-id-by-partition",
+            title="The cure before KIP-447: a transactional id for each partition",
+            about="""Whoever is given a partition takes over its producer, and so fences whoever had it.
+(Kafka Streams did it so: a producer for each task.)""",
+            source="KIP-447, motivation",
+            stage=lambda: Grouping(lone(era=BEFORE_KIP_447)),
+            columns=COPYING,
+            steps=_by_id,
         ),
     ),
 )  # fmt: skip

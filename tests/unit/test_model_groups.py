@@ -300,7 +300,7 @@ def test_who_waits_learns_that_the_coordinator_is_another() -> None:
 # ---- offsets in transactions
 
 
-@pytest.mark.parametrize("era", ["2.4", "3.6", "4.2-tv1", "4.2"])
+@pytest.mark.parametrize("era", ["3.6", "4.2-tv1", "4.2"])
 @pytest.mark.parametrize("effective", [True, False])
 def test_offsets_of_a_transaction_count_once_it_is_committed(era: str, effective: bool) -> None:
     world = OneBroker(era=ERAS[era])
@@ -361,7 +361,39 @@ def test_a_member_of_an_old_generation_cannot_commit_in_a_transaction() -> None:
     stranger = first._replace(member="nobody")
     error = commit_in_transaction(world, producer, stranger, {P0: 9})
     assert error is KafkaError.UNKNOWN_MEMBER_ID
-    assert commit_in_transaction(world, producer, None, {P0: 9}) is NONE  # before KIP-447
+    assert commit_in_transaction(world, producer, None, {P0: 9}) is NONE  # an older client
+
+
+@pytest.mark.parametrize("era", ["0.11", "2.4"])
+def test_before_kip_447_whoever_has_a_producer_commits_in_a_transaction(era: str) -> None:
+    world = OneBroker(era=ERAS[era])
+    first = alone(world)
+    joined, _ = two(world, first)
+    commit(world, joined, p0=3)
+    producer = world.init()
+    for n, sender in enumerate([first, first._replace(member="nobody"), joined, None]):
+        assert commit_in_transaction(world, producer, sender, {P0: n}) is NONE
+        assert world.end(producer, commit=True).error is NONE
+        assert fetched(world, P0) == [n]
+    assert commit(world, first, p0=9) is KafkaError.ILLEGAL_GENERATION  # by itself it is refused
+
+
+@pytest.mark.parametrize("era", ["0.11", "2.4"])
+@pytest.mark.parametrize("effective", [True, False])
+def test_before_kip_447_offsets_are_answered_while_a_transaction_holds_them(
+    era: str, effective: bool
+) -> None:
+    world = OneBroker(era=ERAS[era])
+    joined = alone(world)
+    commit(world, joined, p0=3)
+    producer = world.init()
+    assert commit_in_transaction(world, producer, joined, {P0: 9}) is NONE
+    assert fetched(world, P0) == [3]
+    world.hold = lambda request: isinstance(request, WriteMarkers)
+    assert world.end(producer, commit=effective).error is NONE
+    assert fetched(world, P0) == [3]  # its client was told that this is done
+    world.release()
+    assert fetched(world, P0) == [9 if effective else 3]
 
 
 def test_membership_counts_when_the_offset_is_written_not_when_it_is_verified() -> None:
