@@ -155,9 +155,10 @@ class Broker:
 
     def _metadata(self, request: Metadata) -> MetadataAnswer:
         image = self.node.image
-        return MetadataAnswer(
-            sorted(image.alive()), dict(image.partitions), self.metadata.controller_id
-        )
+        told = dict(image.partitions)
+        if not self.node.settings.era.fenced_fetch:
+            told = {tp: state._replace(leader_epoch=-1) for tp, state in told.items()}
+        return MetadataAnswer(sorted(image.alive()), told, self.metadata.controller_id)
 
     def _producers(self, request: DescribeProducers) -> ProducersAnswer:
         parts = {}

@@ -94,7 +94,8 @@ class Cluster:
                 self._refreshed, self.wanted = now, False
                 for tp, state in answer.partitions.items():
                     known = self.leaders.get(tp, (-1, -1))
-                    if state.leader_epoch >= known[1]:
+                    # Without an epoch (before KIP-320) nobody can tell what is older.
+                    if state.leader_epoch < 0 or state.leader_epoch >= known[1]:
                         self.leaders[tp] = (state.leader, state.leader_epoch)
             else:
                 self._metadata_pause = now + BACKOFF_MS

@@ -21,7 +21,8 @@ class Era:
         follower goes on asking until both agree; else the follower cuts once, by an unknown epoch to its
         high watermark.
     fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another;
-        offsets are committed with the leader epoch of what was read.
+        offsets are committed with the leader epoch of what was read; metadata tell it, and no client goes
+        back to an older one (Java: since 2.2), else it believes whatever came last.
     joined_in_epoch: KAFKA-7128 (2.0.1): a replica joins the in-sync set when it reached the begin of the
         leader's epoch; else the leader's high watermark, which may be behind, is enough.
     fenced_offsets: KIP-447 (2.5): offsets in a transaction are taken from members of the present

@@ -120,7 +120,8 @@ class Metadata(NamedTuple):
 
 
 class MetadataAnswer(NamedTuple):
-    """`brokers`: unfenced ones. `partitions`: state as this node knows it."""
+    """`brokers`: unfenced ones. `partitions`: state as this node knows it, with leader epoch -1 before
+    version 7 (KIP-320)."""
 
     brokers: Sequence[int]
     partitions: Mapping[Partition, PartitionState]

@@ -165,7 +165,8 @@ def _producer(holder: Any) -> str:
 def _state(state: PartitionState) -> str:
     isr = ",".join(map(str, state.isr))
     who = f"leader {state.leader}" if state.leader >= 0 else "no leader"
-    return f"{who}, epoch {state.leader_epoch}, ISR {isr or 'empty'}"
+    epoch = f", epoch {state.leader_epoch}" if state.leader_epoch >= 0 else ""
+    return f"{who}{epoch}, ISR {isr or 'empty'}"
 
 
 def _records(batch: Batch) -> str:

@@ -1,7 +1,11 @@
 """A modelled client's view of the cluster: which leader it believes in."""
 
+import pytest
+
 from model.client import Cluster
-from model.messages import MetadataAnswer, PartitionState
+from model.eras import ERAS
+from model.messages import Metadata, MetadataAnswer, PartitionState
+from tests.one_broker import OneBroker
 
 TP = ("t", 0)
 
@@ -16,6 +20,34 @@ def test_metadata_of_an_older_epoch_are_not_taken() -> None:
     told(cluster, 2, 5)
     told(cluster, 1, 4)
     assert cluster.leaders[TP] == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("era", "believed"), [("0.10", 1), ("0.11", 1), ("2.0", 1), ("2.4", 2), ("4.2", 2)]
+)
+def test_before_kip_320_metadata_that_came_last_are_taken(era: str, believed: int) -> None:
+    world = OneBroker(era=ERAS[era])
+    tp = ("data", 0)
+    before = world.ask(Metadata())
+    state = world.broker.node.image.partitions[tp]
+    assert state.leader == 1
+    newer = state._replace(leader=2, leader_epoch=state.leader_epoch + 1)
+    world.broker.node.image.partitions[tp] = newer
+    after = world.ask(Metadata())
+    cluster = Cluster([1, 2])
+    cluster.answered("metadata", after, 0)
+    assert cluster.leaders[tp][0] == 2
+    cluster.answered("metadata", before, 1)  # of a broker that did not hear of it
+    assert cluster.leaders[tp][0] == believed
+
+
+def test_metadata_without_epochs_are_taken_whatever_was_known() -> None:
+    cluster = Cluster([1, 2])
+    told(cluster, 2, 5)
+    told(cluster, 1, -1)
+    assert cluster.leaders[TP] == (1, -1)
+    told(cluster, 2, 4)
+    assert cluster.leaders[TP] == (2, 4)
 
 
 def test_a_leader_of_an_older_epoch_than_somebody_read_is_not_believed() -> None:
