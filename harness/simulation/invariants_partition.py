@@ -101,7 +101,7 @@ class Guarded:
             self._broken("one-leader", lambda: f"the epoch does not rise: {old}, then {state}")
         if not moved or state.leader < 0 or state.leader in (*old.isr, *old.elr):
             return
-        if not old.isr and not old.elr and state.leader in old.last_elr:
+        if not old.isr and not state.elr and state.leader in old.last_elr:
             self.last_known = state.leader_epoch
             return
         self.unclean = state.leader_epoch
