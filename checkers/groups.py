@@ -69,11 +69,16 @@ def _stored(rows: Columns) -> Array:
     return np.asarray((rows["outcome"] == OK) & (rows["kind"] != CommitKind.FETCHED))
 
 
+def _written(rows: Columns) -> Array:
+    """Commits that took effect or may have."""
+    return np.asarray((rows["kind"] != CommitKind.FETCHED) & (rows["outcome"] != FAIL))
+
+
 def _forgotten(rows: Columns, rc: set[int]) -> Iterator[tuple[int, int]]:
     """The coordinator tells less than it acknowledged, and no other commit accounts for it."""
     stored = _stored(rows)
     fetched = np.flatnonzero((rows["kind"] == CommitKind.FETCHED) & (rows["outcome"] == OK))
-    written = (rows["kind"] != CommitKind.FETCHED) & (rows["outcome"] != FAIL)
+    written = _written(rows)
     for f in fetched.tolist():
         offset = rows["offset"][f]
         before = stored & (rows["done"] < rows["invoke_ns"][f]) & (rows["offset"] > offset)
@@ -105,7 +110,9 @@ def _own(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
 
 
 def _later(rows: Columns, changes: Columns, rc: set[int]) -> Iterator[tuple[int, int]]:
-    """A later generation commits less than an earlier one had committed."""
+    """A later generation commits less than an earlier one had committed, and no other commit accounts
+    for it: a late one may have put the group back, and its members begin there."""
+    written = _written(rows)
     known = np.flatnonzero(_stored(rows) & (rows["generation"] >= 0))
     moving = (AssignmentKind.MANUAL, AssignmentKind.REWIND, AssignmentKind.RESET)
     reason = np.isin(changes["kind"], moving)
@@ -124,6 +131,11 @@ def _later(rows: Columns, changes: Columns, rc: set[int]) -> Iterator[tuple[int,
             ]
             if int(rows["process"][d]) not in rc:
                 more = more[rows["kind"][more] != CommitKind.TXN]
+            accounts = written & (rows["offset"] <= rows["offset"][d])
+            accounts &= rows["generation"] < generation
+            accounts &= rows["invoke_ns"] < rows["invoke_ns"][d]
+            latest = rows["done"][accounts].max(initial=-1)
+            more = more[rows["invoke_ns"][more] > latest]
             moved = reason & (changes["process"] == rows["process"][d])
             moved &= changes["ns"] < rows["complete_ns"][d]
             if len(more) and not moved.any():

@@ -148,7 +148,7 @@ def offset_commit_regression(history: History) -> Iterator[Key]:
         if d["group"] >= 0 and (
             _served_too_low(history, same, before, d)
             or (stored(d) and _went_back(history, before, d))
-            or (stored(d) and _undercut(history, before, d))
+            or (stored(d) and _undercut(history, same, before, d))
         ):
             yield "offset-commit-regression", d["tp"], d["group"], d["op"], d["offset"]
 
@@ -205,8 +205,9 @@ def _went_back(history: History, before: list[Row], d: Row) -> bool:
     return bool(d["offset"] < last["offset"]) and not moved
 
 
-def _undercut(history: History, before: list[Row], d: Row) -> bool:
-    """Rule 3: a member of a later generation committed less than one of an earlier generation."""
+def _undercut(history: History, same: list[Row], before: list[Row], d: Row) -> bool:
+    """Rule 3: a member of a later generation committed less than one of an earlier generation, and
+    nothing of an earlier generation may have put the group back."""
     by_hand = any(
         row["process"] == d["process"]
         and row["tp"] == d["tp"]
@@ -219,5 +220,14 @@ def _undercut(history: History, before: list[Row], d: Row) -> bool:
         and (c["kind"] != CommitKind.TXN or sees_transactions(history, d))
         and 0 <= c["generation"] < d["generation"]
         and d["offset"] < c["offset"]
+        and not any(
+            e["kind"] in STORING
+            and e["outcome"] in (OK, INFO)
+            and e["generation"] < d["generation"]
+            and e["offset"] <= d["offset"]
+            and e["invoke_ns"] < d["invoke_ns"]
+            and commit_complete(history, e) >= c["invoke_ns"]
+            for e in same
+        )
         for c in before
     )
