@@ -176,6 +176,8 @@ class Replica:
             remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
         remote.end, remote.fetch_ms, remote.fetch_end = offset, now, self.log.end
         remote.broker_epoch = broker_epoch
+        if "isr-expands-early" in self.bugs and follower not in self.state.isr:
+            remote.caught_up_ms = now
         return self.advance(now)
 
     def advance(self, now: int) -> bool:

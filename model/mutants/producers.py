@@ -141,7 +141,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
     ),
     "abort-keeps-epoch": Mutant(
         area="client retries",
-        wrong="after an abort with records under way the producer goes on with its epoch",
+        wrong="after an abort with records in doubt the producer goes on with its epoch",
         right="it takes a new one: a late record must not join the next transaction",
         anomalies=("aborted-read", "duplicate", "nonmonotonic-send"),
         hunt=Hunt(

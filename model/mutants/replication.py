@@ -82,7 +82,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
     ),
     "isr-expands-early": Mutant(
         area="replication",
-        wrong="a follower joins the in-sync set with its first fetch",
+        wrong="a follower counts as caught up, and joins the in-sync set, with its first fetch",
         right="when it has everything below the high watermark",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=Hunt(
@@ -91,7 +91,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
                 "partition:one-way-in@random,kill:one@leader",
                 "partition:isolate@random,kill:one@leader",
             ),
-            settings=LONGER,
+            settings=LONGER | {"brokers": 5, "partitions": 5},
         ),
     ),
     # ---- election
