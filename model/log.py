@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from model.epochs import Epochs
 from model.eras import Era
 from model.errors import KafkaError, Refused
 
@@ -127,8 +128,7 @@ class Log:
         self.end = 0
         self.flushed = 0
         """What a power loss leaves: everything below."""
-        self.epochs: list[tuple[int, int]] = []
-        """Leader-epoch cache: (epoch, its first offset), both rising."""
+        self.epochs = Epochs(era)
         self.producers: dict[int, Producer] = {}
         self.aborted: list[Aborted] = []
         self.completed: list[Completed] = []
@@ -157,27 +157,16 @@ class Log:
     def copy(self, batch: Batch) -> None:
         """As a follower: append a batch as the leader has it, which must begin at this log's end."""
         assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
-        self._begins(batch.epoch, batch.base)
+        self.epochs.take(batch.epoch, batch.base)
         self.batches.append(batch)
         self._bases.append(batch.base)
         self.end = batch.last + 1
         if batch.producer_id != NO_PRODUCER:
             self._learn(batch)
 
-    def _begins(self, epoch: int, base: int) -> None:
-        """A batch of this epoch stands at `base` (LeaderEpochFileCache.assign). Entries that contradict it
-        go: of an epoch that began there and of which nothing was kept."""
-        if self.era.fenced_fetch and self.epochs and epoch != self.epochs[-1][0]:
-            while self.epochs and (self.epochs[-1][0] >= epoch or self.epochs[-1][1] >= base):
-                self.epochs.pop()
-        if not self.epochs or epoch > self.epochs[-1][0]:
-            self.epochs.append((epoch, base))
-
     def lead(self, epoch: int) -> None:
         """This log's replica leads from now on: the epoch begins at the log's end (KIP-101)."""
-        if not self.epochs or epoch > self.epochs[-1][0]:
-            self._forget_empty_epochs()
-            self.epochs.append((epoch, self.end))
+        self.epochs.lead(epoch, self.end)
 
     def recognised(self, batch: Batch) -> Sent | None:
         """The remembered batch that this one is again."""
@@ -261,30 +250,16 @@ class Log:
 
     def epoch_at(self, offset: int) -> int:
         """Leader epoch under which the record at `offset` was appended."""
-        for epoch, begin in reversed(self.epochs):
-            if begin <= offset:
-                return epoch
-        return NO_EPOCH
+        return self.epochs.at(offset)
 
     @property
     def last_epoch(self) -> int:
         """Newest epoch of the cache."""
-        return self.epochs[-1][0] if self.epochs else NO_EPOCH
+        return self.epochs.last
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """(largest epoch up to `epoch`, where it ends): the answer to OffsetForLeaderEpoch.
-
-        Its end is where the next larger epoch begins, the log's end for the newest. An epoch older than all
-        in the cache ends where the cache begins: what it had is gone here. (-1, -1) where it is newer than
-        the newest (LeaderEpochFileCache.endOffsetFor).
-        """
-        if not self.epochs or epoch < 0 or epoch > self.epochs[-1][0]:
-            return (NO_EPOCH, -1)
-        if epoch < self.epochs[0][0]:
-            return (epoch, self.epochs[0][1]) if self.era.epoch_walk else (NO_EPOCH, -1)
-        at = bisect_right(self.epochs, (epoch, 2**63)) - 1
-        ends = self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.end
-        return (self.epochs[at][0], ends)
+        """(largest epoch up to `epoch`, where it ends), see `Epochs.end_of`."""
+        return self.epochs.end_of(epoch, self.end)
 
     def first_unstable(self, high_watermark: int) -> int:
         """First offset of a transaction that is open, or whose marker is not replicated yet."""
@@ -340,7 +315,7 @@ class Log:
         """
         if to >= self.end:
             if not self.era.zookeeper:
-                self._forget_empty_epochs()
+                self.epochs.cut(self.end)
             return
         keep = bisect_right(self._bases, to)
         while keep and self.batches[keep - 1].last >= to:
@@ -349,12 +324,8 @@ class Log:
         del self._bases[keep:]
         self.end = max(self.batches[-1].last + 1 if self.batches else self.start, self.start)
         self.flushed = min(self.flushed, self.end)
-        self._forget_empty_epochs()
+        self.epochs.cut(self.end)
         self._reload()
-
-    def _forget_empty_epochs(self) -> None:
-        while self.epochs and self.epochs[-1][1] >= self.end:
-            self.epochs.pop()
 
     def forget_producers(self) -> None:
         """What a bug does: the state of all producers is gone."""
