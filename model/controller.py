@@ -169,18 +169,16 @@ class Controller:
             if broker in state.isr or broker == state.leader or (dirty and broker in state.elr):
                 isr = [n for n in state.isr if n != broker]
                 clean = self.settings.era.eligible_replicas
-                after = change(
-                    state, settings_of(self.settings, tp[0]), self.image.electable() - {broker},
-                    isr=isr, dirty=broker if dirty and clean else -1,
-                )  # fmt: skip
+                after = self._changed(
+                    tp, state, without=broker, isr=isr, dirty=broker if dirty and clean else -1
+                )
                 self._set(tp, state, after)
 
     def _each(self, where: Callable[[PartitionState], bool]) -> None:
         """Elect anew where it is possible."""
         for tp, state in self._sorted():
             if where(state):
-                settings = settings_of(self.settings, tp[0])
-                self._set(tp, state, change(state, settings, self.image.electable()))
+                self._set(tp, state, self._changed(tp, state))
 
     # ---- partitions
 
@@ -220,13 +218,11 @@ class Controller:
             if away or epoch not in (-1, self.image.brokers[node].epoch):  # KIP-841, KIP-903
                 return KafkaError.INELIGIBLE_REPLICA, None
         wanted = [n for n in isr if n in self.image.alive() or n in state.isr]
-        settings = settings_of(self.settings, tp[0])
-        after = change(state, settings, self.image.electable(), isr=wanted)
-        after = self._moved(after, settings)
+        after = self._moved(tp, self._changed(tp, state, isr=wanted))
         self._set(tp, state, after)
         return KafkaError.NONE, after
 
-    def _moved(self, state: PartitionState, settings: Settings) -> PartitionState:
+    def _moved(self, tp: Partition, state: PartitionState) -> PartitionState:
         """A reassignment is over once all new replicas are in sync (KIP-455)."""
         if not state.adding and not state.removing:
             return state
@@ -235,7 +231,7 @@ class Controller:
         replicas = tuple(n for n in state.replicas if n not in state.removing)
         done = state._replace(adding=(), removing=())
         isr = [n for n in state.isr if n in replicas]
-        return change(done, settings, self.image.electable(), isr=isr, replicas=replicas)
+        return self._changed(tp, done, isr=isr, replicas=replicas)
 
     def _create(self, request: CreateTopic, now: int) -> Answer:
         if request.topic in self.image.topics:
@@ -264,8 +260,7 @@ class Controller:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
         if state.leader >= 0 if unclean else state.leader == state.replicas[0]:
             return KafkaError.ELECTION_NOT_NEEDED
-        electable, settings = self.image.electable(), settings_of(self.settings, tp[0])
-        after = change(state, settings, electable, preferred=not unclean, unclean=unclean)
+        after = self._changed(tp, state, preferred=not unclean, unclean=unclean)
         if self._set(tp, state, after):
             return KafkaError.NONE
         if unclean:
@@ -280,12 +275,11 @@ class Controller:
             adding = tuple(n for n in replicas if n not in state.replicas)
             removing = tuple(n for n in state.replicas if n not in replicas)
             whole = (*replicas, *removing)
-            settings = settings_of(self.settings, tp[0])
             begun = state._replace(adding=adding, removing=removing)
-            after = change(begun, settings, self.image.electable(), replicas=whole)
+            after = self._changed(tp, begun, replicas=whole)
             if after.partition_epoch == state.partition_epoch and after != state:
                 after = after._replace(partition_epoch=state.partition_epoch + 1)
-            self._set(tp, state, self._moved(after, settings))
+            self._set(tp, state, self._moved(tp, after))
         return Answer(KafkaError.NONE)
 
     def _allocate(self, request: AllocateIds, now: int) -> IdsAnswer:
@@ -297,6 +291,13 @@ class Controller:
 
     def _sorted(self) -> Iterable[tuple[Partition, PartitionState]]:
         return sorted(self.image.partitions.items())
+
+    def _changed(
+        self, tp: Partition, state: PartitionState, *, without: int = -1, **how: Any
+    ) -> PartitionState:
+        """The state that follows (`election.change`), where a broker does not count as electable."""
+        electable = self.image.electable() - {without}
+        return change(state, settings_of(self.settings, tp[0]), electable, **how)
 
     def _set(self, tp: Partition, before: PartitionState, after: PartitionState) -> bool:
         if after == before:

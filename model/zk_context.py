@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from model.election import change
 from model.messages import Partition, PartitionState
+from model.node import settings_of
 from model.settings import Settings
 from model.zk_channels import Channels
 from model.zk_messages import LeaderAndIsr, UpdateMetadata
@@ -55,6 +57,10 @@ class Context:
     def electable(self) -> set[int]:
         """Brokers that may lead."""
         return set(self.live) - self.leaving
+
+    def changed(self, tp: Partition, state: PartitionState, **how: Any) -> PartitionState:
+        """The state that follows (`election.change`)."""
+        return change(state, settings_of(self.settings, tp[0]), self.electable(), **how)
 
     def replicas(self, tp: Partition) -> tuple[int, ...]:
         """Its assignment."""

@@ -28,9 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from model.election import change
 from model.messages import Partition, PartitionState
-from model.node import settings_of
 from model.zk_context import Context, Deposed, Steps
 from model.zk_messages import StopReplica
 from model.zk_paths import (
@@ -179,7 +177,7 @@ class ZkController:
     def _alive(self, tp: Partition, state: PartitionState) -> PartitionState:
         context = self.context
         isr = [n for n in state.isr if n in context.live]
-        return change(state, settings_of(context.settings, tp[0]), context.electable(), isr=isr)
+        return context.changed(tp, state, isr=isr)
 
     def _controlled_shutdown(self, broker: int, done: Callable[[list[Partition]], None]) -> Steps:
         """Leaderships go to other members of the in-sync sets, and what the broker followed it follows no
@@ -191,7 +189,7 @@ class ZkController:
             isr = [n for n in state.isr if n != broker and n in context.live]
             if not isr or (state.leader == broker and context.electable().isdisjoint(isr)):
                 return state  # nobody else is in sync
-            return change(state, settings_of(context.settings, tp[0]), context.electable(), isr=isr)
+            return context.changed(tp, state, isr=isr)
 
         hit = [tp for tp, s in context.states.items() if broker in s.isr and len(s.replicas) > 1]
         stopped = [tp for tp in hit if context.states[tp].leader != broker]
@@ -234,9 +232,7 @@ class ZkController:
         context = self.context
 
         def preferred(tp: Partition, state: PartitionState) -> PartitionState:
-            return change(
-                state, settings_of(context.settings, tp[0]), context.electable(), preferred=True
-            )
+            return context.changed(tp, state, preferred=True)
 
         away = [tp for tp in tps if tp in context.states and self._away(tp)]
         yield from context.change(away, preferred)
@@ -270,13 +266,7 @@ class ZkController:
 
         def among(tp: Partition, state: PartitionState) -> PartitionState:
             isr = [n for n in state.isr if n in replicas and n in context.live]
-            return change(
-                state,
-                settings_of(context.settings, tp[0]),
-                context.electable(),
-                isr=isr,
-                replicas=replicas,
-            )
+            return context.changed(tp, state, isr=isr, replicas=replicas)
 
         yield [SetData(topic_path(tp[0]), context.topics[tp[0]])]
         yield from context.change([tp], among, always=True)

@@ -4,7 +4,7 @@ Not here: its scenarios (`model.scenarios`), the controller of the ZooKeeper era
 """
 
 from model.controller import Controller
-from model.controller_messages import BrokerHeartbeat, HeartbeatAnswer, Register
+from model.controller_messages import AlterPartition, BrokerHeartbeat, HeartbeatAnswer, Register
 from model.errors import KafkaError
 from model.image import Image
 from model.messages import CreateTopic, ElectAnswer, ElectLeaders, PartitionState
@@ -110,3 +110,16 @@ def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
     assert world.elect() is KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
     assert world.elect(unclean=True) is KafkaError.NONE
     assert world.state().leader == 3
+
+
+def test_who_is_about_to_go_does_not_join_again() -> None:
+    """KIP-841: its leader may not know yet that it goes."""
+    world = World((REPLICAS,))
+    world.beat(1, go=True)
+    image, state = world.controller.image, world.state()
+    assert 1 in image.alive()
+    epochs = tuple(image.brokers[n].epoch for n in REPLICAS)
+    wanted = {LED: (state.leader_epoch, state.partition_epoch, REPLICAS, epochs)}
+    answer = world.controller.decide(AlterPartition(2, epochs[1], wanted), 0).answer
+    assert answer.parts[LED] == (KafkaError.INELIGIBLE_REPLICA, None)
+    assert world.state() == state

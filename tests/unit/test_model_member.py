@@ -1,7 +1,5 @@
 """A modelled member of a group: what it goes on saying while it waits for something."""
 
-from typing import Any
-
 import pytest
 
 from model.client import Cluster
@@ -17,41 +15,22 @@ from model.coordinator_messages import (
 )
 from model.errors import KafkaError
 from model.member import ASSIGNED, COMMITTED, HEARTBEAT_MS, LOST, REVOKED, Member
-from model.messages import Answer, MetadataAnswer, Partition, PartitionState
-from model.node import Ask
+from model.messages import Answer, Partition
+from tests.one_client import P0, P1, OneClient, metadata
 
 NONE = KafkaError.NONE
-P0, P1 = ("t", 0), ("t", 1)
 
 
-class World:
-    """A member whose coordinator is the test. `asked`: requests without an answer, the oldest first."""
+class World(OneClient):
+    """A member whose coordinator is the test."""
 
     def __init__(self) -> None:
         self.cluster = Cluster([1, 2])
-        state = PartitionState((1, 2), (1, 2), 1, 0)
-        self.cluster.answered("metadata", MetadataAnswer([1, 2], {P0: state, P1: state}, 1), 0)
+        self.cluster.answered("metadata", metadata([1, 2]), 0)
         self.member = Member("g", ["t"], self.cluster, 6000, stable=True)
-        self.now = 0
-        self.asked: list[Ask] = []
+        super().__init__(self.member)
         self.wait(0)
         self.member.answered("find group g", CoordinatorAnswer(NONE, 1), self.now)
-
-    def wait(self, milliseconds: int) -> None:
-        self.now += milliseconds
-        self.member.pump(self.now)
-        self.asked += self.member.out
-        self.member.out = []
-
-    def of(self, kind: type) -> list[Ask]:
-        self.wait(0)
-        return [ask for ask in self.asked if isinstance(ask.request, kind)]
-
-    def answer(self, kind: type, answer: Any) -> None:
-        """The oldest question of a kind is answered."""
-        ask = self.of(kind)[0]
-        self.asked.remove(ask)
-        assert self.member.answered(ask.channel, answer, self.now)
 
     def joins(self, generation: int, *partitions: Partition) -> None:
         self.answer(JoinGroup, JoinAnswer(NONE, generation, "m", "other"))

@@ -10,47 +10,36 @@ from model.errors import KafkaError
 from model.log import Batch
 from model.messages import (
     Metadata,
-    MetadataAnswer,
     Partition,
-    PartitionState,
     Produce,
     ProduceAnswer,
 )
 from model.node import Ask
 from model.producer import Delivered, Producer, ProducerSettings
+from tests.one_client import P0, P1, OneClient, metadata
 
 NONE = KafkaError.NONE
-P0, P1 = ("t", 0), ("t", 1)
 
 
-class World:
-    """A producer whose brokers are the test. `asked`: requests without an answer, the oldest first."""
+class World(OneClient):
+    """A producer whose brokers are the test."""
 
     def __init__(self, **settings: Any) -> None:
         self.producer = Producer(ProducerSettings(**settings), [1, 2])
-        self.now = 0
+        super().__init__(self.producer)
         self.tokens = 0
-        self.asked: list[Ask] = []
         self.told: list[Delivered] = []
         self.lead(1, 0)
         if self.producer.settings.idempotent:
-            self.answer(self.of(InitProducerId)[0], ProducerIdAnswer(NONE, 7, 0))
+            self.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 0))
 
     def lead(self, node: int, epoch: int) -> None:
         """The metadata that the producer is told: this broker leads both partitions."""
-        state = PartitionState((1, 2), (1, 2), node, epoch)
         self.producer.cluster.wanted = True
-        self.answer(self.of(Metadata)[0], MetadataAnswer([1, 2], {P0: state, P1: state}, 1))
-
-    def of(self, kind: type) -> list[Ask]:
-        self.wait(0)
-        return [ask for ask in self.asked if isinstance(ask.request, kind)]
+        self.answer(Metadata, metadata([1, 2], node, epoch))
 
     def wait(self, milliseconds: int) -> None:
-        self.now += milliseconds
-        self.producer.pump(self.now)
-        self.asked += self.producer.out
-        self.producer.out = []
+        super().wait(milliseconds)
         self.told += self.producer.delivered
         self.producer.delivered = []
 
@@ -58,11 +47,6 @@ class World:
         for record in records:  # a batch each
             self.producer.send(tp, [(record, self.tokens)], self.now)
             self.tokens += 1
-
-    def answer(self, ask: Ask, answer: Any) -> None:
-        self.asked.remove(ask)
-        assert self.producer.answered(ask.channel, answer, self.now)
-        self.wait(0)
 
     @property
     def flying(self) -> list[tuple[int, str]]:

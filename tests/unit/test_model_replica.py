@@ -8,13 +8,15 @@ from dataclasses import replace
 
 import pytest
 
+from model.altering import Altering
 from model.election import change
 from model.eras import ERAS, Era
 from model.errors import KafkaError
 from model.following import Following
+from model.image import Change, FenceBroker, LeavingBroker, RegisterBroker, UnfenceBroker
 from model.log import Batch, Log
 from model.messages import EpochEnds, EpochEndsAnswer, Fetch, FetchFrom, Partition, PartitionState
-from model.node import TRANSACTION_TOPIC, Node, settings_of
+from model.node import TRANSACTION_TOPIC, Ask, Node, settings_of
 from model.replica import Replica
 from model.scenarios.stage import TP, Stage
 from model.serving import Serving
@@ -87,6 +89,42 @@ def test_who_joins_has_reached_the_begin_of_the_epoch(era: str, joins: bool) -> 
     assert (one.high_watermark, one.epoch_begin) == (0, 1)
     one.fetched_by(3, 0, 20)
     assert (one.grown_isr(3) is not None) is joins
+
+
+def asked_after(fetched: int, *changes: Change) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """What a leader that was told these changes asks for when broker 3 has fetched with this epoch.
+
+    The leader has epoch 1; it knows 2 by a fetch with epoch 2, 3 is not in sync.
+    """
+    node = Node(1, Settings(), broker_epoch=1)
+    began: list[Change | None] = [None, *(RegisterBroker(n, 1) for n in (1, 2, 3))]
+    for change_ in (*began, *(UnfenceBroker(n) for n in (1, 2, 3)), *changes):
+        node.image.apply(change_)
+    replica = node.replicas[TP] = leader(state=LED._replace(isr=(1, 2)))
+    altering = Altering(node, Serving(node, lambda _tp, _follower: None), lambda: 9)
+    replica.fetched_by(2, 0, 10, 2)
+    replica.fetched_by(3, 0, 10, fetched)
+    altering.fetched(TP, 3)
+    return [ask.request.parts[TP][2:] for ask in node.out if isinstance(ask, Ask)]
+
+
+@pytest.mark.parametrize(
+    ("fetched", "changes", "asked"),
+    [
+        (3, (), [((1, 2, 3), (1, 2, 3))]),
+        (-1, (), [((1, 2, 3), (1, 2, -1))]),  # a follower from before KIP-903
+        # As it fetched, not as it is registered now (7).
+        (3, (RegisterBroker(2, 2), UnfenceBroker(2)), [((1, 2, 3), (1, 2, 3))]),
+        (4, (), []),  # the metadata of that process are still to come
+        (3, (RegisterBroker(3, 2), UnfenceBroker(3)), []),  # that process is gone
+        (3, (FenceBroker(3),), []),
+        (3, (LeavingBroker(3),), []),
+    ],
+)
+def test_a_leader_asks_for_who_is_eligible_with_the_epochs_of_the_fetches(
+    fetched: int, changes: tuple[Change, ...], asked: list[object]
+) -> None:
+    assert asked_after(fetched, *changes) == asked
 
 
 # ---- what is committed

@@ -16,60 +16,43 @@ from model.coordinator_messages import (
 from model.errors import KafkaError
 from model.messages import (
     Metadata,
-    MetadataAnswer,
     Partition,
-    PartitionState,
     Produce,
     ProduceAnswer,
 )
-from model.node import Ask
 from model.producer import ProducerSettings
 from model.transactional import TransactionalProducer
+from tests.one_client import P0, P1, OneClient, metadata
 
 NONE = KafkaError.NONE
 LOST = None
-P0, P1 = ("t", 0), ("t", 1)
 
 
-class World:
-    """A producer whose brokers are the test. `asked`: requests without an answer, the oldest first."""
+class World(OneClient):
+    """A producer whose brokers are the test."""
 
     def __init__(self, **settings: Any) -> None:
         chosen = ProducerSettings(transactional_id="t", **settings)
         self.producer = TransactionalProducer(chosen, [1])
-        self.now = 0
-        self.asked: list[Ask] = []
+        super().__init__(self.producer)
         self.told: dict[str, str] = {}
         self.records: list[str] = []
         goal = self.producer.init()
-        state = PartitionState((1,), (1,), 1, 0)
-        self.answer(Metadata, MetadataAnswer([1], {P0: state, P1: state}, 1))
+        self.answer(Metadata, metadata([1]))
         self.asked = [ask for ask in self.asked if not ask.channel.startswith("find ")]
         self.producer.answered("find id t", CoordinatorAnswer(NONE, 1), self.now)
         self.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 0))
         assert goal.done
 
     def wait(self, milliseconds: int) -> None:
-        self.now += milliseconds
-        self.producer.pump(self.now)
-        self.asked += self.producer.out
-        self.producer.out = []
+        super().wait(milliseconds)
         for token, error, _ in self.producer.delivered:
             self.told[self.records[token]] = error or "ok"
         self.producer.delivered = []
 
-    def of(self, kind: type) -> list[Any]:
+    def requests(self, kind: type) -> list[Any]:
         """Requests of a kind that have no answer."""
-        self.wait(0)
-        return [ask.request for ask in self.asked if isinstance(ask.request, kind)]
-
-    def answer(self, kind: type, answer: Any) -> None:
-        """The oldest request of a kind is answered."""
-        self.wait(0)
-        ask = next(ask for ask in self.asked if isinstance(ask.request, kind))
-        self.asked.remove(ask)
-        assert self.producer.answered(ask.channel, answer, self.now)
-        self.wait(0)
+        return [ask.request for ask in self.of(kind)]
 
     def begin(self, *partitions: Partition) -> None:
         """A transaction begins; a record is sent to each partition: m0, m1 and so on."""
@@ -95,7 +78,7 @@ def test_an_abort_gives_up_what_was_never_sent() -> None:
     assert world.told == {"m1": "_PURGE"}
     world.answer(Produce, wrote(P0))
     assert world.told == {"m1": "_PURGE", "m0": "ok"}
-    assert world.of(Produce) == []
+    assert world.requests(Produce) == []
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -103,20 +86,20 @@ def test_an_abort_ends_the_transaction_when_nothing_is_in_flight(version: int) -
     world = World(transaction_version=version)
     world.begin(P0, P1)
     goal = world.producer.finish(commit=False)
-    assert world.of(EndTxn) == []
+    assert world.requests(EndTxn) == []
     world.answer(Produce, wrote(P0))
-    assert world.of(EndTxn) == []
+    assert world.requests(EndTxn) == []
     world.answer(Produce, LOST)
     world.wait(BACKOFF_MS)
-    assert world.of(EndTxn) == []
-    (again,) = world.of(Produce)
+    assert world.requests(EndTxn) == []
+    (again,) = world.requests(Produce)
     assert list(again.batches) == [P1], "it is sent again as without an abort"
     world.answer(Produce, wrote(P1))
-    assert world.of(EndTxn) == [EndTxn("t", 7, 0, commit=False)]
+    assert world.requests(EndTxn) == [EndTxn("t", 7, 0, commit=False)]
     assert (goal.done, world.told) == (False, {"m0": "ok", "m1": "ok"})
     world.answer(EndTxn, ProducerIdAnswer(NONE))
     assert (goal.done, goal.error) == (True, "")
-    assert world.of(InitProducerId) == [], "nothing is in doubt"
+    assert world.requests(InitProducerId) == [], "nothing is in doubt"
 
 
 def test_an_abort_waits_until_records_are_over_time_and_takes_a_new_epoch() -> None:
@@ -124,17 +107,17 @@ def test_an_abort_waits_until_records_are_over_time_and_takes_a_new_epoch() -> N
     world.begin(P0)
     goal = world.producer.finish(commit=False)
     world.wait(999)
-    assert world.of(EndTxn) == []
+    assert world.requests(EndTxn) == []
     world.wait(1)
     assert world.told == {"m0": "_MSG_TIMED_OUT"}
     world.answer(EndTxn, ProducerIdAnswer(NONE))
     assert (goal.done, goal.error) == (False, "")
-    assert world.of(InitProducerId) == [InitProducerId("t", 10_000, 7, 0)]
+    assert world.requests(InitProducerId) == [InitProducerId("t", 10_000, 7, 0)]
     world.answer(InitProducerId, ProducerIdAnswer(NONE, 7, 1))
     assert (goal.done, goal.error) == (True, "")
     world.answer(Produce, wrote(P0))
     world.begin(P0)
-    (request,) = world.of(Produce)
+    (request,) = world.requests(Produce)
     batch = request.batches[P0]
     assert (batch.producer_epoch, batch.sequence) == (1, 0)
 
@@ -158,7 +141,7 @@ def test_a_fenced_producer_sends_nothing_again() -> None:
     assert (goal.done, goal.error) == (True, "INVALID_PRODUCER_EPOCH")
     world.answer(Produce, LOST)
     world.wait(1000)
-    assert (world.of(Produce), world.of(EndTxn)) == ([], [])
+    assert (world.requests(Produce), world.requests(EndTxn)) == ([], [])
     assert set(world.told.values()) == {"INVALID_PRODUCER_EPOCH"}
 
 

@@ -424,6 +424,21 @@ def test_the_last_known_leader_has_to_hold_everything(world: World) -> None:
     assert world.look(node) == ["leader-completeness"]
 
 
+@pytest.mark.parametrize(("stays", "broken"), [(False, []), (True, ["clean-election"])])
+def test_the_last_known_leader_leads_where_nobody_is_eligible_afterwards(
+    world: World, stays: bool, broken: list[str]
+) -> None:
+    """One change takes the last one from the eligible set and elects (KIP-966)."""
+    node, eligible = world.node(leads=False).me, (world.node().me,)
+    guarded = world.invariants._of(TP)
+    guarded.decided(
+        state_of(world, isr=(), leader=-1, leader_epoch=1, elr=eligible, last_elr=(node,))
+    )
+    left = eligible if stays else ()
+    guarded.decided(state_of(world, isr=(node,), leader=node, leader_epoch=2, elr=left))
+    assert world.look(world.node(leads=False)) == broken
+
+
 @pytest.mark.parametrize("era", ["4.2", "4.0"])
 def test_what_was_not_flushed_may_be_lost_with_the_power(era: str) -> None:
     world = World(era=era)
