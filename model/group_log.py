@@ -10,7 +10,7 @@ from model.coordinator_messages import JoinAnswer, SyncAnswer
 from model.errors import KafkaError, Refused
 from model.membership import Group
 from model.node import GROUP_TOPIC, Node
-from model.offsets import Offsets
+from model.offsets import GroupRecord, Offsets
 from model.serving import Serving
 from model.state_log import StateLog
 
@@ -39,17 +39,19 @@ class GroupLog:
             gone = self.loaded.pop(number, None)
             for group in gone.groups.values() if gone is not None else ():
                 self.dismiss(group, KafkaError.NOT_COORDINATOR)
-        self._load()
 
     def _load(self) -> None:
-        for number, replica, end in self.log.loadable():
-            offsets = Offsets(self.bugs)
+        """Replay logs: groups as they were written last, offsets as far as they are committed."""
+        for number, replica in self.log.loaded():
+            offsets, written = Offsets(self.bugs), replica.log.records()
             if "groups-forget-on-load" in self.bugs:
-                offsets.applied = end  # readers begin anew where nothing is committed
+                # Readers begin anew where nothing is committed.
+                offsets.applied, written = replica.log.end, iter(())
             offsets.apply(replica.log, replica.high_watermark)
             groups = {
-                name: Group.restored(record, self.node.now)
-                for name, record in offsets.groups.items()
+                record.group: Group.restored(record, self.node.now)
+                for _, _, record in written
+                if isinstance(record, GroupRecord)
             }
             self.loaded[number] = Loaded(offsets, groups)
 
@@ -58,8 +60,6 @@ class GroupLog:
 
         Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
         """
-        if self.log.loading:
-            self._load()
         number = self.log.number(group)
         self.log.check(number)
         loaded = self.loaded[number]
@@ -90,8 +90,7 @@ class GroupLog:
 
     def tick(self) -> None:
         """Load."""
-        for number in range(self.log.count):
-            self.became(number)
+        self._load()
         for loaded in self.loaded.values():
             loaded.offsets.settle()
 

@@ -1,4 +1,4 @@
-"""Committed offsets and groups, as a partition of `__consumer_offsets` tells them.
+"""Committed offsets, as a partition of `__consumer_offsets` tells them; the records that it holds.
 
 The state is the replay of the committed part of the log: the newest record of a key counts. Offsets that a
 transaction committed are pending until its marker: a commit makes them effective, an abort drops them.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from model.log import COMMIT, REMOVED, Batch, Log
+from model.log import COMMIT, Batch, Log
 from model.messages import Partition
 
 Key = tuple[str, Partition]
@@ -66,7 +66,6 @@ class Offsets:
     applied: int = 0
     committed: dict[Key, Kept] = field(default_factory=dict)
     pending: dict[int, dict[Key, Kept]] = field(default_factory=dict)
-    groups: dict[str, GroupRecord] = field(default_factory=dict)
     late: dict[Key, Kept] = field(default_factory=dict)
     """With a planted bug: committed, and not effective before `settle`."""
 
@@ -84,10 +83,7 @@ class Offsets:
         early = "offsets-visible-before-commit" in self.bugs  # and they stay when it is aborted
         pending = batch.transactional and not early
         for n, record in enumerate(batch.records):
-            if record is REMOVED:
-                continue
-            if isinstance(record, GroupRecord):
-                self.groups[record.group] = record
+            if not isinstance(record, OffsetRecord):
                 continue
             found = Kept(record.offset, batch.base + n, record.leader_epoch)
             key = (record.group, record.partition)

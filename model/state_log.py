@@ -1,7 +1,10 @@
 """The internal topic in which a coordinator keeps its state: who coordinates what, loading, appending.
 
 Each partition of the topic is coordinated by its leader, and the leader epoch is the coordinator's epoch. A
-new leader first reads the whole log and answers COORDINATOR_LOAD_IN_PROGRESS until that is over.
+new leader reads the whole log in the background (here: with its next tick) and answers
+COORDINATOR_LOAD_IN_PROGRESS until that is over. It reads to the log's end, what is not committed yet included
+(TransactionStateManager.loadTransactionMetadata, CoordinatorLoaderImpl): if it dies before that is
+replicated, the next coordinator knows nothing of it.
 
 Not here: what the records mean (`transactions`, `groups`).
 """
@@ -39,8 +42,8 @@ class StateLog:
         self.count = count
         self.controller = controller
         self.epochs: dict[int, int] = {}
-        self.loading: dict[int, tuple[int, int]] = {}
-        """Epoch, and the log end that has to be committed first."""
+        self.loading: dict[int, int] = {}
+        """Epoch of each partition that is read next."""
         self._creating = False
         self.channel = f"create {topic}"
 
@@ -80,24 +83,23 @@ class StateLog:
         """Look at the leadership of a partition. Whether it changed: what was loaded is to be forgotten."""
         replica = self.node.leader_of(self.partition(number))
         epoch = replica.state.leader_epoch if replica is not None else -1
-        if epoch == self.epochs.get(number, self.loading.get(number, (-1, 0))[0]):
+        if epoch == self.epochs.get(number, self.loading.get(number, -1)):
             return False
         self.epochs.pop(number, None)
         self.loading.pop(number, None)
         if replica is not None:
-            self.loading[number] = (epoch, replica.log.end)
+            self.loading[number] = epoch
         return True
 
-    def loadable(self) -> list[tuple[int, Replica, int]]:
-        """Partitions whose log is committed as far as it reached when this broker became leader: number,
-        replica, that end. They count as loaded from now on."""
+    def loaded(self) -> list[tuple[int, Replica]]:
+        """Partitions that count as loaded from now on: number, and the replica whose log is to be read."""
         found = []
-        for number, (epoch, end) in list(self.loading.items()):
+        for number, epoch in list(self.loading.items()):
             replica = self.node.leader_of(self.partition(number))
-            if replica is not None and replica.high_watermark >= end:
+            if replica is not None:
                 del self.loading[number]
                 self.epochs[number] = epoch
-                found.append((number, replica, end))
+                found.append((number, replica))
         return found
 
     def check(self, number: int) -> int:

@@ -41,8 +41,7 @@ class TransactionLog:
 
     def tick(self) -> None:
         """Load; send and append again what failed."""
-        for number in range(self.log.count):
-            self.became(number)
+        self._load()
         again, self._again = self._again, []
         for ending in again:
             self._marked(ending)
@@ -56,17 +55,14 @@ class TransactionLog:
             self.known.pop(number, None)
             self.markers.forget(number)
             self._again = [ending for ending in self._again if ending.number != number]
-        self._load()
 
     def _load(self) -> None:
-        """Replay logs that are committed; finish what was prepared."""
-        for number, replica, end in self.log.loadable():
+        """Replay logs; finish what was prepared."""
+        for number, replica in self.log.loaded():
             found: dict[str, TransactionRecord] = {}
-            if "coordinator-forgets-on-load" in self.bugs:
-                end = 0  # what was open is never ended
-            for offset, _, record in replica.log.records():
-                if offset >= end:
-                    break
+            for _, _, record in replica.log.records():
+                if "coordinator-forgets-on-load" in self.bugs:
+                    break  # what was open is never ended
                 if isinstance(record, Forgotten):
                     found.pop(record.transactional_id, None)
                 else:
@@ -89,8 +85,6 @@ class TransactionLog:
 
         Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
         """
-        if self.log.loading:
-            self._load()
         number = self.log.number(transactional_id)
         self.log.check(number)
         return number

@@ -151,6 +151,18 @@ class OneBroker:
         replica.state = replica.state._replace(isr=(ME, 2), replicas=(ME, 2))
         replica.remotes = {2: Remote(end=replica.log.end, caught_up_ms=self.now)}
 
+    def become(self, tp: Partition, **changes: Any) -> None:
+        """The metadata tell of another leader, or of another epoch of this one."""
+        replica = self.replica(tp)
+        replica.become(replica.state._replace(**changes), self.now)
+        self.broker.serving.moved(tp)
+        self.broker.coordinating.became(tp)
+        self._pump()
+
+    def next_epoch(self, tp: Partition) -> None:
+        """This broker leads anew."""
+        self.become(tp, leader=ME, leader_epoch=self.replica(tp).state.leader_epoch + 2)
+
     def catch_up(self, tp: Partition) -> None:
         """The follower fetches everything."""
         replica = self.replica(tp)

@@ -7,10 +7,12 @@ from model.coordinator_messages import WriteMarkers
 from model.eras import ERAS
 from model.java_hash import java_hash
 from model.messages import Fetch
+from model.node import TRANSACTION_TOPIC
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.scenarios.producing import Producing
 from model.scenarios.producing_columns import Column, committed, log, logged, state, told
 from model.settings import Settings
+from model.transaction_state import PREPARE_COMMIT
 
 
 def _find(s: Producing) -> Steps:
@@ -82,6 +84,34 @@ def _undecided(s: Producing) -> Steps:
     )
 
 
+def _acted_upon(s: Producing) -> Steps:
+    s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600)
+    s.hold(Fetch, of=2, to=3).wait(600).end("A", commit=True)
+    yield (
+        "EndTxn: PrepareCommit is in the logs of brokers 3 and 1, not yet in that of broker 2. The producer "
+        "waits.",
+        "waits | 3 | 1 3 | Ongoing 2002/0 | a | b | – | –",
+    )
+    s.hold(Fetch, of=2, to=1, times=2).hold(WriteMarkers, to=5).crash(3).lose(Fetch).wait(4000)
+    yield (
+        "Broker 3 dies, and the producer's process too. Broker 1 reads PrepareCommit in its log and sends "
+        "the markers; the one for p1 is delayed.",
+        "unknown | 1 | 1 | PrepareCommit 2002/0 | a [commit] | b | a | –",
+    )
+    s.crash(1).let().lose().wait(4000)
+    yield (
+        "Broker 1 dies before broker 2, which is in sync all the time, has fetched the record. For broker 2 "
+        "the transaction is open.",
+        "unknown | 2 | – | Ongoing 2002/0 | a [commit] | b | a | –",
+    )
+    s.restart(3).wait(12_000)
+    yield (
+        "Broker 3 comes back and cuts its log to that of broker 2. The transaction's time is over: it is "
+        "aborted. Half of it is read.",
+        "unknown | 2 | – | CompleteAbort 2002/1 | a [commit] [abort] | b [abort] | a | –",
+    )
+
+
 def _old_coordinator(s: Producing) -> Steps:
     s.init("A").add("A", 0).write("A", 0, "a").hold(WriteMarkers).end("A", commit=True)
     yield (
@@ -119,12 +149,35 @@ def found(key: str) -> Column:
     return show
 
 
+def prepared(s: Producing) -> object:
+    """Column: brokers whose log has PrepareCommit of t."""
+    tp = (TRANSACTION_TOPIC, s.number("t"))
+    replicas = {n: replica for n in s.nodes if (replica := s.replica(tp, n)) is not None}
+    return {
+        n
+        for n, replica in replicas.items()
+        if any(record.state is PREPARE_COMMIT for _, _, record in replica.log.records())
+    }
+
+
 # fmt: off
 FAILOVER = {
     "producer": told("A"), "led by": lambda s: s.coordinator("t"), "coordinator": state(),
     "log p0": log(0), "log p1": log(1), "read_committed p0": committed(0),
 }
 # fmt: on
+
+
+ACTED_UPON = {
+    "producer": told("A"),
+    "led by": lambda s: s.coordinator("t"),
+    "PrepareCommit at": prepared,
+    "coordinator": state(),
+    "log p0": log(0),
+    "log p1": log(1),
+    "read_committed p0": committed(0),
+    "p1": committed(1),
+}
 
 
 def _three() -> Producing:
@@ -178,6 +231,18 @@ the hash being the absolute value of Java's `String.hashCode`.""",
             stage=_three,
             columns=FAILOVER,
             steps=_undecided,
+        ),
+        Scenario(
+            name="decision-acted-upon",
+            title="A decision that is not replicated is acted upon",
+            about="""A new coordinator reads its log to the end, beyond what is committed, and sends markers
+for what it finds prepared. If it dies before that is replicated, another member of the in-sync set decides
+anew, and may decide otherwise: it takes two deaths of coordinators within the time of a fetch, and a producer
+that does not ask again. Read in Kafka's source (up to 4.3.1), and not seen on brokers.""",
+            source="Kafka: `TransactionStateManager.loadTransactionMetadata`",
+            stage=lambda: Producing(Settings(era=ERAS["4.2-tv1"]), ((4, 5), (5, 4)), (1, 2, 3)),
+            columns=ACTED_UPON,
+            steps=_acted_upon,
         ),
         Scenario(
             name="old-coordinator",

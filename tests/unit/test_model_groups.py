@@ -284,13 +284,35 @@ def test_members_and_generation_survive_their_coordinator() -> None:
     assert third.member not in (joined.member, other.member)  # names are never given twice
 
 
+def test_a_new_coordinator_knows_what_is_written_and_tells_what_is_committed() -> None:
+    world = OneBroker()
+    first = alone(world)
+    assert commit(world, first, p0=3, p1=1) is NONE
+    waiting = world.send(join())
+    joined = world.ask(join(first.member))
+    assert world.replies.pop(waiting).generation == 2
+    world.lag(TP)
+    world.send(sync(joined, {joined.member: (P0,)}))  # generation 2 is not replicated
+    world.next_epoch(TP)
+    assert beat(world, joined) is KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+    world.run(100)
+    assert beat(world, joined) is NONE
+    assert beat(world, first) is KafkaError.ILLEGAL_GENERATION
+    world.catch_up(TP)
+    world.send(OffsetCommit("g", 2, joined.member, {P0: 7}))
+    world.next_epoch(TP)
+    world.run(100)
+    assert fetched(world, P0, P1, stable=False) == [3, 1]
+    assert fetched(world, P0) is KafkaError.UNSTABLE_OFFSET_COMMIT
+    world.catch_up(TP)
+    assert fetched(world, P0, P1) == [7, 1]
+
+
 def test_who_waits_learns_that_the_coordinator_is_another() -> None:
     world = OneBroker()
     first = alone(world)
     waiting = world.send(join())
-    replica = world.replica(TP)
-    replica.become(replica.state._replace(leader=2, leader_epoch=9), world.now)
-    world.run(100)
+    world.become(TP, leader=2, leader_epoch=9)
     assert world.replies[waiting].error is KafkaError.NOT_COORDINATOR
     assert beat(world, first) is KafkaError.NOT_COORDINATOR
     assert commit(world, first, p0=1) is KafkaError.NOT_COORDINATOR

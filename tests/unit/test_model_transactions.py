@@ -21,7 +21,6 @@ from model.coordinator_messages import (
 )
 from model.eras import ERAS, Era
 from model.errors import KafkaError, Refused
-from model.image import ChangePartition
 from model.java_hash import java_hash
 from model.messages import PartitionState
 from model.node import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -71,9 +70,7 @@ def test_a_coordinator_is_found_and_whoever_is_not_it_says_so() -> None:
     world = OneBroker()
     assert world.ask(FindCoordinator("t", False)).node == ME
     assert world.init().error is NONE
-    replica = world.replica(log_of(world))
-    replica.state = replica.state._replace(leader=2)
-    world.run(100)
+    world.become(log_of(world), leader=2)
     assert world.ask(InitProducerId("t", 10_000)).error is KafkaError.NOT_COORDINATOR
     image = world.broker.node.image
     image.partitions[log_of(world)] = PartitionState((1,), (1,), -1)
@@ -560,16 +557,13 @@ def test_a_coordinator_that_lost_its_partition_writes_no_more_markers() -> None:
     world.write(producer, 0, 0, "a")
     world.hold = of_markers
     world.end(producer, commit=True)
-    replica = world.replica(log_of(world))
-    state = replica.state
-    replica.state = state._replace(leader=2)
-    world.run(100)
+    world.become(log_of(world), leader=2)
     world.give_up()
     world.run(300)
     assert len(world.held) == 1
     # It leads again: an answer to what it had asked before does not concern the markers of now.
     (ask,) = world.held
-    replica.become(state._replace(leader_epoch=state.leader_epoch + 2), world.now)
+    world.next_epoch(log_of(world))
     world.hold = lambda _: False
     world.run(100)
     assert world.read(0) == ["a"]
@@ -583,9 +577,7 @@ def test_an_answer_to_an_older_coordinator_does_not_concern_the_newer_one() -> N
     world.hold = of_markers
     world.end(producer, commit=True)
     (ask,) = world.held
-    replica = world.replica(log_of(world))
-    higher = replica.state._replace(leader_epoch=replica.state.leader_epoch + 2)
-    replica.become(higher, world.now)
+    world.next_epoch(log_of(world))
     world.run(100)
     world.hold = lambda _: False
     answer = MarkersAnswer({(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED})
@@ -742,25 +734,36 @@ def test_the_next_coordinator_does_not_know_the_id_that_a_client_was_promised() 
     assert (successor.producer_id > promised.producer_id, successor.producer_epoch) == (True, 0)
 
 
-def test_a_log_that_is_not_committed_is_not_loaded() -> None:
+def test_a_log_is_loaded_to_its_end_whether_that_is_committed_or_not() -> None:
     world = OneBroker()
     world.init()
     tp = log_of(world)
     world.lag(tp)
-    replica = world.replica(tp)
     world.send(InitProducerId("t", 10_000))  # appended, not replicated
-    image = world.broker.node.image
-    state = replica.state._replace(leader_epoch=replica.state.leader_epoch + 1)
-    replica.become(state, world.now)
-    image.apply(ChangePartition(tp, state))
-    coordinating(world).became(tp)
+    world.next_epoch(tp)
     answer = world.ask(InitProducerId("t", 10_000))
     assert answer.error is KafkaError.COORDINATOR_LOAD_IN_PROGRESS
-    world.catch_up(tp)
+    world.run(100)
     number = world.send(InitProducerId("t", 10_000))
     world.catch_up(tp)
     # The record of the one that was never answered was loaded.
     assert world.replies[number].producer_epoch == 2
+
+
+def test_what_a_decision_that_is_not_committed_says_is_done() -> None:
+    """Kafka's next coordinator writes markers for what it has read, whoever else has it."""
+    world = OneBroker()
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    tp = log_of(world)
+    world.lag(tp)
+    number = world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
+    assert number not in world.replies
+    assert world.controls(0) == []
+    world.next_epoch(tp)
+    world.run(100)
+    assert world.replica(tp).high_watermark < world.replica(tp).log.end
+    assert world.controls(0) == [("commit", producer.producer_epoch + 1)]
 
 
 def test_a_change_that_its_coordinator_lost_is_answered_by_nobody_else() -> None:
@@ -770,10 +773,7 @@ def test_a_change_that_its_coordinator_lost_is_answered_by_nobody_else() -> None
     tp = log_of(world)
     world.lag(tp)
     number = world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
-    replica = world.replica(tp)
-    replica.become(replica.state._replace(leader=2, leader_epoch=9), world.now)
-    world.broker.serving.moved(tp)
-    world.run(100)
+    world.become(tp, leader=2, leader_epoch=9)
     assert world.replies[number].error is KafkaError.NOT_COORDINATOR
     assert world.controls(0) == []
 
@@ -919,9 +919,7 @@ def test_an_answer_from_before_a_change_of_the_leader_counts_no_more() -> None:
     producer = world.init()
     world.hold = of_leaders
     number = world.send(produce(producer, 0, 0, "a"))
-    replica = world.replica(P0)
-    higher = replica.state._replace(leader_epoch=replica.state.leader_epoch + 2)
-    replica.become(higher, world.now)
+    world.next_epoch(P0)
     world.release()
     assert world.written(number) is KafkaError.INVALID_TXN_STATE
 
