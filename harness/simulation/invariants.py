@@ -13,8 +13,9 @@ quorum-logs           Metadata logs agree as far as they are committed, and ever
 producer-state        What a replica knows of producers is what its log says. (KIP-98, KIP-360)
 transaction-states    States, producer ids and epochs of a transactional id follow each other legally in the
                       transaction log. (KIP-98, KIP-360, KIP-890)
-markers               A committed marker was decided in the transaction log before; producer epochs and
-                      coordinator epochs of a producer id do not fall in a partition. (KIP-98, KIP-890)
+markers               A committed marker was decided before, in what is committed of the transaction log or
+                      in what its coordinator has read; producer epochs and coordinator epochs of a producer
+                      id do not fall in a partition. (KIP-98, KIP-890)
 offsets-in-order      Last stable offset ≤ high watermark ≤ log end. (KIP-98)
 stable-offset-falls   The last stable offset of a leader falls not within its epoch and incarnation.
                       (KIP-98)

@@ -11,7 +11,7 @@ Not here: which records are committed (`invariants_partition`), transactions tha
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from model.log import COMMIT, NO_EPOCH, NO_PRODUCER, Batch
+from model.log import COMMIT, NO_EPOCH, NO_PRODUCER, Batch, Log
 from model.messages import Partition
 from model.settings import Settings
 from model.transaction_state import (
@@ -34,7 +34,7 @@ COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 @dataclass(slots=True)
 class Decisions:
     """Of all transactions of the cluster: (producer id, epoch) -> whether commits and aborts of it were
-    decided."""
+    decided. A decision counts once it is committed, or a coordinator has read it: that one acts upon it."""
 
     settings: Settings
     report: Report
@@ -58,6 +58,9 @@ class Committed:
         self.producers.clear()
         for batch in batches:
             self._learn(batch)
+
+    def read(self, log: Log) -> None:
+        """Whoever leads from now on has this log."""
 
     def add(self, batch: Batch) -> None:
         """The next committed batch."""
@@ -107,6 +110,11 @@ class TransactionLog(Committed):
         self.known.clear()
         self.whole = False
 
+    def read(self, log: Log) -> None:
+        """Whoever leads from now on has this log."""
+        for _, _, record in log.records():
+            self._decided(record)
+
     def add(self, batch: Batch) -> None:
         """The next committed batch."""
         for record in batch.records:
@@ -134,7 +142,10 @@ class TransactionLog(Committed):
                 ),
             )
         self.known[tid] = (batch.epoch, [*before, record])
-        if record.state in PREPARED:
+        self._decided(record)
+
+    def _decided(self, record: TransactionRecord | Forgotten) -> None:
+        if isinstance(record, TransactionRecord) and record.state in PREPARED:
             commit = record.state is PREPARE_COMMIT
             self.decisions.made.add((record.producer_id, record.epoch, commit))
 

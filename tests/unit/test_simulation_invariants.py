@@ -535,6 +535,26 @@ def test_a_record_may_follow_what_the_coordinator_still_had_in_memory() -> None:
     assert add(2, record(COMPLETE_COMMIT, 0)) == ["transaction-states"]
 
 
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_decision_counts_once_a_coordinator_has_read_it(leads: bool) -> None:
+    """That one sends markers, whether the decision is committed or not."""
+    world, tp = World(), (TRANSACTION_TOPIC, 0)
+    world.run(1_000_000)
+    world.scheduler.run(world.scheduler.spawn(world.cluster.create_topic(tp[0], 1, 3, {})))
+    world.settle()
+    node = world.node(tp, leads=False)
+    replica = world.replica(node, tp)
+    replica.log.copy(Batch(0, 0, (record(PREPARE_COMMIT, 3),)))
+    if leads:
+        led = replica.state._replace(leader=node.me, leader_epoch=1, partition_epoch=1)
+        world.invariants._of(tp).decided(led)
+        replica.become(led, 0)
+    assert world.look(node) == []
+    assert replica.high_watermark == 0
+    world.invariants._of(TP).decisions.add(Batch(0, 0, (), 5, 3, control="commit"))
+    assert world.look(node) == ([] if leads else ["markers"])
+
+
 def test_what_a_log_says_of_its_producers() -> None:
     batches = [
         Batch(0, 0, ("a",)),
