@@ -8,7 +8,6 @@ Not here: the connection (`admin`), asking many nodes (`survey`), elections that
 
 import datetime
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kio.schema.alter_partition_reassignments.v0 import request as reassignments
@@ -21,16 +20,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 
-from harness.cluster import ClusterError, admin, survey
+from harness.cluster import admin, order, survey
 from harness.op import TopicPartition
 
-DEADLINE_S = 5.0
-"""What one change may take before nobody is asked any more."""
 PREFERRED = 0
 SERVED = (ErrorCode.none, ErrorCode.election_not_needed)
 _TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=survey.CALL_S - 1))
-
-Order = Mapping[TopicPartition, Sequence[int]]
 
 
 def elect_preferred(ports: Mapping[int, int], tps: Sequence[TopicPartition]) -> None:
@@ -40,7 +35,7 @@ def elect_preferred(ports: Mapping[int, int], tps: Sequence[TopicPartition]) -> 
     may have been served.
     """
     if tps:
-        survey.anywhere(ports, lambda c: _elect(c, tps), time.monotonic() + DEADLINE_S)
+        survey.anywhere(ports, lambda c: _elect(c, tps), time.monotonic() + order.DEADLINE_S)
 
 
 def replicas(ports: Mapping[int, int]) -> dict[TopicPartition, tuple[int, ...]]:
@@ -48,34 +43,24 @@ def replicas(ports: Mapping[int, int]) -> dict[TopicPartition, tuple[int, ...]]:
 
     Nobody answers: empty.
     """
-    told = [view.partitions for view in survey.views(ports).values()]
-    votes = {
-        tp: Counter(one[tp].replicas for one in told if tp in one)
-        for tp in sorted({tp for one in told for tp in one})
-    }
-    return {tp: counted.most_common(1)[0][0] for tp, counted in votes.items()}
+    views = survey.views(ports).values()
+    return order.as_most_tell({tp: p.replicas for tp, p in v.partitions.items()} for v in views)
 
 
-def reorder(ports: Mapping[int, int], order: Order) -> None:
+def reorder(ports: Mapping[int, int], wanted: order.Order) -> None:
     """Put the replicas of partitions into another order; returns when most nodes tell it so.
 
     No data move and no leader changes by it. Raises: ClusterError: other replicas than there are,
     refused, or too late.
     """
-    if not order:
+    if not wanted:
         return
-    now = replicas(ports)
-    for tp, wanted in order.items():
-        if sorted(wanted) != sorted(now.get(tp, ())):
-            raise ClusterError(
-                f"{tp}: {list(wanted)} is no other order of the replicas {list(now.get(tp, ()))}"
-            )
-    deadline = time.monotonic() + DEADLINE_S
-    survey.anywhere(ports, lambda c: _reassign(c, order), deadline)
-    wanted_now = {tp: tuple(nodes) for tp, nodes in order.items()}
-    while not wanted_now.items() <= replicas(ports).items():
+    order.check(wanted, replicas(ports))
+    deadline = time.monotonic() + order.DEADLINE_S
+    survey.anywhere(ports, lambda c: _reassign(c, wanted), deadline)
+    while not order.holds(wanted, replicas(ports)):
         if time.monotonic() >= deadline:
-            raise ClusterError(f"the order of replicas is not known after {DEADLINE_S:.0f} s")
+            raise order.late()
         time.sleep(survey.POLL_S)
 
 
@@ -97,19 +82,21 @@ def _elect(connection: admin.Connection, tps: Sequence[TopicPartition]) -> None:
                 admin.check(what, one.error_code, one.error_message or "")
 
 
-def _reassign(connection: admin.Connection, order: Order) -> None:
+def _reassign(connection: admin.Connection, wanted: order.Order) -> None:
     topics = tuple(
         reassignments.ReassignableTopic(
             name=TopicName(topic),
             partitions=tuple(
                 reassignments.ReassignablePartition(
                     partition_index=number,
-                    replicas=tuple(BrokerId(node) for node in order[TopicPartition(topic, number)]),
+                    replicas=tuple(
+                        BrokerId(node) for node in wanted[TopicPartition(topic, number)]
+                    ),
                 )
                 for number in numbers
             ),
         )
-        for topic, numbers in by_topic(order).items()
+        for topic, numbers in by_topic(wanted).items()
     )
     request = reassignments.AlterPartitionReassignmentsRequest(timeout=_TIMEOUT, topics=topics)
     answer: AlterPartitionReassignmentsResponse = connection.call(
@@ -122,7 +109,7 @@ def _reassign(connection: admin.Connection, order: Order) -> None:
             admin.check(what, one.error_code, one.error_message or "")
 
 
-def by_topic(tps: Sequence[TopicPartition] | Order) -> dict[str, tuple[i32, ...]]:
+def by_topic(tps: Sequence[TopicPartition] | order.Order) -> dict[str, tuple[i32, ...]]:
     """Partition numbers by topic, each once."""
     found: dict[str, dict[i32, None]] = {}
     for tp in tps:

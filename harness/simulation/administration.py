@@ -8,11 +8,10 @@ the controller has done it is seen in the brokers' metadata.
 Not here: what nodes make of it (`model.controller`, `model.zk_admin`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.cluster import ClusterError, unserved
+from harness.cluster import ClusterError, order, unserved
 from harness.op import TopicPartition
 from harness.simulation.machines import Sender
 from harness.simulation.scheduler import Future, Scheduler
@@ -22,8 +21,7 @@ from model.messages import CreateTopic, ElectLeaders, Reassign
 from model.node import Ask
 
 READY_US: Final = 60_000_000
-DEADLINE_US: Final = 5_000_000
-"""What one change may take before nobody is asked any more (`elections.DEADLINE_S`)."""
+DEADLINE_US: Final = round(order.DEADLINE_S * 1_000_000)
 AGAIN_US: Final = 100_000
 LOOK_US: Final = 50_000
 SERVED: Final = (KafkaError.NONE, KafkaError.ELECTION_NOT_NEEDED)
@@ -79,32 +77,24 @@ class Administration:
                     f"{DEADLINE_US // 1_000_000} s"
                 )
 
-    async def reorder(self, order: Mapping[TopicPartition, Sequence[int]]) -> None:
+    async def reorder(self, wanted: order.Order) -> None:
         """See `Electable`; returns when most brokers tell it so. Raises: ClusterError."""
-        if not order:
+        if not wanted:
             return
-        now = self.replicas()
-        for tp, wanted in order.items():
-            if sorted(wanted) != sorted(now.get(tp, ())):
-                raise ClusterError(
-                    f"{tp}: {list(wanted)} is no other order of the replicas {list(now.get(tp, ()))}"
-                )
+        order.check(wanted, self.replicas())
         deadline = self._scheduler.now + DEADLINE_US
-        wanted_now = {tp: tuple(nodes) for tp, nodes in order.items()}
-        request = Reassign({(tp.topic, tp.partition): to for tp, to in wanted_now.items()})
+        request = Reassign({(tp.topic, tp.partition): tuple(to) for tp, to in wanted.items()})
         await self._anywhere("reassign", request, deadline)
-        done = lambda: wanted_now.items() <= self.replicas().items()  # noqa: E731
+        done = lambda: order.holds(wanted, self.replicas())  # noqa: E731
         if not await self._until(done, deadline):
-            seconds = DEADLINE_US // 1_000_000
-            raise ClusterError(f"the order of replicas is not known after {seconds} s")
+            raise order.late()
 
     def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         """See `Electable`: as most brokers that answer tell them."""
-        votes: dict[TopicPartition, Counter[tuple[int, ...]]] = {}
-        for view in self._views().values():
-            for key, state in view.partitions.items():
-                votes.setdefault(TopicPartition(*key), Counter())[state.replicas] += 1
-        return {tp: counted.most_common(1)[0][0] for tp, counted in sorted(votes.items())}
+        return order.as_most_tell(
+            {TopicPartition(*key): state.replicas for key, state in view.partitions.items()}
+            for view in self._views().values()
+        )
 
     # ---- looking
 
