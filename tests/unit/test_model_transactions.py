@@ -750,16 +750,22 @@ def test_a_log_is_loaded_to_its_end_whether_that_is_committed_or_not() -> None:
     assert world.replies[number].producer_epoch == 2
 
 
-def test_what_a_decision_that_is_not_committed_says_is_done() -> None:
-    """Kafka's next coordinator writes markers for what it has read, whoever else has it."""
+def undecided() -> tuple[OneBroker, ProducerIdAnswer, int]:
+    """PrepareCommit is in the log and not replicated: world, producer, number of its request."""
     world = OneBroker()
     producer = world.init()
     world.write(producer, 0, 0, "a")
-    tp = log_of(world)
-    world.lag(tp)
+    world.lag(log_of(world))
     number = world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
     assert number not in world.replies
     assert world.controls(0) == []
+    return world, producer, number
+
+
+def test_what_a_decision_that_is_not_committed_says_is_done() -> None:
+    """Kafka's next coordinator writes markers for what it has read, whoever else has it."""
+    world, producer, _ = undecided()
+    tp = log_of(world)
     world.next_epoch(tp)
     world.run(100)
     assert world.replica(tp).high_watermark < world.replica(tp).log.end
@@ -767,13 +773,8 @@ def test_what_a_decision_that_is_not_committed_says_is_done() -> None:
 
 
 def test_a_change_that_its_coordinator_lost_is_answered_by_nobody_else() -> None:
-    world = OneBroker()
-    producer = world.init()
-    world.write(producer, 0, 0, "a")
-    tp = log_of(world)
-    world.lag(tp)
-    number = world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
-    world.become(tp, leader=2, leader_epoch=9)
+    world, _, number = undecided()
+    world.become(log_of(world), leader=2, leader_epoch=9)
     assert world.replies[number].error is KafkaError.NOT_COORDINATOR
     assert world.controls(0) == []
 
