@@ -90,7 +90,7 @@ test-fast: $(INSTALLED) ## tests without browser and Docker
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
-	$(BIN)/pytest -m browser
+	$(BIN)/pytest -n 2 --dist worksteal -m browser
 
 .PHONY: test-docker
 test-docker: $(INSTALLED) ## tests on a real cluster

@@ -237,8 +237,10 @@ the hash being the absolute value of Java's `String.hashCode`.""",
             title="A decision that is not replicated is acted upon",
             about="""A new coordinator reads its log to the end, beyond what is committed, and sends markers
 for what it finds prepared. If it dies before that is replicated, another member of the in-sync set decides
-anew, and may decide otherwise: it takes two deaths of coordinators within the time of a fetch, and a producer
-that does not ask again. Read in Kafka's source (up to 4.3.1), and not seen on brokers.""",
+anew, and may decide otherwise: the transaction is torn. It takes a follower that does not get to fetch for a
+moment, two deaths of coordinators before it has left the in-sync set, and a producer that does not ask for
+the same end again. Kafka does so with acks=all, min.insync.replicas=2 and clean elections (3.3.2, 3.9.1,
+4.0.2 and 4.3.1 were tried); a test does it to real brokers (tests/docker/test_decisions.py).""",
             source="Kafka: `TransactionStateManager.loadTransactionMetadata`",
             stage=lambda: Producing(Settings(era=ERAS["4.2-tv1"]), ((4, 5), (5, 4)), (1, 2, 3)),
             columns=ACTED_UPON,
