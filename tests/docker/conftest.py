@@ -94,6 +94,13 @@ def pytest_runtest_makereport(
     return report
 
 
+def keep_logs(cluster: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Of the brokers, where the test failed."""
+    if request.node.stash.get(FAILED, False):
+        drive(cluster.collect(tmp_path / "cluster"))
+        print(f"brokers' logs: {tmp_path / 'cluster'}")
+
+
 @pytest.fixture
 def cluster(
     started: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path
@@ -104,9 +111,7 @@ def cluster(
     """
     whole(started)
     yield started
-    if request.node.stash.get(FAILED, False):
-        drive(started.collect(tmp_path / "cluster"))
-        print(f"brokers' logs: {tmp_path / 'cluster'}")
+    keep_logs(started, request, tmp_path)
     drive(started.mend(started.cuts * 2))
     drive(started.resume(started.nodes))
     drive(started.revive(started.nodes))

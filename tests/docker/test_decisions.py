@@ -22,7 +22,7 @@ from harness.events import OpenTransaction
 from harness.op import Isolation, TopicPartition
 from harness.session import drive
 from model.java_hash import java_hash
-from tests.docker.conftest import roles_when, until
+from tests.docker.conftest import keep_logs, roles_when, until
 
 TOPIC, TID = "halves", "t"
 ANSWER_S = 2.0
@@ -30,14 +30,18 @@ TIMEOUT_MS = 10_000
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
-    """Three brokers, and a controller of its own, which outlives any two of them."""
-    made = KafkaCluster(run_config({"seed": 1, "controllers": 1}), tmp_path / "decisions")
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaCluster]:
+    """Three brokers, and a controller of its own, which outlives any two of them. Who lags stays in sync for
+    as long as by default, which is longer than the test."""
+    settings = {"replica.lag.time.max.ms": "30000"}
+    config = run_config({"seed": 1, "controllers": 1, "broker_settings": settings})
+    made = KafkaCluster(config, tmp_path / "decisions")
     try:
         drive(made.start())
         drive(made.create_topic(TOPIC, 3, 1, {"min.insync.replicas": "1"}))
         yield made
     finally:
+        keep_logs(made, request, tmp_path)
         drive(made.stop())
 
 
