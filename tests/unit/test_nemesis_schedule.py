@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -29,6 +29,7 @@ from harness.generator import source
 from harness.op import TopicPartition
 from nemesis import NEMESES, Names, Step, missing, needs, plan
 from nemesis.draw import Deck, Wish
+from nemesis.fault import Hold
 from nemesis.schedule import parse
 
 UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
@@ -138,9 +139,12 @@ def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers:
     text=st.just("random") | st.lists(st.sampled_from(QUICK), min_size=1, max_size=4).map(",".join),
     seed=st.integers(0, 2**63 - 1),
 )
+@example(text="random", seed=5_931_280_259_537_754)
 def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -> None:
     steps = plan(text, configured(seed, duration_s=20))
-    assert len(steps) >= 2
+    # A client that outlives its transaction's timeout stands still for more than half of the phase.
+    alone = NEMESES[steps[0].family].kinds[steps[0].kind].hold is Hold.TRANSACTION
+    assert len(steps) >= (1 if alone else 2)
     assert 0.9 <= steps[0].at_s <= 2
 
 
