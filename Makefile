@@ -84,9 +84,10 @@ types: $(INSTALLED) ## mypy --strict
 imports: $(INSTALLED) ## who may import whom
 	$(BIN)/lint-imports
 
+# One process more than processors: tests that start processes wait for a good part of their time.
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## tests without browser and Docker
-	$(BIN)/pytest -n 2 --dist worksteal -m 'not browser and not docker'
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not browser and not docker'
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
