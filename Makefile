@@ -10,6 +10,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 RUN ?= results/latest
+# Which share of sampled tests runs: by the date; PART= runs them all.
+PART ?= $(shell date +%j | sed 's/^0*//')
+# One process more than processors: tests that start processes wait for a good part of their time.
+PYTEST = $(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal $(if $(PART),--part $(PART))
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 # Options of `make test-run`, passed on only where they are given.
@@ -26,7 +30,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: $(INSTALLED) ## virtual environment, Docker engine, images; at once when all is there
+setup: $(INSTALLED) ## virtual environment, Docker engine, images; quick if complete
 	@$(BIN)/inquest setup $(KAFKA_OPTION)
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -44,7 +48,7 @@ test-run: $(if $(filter simulated,$(SUT)),$(INSTALLED),setup) ## one run, its ch
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: soak
-soak: setup ## run after run until BUDGET= (30m) is over, then results/index.html: MATRIX= SEED=
+soak: setup ## run after run within BUDGET= (30m), then results/index.html: MATRIX= SEED=
 	$(call with_exit_code,$(BIN)/inquest soak $(if $(BUDGET),--budget '$(BUDGET)') \
 		$(if $(MATRIX),--matrix '$(MATRIX)') $(if $(SEED),--seed '$(SEED)'))
 
@@ -58,23 +62,32 @@ report: $(INSTALLED) ## build the report of a checked run again: RUN=results/…
 
 .PHONY: catalogue
 catalogue: $(INSTALLED) ## write the generated parts of docs/
-	$(BIN)/python -m harness.catalogue docs
+	$(BIN)/python -m harness.cli.catalogue docs
 
 .PHONY: doctor
-doctor: $(INSTALLED) ## what is there, what is missing, what to do
+doctor: $(INSTALLED) ## this machine's prerequisites
 	$(call with_exit_code,$(BIN)/inquest doctor)
 
 .PHONY: test
-test: setup-tests lint types imports test-fast test-browser test-docker ## everything: lint, types, imports, all tests
+test: setup-tests lint types imports test-fast test-browser test-docker ## everything: lint, types, imports, all tests; of long series the share of the day
+
+.PHONY: test-all
+test-all: ## make test with every case of every series; the nightly job runs it
+	@$(MAKE) test PART=
+
+.PHONY: test-quick
+test-quick: $(INSTALLED) ## two minutes: no Docker, no browser, no Spark, no whole runs
+	$(PYTEST) -m 'not browser and not docker and not spark and not faults and not slow'
 
 .PHONY: setup-tests
 setup-tests: $(INSTALLED)
-	@$(BIN)/python -c 'from harness.doctor import setup; setup(browser=True)'
+	@$(BIN)/python -c 'from harness.cli.doctor import setup; setup(browser=True)'
 
 .PHONY: lint
-lint: $(INSTALLED) ## ruff
+lint: $(INSTALLED) ## ruff; plain words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.words
 
 .PHONY: types
 types: $(INSTALLED) ## mypy --strict
@@ -84,18 +97,17 @@ types: $(INSTALLED) ## mypy --strict
 imports: $(INSTALLED) ## who may import whom
 	$(BIN)/lint-imports
 
-# One process more than processors: tests that start processes wait for a good part of their time.
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## tests without browser and Docker
-	$(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not browser and not docker'
+	$(PYTEST) -m 'not browser and not docker'
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
 	$(BIN)/pytest -n 2 --dist worksteal -m browser
 
 .PHONY: test-docker
-test-docker: $(INSTALLED) ## tests on a real cluster
-	$(BIN)/pytest -m docker
+test-docker: $(INSTALLED) ## tests on a real cluster; DOCKER_JOBS=2: two clusters side by side
+	$(BIN)/pytest $(if $(DOCKER_JOBS),-n $(DOCKER_JOBS) --dist loadfile) -m docker
 
 .PHONY: bench
 bench: setup ## repeatable measurements

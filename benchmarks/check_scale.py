@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.make_history import write
 from benchmarks.synthetic import Synthetic
-from harness.store import Run
+from history.run_folder import Run
 
 INQUEST = Path(sys.executable).with_name("inquest")
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -23,12 +23,13 @@ import pyarrow as pa
 
 from benchmarks.synthetic import PER_TXN, SLOTS, START_NS, TPS, Array, Synthetic
 from benchmarks.synthetic_reads import FIRST_READER, RC, RU, VIEWS, Edits, Polls
-from harness import events as ev
-from harness.config import RunConfig
-from harness.history import TABLES
-from harness.op import AssignmentKind, CommitKind, End, Outcome, Phase
-from harness.seal import UNIT_ROWS, write_table
-from harness.store import FORMAT, Run
+from core.config import RunConfig
+from core.op import AssignmentKind, CommitKind, End, Outcome, Phase
+from history import events as ev
+from history import jsonl
+from history.run_folder import FORMAT, Run
+from history.seal import UNIT_ROWS, write_table
+from history.tables import TABLES
 
 F: Final = ("txn", "poll", "final")
 EARLY_READER: Final = 1_000_300
@@ -242,7 +243,9 @@ class History:
             "process": process, "slot": slot, "group": np.where(grouped, GROUP, -1),
             "isolation": np.where(uncommitted, RU, RC), "txn_id": np.where(producer, slot, -1),
             "acks": np.where(producer, -1, -2), "idempotent": producer,
-            "auto_commit": np.zeros(len(process)),
+            "auto_commit": np.zeros(len(process)), "retries": np.full(len(process), 2**31 - 1),
+            "in_flight": np.full(len(process), 5),
+            "socket_timeout_ms": np.full(len(process), 3000),
             "start_ns": start, "end_ns": end, "end": np.full(len(process), End.CLOSED),
         }  # fmt: skip
         return _table("processes", rows, ("process",))
@@ -374,7 +377,7 @@ def _write_events(run: Run, history: History) -> None:
         ev.BoundsListed(ns=end, rows=rows, stable=True),
         ev.PhaseStarted(ns=end + 1, phase=Phase.FINAL),
     ]
-    run.events.write_bytes(b"".join(ev.encode(event) for event in events))
+    run.events.write_bytes(jsonl.encode(events))
 
 
 def main() -> None:

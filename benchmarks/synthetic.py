@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.op import Outcome, value_of
+from core.op import Outcome, value_of
 
 TPS: Final = 32
 SLOTS: Final = 20
@@ -75,7 +75,7 @@ class Txns:
 class Messages:
     """One entry a message. `log`: written messages by (tp, offset); `at`: place in `log`, or -1.
 
-    offset is where the record is (-1: nowhere), also where nobody was told. The log of partition tp
+    `offset` is where the record is (-1: nowhere), also if no client learned it. The log of partition tp
     is `log[starts[tp] : starts[tp + 1]]`.
     """
 

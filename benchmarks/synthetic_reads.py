@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks.synthetic import PER_TXN, POLL, ROUND_NS, TPS, Array, Synthetic
-from harness.op import Isolation, value_of
+from core.op import Isolation, value_of
 
 CONSUMERS: Final = 8
 FINAL_POLL: Final = 500
@@ -147,7 +147,7 @@ class Edits:
             yield from self.planted("skipped in a poll")
 
     def _inserted(self) -> Iterator[tuple[int, int, int, int]]:
-        """Records besides those of the log: rank, offset, value, poll."""
+        """Records that the log does not hold: rank, offset, value, poll."""
         offset, value = self.messages.offset, self.messages.value
         for m in self.planted("duplicate"):
             rank = self._rank(m)

@@ -6,8 +6,8 @@
 Both are one process with one producer, send the same ops (same sizes, partitions, settings; each op
 awaited before the next) and run as fast as they can, in turns, on one cluster. The bare program knows
 its ops beforehand, sends one constant payload and keeps nothing but a count. The worker is
-`python -m harness.worker` itself: it draws its ops, encodes each record, and journals every invocation
-and every result.
+`python -m harness.clients.worker_main` itself: it draws its ops, encodes each record, and journals
+every invocation and every result.
 
 A shape is WORKLOAD:MOST_RECORDS_AN_OP. Printed for each: records acknowledged per second and CPU time
 (all threads) a record, the medians over the repetitions, and the median ratio with its extremes. The
@@ -32,16 +32,16 @@ from typing import Final
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
-from harness.cluster import Endpoint
-from harness.cluster.kafka import KafkaCluster
-from harness.cluster.settings import producer_settings
-from harness.config import RunConfig
-from harness.generator import Slot, source
-from harness.messages import Enter, Progress, Start
-from harness.op import Phase, Send, TopicPartition
-from harness.session import drive
-from harness.store import Run
-from workloads import WORKLOADS
+from core.cluster import Endpoint
+from core.config import RunConfig
+from core.generator import Slot, source
+from core.op import Phase, Send, TopicPartition
+from core.runtime import run_blocking
+from harness.clients.worker_protocol import ClientProgress, Enter, Start
+from harness.kafka.client.settings import producer_settings
+from harness.kafka.cluster import KafkaCluster
+from history.run_folder import Run
+from workloads.registry import WORKLOADS
 
 SHAPES: Final = ("queue:20", "queue:100", "transactions:20")
 WARM_UP_S: Final = 1.5
@@ -123,7 +123,7 @@ def bare(config: RunConfig, args: dict[str, str]) -> None:
             producer.abort_transaction() if op.abort else producer.commit_transaction()
         if time.monotonic() - told > 0.25:
             told = time.monotonic()
-            os.write(1, msgspec.json.encode(Progress(acked=acknowledged)) + b"\n")
+            os.write(1, msgspec.json.encode(ClientProgress(acked=acknowledged)) + b"\n")
             if ended(0):
                 return
 
@@ -152,9 +152,9 @@ def worker_process(config: RunConfig, endpoint: Endpoint) -> Iterator[subprocess
         run = Run(Path(folder))
         run.journal.mkdir()
         run.config.write_text(config.model_dump_json())
-        with running([sys.executable, "-m", "harness.worker", folder, "0"]) as process:
+        with running([sys.executable, "-m", "harness.clients.worker_main", folder, "0"]) as process:
             assert process.stdin is not None
-            for command in (Start(endpoint, 1), Enter(Phase.FAULTS)):
+            for command in (Start(endpoint), Enter(Phase.FAULTS)):
                 process.stdin.write(msgspec.json.encode(command) + b"\n")
             process.stdin.flush()
             yield process
@@ -178,7 +178,7 @@ def measure(process: subprocess.Popen[bytes], seconds: float) -> Sample:
     assert process.stdout is not None
     for line in process.stdout:
         now = time.monotonic()
-        progress = msgspec.json.decode(line, type=Progress)
+        progress = msgspec.json.decode(line, type=ClientProgress)
         if progress.info:
             raise SystemExit(
                 "an op was indefinite: the cluster is not healthy, nothing is measured"
@@ -231,21 +231,21 @@ def row(shape: str, samples: tuple[list[Sample], list[Sample]]) -> tuple[float, 
 def cluster(bootstrap: str | None, shapes: list[RunConfig]) -> Iterator[Endpoint]:
     """A cluster with the topics of all shapes; one that exists must have them already."""
     if bootstrap is not None:
-        factory = "harness.cluster.session:connect"
+        factory = "harness.kafka.client.session:connect"
         yield Endpoint(factory=factory, args={"bootstrap": bootstrap})
         return
     with tempfile.TemporaryDirectory() as folder:
         made = KafkaCluster(shapes[0], Path(folder) / f"throughput-{os.getpid()}")
         try:
-            drive(made.start())
+            run_blocking(made.start())
             wanted: dict[str, int] = {}
             for config in shapes:
                 wanted |= WORKLOADS[config.workload].topics(config)
             for topic, partitions in wanted.items():
-                drive(made.create_topic(topic, partitions, 3, {}))
+                run_blocking(made.create_topic(topic, partitions, 3, {}))
             yield made.endpoint()
         finally:
-            drive(made.stop())
+            run_blocking(made.stop())
 
 
 def main() -> int:

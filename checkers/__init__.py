@@ -1,35 +1,20 @@
 """The checker: sealed history in, verdict out. Rules: docs/checks.md.
 
-check(run)             judge a recorded run: checked/anomalies.parquet, verdict.json
-check_portable(path)   judge portable histories: one answer a case
-findings(tables)       keys of all findings of a history in memory
-exit_code(...)         what a verdict comes to on the command line
+allowed     Where Kafka allows what: the ground of a run, and the rules that several checks share.
+api         The ways in: a recorded run, portable histories, and tables in memory.
+catalogue   Every anomaly class by name, and whether a run permits a finding of it.
+checks      The checks, one module each, and their registry.
+engine      What carries the checks: the input of kernels, findings, and where they run.
+known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
+liveness    How the cluster kept serving its producers, fault by fault.
+portable    Portable histories: small histories of others, or written by hand, as JSON.
+repeat      The command line that repeats a run.
+verdict     The verdict: what was found, whether it is allowed, what could not be decided.
+witness     Examples of findings for people: the sentence, the ops and records, the faults in force.
 
-Map of the package: `sealed` reads a run folder, `context` what kernels know beside their rows; `kernel*`
-judge one partition each; `whole` joins partitions, with `cycles`, `groups`, `exactly_once`, `fencing`,
-`stability`; `pipeline`, `spark` run kernels; `catalogue`, `rules`, `known_bugs` say what a finding means
-here; `lookup`, `phrases`, `sentences*`, `witness` tell it; `liveness` tells how the run was served;
-`verdict` sums up; `reference*` is the slow oracle; `portable*` read histories of others.
+Two programs implement docs/checks.md: the kernels here and the slow oracle in tests/oracle; property
+tests compare them on random histories. `valid` is true only if every check that applies decided and found
+nothing forbidden. If faults were planned and none came into force, nothing is decided. A finding with the
+signature of a known bug of Kafka or its client (docs/known-bugs.md) gets its label and stays invalid; any
+other is open.
 """
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from checkers.judging import check, check_portable
-    from checkers.pipeline import findings
-    from checkers.sealed import HistoryError
-    from checkers.verdict import exit_code
-
-_WHERE = {
-    "check": "judging", "check_portable": "judging", "findings": "pipeline",
-    "HistoryError": "sealed", "exit_code": "verdict",
-}  # fmt: skip
-__all__ = ["HistoryError", "check", "check_portable", "exit_code", "findings"]
-
-
-def __getattr__(name: str) -> Any:
-    """Imported when asked for (PEP 562): the catalogue alone needs neither pandas nor scipy."""
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

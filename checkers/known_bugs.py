@@ -7,169 +7,195 @@ what is missing. A finding that merely resembles one stays open.
 Not here: how findings are made (docs/checks.md), the bugs' stories (docs/known-bugs.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-
-from checkers.kernel_types import FAIL, OK, RC, Finding
-from checkers.lookup import Lookup, Row, ended_ns
-from checkers.rules import is_true, pipelined
-from checkers.stability import open_transactions
+from checkers.allowed import is_true
+from checkers.checks.atomicity import TORN
+from checkers.checks.durability import LOST, LostWrite
+from checkers.checks.isolation import ABORTED
+from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
+from checkers.checks.uniqueness import DUPLICATE
+from checkers.engine.evidence import FetchedRecords, Wanted, fetch
+from checkers.engine.findings import FAIL, OK, RC, Finding, What
+from history.reader import History, OpRecord, numbers
 
 STATISTICS_NS: Final = 2_000_000_000
-"""Statistics come once a second: a change may be told this much later than it happened."""
-SOCKET_TIMEOUT_MS: Final = 3000
-"""`socket.timeout.ms` that the harness gives its producers unless told otherwise."""
-
-LATER: Final = 64
-"""Later records of the producer that are looked up; of the earlier ones, all."""
+"""Statistics come once a second: they may show a change this much later than it happened."""
 
 VERIFICATION: Final = "transaction.partition.verification.enable"
 VERIFIED: Final = (3, 6)
 """First version whose brokers ask the coordinator before they add a transaction's first record."""
 
-Match = Callable[[Lookup, Finding, Mapping[str, Any]], bool]
-"""(run, finding, settings of the run) -> whether the finding bears the bug's signature."""
+Match = Callable[["Suspicion"], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A finding that may bear a bug's signature, in its run; `fetched`: the records that `wanted` named."""
+
+    history: History
+    finding: Finding
+    fetched: FetchedRecords
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings of the run."""
+        return self.history.config
+
+
+def _nothing(history: History, finding: Finding) -> Wanted | None:
+    return Wanted()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBug:
-    """One bug; its id is the key in `KNOWN_BUGS`. evidence: what a finding must show, in words."""
+    """One bug; its id is the key in `KNOWN_BUGS`. evidence: what a finding must show, in words.
+
+    wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
+    """
 
     title: str
     url: str
     evidence: str
     anomalies: tuple[str, ...]
     match: Match = field(repr=False)
+    wanted: Callable[[History, Finding], Wanted | None] = field(default=_nothing, repr=False)
 
 
-def label(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> str:
-    """Id of the known bug whose signature the finding bears, "" = none."""
-    for name, bug in KNOWN_BUGS.items():
-        if finding.name in bug.anomalies and bug.match(lookup, finding, config):
-            return name
-    return ""
+def labels(history: History, findings: Sequence[Finding]) -> list[str]:
+    """Of each finding: the id of the known bug whose signature it bears, "" = none.
 
-
-def _epoch_bump(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """A plain idempotent producer bumped its epoch while the record was not acknowledged yet."""
-    process = lookup.process(finding.process)
-    if not process or not process["idempotent"] or process["transactional_id"]:
-        return False
-    sends = lookup.sends_to(finding.tp)
-    row = int(np.flatnonzero(sends["value"] == finding.key[1])[0])
-    begin, acked = int(sends["invoke_ns"][row]), int(sends["ack_ns"][row])
-    until = acked if acked >= 0 else ended_ns(lookup.op(int(sends["op"][row])))
-    known = lookup.identities(finding.process)
-    return any(
-        later["epoch_cnt"] > earlier["epoch_cnt"] >= 1
-        and later["producer_id"] == earlier["producer_id"]
-        and begin <= later["ns"] <= until + STATISTICS_NS
-        for earlier, later in pairwise(known)
-    )
-
-
-def _late_end(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """The transaction before this one, of the same process, asked for the other ending, so slowly that
-    the client asked again; and what became of this one differs by partition.
-
-    Not across processes: whoever initialises the transactional id raises its epoch, and a request of
-    the epoch before ends nothing any more.
+    Raises: HistoryError, where a file cannot be read.
     """
-    op = lookup.op(finding.ops[0])
-    if not op["txn"] or op["outcome"] not in (OK, FAIL):
+    suspected = [
+        (number, name, wanted)
+        for number, finding in enumerate(findings)
+        for name, bug in KNOWN_BUGS.items()
+        if finding.name in bug.anomalies and (wanted := bug.wanted(history, finding)) is not None
+    ]
+    fetched = fetch(history, (wanted for _, _, wanted in suspected))
+    found = [""] * len(findings)
+    for number, name, _ in suspected:
+        suspicion = Suspicion(history, findings[number], fetched)
+        if not found[number] and KNOWN_BUGS[name].match(suspicion):
+            found[number] = name
+    return found
+
+
+def _epoch_bump(suspicion: Suspicion) -> bool:
+    """A plain idempotent producer bumped its epoch while the record was not acknowledged yet."""
+    history, finding = suspicion.history, suspicion.finding
+    process = history.processes.get(finding.process)
+    sends = finding.only(What.SEND)
+    if process is None or not process.idempotent or process.transactional_id or not sends:
         return False
-    before = lookup.previous_transaction(op)
-    if before is None:
-        return False
-    asked = {OK} if before["outcome"] == OK else {FAIL} if before["outcome"] == FAIL else set()
-    if before["outcome"] == FAIL and not before["deliberate"] and before["why"]:
-        asked.add(OK)  # it asked for a commit, that failed, and then for the abort
-    if (FAIL if op["outcome"] == OK else OK) not in asked:
-        return False
-    return _asked_again(lookup, before, config) and _split_by_partition(lookup, op)
-
-
-def _asked_again(lookup: Lookup, op: Row, config: Mapping[str, Any]) -> bool:
-    """Ending the transaction took longer than the client waits for one answer."""
-    settings = config.get("client_settings", {})
-    waits = settings.get("producer.socket.timeout.ms", settings.get("socket.timeout.ms"))
-    waits_ns = int(waits or SOCKET_TIMEOUT_MS) * 1_000_000
-    if ended_ns(op) - int(op["invoke_ns"]) < waits_ns:
-        return False  # not even the whole of it took so long
-    sends, reads = lookup.of_ops(op["op"])
-    last = max((int(row["ack_ns"]) for row in sends), default=-1)
-    last = max(last, *(int(row["complete_ns"]) for row in reads), int(op["invoke_ns"]))
-    return ended_ns(op) - last >= waits_ns
-
-
-def _split_by_partition(lookup: Lookup, op: Row) -> bool:
-    """In some partitions all of its records are visible, in the others none."""
-    own = [row for row in lookup.of_ops(op["op"])[0] if row["outcome"] == OK]
-    _, reads = lookup.of_values(*(row["value"] for row in own))
-    visible = {
-        (r["tp"], r["value"])
-        for r in reads
-        if r["isolation"] == RC and r["op"] != op["op"]
-    }  # fmt: skip
-    by_tp: dict[int, set[bool]] = {}
-    for row in own:
-        by_tp.setdefault(row["tp"], set()).add((row["tp"], row["value"]) in visible)
-    return (
-        {True} in by_tp.values()
-        and {False} in by_tp.values()
-        and {True, False} not in (by_tp.values())
+    begin, acked = sends[0].invoke_ns, sends[0].acked_ns
+    until = acked if acked >= 0 else history.op(sends[0].op).ended_ns
+    return any(
+        later.epoch_cnt > earlier.epoch_cnt >= 1
+        and later.producer_id == earlier.producer_id
+        and begin <= later.ns <= until + STATISTICS_NS
+        for earlier, later in pairwise(history.identities(finding.process))
     )
 
 
-def _fresh_partition(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
-    """Nothing was acknowledged in the partition when an idempotent producer, with several requests under
-    way, sent the record, which was acknowledged without an offset (by the acknowledgement of a later
+def _late_end_wanted(history: History, finding: Finding) -> Wanted | None:
+    """The transaction before this one, of the same process, asked for the other ending, and took longer
+    than the client waits for one answer: the records of both.
+
+    Not across processes: InitProducerId raises the epoch of the transactional id, and a request of the
+    epoch before ends nothing any more.
+    """
+    op = history.op(finding.ops[0])
+    before = _transaction_before(history, op)
+    if not op.txn or op.outcome not in (OK, FAIL) or before is None:
+        return None
+    asked = {int(before.outcome)} & {OK, FAIL}
+    if before.outcome == FAIL and not before.deliberate and before.error:
+        asked.add(OK)  # it asked for a commit, that failed, and then for the abort
+    other = FAIL if op.outcome == OK else OK
+    slow = _slow(history, before, before.invoke_ns)
+    return Wanted(ops=(before.op,), written=(op.op,)) if other in asked and slow else None
+
+
+def _transaction_before(history: History, op: OpRecord) -> OpRecord | None:
+    """The transaction before an op of the same process."""
+    ops = history.tables["ops"]
+    rows = history.ops_of(op.process)
+    earlier = numbers(ops, "invoke_ns")[rows] < op.invoke_ns
+    found = rows[earlier & (numbers(ops, "txn")[rows] == 1)]
+    return history.op(int(found[-1])) if len(found) else None
+
+
+def _slow(history: History, op: OpRecord, since_ns: int) -> bool:
+    """An op ended later after `since_ns` than its client waits for one answer, as far as that is known."""
+    process = history.processes.get(op.process)
+    waits_ms = -1 if process is None else process.socket_timeout_ms
+    return waits_ms >= 0 and op.ended_ns - since_ns >= waits_ms * 1_000_000
+
+
+def _late_end(suspicion: Suspicion) -> bool:
+    """Ending the transaction before took longer than the client waits for one answer, so the client asked
+    again; and the fate of this one differs by partition."""
+    history, fetched = suspicion.history, suspicion.fetched
+    op = history.op(suspicion.finding.ops[0])
+    before = _transaction_before(history, op)
+    assert before is not None
+    done = [row.ack_ns for row in fetched.sends.get(before.op, ())]
+    done += [row.complete_ns for row in fetched.reads.get(before.op, ())]
+    last = max([before.invoke_ns, *done])
+    return _slow(history, before, last) and _split_by_partition(fetched, op.op)
+
+
+def _split_by_partition(fetched: FetchedRecords, op: int) -> bool:
+    """In some partitions all of its records are visible, in the others none."""
+    by_tp: dict[int, set[bool]] = {}
+    for row in fetched.sends.get(op, ()):
+        if row.outcome == OK:
+            reads = fetched.reads_of.get((row.tp, row.value), ())
+            visible = any(read.isolation == RC and read.op != op for read in reads)
+            by_tp.setdefault(row.tp, set()).add(visible)
+    return {frozenset(some) for some in by_tp.values()} == {frozenset({True}), frozenset({False})}
+
+
+def _fresh_partition(suspicion: Suspicion) -> bool:
+    """Nothing was acknowledged in the partition when an idempotent producer, with several requests in
+    flight, sent the record, which was acknowledged without an offset (by the acknowledgement of a later
     one); no earlier record of that producer is there, and a later one is."""
-    process = lookup.process(finding.process)
-    if not process or not process["idempotent"] or not pipelined(config.get("client_settings", {})):
+    finding = suspicion.finding
+    assert isinstance(finding, LostWrite)
+    process = suspicion.history.processes.get(finding.process)
+    if process is None or not process.idempotent or process.in_flight == 1:
         return False
-    sends = lookup.sends_to(finding.tp)
-    value = finding.key[1]
-    row = int(np.flatnonzero(sends["value"] == value)[0])
-    if sends["offset"][row] >= 0:
-        return False  # a broker appended it there: what is lost was in the log
-    acks = sends["ack_ns"][sends["ack_ns"] >= 0]
-    if bool((acks < sends["invoke_ns"][row]).any()):
-        return False
-    mine = np.sort(sends["value"][sends["process"] == finding.process])
-    later = mine[mine > value][:LATER]
-    _, reads = lookup.of_values(*mine[mine < value].tolist(), *later.tolist())
-    there = [read["value"] for read in reads if read["tp"] == finding.tp]
-    return bool(there) and min(there) > value
+    # with an offset, a broker appended it there: what is lost was in the log
+    return finding.records[0].offset < 0 and finding.fresh and finding.first
 
 
-def _unverified(lookup: Lookup, finding: Finding, config: Mapping[str, Any]) -> bool:
+def _unverified(suspicion: Suspicion) -> bool:
     """The transaction that holds the partition's LSO is one that its coordinator does not claim, and
     brokers add records to a partition without asking the coordinator. A coordinator that did not
-    answer claims nothing: that is no evidence."""
+    answer claims nothing: that proves nothing."""
+    config, finding = suspicion.config, suspicion.finding
     verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
-    if verified and _version(config.get("kafka", "")) >= VERIFIED:
+    if verified and _version(config) >= VERIFIED:
         return False
-    name = lookup.tp(finding.tp)
-    rows = [
-        row
-        for row in open_transactions(lookup.sealed.events)
-        if f"{row.topic}-{row.partition}" == name
-    ]
-    if finding.name == "hanging-txn":
-        own = finding.key[1], finding.detail["start"]
-        rows = [row for row in rows if (row.producer_id, row.start) == own]
+    if isinstance(finding, HangingTransaction):
+        row = finding.opened
     else:
-        rows = [row for row in rows if row.start >= finding.detail["lso"]]
-    first = min(rows, key=lambda row: row.start, default=None)
-    return first is not None and not first.transactional_id and first.coordinator >= 0
+        assert isinstance(finding, StuckLso)
+        if not finding.opened:
+            return False
+        row = finding.opened[0]
+    return not row.transactional_id and row.coordinator >= 0
 
 
-def _version(version: str) -> tuple[int, ...]:
+def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """The version of the brokers, or the era of modelled ones; () = not on record."""
+    version = (config.get("kafka") or {}).get("version", "")
+    version = version or (config.get("simulated") or {}).get("era", "")
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
@@ -180,7 +206,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
         evidence="The producer is idempotent and not transactional, and its statistics show a raised epoch"
         " counter (`eos.epoch_cnt`) under the same producer id between sending the record and its"
         " acknowledgement.",
-        anomalies=("duplicate",),
+        anomalies=(DUPLICATE,),
         match=_epoch_bump,
     ),
     "KAFKA-17754": KnownBug(
@@ -189,16 +215,17 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
         evidence="The transaction before it, of the same process, asked for the other ending and"
         " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
         " this transaction whole partitions are visible while others are not.",
-        anomalies=("aborted-read", "torn-txn", "lost-write"),
+        anomalies=(ABORTED, TORN, LOST),
         match=_late_end,
+        wanted=_late_end_wanted,
     ),
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",
         url="https://issues.apache.org/jira/browse/KAFKA-15591",
-        evidence="The producer is idempotent and had several requests under way, the record was"
+        evidence="The producer is idempotent and had several requests in flight, the record was"
         " acknowledged without an offset, nothing had been acknowledged in the partition when it was"
         " sent, no earlier record of the same producer is in the log there, and a later one is.",
-        anomalies=("lost-write",),
+        anomalies=(LOST,),
         match=_fresh_partition,
     ),
     "KAFKA-14402": KnownBug(
@@ -208,7 +235,7 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
         " coordinator that knows its producer id answered and does not claim it, and brokers do not"
         " verify transactions"
         " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6).",
-        anomalies=("stuck-lso", "hanging-txn"),
+        anomalies=(STUCK, HANGING),
         match=_unverified,
     ),
 }

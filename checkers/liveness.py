@@ -1,8 +1,8 @@
 """Liveness: how the cluster kept serving its producers, fault by fault (docs/checks.md, "Liveness").
 
-No finding: what a run has to come back from is judged as `not-recovered`, how fast it did is told here.
+This is not a finding: `not-recovered` judges whether a run comes back, this module measures how fast.
 
-Not here: the times of each partition (`kernel_progress`).
+Not here: the times of each partition (`checkers.checks.recovery`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,21 +11,21 @@ from typing import Final
 
 import numpy as np
 
-from checkers.kernel_progress import BIN_NS
-from checkers.kernel_types import Array, Progress
-from checkers.lookup import Lookup
-from harness.events import Event, FaultHealed, FaultStarted, PhaseStarted
-from harness.op import Phase
-from harness.verdict import FaultLiveness, Liveness, Stall
+from checkers.checks.recovery import BIN_NS, ServedTimes
+from checkers.witness import RunFaults
+from core.op import Phase
+from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
+from history.reader import Array
+from history.verdict import FaultLiveness, Liveness, Stall
 
 STALL_NS: Final = 1_000_000_000
-"""Shorter waits are no stall."""
+"""Shorter waits are not stalls."""
 STALLS: Final = 64
 """Stalls in a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class LoadSpan:
     """When clients loaded the cluster, and how long of it faults were injected; ns."""
 
     begin: int
@@ -44,22 +44,22 @@ class Waits:
     parts: Mapping[int, Array]
 
 
-def liveness(lookup: Lookup, progress: Mapping[int, Progress]) -> Liveness:
+def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
     """Stalls, what each fault cost, availability. Empty where the load is not on record."""
-    events = lookup.sealed.events
+    events = run.history.events
     load = _load(events)
     if load is None or not progress:
         return Liveness()
     parts = {tp: _clipped(each.waits, load.begin, load.end) for tp, each in progress.items()}
     waits = Waits(whole=_together(parts, progress, load), parts=parts)
     return Liveness(
-        faults=_faults(lookup, progress, waits, load),
-        stalls=_stalls(lookup, waits),
+        faults=_faults(run, progress, waits, load),
+        stalls=_stalls(run, waits),
         available=_available(waits.whole, load),
     )
 
 
-def _load(events: Sequence[Event]) -> Load | None:
+def _load(events: Sequence[Event]) -> LoadSpan | None:
     """The load of a run; None where its faults never began."""
     began = {e.phase: e.ns for e in reversed(events) if isinstance(e, PhaseStarted)}
     begin = began.get(Phase.FAULTS)
@@ -68,7 +68,7 @@ def _load(events: Sequence[Event]) -> Load | None:
     last = max(event.ns for event in events)
     end = min((ns for phase, ns in began.items() if phase >= Phase.QUIESCE), default=last)
     over = min((ns for phase, ns in began.items() if phase > Phase.FAULTS), default=last)
-    return Load(begin=begin, faults_end=over, end=end)
+    return LoadSpan(begin=begin, faults_end=over, end=end)
 
 
 def _clipped(spans: Array, begin: int, end: int) -> Array:
@@ -77,7 +77,9 @@ def _clipped(spans: Array, begin: int, end: int) -> Array:
     return cut[:, cut[0] < cut[1]]
 
 
-def _together(parts: Mapping[int, Array], progress: Mapping[int, Progress], load: Load) -> Array:
+def _together(
+    parts: Mapping[int, Array], progress: Mapping[int, ServedTimes], load: LoadSpan
+) -> Array:
     """Waits of the whole run: no partition acknowledges anything, and a record waits somewhere."""
     waits = np.concatenate(list(parts.values()), axis=1)
     acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
@@ -92,32 +94,32 @@ def _together(parts: Mapping[int, Array], progress: Mapping[int, Progress], load
     return np.array(found, np.int64).reshape(-1, 2).T
 
 
-def _stalls(lookup: Lookup, waits: Waits) -> list[Stall]:
+def _stalls(run: RunFaults, waits: Waits) -> list[Stall]:
     """Longest first."""
     spans = [
         (end - begin, name, begin, end)
-        for name, found in _named(lookup, waits)
+        for name, found in _named(run, waits)
         for begin, end in found.T.tolist()
         if end - begin >= STALL_NS
     ]
     return [
         Stall(
             partition=name,
-            begin_s=lookup.seconds(begin),
-            end_s=lookup.seconds(end),
-            faults=lookup.faults_during(begin, end),
+            begin_s=run.seconds(begin),
+            end_s=run.seconds(end),
+            faults=run.during(begin, end),
         )
         for _, name, begin, end in sorted(spans, key=lambda s: (-s[0], s[1], s[2]))[:STALLS]
     ]
 
 
-def _named(lookup: Lookup, waits: Waits) -> Iterable[tuple[str, Array]]:
+def _named(run: RunFaults, waits: Waits) -> Iterable[tuple[str, Array]]:
     yield "", waits.whole
     for tp, found in waits.parts.items():
-        yield lookup.tp(tp), found
+        yield run.history.tp(tp), found
 
 
-def _available(whole: Array, load: Load) -> float | None:
+def _available(whole: Array, load: LoadSpan) -> float | None:
     if load.faults_end <= load.begin:
         return None
     stalls = whole[:, whole[1] - whole[0] >= STALL_NS]
@@ -126,9 +128,9 @@ def _available(whole: Array, load: Load) -> float | None:
 
 
 def _faults(
-    lookup: Lookup, progress: Mapping[int, Progress], waits: Waits, load: Load
+    run: RunFaults, progress: Mapping[int, ServedTimes], waits: Waits, load: LoadSpan
 ) -> list[FaultLiveness]:
-    events = lookup.sealed.events
+    events = run.history.events
     started = [event for event in events if isinstance(event, FaultStarted)]
     healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
     found = []
@@ -142,7 +144,7 @@ def _faults(
         for tp, spans in sorted(waits.parts.items()):
             lasted = _longest(spans, fault.begin_ns, until)
             if lasted > longest:
-                longest, partition = lasted, lookup.tp(tp)
+                longest, partition = lasted, run.history.tp(tp)
         found.append(
             FaultLiveness(
                 fault=fault.fault,
@@ -156,7 +158,7 @@ def _faults(
 
 
 def _recovered(
-    progress: Mapping[int, Progress], waits: Waits, healed: int, limit: int
+    progress: Mapping[int, ServedTimes], waits: Waits, healed: int, limit: int
 ) -> tuple[int | None, int]:
     """How long after healing every partition that was in use then had acknowledged a record sent after
     it, None = not before `limit`; and when that was (else `limit`)."""

@@ -1,20 +1,28 @@
 """The command line that repeats a run.
 
-Not here: parsing one (`harness.cli`).
+Not here: parsing one (`harness.cli.main`).
 """
 
 import shlex
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from harness.config import PRESETS, RunConfig
-from harness.store import Run
+from core.config import PRESETS, RunConfig
+from core.op import Isolation
+from history.run_folder import Run
 
 OPTIONS: Final = {
-    "workload": "workload", "nemesis": "nemesis", "preset": "preset", "sut": "sut", "kafka": "kafka",
-    "seed": "seed", "duration_s": "duration", "brokers": "brokers", "rate": "rate",
-}  # fmt: skip
+    "workload": "workload",
+    "nemesis": "nemesis",
+    "preset": "preset",
+    "sut": "sut",
+    "kafka": "kafka",
+    "seed": "seed",
+    "duration_s": "duration",
+    "brokers": "brokers",
+    "rate": "rate",
+}
 """Settings with an option of their own (`inquest run --help`)."""
 ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
 
@@ -23,18 +31,19 @@ def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
     if run.shrunk.exists():  # its faults are not those that the config plans
         return shlex.join(["inquest", "replay", str(run.folder)])
-    usual = RunConfig(**{**PRESETS.get(config.preset, {}), "seed": config.seed}).model_dump()
+    settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
+    usual = RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
     words = ["inquest", "run"]
-    for name, value in config.model_dump().items():
+    for name, value in config.short().items():
         if name in ALWAYS or (value != usual[name] and name in OPTIONS):
             shown = f"{value:g}" if isinstance(value, float) else str(value)
             words += [f"--{OPTIONS[name]}", shown]
         elif value != usual[name]:
-            words += ["--set", f"{name}={_json(name, value)}"]
+            words += ["--set", f"{name}={_json(value)}"]
     return shlex.join(words)
 
 
-def _json(name: str, value: Any) -> str:
-    if name == "isolation":
-        return str(value.name.lower())
+def _json(value: object) -> str:
+    if isinstance(value, Isolation):
+        return value.name.lower()
     return msgspec.json.encode(value).decode()

@@ -1,176 +1,260 @@
-"""The verdict: what was found, what could not be decided, what it comes to.
-
-Not here: finding (`checkers.pipeline`), the findings one by one (`checkers.case`), files
-(`checkers.judging`).
-"""
+"""The verdict: what was found, whether it is allowed, what could not be decided, what it comes to."""
 
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
 
-from checkers.case import Case, sum_up
-from checkers.catalogue import CHECKS
-from checkers.kernel_types import FAIL, INFO, OK
+from checkers.allowed import Answer, ground
+from checkers.catalogue import ANOMALIES
+from checkers.checks import CHECKS, recovery
+from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
+from checkers.engine.cross_partition import Tally
+from checkers.engine.evidence import fetch
+from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
+from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.repeat import repro
-from checkers.sealed import numbers
-from harness.events import FaultFailed, Note
-from harness.history import OPEN
-from harness.verdict import CheckResult, Liveness, Verdict
+from checkers.witness import EXAMPLES, RunFaults, example
+from core.config import RunConfig
+from core.errors import ExitCode
+from history.events import FaultFailed, Interrupted, Recovered, incomplete
+from history.reader import History, numbers
+from history.tables import OPEN
+from history.verdict import Anomaly, CheckResult, Liveness, Verdict
 
-VALID, ANOMALY, UNKNOWN, NOT_RECOVERED, CONTROL_SILENT, INTERRUPTED = 0, 1, 2, 3, 4, 130
+LABELLED: Final = 256
+"""Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
+
+Answers = Mapping[tuple[str, Variant], Answer]
+"""(class, variant) -> whether it is allowed here, and why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgedFinding:
+    """One finding with what was decided about it."""
+
+    finding: Finding
+    allowed: bool
+    why: str
+    bug: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class JudgedRun:
+    """A run under judgement. findings: those that were kept, the worst first (`judge` fills it)."""
+
+    history: History
+    config: RunConfig
+    tally: Tally
+    seconds: float
+    spark: bool
+    faults: RunFaults = field(init=False)
+    findings: list[JudgedFinding] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.faults = RunFaults(self.history)
 
 
 def exit_code(
     *, forbidden: Iterable[str], unknown: bool, expect: Mapping[str, bool], interrupted: bool
-) -> int:
+) -> ExitCode:
     """Exit code of a verdict: 130, then 1 > 3 > 4 > 2 > 0 (docs/architecture.md, "Exit codes").
 
     forbidden: classes with findings that are not allowed. expect: class -> found.
     """
     classes = set(forbidden)
     if interrupted:
-        return INTERRUPTED
-    if classes - {"not-recovered"}:
-        return ANOMALY
+        return ExitCode.INTERRUPTED
+    if classes - {NOT_RECOVERED}:
+        return ExitCode.ANOMALY
     if classes:
-        return NOT_RECOVERED
+        return ExitCode.NOT_RECOVERED
     if not all(expect.values()):
-        return CONTROL_SILENT
-    return UNKNOWN if unknown else VALID
+        return ExitCode.SILENT
+    return ExitCode.UNKNOWN if unknown else ExitCode.VALID
 
 
-def judge(case: Case) -> Verdict:
-    """The verdict of a run."""
-    anomalies = sum_up(case)
-    served = _liveness(case)
+def judge(run: JudgedRun) -> Verdict:
+    """The verdict of a run.
+
+    Raises: HistoryError, where records of an example cannot be read.
+    """
+    history, tally = run.history, run.tally
+    anomalies = _anomalies(run)
+    served = _liveness(run)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
-    unknown = _undecided(case)
-    checks = _checks(case, forbidden, unknown)
-    words = [f"{name}: {why}" for name, reasons in unknown.items() for why in reasons]
-    words += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
-    notes = [event for event in case.sealed.events if isinstance(event, Note)]
-    interrupted = any(n.incomplete and n.text.startswith("interrupted") for n in notes)
-    found = {name for name, _ in case.counts}
-    expect = {name: name in found for name in case.config.expect}
+    unknown = _undecided(run)
+    checks = _checks(tally, forbidden, unknown)
+    reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
+    reasons += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
+    interrupted = any(isinstance(event, Interrupted) for event in history.events)
+    found = {name for name, _ in tally.reported}
+    expect = {name: name in found for name in run.config.expect}
     valid: bool | Literal["unknown"] = not forbidden
-    if valid and words:
+    if valid and reasons:
         valid = "unknown"
-    recovery = case.tally.recovered
+    seen = [event for event in history.events if isinstance(event, Recovered)]
+    code = exit_code(
+        forbidden=forbidden, unknown=bool(reasons), expect=expect, interrupted=interrupted
+    )
     verdict = Verdict(
-        run=case.sealed.run.name,
+        run=history.run.name,
         valid=valid,
-        exit_code=exit_code(
-            forbidden=forbidden, unknown=bool(words), expect=expect, interrupted=interrupted
-        ),
-        seed=case.config.seed,
+        exit_code=code,
+        seed=run.config.seed,
         summary="",
-        config=case.sealed.config,
+        config=history.config,
         anomalies=anomalies,
         checks=checks,
-        unknown=words,
+        unknown=reasons,
         expect=expect,
-        recovered=None if recovery is None else recovery.recovered,
-        recovery_s=recovery.seconds if recovery is not None and recovery.recovered else None,
+        recovered=seen[-1].recovered if seen else None,
+        recovery_s=seen[-1].seconds if seen and seen[-1].recovered else None,
         interrupted=interrupted,
-        faults=case.lookup.faults,
-        stats=_stats(case),
-        repro=repro(case.config, case.sealed.run),
+        faults=run.faults.faults,
+        stats=_stats(run),
+        repro=repro(run.config, history.run),
         liveness=served,
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
 
 
-def _liveness(case: Case) -> Liveness:
-    """How the run was served; a crash is told by the check of recovery."""
+def _anomalies(run: JudgedRun) -> dict[str, Anomaly]:
+    """Every class that was found. Leaves its findings in `run.findings`."""
+    counts = run.tally.reported
+    here = ground(run.config, run.faults.faults, run.history.processes.values())
+    answers = {(name, one): ANOMALIES[name].rule(here, one) for name, one in counts}
+    found = [name for name in ANOMALIES if any(key[0] == name for key in counts)]
+    judged = {name: _judged(run, answers, name) for name in found}
+    shown = [each for name in found for each in judged[name][:EXAMPLES]]
+    fetched = fetch(run.history, (each.finding.wanted for each in shown))
+    for each in shown:
+        each.finding = each.finding.completed(fetched)
+    run.findings = [each for name in found for each in judged[name]]
+    return {name: _anomaly(run, answers, name, judged[name]) for name in found}
+
+
+def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
+    """The findings of a class that were kept: forbidden ones first, then unexplained, then early."""
+    judged = []
+    for finding in run.tally.findings:
+        if finding.name == name and finding.variant is not Level.LOG:
+            permitted, why = answers[name, finding.variant]
+            judged.append(JudgedFinding(finding=finding, allowed=permitted, why=why))
+    forbidden = [each for each in judged if not each.allowed][:LABELLED]
+    bugs = labels(run.history, [each.finding for each in forbidden])
+    for each, bug in zip(forbidden, bugs, strict=True):
+        each.bug = bug
+    return sorted(judged, key=_order)
+
+
+def _order(judged: JudgedFinding) -> tuple[bool, bool, bool, int, tuple[int, ...]]:
+    at = judged.finding.at_ns
+    return judged.allowed, bool(judged.bug), at < 0, at, judged.finding.key
+
+
+def _anomaly(
+    run: JudgedRun, answers: Answers, name: str, judged: Sequence[JudgedFinding]
+) -> Anomaly:
+    kind = ANOMALIES[name]
+    counts = {key: n for key, n in run.tally.reported.items() if key[0] == name}
+    disallowed = sum(n for key, n in counts.items() if not answers[key][0])
+    reasons = dict.fromkeys(
+        answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed)
+    )
+    forbidden = [each for each in judged if not each.allowed]
+    bugs = {each.bug for each in forbidden}
+    # claimed for the class only where every single finding was kept, and bears it
+    bug = bugs.pop() if len(bugs) == 1 and len(forbidden) == disallowed else ""
+    return Anomaly(
+        title=kind.title,
+        literature=kind.literature,
+        meaning=kind.meaning,
+        count=sum(counts.values()),
+        disallowed=disallowed,
+        allowed=disallowed == 0,
+        why="; ".join(reasons),
+        known_bug=bug,
+        known_bug_url=KNOWN_BUGS[bug].url if bug else "",
+        examples=[
+            example(run.faults, each.finding, allowed=each.allowed, why=each.why, bug=each.bug)
+            for each in judged[:EXAMPLES]
+        ],
+    )
+
+
+def _liveness(run: JudgedRun) -> Liveness:
+    """How the run was served; a crash is one of the check of recovery."""
     try:
-        return liveness(case.lookup, case.tally.progress)
+        served: dict[int, ServedTimes] = {}
+        for tp, part in run.tally.parts.get(recovery.NAME, {}).items():
+            assert isinstance(part, ServedTimes), type(part)
+            served[tp] = part
+        return liveness(run.faults, served)
     except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)
-        case.tally.crashed.setdefault("liveness", traceback.format_exc(limit=-3))
+        run.tally.crashed.setdefault(recovery.NAME, traceback.format_exc(limit=-3))
         return Liveness()
 
 
-def _undecided(case: Case) -> dict[str, list[str]]:
+def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     """Check -> what kept it from deciding. An empty run decides nothing, and where all faults failed
     nothing was decided about a cluster under faults. Causes come before what follows from them."""
-    tally, reasons = case.tally, dict[str, list[str]]()
-
-    def doubt(check: str, why: str) -> None:
-        reasons.setdefault(check, []).append(why)
-
-    for event in case.sealed.events:
-        if isinstance(event, Note) and event.incomplete:
-            for name in CHECKS:
-                doubt(name, f"the recording is not whole: {event.text}")
-    failed = [event for event in case.sealed.events if isinstance(event, FaultFailed)]
-    if failed and not case.lookup.faults:
-        told = f"none of the planned faults came into force; the first, {failed[0].name}: {failed[0].why}"
-        for name in CHECKS:
-            doubt(name, told)
-    if tally.undecided:
-        doubt("durability", f"{tally.undecided} committed records may be lost or not: the final"
-                            " reads did not reach them")  # fmt: skip
-    if tally.torn_undecided:
-        doubt("atomicity", f"{tally.torn_undecided} transactions are partly visible, and the final"
-                           " reads did not reach the rest")  # fmt: skip
-    if tally.eos_undecided:
-        doubt("exactly-once", f"{tally.eos_undecided} inputs may have been copied or not: the final"
-                              " reads did not reach the copies")  # fmt: skip
-    for group, copies in tally.silent.items():
-        for name in ("group-delivery", "exactly-once") if copies else ("group-delivery",):
-            doubt(name, f"no commit of group {case.lookup.group(group)} is known to have succeeded")
+    history, tally = run.history, run.tally
+    causes = [
+        f"the recording is not whole: {why}"
+        for event in history.events
+        if (why := incomplete(event))
+    ]
+    failed = [event for event in history.events if isinstance(event, FaultFailed)]
+    if failed and not run.faults.faults:
+        first = f"the first, {failed[0].name}: {failed[0].why}"
+        causes.append(f"none of the planned faults came into force; {first}")
+    reasons = {name: list(causes) for name in CHECKS} if causes else {}
+    for doubt in tally.doubts:
+        reasons.setdefault(doubt.check, []).append(doubt.text(history))
     if tally.unread:
-        where = _listed(case, tally.unread)
+        names = ", ".join(map(history.tp, tally.unread[:4]))
+        more = f" and {len(tally.unread) - 4} more" if len(tally.unread) > 4 else ""
         for name, check in CHECKS.items():
             if check.content:
-                doubt(name, f"the final reads did not reach the end of {where}")
-    if tally.unlisted:
-        where = _listed(case, tally.unlisted)
-        doubt("stability", f"where the logs of {where} end with all transactions over is not known")
-    if tally.recovered is None:
-        doubt("recovery", "the run was over before it could be seen whether the cluster recovers")
+                why = f"the final reads did not reach the end of {names}{more}"
+                reasons.setdefault(name, []).append(why)
     if not tally.rows:
         for name in CHECKS:
-            doubt(name, "nothing was sent or read")
+            reasons.setdefault(name, []).append("nothing was sent or read")
     return reasons
 
 
-def _listed(case: Case, tps: Sequence[int]) -> str:
-    names = [case.lookup.tp(tp) for tp in tps[:4]]
-    return ", ".join(names) + (f" and {len(tps) - 4} more" if len(tps) > 4 else "")
-
-
 def _checks(
-    case: Case, forbidden: Sequence[str], unknown: Mapping[str, Sequence[str]]
+    tally: Tally, forbidden: Sequence[str], unknown: Mapping[str, Sequence[str]]
 ) -> dict[str, CheckResult]:
     results: dict[str, CheckResult] = {}
     for name, check in CHECKS.items():
-        crashed = [case.tally.crashed[s] for s in check.subjects if s in case.tally.crashed]
-        bad = [a for a in check.anomalies if a in forbidden]
+        bad = [anomaly for anomaly in check.anomalies if anomaly in forbidden]
         status: Literal["valid", "invalid", "unknown", "crashed"] = "valid"
         why = ""
-        if crashed:
-            status, why = "crashed", crashed[0]
+        if name in tally.crashed:
+            status, why = "crashed", tally.crashed[name]
         elif bad:
             status, why = "invalid", f"found {', '.join(bad)}"
         elif name in unknown:
             status, why = "unknown", "; ".join(unknown[name])
-        seconds = sum(case.tally.seconds.get(subject, 0.0) for subject in check.subjects)
         results[name] = CheckResult(
             claim=check.claim,
             status=status,
-            seconds=round(seconds, 4),
-            rows=case.tally.rows,
+            seconds=round(tally.seconds.get(name, 0.0), 4),
+            rows=tally.rows,
             why=why,
         )
     return results
 
 
-def _stats(case: Case) -> dict[str, float]:
-    ops = case.sealed.tables["ops"]
+def _stats(run: JudgedRun) -> dict[str, float]:
+    ops = run.history.tables["ops"]
     outcome, begin, end = (numbers(ops, n) for n in ("outcome", "invoke_ns", "complete_ns"))
     done = end[end != OPEN]
     lasted = (max(done.max(initial=0), begin.max(initial=0)) - begin.min(initial=OPEN)) / 1e9
@@ -180,13 +264,13 @@ def _stats(case: Case) -> dict[str, float]:
         "fail": int((outcome == FAIL).sum()),
         "info": int((outcome == INFO).sum()),
         "records sent": int(np.sum(numbers(ops, "n_sends"))),
-        "records acknowledged": case.tally.acknowledged,
+        "records acknowledged": run.tally.acknowledged,
         "records read": int(np.sum(numbers(ops, "n_reads"))),
-        "partitions": case.sealed.tables["tps"].num_rows,
-        "faults": len(case.lookup.faults),
+        "partitions": run.history.tables["tps"].num_rows,
+        "faults": len(run.faults.faults),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
-        "seconds to check": round(case.seconds, 3),
-        "checked by Spark": int(case.spark),
+        "seconds to check": round(run.seconds, 3),
+        "checked by Spark": int(run.spark),
     }
 
 

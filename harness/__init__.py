@@ -1,19 +1,14 @@
-"""The harness: everything that makes, records, checks and reports one run.
+"""Everything that makes, records and shows runs. Nothing below imports it.
 
-Map of the package (the layers are enforced by import-linter, see pyproject.toml):
-
-op        what can be asked of a client and what can come of it
-config    everything that defines a run, seed included; presets
-store     the paths of a run folder
-session   the seam to a system under test: the verbs of one client
-generator pure schedules of ops, derived seeds
-history   journal format and the schemas of the sealed tables
-client    the one client loop: op -> verbs -> outcome, journaled
-cluster   systems under test: protocols, and Kafka in containers
-interpreter  phases, workers, nemesis; the only writer of a run folder while it runs
-run       composition root: config -> cluster, workers, nemesis -> sealed run
-report    files in, one HTML file out
-cli       the command `inquest`
-
-Nothing is re-exported here: importing `harness` imports nothing else.
+cli         The command `inquest`.
+clients     Load clients: one client loop, and the processes that run it.
+compose     Composition root: a config → a recorded and sealed run folder.
+explore     Many short simulated runs, with and without planted bugs; shrinking a run.
+kafka       The system `kafka`: real brokers in containers.
+processes   The harness as processes: guards, signals, real time.
+report      The report of a run: files in, `report.html` and `junit.xml` out.
+run         The program of a run: phases, faults, what is looked at meanwhile.
+simulation  The system `simulated`: the reference model in virtual time, in one process.
+soak        Run after run until a time budget is used up, then an index of the results.
+systems     The registry of systems under test.
 """

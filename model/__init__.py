@@ -1,12 +1,19 @@
-"""A reference model of Kafka's replication and transaction protocol, in pure Python.
+"""A reference model of Kafka: replication, transactions, groups. Pure Python, no clock, no threads.
 
-State machines that take an event and return what they do about it. No sockets, clocks, threads or
-randomness, and no import of the rest of the project: whoever drives them (a simulator, a checker) hands
-in the time and everything else.
-
-log        one replica's log: batches, leader epochs, producer state, markers, the unflushed tail
-eras       which historical behaviour is in force
-errors     Kafka's error codes, by name
-
-Not here: driving the machines, histories, verdicts.
+broker       One node of a modelled cluster: broker, controller of the quorum, or both.
+client       Kafka's clients.
+coordinator  Coordinators of transactions and groups, and the logs that they keep.
+eras         Eras: which of Kafka's historical behaviours is in force.
+errors       Kafka's error codes, as far as the model gives them.
+kraft        Metadata by a Raft quorum (KRaft).
+log          One replica's log.
+metadata     The cluster's metadata: image, leader election, placement of replicas.
+mutants      Planted bugs: each makes the model break one rule of Kafka's protocol, and has to be
+             found.
+protocol     Requests and answers, as Kafka names them.
+replication  Replicas of partitions on one broker: leaders, followers, in-sync sets.
+scenarios    The mechanisms of the model as step tables that the tests play and docs/model.md shows.
+server       What ties replicas and coordinators to the metadata of the cluster.
+settings     Settings of a modelled cluster, by the meaning of Kafka's own. Times in milliseconds.
+zookeeper    Metadata in ZooKeeper (Kafka up to 2.x, eras up to 2.4).
 """

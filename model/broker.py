@@ -3,28 +3,35 @@
 Everything that happens to a node is one of its events: `start`, `receive` (a request), `answered` (the
 answer to a request of its own, None = none came in time), `tick` (every 100 ms). What it wants done stands
 in `take_out()` afterwards. A node that crashes is thrown away except for its `Durable`.
-
-Not here: leading (`serving`), following (`following`), transactions and groups (`coordinating`), metadata and
-the controller (`metadata` and its implementations), time and network (the driver).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from model.coordinating import Coordinating
-from model.coordinator_messages import DescribeProducers, ProducersAnswer
-from model.following import Following
-from model.hosting import TICK_MS as TICK_MS
-from model.hosting import Durable as Durable
-from model.hosting import Hosting
-from model.messages import EpochEnds, Fetch, ListOffsets, Metadata, MetadataAnswer, Produce
-from model.metadata import ClusterMetadata, Handler
-from model.metadata_quorum import MetadataQuorum
-from model.metadata_zookeeper import MetadataZookeeper
-from model.node import Ask, Node, Reply
-from model.quorum import Quorum
-from model.serving import Serving
+from model.coordinator.coordinators import Coordinators
+from model.kraft.kafka_raft_client import KafkaRaftClient
+from model.kraft.kraft_metadata import KRaftMetadata
+from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
+from model.protocol.messages import (
+    Fetch,
+    FetchResponse,
+    ListOffsets,
+    Metadata,
+    MetadataResponse,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
+    Produce,
+)
+from model.protocol.requests import Handlers, Request, Response
+from model.replication.node import Ask, NodeState, Reply
+from model.replication.replica_fetcher_manager import ReplicaFetcherManager
+from model.replication.replica_manager import ReplicaManager
+from model.server.broker_metadata_publisher import TICK_MS as TICK_MS
+from model.server.broker_metadata_publisher import BrokerMetadataPublisher
+from model.server.broker_metadata_publisher import Durable as Durable
+from model.server.cluster_metadata import ClusterMetadata
 from model.settings import Settings
+from model.zookeeper.zk_metadata import ZkMetadata
 
 CHECKPOINT_MS: Final = 5000
 
@@ -50,29 +57,32 @@ class Broker:
         self.durable = durable
         self.incarnation = incarnation
         self.is_broker = broker
-        self.node = Node(me, settings, durable.logs, durable.checkpoint)
-        self.serving = Serving(self.node, lambda tp, follower: self.metadata.fetched(tp, follower))
-        self.following = Following(self.node)
-        self.coordinating = Coordinating(
-            self.node, self.serving, lambda: self.metadata.administrator
+        self.node = NodeState(me, settings, durable.logs, durable.checkpoint)
+        self.replica_manager = ReplicaManager(
+            self.node, lambda tp, follower: self.metadata.fetched(tp, follower)
         )
-        self.hosting = Hosting(self.node, durable, self.serving, self.following, self.coordinating)
+        self.replica_fetchers = ReplicaFetcherManager(self.node)
+        self.coordinators = Coordinators(
+            self.node, self.replica_manager, lambda: self.metadata.administrator
+        )
+        self.publisher = BrokerMetadataPublisher(
+            self.node, durable, self.replica_manager, self.replica_fetchers, self.coordinators
+        )
         self.metadata: ClusterMetadata = (
-            MetadataQuorum(self.hosting, voters, draw, incarnation, broker=broker)
+            KRaftMetadata(self.publisher, voters, draw, incarnation, broker=broker)
             if ensemble < 0
-            else MetadataZookeeper(self.hosting, ensemble)
+            else ZkMetadata(self.publisher, ensemble)
         )
         self._checkpoint_at = 0
-        self._handlers: dict[type, Handler] = {
-            Produce: self.serving.produce,
-            Fetch: self.serving.fetch,
-            EpochEnds: self._simple(self.serving.epoch_ends),
-            ListOffsets: self._simple(self.serving.list_offsets),
-            Metadata: self._simple(self._metadata),
-            DescribeProducers: self._simple(self._producers),
-            **self.metadata.handlers(),
-            **self.coordinating.handlers(),
-        }
+        self._handlers = handlers = Handlers()
+        handlers.on(Produce, self.replica_manager.produce)
+        handlers.on(Fetch, self.replica_manager.fetch)
+        handlers.on(OffsetForLeaderEpoch, self.node.answering(self.replica_manager.epoch_ends))
+        handlers.on(ListOffsets, self.node.answering(self.replica_manager.list_offsets))
+        handlers.on(Metadata, self.node.answering(self._metadata))
+        handlers.on(DescribeProducers, self.node.answering(self._producers))
+        self.metadata.register(handlers)
+        self.coordinators.register(handlers)
 
     @property
     def fenced(self) -> bool:
@@ -81,13 +91,13 @@ class Broker:
 
     @property
     def may_end(self) -> bool:
-        """The clean shutdown that was begun is over: `end` it."""
+        """The clean shutdown that was started has ended: `end` it."""
         return self.metadata.may_end
 
     @property
-    def quorum(self) -> Quorum:
+    def quorum(self) -> KafkaRaftClient:
         """This node's part of the metadata quorum. On ZooKeeper there is none."""
-        assert isinstance(self.metadata, MetadataQuorum)
+        assert isinstance(self.metadata, KRaftMetadata)
         return self.metadata.quorum
 
     # ---- events
@@ -95,28 +105,26 @@ class Broker:
     def start(self, now: int) -> None:
         """The process comes up, with what was durable."""
         self.node.now = now
-        self.hosting.start()
+        self.publisher.start()
         self.metadata.start()
         self.metadata.after()
 
-    def receive(self, now: int, connection: int, correlation: int, request: Any) -> None:
-        """A request came. Connection -1: nobody waits for the answer."""
+    def receive(self, now: int, connection: int, correlation: int, request: Request) -> None:
+        """A request came. Connection -1: the sender does not wait for the answer."""
         self.node.now = now
-        handler = self._handlers.get(type(request))
-        if handler is None:
-            raise AssertionError(f"unknown request {request!r}")
-        handler(connection, correlation, request)
+        self._handlers.handle(connection, correlation, request)
         self.metadata.after()
 
-    def answered(self, now: int, node: int, channel: str, answer: Any) -> None:
+    def answered(self, now: int, node: int, channel: str, answer: Response | None) -> None:
         """The answer to an `Ask`, None = connection lost or no answer in time."""
         self.node.now = now
         if channel == "fetch":
-            for tp in self.following.answered(node, answer):
-                self.serving.moved(tp)
-            self.following.pump()
+            assert isinstance(answer, FetchResponse | OffsetForLeaderEpochResponse | None)
+            for tp in self.replica_fetchers.answered(node, answer):
+                self.replica_manager.moved(tp)
+            self.replica_fetchers.pump()
         elif not self.metadata.answered(node, channel, answer):
-            self.coordinating.answered(channel, answer)
+            self.coordinators.answered(channel, answer)
         self.metadata.after()
 
     def tick(self, now: int) -> None:
@@ -125,24 +133,24 @@ class Broker:
         self.metadata.tick()
         if self.is_broker:
             self.metadata.lead_on()
-            self.serving.tick()
-            self.following.pump()
-            self.coordinating.tick()
+            self.replica_manager.tick()
+            self.replica_fetchers.pump()
+            self.coordinators.tick()
             self.metadata.keep_alive()
             if now >= self._checkpoint_at:
                 self._checkpoint_at = now + CHECKPOINT_MS
-                self.hosting.checkpoint()
-                self.hosting.expire_producers()
+                self.publisher.checkpoint()
+                self.publisher.expire_producers()
         self.metadata.after()
 
     def shut_down(self, now: int) -> None:
-        """Begin a clean shutdown; `may_end` is set when it is over."""
+        """Begin a clean shutdown; `may_end` is set when it has ended."""
         self.node.now = now
         self.metadata.leave()
 
     def end(self) -> Durable:
         """The end of a clean shutdown: everything is on disk."""
-        self.hosting.flush()
+        self.publisher.flush()
         self.metadata.end()
         return self.durable
 
@@ -153,26 +161,18 @@ class Broker:
 
     # ---- questions
 
-    def _metadata(self, request: Metadata) -> MetadataAnswer:
+    def _metadata(self, request: Metadata) -> MetadataResponse:
         image = self.node.image
         told = dict(image.partitions)
         if not self.node.settings.era.fenced_fetch:
             told = {tp: state._replace(leader_epoch=-1) for tp, state in told.items()}
-        return MetadataAnswer(sorted(image.alive()), told, self.metadata.controller_id)
+        return MetadataResponse(sorted(image.alive()), told, self.metadata.controller_id)
 
-    def _producers(self, request: DescribeProducers) -> ProducersAnswer:
+    def _producers(self, request: DescribeProducers) -> DescribeProducersResponse:
         parts = {}
         for tp in request.partitions:
             replica = self.node.leader_of(tp)
             if replica is not None:
                 known = sorted(replica.log.producers.items())
                 parts[tp] = [(pid, p.epoch, p.began) for pid, p in known]
-        return ProducersAnswer(parts)
-
-    def _simple(self, function: Callable[[Any], Any]) -> Handler:
-        """A handler that answers at once."""
-
-        def handle(connection: int, correlation: int, request: Any) -> None:
-            self.node.reply(connection, correlation, function(request))
-
-        return handle
+        return DescribeProducersResponse(parts)

@@ -3,8 +3,6 @@
 Each switch is one change of the protocol, named for what it does when it is on; an era is a named set of
 switches, by the release that it stands for. Switches are independent as far as they were in Kafka, so that
 a scenario can have exactly one of them.
-
-Not here: planted bugs (behaviour that Kafka never had).
 """
 
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ class Era:
     truncate_by_epoch: KIP-101 (0.11): a follower asks the leader where its epoch ends, and cuts back to
         there; else to its own high watermark.
     epoch_walk: KIP-279 (2.0): the leader answers with its largest epoch up to the asked one, and the
-        follower goes on asking until both agree; else the follower cuts once, by an unknown epoch to its
+        follower keeps asking until both agree; else the follower cuts once, by an unknown epoch to its
         high watermark.
     fenced_fetch: KIP-320 (2.1): a fetch carries the leader epoch, and is refused by a leader of another;
         offsets are committed with the leader epoch of what was read; metadata tell it, and no client goes
@@ -43,9 +41,9 @@ class Era:
         epoch is bumped with every transaction, and leaders add their partitions to it themselves.
     marker_epoch_rises: KIP-1228 (4.2), with transaction version 2: a marker needs a higher epoch than the
         open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
-    pending_first: KAFKA-18660 (4.0): while a change of a transactional id is pending, whoever adds a
-        partition is told to wait before its producer id and epoch are looked at; else a producer is refused
-        for good that begins a transaction with the new id which the end of its last one brought.
+    pending_first: KAFKA-18660 (4.0): while a change of a transactional id is pending, a client that
+        adds a partition has to wait before its producer id and epoch are looked at; else a producer is
+        refused for good that begins a transaction with the new id which the end of its last one brought.
     begins_at_zero: KAFKA-18202 (4.1), with transaction version 2: a transaction of a producer that the log
         does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
@@ -72,34 +70,63 @@ class Era:
 
 ERAS: Final[dict[str, Era]] = {
     "0.10": Era(
-        truncate_by_epoch=False, epoch_walk=False, fenced_fetch=False, joined_in_epoch=False,
-        fenced_offsets=False, committed_by_minimum=False, eligible_replicas=False,
-        idempotence=False, verification=False, transaction_version=1, pending_first=False,
+        truncate_by_epoch=False,
+        epoch_walk=False,
+        fenced_fetch=False,
+        joined_in_epoch=False,
+        fenced_offsets=False,
+        committed_by_minimum=False,
+        eligible_replicas=False,
+        idempotence=False,
+        verification=False,
+        transaction_version=1,
+        pending_first=False,
         zookeeper=True,
     ),
     "0.11": Era(
-        epoch_walk=False, fenced_fetch=False, joined_in_epoch=False, fenced_offsets=False,
-        committed_by_minimum=False, eligible_replicas=False, remembered_batches=1,
-        unknown_producer_refused=True, verification=False, transaction_version=1,
-        pending_first=False, zookeeper=True,
+        epoch_walk=False,
+        fenced_fetch=False,
+        joined_in_epoch=False,
+        fenced_offsets=False,
+        committed_by_minimum=False,
+        eligible_replicas=False,
+        remembered_batches=1,
+        unknown_producer_refused=True,
+        verification=False,
+        transaction_version=1,
+        pending_first=False,
+        zookeeper=True,
     ),
     "2.0": Era(
-        fenced_fetch=False, fenced_offsets=False, committed_by_minimum=False,
-        eligible_replicas=False, unknown_producer_refused=True, verification=False,
-        transaction_version=1, pending_first=False, zookeeper=True,
+        fenced_fetch=False,
+        fenced_offsets=False,
+        committed_by_minimum=False,
+        eligible_replicas=False,
+        unknown_producer_refused=True,
+        verification=False,
+        transaction_version=1,
+        pending_first=False,
+        zookeeper=True,
     ),
     "2.4": Era(
-        fenced_offsets=False, committed_by_minimum=False, eligible_replicas=False,
-        unknown_producer_refused=True, verification=False, transaction_version=1,
-        pending_first=False, zookeeper=True,
+        fenced_offsets=False,
+        committed_by_minimum=False,
+        eligible_replicas=False,
+        unknown_producer_refused=True,
+        verification=False,
+        transaction_version=1,
+        pending_first=False,
+        zookeeper=True,
     ),
     "3.6": Era(
-        committed_by_minimum=False, eligible_replicas=False, transaction_version=1,
+        committed_by_minimum=False,
+        eligible_replicas=False,
+        transaction_version=1,
         pending_first=False,
     ),
     "4.0": Era(eligible_replicas=False, marker_epoch_rises=False, begins_at_zero=False),
     "4.1": Era(marker_epoch_rises=False),
     "4.2": Era(),
     "4.2-tv1": Era(transaction_version=1),
-}  # fmt: skip
+}
 """Name -> era, oldest first. "4.2-tv1": the newest brokers as clients of librdkafka see them."""

@@ -1,7 +1,4 @@
-"""Kafka's error codes, as far as the model gives them.
-
-Not here: what a client makes of them.
-"""
+"""Kafka's error codes, as far as the model gives them."""
 
 from enum import IntEnum
 

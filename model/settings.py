@@ -1,7 +1,4 @@
-"""Settings of a modelled cluster, by the meaning of Kafka's own. Times in milliseconds.
-
-Not here: behaviour by release (`eras`), planted bugs (`bugs` below names the ones in force).
-"""
+"""Settings of a modelled cluster, by the meaning of Kafka's own. Times in milliseconds."""
 
 from dataclasses import dataclass, replace
 from typing import Self

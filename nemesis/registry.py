@@ -1,17 +1,14 @@
-"""The registry of nemeses: every name that a run can be asked for.
+"""The registry of nemeses: every name that a run can be asked for."""
 
-Not here: how names are put together to a schedule (`schedule`).
-"""
-
-from nemesis.client import CLIENT
-from nemesis.elections import ELECTIONS
-from nemesis.fault import Nemesis
-from nemesis.links import LINKS
-from nemesis.partition import PARTITION
-from nemesis.power import POWER
-from nemesis.process import KILL, PAUSE
-from nemesis.restart import RESTART
-from nemesis.unclean import UNCLEAN
+from nemesis.families.client import CLIENT
+from nemesis.families.elections import ELECTIONS
+from nemesis.families.links import LINKS
+from nemesis.families.partition import PARTITION
+from nemesis.families.power import POWER
+from nemesis.families.process import KILL, PAUSE
+from nemesis.families.restart import RESTART
+from nemesis.families.unclean import UNCLEAN
+from nemesis.types import Nemesis
 
 NONE = Nemesis(
     name="none",

@@ -1,32 +1,53 @@
-"""Planning: from the name of a nemesis to the steps of a run, before anything is executed.
+"""Planning: from the name of a nemesis to the faults of a run, before anything is executed.
 
-    plan("partition:one-way@leader,kill", config) -> (Step(fault=0, at_s=1.4, hold_s=6.2, …), …)
+    plan("partition:one-way@leader,kill", config) -> (PlannedFault(fault=0, at_s=1.4, hold_s=6.2, …), …)
 
-Pure: all that is drawn comes from the seed. A family never overlaps itself: several names of one
-family take turns. Families of a mix run beside each other, staggered. Every fault ends before the
-phase of faults does.
-
-Not here: drawing kinds and targets (`draw`), lengths and pauses (`times`), finding targets
-(`targets`), executing and healing (`nemesis`).
+Pure: every choice follows from the seed. A family never overlaps itself: several names of one family take
+turns. Families of a mix run beside each other, staggered. Every fault ends before the phase of faults does.
+Kinds and targets that a name leaves out are drawn again for each fault; what this cluster or this workload
+cannot have is never drawn, and refused where the user asks for it.
 """
 
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import cycle
 from typing import NamedTuple
 
-from harness.config import ConfigError, RunConfig
-from harness.generator import source
-from nemesis.draw import Deck, Terms, Wish, drawer
-from nemesis.fault import Names, Step
+from core.config import RunConfig
+from core.errors import ConfigError
+from core.generator import source
 from nemesis.registry import NEMESES, known
-from nemesis.times import SPREAD, Times
+from nemesis.targets import unnamed
+from nemesis.types import Hold, Kind, PlannedFault, WorkloadNames
 
+SPREAD = (0.75, 1.25)
+"""Lengths and pauses are drawn uniformly between these shares of their mean."""
+FENCING_S = 1.0
+"""How much longer than the session timeout a fault has to last for a fenced broker to be seen."""
+BRIEF_S = (1.0, 2.0)
+"""Lengths of faults after which nothing stays in force but a client that is down."""
+OUTLIVE_S = 2.0
+"""How much longer than the timeout of transactions a client stands still."""
+GAP_S = 0.1
+"""Least pause between two faults of a family: the first is healed before the next begins."""
 CALM_SHARE = 0.25
 """Share of calm phases in `random`, after the first two phases."""
 PAIR_SHARE = 0.5
 """Share of phases with two faults among the others."""
+
+
+class FaultName(NamedTuple):
+    """A name as it was given; "" = to be drawn, again for each step."""
+
+    family: str
+    kind: str = ""
+    target: str = ""
+
+    def __str__(self) -> str:
+        kind = f":{self.kind}" if self.kind else ""
+        return f"{self.family}{kind}{f'@{self.target}' if self.target else ''}"
 
 
 class Draft(NamedTuple):
@@ -34,11 +55,123 @@ class Draft(NamedTuple):
 
     at_s: float
     hold_s: float
-    wish: Wish
+    asked: FaultName
     seed: int
 
 
-def plan(text: str, config: RunConfig, names: Names | None = None) -> tuple[Step, ...]:
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What the config says about time, in seconds since the phase of faults began."""
+
+    end: float
+    fault: float
+    calm: float
+    session: float
+    transaction: float
+    brokers: int
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Times":
+        """Raises: ConfigError."""
+        given = config.broker_settings.get("broker.session.timeout.ms", "3000")
+        if not given.isdecimal() or int(given) == 0:
+            raise ConfigError(f"broker.session.timeout.ms: a number of ms, not {given!r}")
+        length = config.duration_s
+        return cls(
+            end=length - min(0.5, 0.05 * length),
+            fault=config.fault_s,
+            calm=config.calm_s,
+            session=int(given) / 1000,
+            transaction=config.transaction_timeout_s,
+            brokers=config.brokers,
+        )
+
+    @property
+    def fencing(self) -> float:
+        """Least length of a fault for which a broker is fenced."""
+        return self.session + FENCING_S
+
+    def start(self, rng: random.Random) -> float:
+        """When the first fault begins: after 1 to 2 s, in very short runs earlier."""
+        return rng.uniform(1, 2) * min(1.0, self.end / 20)
+
+    def hold(self, kind: Kind) -> tuple[float, float]:
+        """Least and greatest length of a fault of this kind, from when it is in force."""
+        low, high = (share * self.fault for share in SPREAD)
+        if kind.hold is Hold.SHORT:
+            return (0.5 * self.session * SPREAD[0], 0.5 * self.session * SPREAD[1])
+        if kind.hold is Hold.LONG:
+            return (max(low, self.fencing), max(high, self.fencing))
+        if kind.hold is Hold.BRIEF:
+            return BRIEF_S
+        if kind.hold is Hold.TRANSACTION:
+            return (self.transaction + OUTLIVE_S,) * 2
+        if kind.apply_s:  # a part of the fault: it is felt before it is in force
+            return (max(BRIEF_S[0], low - kind.apply_s), max(BRIEF_S[1], high - kind.apply_s))
+        return (low, high)
+
+    def applying(self, kind: Kind) -> float:
+        """About how long putting a fault of this kind in force takes."""
+        return kind.apply_s + self.brokers * kind.apply_each_s
+
+    def least(self, kind: Kind) -> tuple[float, str]:
+        """Least time in which a fault of this kind means what its name says, and why; 0 where it is
+        cut short to fit, since one short fault is better than none."""
+        applying = self.applying(kind)
+        made = f"{applying:g} s until it is in force" if applying else ""
+        why, held = {
+            Hold.LONG: (
+                f"a session timeout of {self.session:g} s and {FENCING_S:g} s more",
+                self.fencing,
+            ),
+            Hold.TRANSACTION: (
+                f"a transaction timeout of {self.transaction:g} s and {OUTLIVE_S:g} s more",
+                self.transaction + OUTLIVE_S,
+            ),
+        }.get(kind.hold, ("", BRIEF_S[0] if applying else 0.0))
+        return applying + held, ", ".join(filter(None, (made, why)))
+
+    def fits(self, kind: Kind, room: float) -> bool:
+        """Whether a first fault of this kind means what its name says in that much time."""
+        return self.least(kind)[0] <= room
+
+    def pause(self, rng: random.Random) -> float:
+        """Time between two faults of a sequence."""
+        return max(GAP_S, self.calm * rng.uniform(*SPREAD))
+
+
+@dataclass(slots=True)
+class Deck:
+    """Draws without putting back until all cards are out: nothing is left out for long."""
+
+    rng: random.Random
+    cards: Sequence[str]
+    left: list[str]
+
+    def draw(self, wanted: Collection[str] | None = None) -> str:
+        """The next card of the wanted ones (None = all); the others keep their places."""
+        wanted = self.cards if wanted is None else wanted
+        if not any(card in wanted for card in self.left):
+            self.left = self.rng.sample(self.cards, len(self.cards)) + self.left
+        place = max(at for at, card in enumerate(self.left) if card in wanted)
+        return self.left.pop(place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What can happen at all. names: of the workload, None = not known. room: seconds for the
+    first fault. alone: no other family is at work beside it."""
+
+    config: RunConfig
+    times: Times
+    names: WorkloadNames | None
+    room: float
+    alone: bool
+
+
+def plan(
+    text: str, config: RunConfig, names: WorkloadNames | None = None
+) -> tuple[PlannedFault, ...]:
     """The steps of a run, by start.
 
     names: what the workload uses, if known. Targets that it can never have are then not drawn, and
@@ -48,7 +181,7 @@ def plan(text: str, config: RunConfig, names: Names | None = None) -> tuple[Step
     """
     wishes = parse(text)
     times = Times.of(config)
-    families = {wish.family for wish in wishes}
+    families = {asked.family for asked in wishes}
     if len(wishes) > 1 and families & {"none", "random"}:
         alone = " and ".join(sorted(families & {"none", "random"}))
         raise ConfigError(f"nemesis {text!r}: {alone} cannot be mixed with others")
@@ -59,7 +192,7 @@ def plan(text: str, config: RunConfig, names: Names | None = None) -> tuple[Step
     return _numbered(_mix(wishes, config, times, names))
 
 
-def parse(text: str) -> tuple[Wish, ...]:
+def parse(text: str) -> tuple[FaultName, ...]:
     """The names in `text`, checked against the registry.
 
     Raises: ConfigError.
@@ -67,7 +200,7 @@ def parse(text: str) -> tuple[Wish, ...]:
     return tuple(_parse(name.strip(), text) for name in text.split(","))
 
 
-def _parse(name: str, text: str) -> Wish:
+def _parse(name: str, text: str) -> FaultName:
     head, at, target = name.partition("@")
     family, colon, kind = head.partition(":")
     nemesis = NEMESES.get(family)
@@ -80,50 +213,50 @@ def _parse(name: str, text: str) -> Wish:
     elif at and kind and not nemesis.kinds[kind].targeted:
         wrong = f"{family}:{kind} hits the whole cluster and takes no target"
     else:
-        return Wish(family, kind, target)
+        return FaultName(family, kind, target)
     raise ConfigError(f"nemesis {text!r}: {wrong}\n{known()}")
 
 
 def _mix(
-    wishes: Sequence[Wish], config: RunConfig, times: Times, names: Names | None
+    wishes: Sequence[FaultName], config: RunConfig, times: Times, names: WorkloadNames | None
 ) -> Iterator[Draft]:
     """One sequence a family, beginning one after the other."""
-    families = list(dict.fromkeys(wish.family for wish in wishes))
+    families = list(dict.fromkeys(asked.family for asked in wishes))
     first = times.start(source(config.seed, "nemesis"))
     stagger = min(times.fault + times.calm, (times.end - first) / 2) / len(families)
     for place, family in enumerate(families):
         rng = source(config.seed, "nemesis", family)
         at = first + place * stagger
-        terms = Terms(
+        terms = Constraints(
             config=config, times=times, names=names, room=times.end - at, alone=len(families) == 1
         )
-        turns = [drawer(wish, terms, rng) for wish in wishes if wish.family == family]
+        turns = [drawer(asked, terms, rng) for asked in wishes if asked.family == family]
         yield from _sequence(turns, at, times, rng)
 
 
 def _sequence(
-    turns: Sequence[Callable[[], Wish]], at: float, times: Times, rng: random.Random
+    turns: Sequence[Callable[[], FaultName]], at: float, times: Times, rng: random.Random
 ) -> Iterator[Draft]:
     """Fault, pause, fault, … until no whole one fits; the first is cut short where it has to be."""
     first = True
     for turn in cycle(turns):
-        wish = turn()
-        kind = NEMESES[wish.family].kinds[wish.kind]
+        asked = turn()
+        kind = NEMESES[asked.family].kinds[asked.kind]
         low, high = times.hold(kind)
         room = times.end - at - times.applying(kind)
         if room < low and not first:
             return
         hold = min(rng.uniform(low, high), room)
-        yield Draft(at, hold, wish, rng.getrandbits(32))
+        yield Draft(at, hold, asked, rng.getrandbits(32))
         at += times.applying(kind) + hold + times.pause(rng)
         first = False
 
 
-def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[Draft]:
+def _rotation(config: RunConfig, times: Times, names: WorkloadNames | None) -> Iterator[Draft]:
     """Phases of one or two faults of different families, some calm; see `registry.RANDOM`."""
     rng = source(config.seed, "nemesis", "random")
     at = times.start(rng)
-    terms = Terms(config=config, times=times, names=names, room=times.end - at, alone=False)
+    terms = Constraints(config=config, times=times, names=names, room=times.end - at, alone=False)
     drawers = dict(_drawers(terms, rng))
     deck = Deck(rng, list(drawers), [])
     phase = misfits = 0
@@ -135,14 +268,14 @@ def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[
             chosen += [family for family in [deck.draw()] if family not in chosen]
         over, begin = at, at
         for family in chosen:
-            wish = drawers[family]()
-            kind = NEMESES[family].kinds[wish.kind]
+            asked = drawers[family]()
+            kind = NEMESES[family].kinds[asked.kind]
             low, high = times.hold(kind)
             room = times.end - begin - times.applying(kind)
             if room < low and (phase or begin > at):
                 continue
             hold = min(rng.uniform(low, high), room)
-            yield Draft(begin, hold, wish, rng.getrandbits(32))
+            yield Draft(begin, hold, asked, rng.getrandbits(32))
             over = max(over, begin + times.applying(kind) + hold)
             begin += times.applying(kind) + rng.uniform(0.1, 0.6) * hold
         if over == at:  # another family may still fit
@@ -153,26 +286,113 @@ def _rotation(config: RunConfig, times: Times, names: Names | None) -> Iterator[
         misfits = 0
 
 
-def _drawers(terms: Terms, rng: random.Random) -> Iterator[tuple[str, Callable[[], Wish]]]:
-    """The families of `random` that this config and workload can have."""
-    for family, nemesis in NEMESES.items():
+def _drawers(
+    terms: Constraints, rng: random.Random
+) -> Iterator[tuple[str, Callable[[], FaultName]]]:
+    """The families of `random` that this config and workload can have; by name, so that a seed means the
+    same whatever the order of the registry is."""
+    for family, nemesis in sorted(NEMESES.items()):
         if nemesis.effect and nemesis.in_random:
             with suppress(ConfigError):
-                yield family, drawer(Wish(family), terms, rng)
+                yield family, drawer(FaultName(family), terms, rng)
 
 
-def _numbered(drafts: Collection[Draft] | Iterator[Draft]) -> tuple[Step, ...]:
+def _numbered(drafts: Collection[Draft] | Iterator[Draft]) -> tuple[PlannedFault, ...]:
     """Steps by start; times in whole ms, so that they read well."""
     return tuple(
-        Step(
+        PlannedFault(
             fault=fault,
-            name=str(draft.wish),
-            family=draft.wish.family,
-            kind=draft.wish.kind,
-            target=draft.wish.target,
+            name=str(draft.asked),
+            family=draft.asked.family,
+            kind=draft.asked.kind,
+            target=draft.asked.target,
             at_s=round(draft.at_s, 3),
             hold_s=round(draft.hold_s, 3),
             seed=draft.seed,
         )
         for fault, draft in enumerate(sorted(drafts))
     )
+
+
+# ---- drawing
+
+
+def drawer(asked: FaultName, terms: Constraints, rng: random.Random) -> Callable[[], FaultName]:
+    """A function that completes the name again for each step.
+
+    Raises: ConfigError, where nothing that fits the cluster and the workload could complete it.
+    """
+    nemesis = NEMESES[asked.family]
+    if why := nemesis.refuses(terms.config):
+        raise ConfigError(f"nemesis {asked}: {why}")
+    names = [asked.kind] if asked.kind else list(nemesis.kinds)
+    reasons = {name: _impossible(asked, name, terms) for name in names}
+    possible = [name for name, why in reasons.items() if not why]
+    kinds = possible if asked.kind else _weighed(asked, possible, terms)
+    if not kinds:
+        told = [why for why in reasons.values() if why] or ["none of its kinds can be drawn here"]
+        raise ConfigError(f"nemesis {asked}: {told[0]}")
+    ways = [way for name in kinds for way in (name, *nemesis.kinds[name].stands_for)]
+    targets = {
+        way: [one for one in nemesis.targets if not _unfound(asked.family, way, one, terms)]
+        for way in ways
+    }
+    kind_deck = Deck(rng, kinds, [])
+    everyone = [one for one in nemesis.targets if any(one in of for of in targets.values())]
+    target_deck = Deck(rng, everyone, [])
+
+    def draw() -> FaultName:
+        name = kind_deck.draw()
+        kind = nemesis.kinds[name]
+        if kind.stands_for:
+            name = rng.choice(kind.stands_for)
+        if not kind.targeted:
+            return FaultName(asked.family, name)
+        return FaultName(asked.family, name, asked.target or target_deck.draw(targets[name]))
+
+    return draw
+
+
+def _weighed(asked: FaultName, possible: Sequence[str], terms: Constraints) -> list[str]:
+    """The possible kinds that are drawn here, each as often as it weighs."""
+    kinds = NEMESES[asked.family].kinds
+    return [
+        name
+        for name in possible
+        for _ in range(kinds[name].weight)
+        if terms.config.brokers >= kinds[name].drawn_from
+        and (kinds[name].targeted or not asked.target)
+        and (terms.alone or not kinds[name].apply_each_s)
+    ]
+
+
+def _impossible(asked: FaultName, name: str, terms: Constraints) -> str:
+    """Why this kind is impossible as asked; "" = it can."""
+    nemesis, config = NEMESES[asked.family], terms.config
+    kind = nemesis.kinds[name]
+    if config.brokers < kind.brokers:
+        return f"needs at least {kind.brokers} brokers, there are {config.brokers}"
+    if not terms.times.fits(kind, terms.room):
+        least, why = terms.times.least(kind)
+        return (
+            f"lasts at least {least:g} s ({why}), the phase of faults leaves "
+            f"{max(0.0, terms.room):.1f} s: make it longer (duration_s {config.duration_s:g})"
+        )
+    if not kind.targeted:
+        return ""
+    targets = [asked.target] if asked.target else list(nemesis.targets)
+    reasons = [_unfound(asked.family, name, target, terms) for target in targets]
+    return reasons[0] if all(reasons) else ""
+
+
+def _unfound(family: str, name: str, target: str, terms: Constraints) -> str:
+    """Why this kind can never hit the target here; "" = it can."""
+    nemesis, config = NEMESES[family], terms.config
+    if terms.names is not None:
+        lacks = nemesis.lacks
+        what = lacks(name, target, terms.names) if lacks else unnamed(target, terms.names)
+        if what:
+            return f"this workload has no {what}"
+    if target == "controller" and config.controllers and nemesis.kinds[name].brokers_only:
+        return f"clients do not talk to isolated controllers ({config.controllers} here)"
+    return ""

@@ -1,17 +1,15 @@
 """Targets: from a symbolic name (`leader`, `controller`, …) to a node, with the roles of now.
 
 Pure: what is drawn is drawn from the random source that is passed in.
-
-Not here: what is done to the node; clients as targets (`client`).
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
-from harness.config import RunConfig
-from nemesis.fault import Names, NoTarget, Scene
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
+from core.config import RunConfig
+from nemesis.types import ClusterView, NoTarget, WorkloadNames
 
 TARGETS = {
     "random": "any node, drawn among the ones that answer",
@@ -34,7 +32,7 @@ class Aim:
     role: str = ""
 
 
-def unnamed(target: str, names: Names) -> str:
+def unnamed(target: str, names: WorkloadNames) -> str:
     """What the workload lacks for this target ever to be found; "" where it lacks nothing."""
     lacking = {
         "leader": ("partitions", names.data),
@@ -55,41 +53,41 @@ def unreplicated(config: RunConfig) -> str:
 def find(
     target: str,
     rng: random.Random,
-    scene: Scene,
+    view: ClusterView,
     *,
     answering: bool = False,
     brokers: bool = False,
 ) -> Aim:
     """The node that `target` stands for now.
 
-    answering: only a node that answers will do (to pause one that is already down is no fault).
+    answering: only a node that answers will do (pausing one that is already down has no effect).
     Isolated controllers are not asked for an answer: they count as answering where any broker does.
     brokers: only a broker will do.
 
     Raises: NoTarget.
     """
-    eligible = scene.brokers if brokers else scene.nodes
-    alive = sorted(set(scene.roles.answering) & set(eligible))
+    eligible = view.brokers if brokers else view.nodes
+    alive = sorted(set(view.roles.answering) & set(eligible))
     if alive and not brokers:
-        alive += sorted(scene.controllers)
+        alive += sorted(view.controllers)
     if target == "random":
         if answering and not alive:
             raise NoTarget("no node answers")
         return Aim(rng.choice(alive or sorted(eligible)))
-    found = _holders(target, scene)
+    found = _holders(target, view)
     usable = [aim for aim in found if aim.node in (alive if answering else eligible)]
     if usable:
         return rng.choice(usable)
     if any(aim.node in eligible for aim in found):
         raise NoTarget(f"{target}: {_listed(found)}, which does not answer")
-    if any(aim.node in scene.nodes for aim in found):
-        raise NoTarget(f"{target}: {_listed(found)}, which is no broker")
-    raise NoTarget(f"{target}: {_absent(target, scene)}")
+    if any(aim.node in view.nodes for aim in found):
+        raise NoTarget(f"{target}: {_listed(found)}, which is not a broker")
+    raise NoTarget(f"{target}: {_absent(target, view)}")
 
 
-def _holders(target: str, scene: Scene) -> list[Aim]:
+def _holders(target: str, view: ClusterView) -> list[Aim]:
     """Every holder of the role, in a fixed order; node -1 where it is not known."""
-    roles, names = scene.roles, scene.names
+    roles, names = view.roles, view.names
     if target == "leader":
         return [Aim(roles.leaders.get(tp, -1), f"leader of {tp}") for tp in sorted(names.data)]
     if target == "controller":
@@ -107,9 +105,9 @@ def _holders(target: str, scene: Scene) -> list[Aim]:
     raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
 
 
-def _absent(target: str, scene: Scene) -> str:
-    lacking = unnamed(target, scene.names)
-    return f"the workload has no {lacking}" if lacking else "nobody is known to have this role now"
+def _absent(target: str, view: ClusterView) -> str:
+    lacking = unnamed(target, view.names)
+    return f"the workload has no {lacking}" if lacking else "no node is known to have this role now"
 
 
 def _listed(found: Sequence[Aim]) -> str:
@@ -117,13 +115,13 @@ def _listed(found: Sequence[Aim]) -> str:
     return " or ".join(f"node {node}" for node in nodes)
 
 
-def described(node: int, scene: Scene, first: str = "") -> str:
+def described(node: int, view: ClusterView, first: str = "") -> str:
     """`node 2 (leader of q-1, q-4; controller)`; `first` is the role that comes first."""
-    held = _held(node, scene.roles, scene.names, first)
+    held = _held(node, view.roles, view.names, first)
     return f"node {node} ({'; '.join(held)})" if held else f"node {node}"
 
 
-def _held(node: int, roles: Roles, names: Names, first: str) -> list[str]:
+def _held(node: int, roles: Roles, names: WorkloadNames, first: str) -> list[str]:
     led = [str(tp) for tp in sorted(names.data) if roles.leaders.get(tp, -1) == node]
     if first.startswith("leader of "):
         led.sort(key=lambda tp: tp != first.removeprefix("leader of "))

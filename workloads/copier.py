@@ -3,21 +3,21 @@
 Producers fill the input topic as in `queue`. Copiers (as many as `consumers`, at least two) share one
 group: each op polls the records that are there, produces a copy of each to the partition of the same
 number of the output topic, and adds the offsets after them to the same transaction (`commit`
-"transaction"). With `commit` "after" or "before" there is no transaction: the offsets are committed by
-themselves after the copies were acknowledged (at least once), or before they are made (at most once).
+"transaction"). With `commit` "after" or "before" there is no transaction: the copier commits
+offsets after the copies were acknowledged (at least once), or before it makes them (at most once).
 Copiers leave the group and come back now and then, so that partitions change hands.
 
-Finds: everything `transactions` finds; input records of which committed output holds two copies
-(eos-duplicate) or none although the group committed an offset behind them (eos-loss).
+Finds: everything `transactions` finds; input records with two copies in committed output
+(eos-duplicate), or with none although the group committed an offset behind them (eos-loss).
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.config import RunConfig
-from harness.generator import Pace, Planned, Slot, batches, first_contact
-from harness.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, batches, first_contact
+from core.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
 from workloads.specs import producer, transactional
 
 INPUT = "copier-in"

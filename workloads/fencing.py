@@ -1,7 +1,7 @@
 """Zombie twins: two clients share one transactional id, and take it from each other.
 
-Producers come in pairs with one transactional id. Whoever initialises it last fences the other, whose
-next transaction fails and which then comes back as a new process and fences its twin in turn. Between
+Producers come in pairs with one transactional id. The one that initialises it last fences the other. The
+other's next transaction fails; it returns as a new process and fences its twin in turn. Between
 these moments both write transactions of 1 to `batch_max` records, some aborted on purpose. Consumers
 assign all partitions by hand.
 
@@ -11,10 +11,10 @@ successor (zombie-write).
 
 from collections.abc import Iterator
 
-from harness.config import RunConfig
-from harness.generator import Pace, Planned, Slot, first_contact, polls
-from harness.op import Assign, Op
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, first_contact, polls
+from core.op import Assign, Op
 from workloads.specs import consumer, transactional
 
 TOPIC = "fencing"

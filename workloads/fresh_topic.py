@@ -13,10 +13,10 @@ to find.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.config import RunConfig
-from harness.generator import Planned, Slot, first_contact
-from harness.op import CreateTopic, Op, TopicPartition
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec, overlay
+from core.config import RunConfig
+from core.generator import Planned, Slot, first_contact
+from core.op import CreateTopic, Op, TopicPartition
 from workloads.specs import producer
 
 TOPIC = "fresh-topic"
@@ -35,7 +35,7 @@ def topics(config: RunConfig) -> dict[str, int]:
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers only: the final reads see everything."""
     return tuple(
-        replace(producer(config, slot), settings={**ONE_BY_ONE, **config.client_settings})
+        replace(producer(config, slot), settings=overlay(ONE_BY_ONE, config.client_settings))
         for slot in range(config.producers)
     )
 

@@ -11,10 +11,10 @@ or go back, committed offsets that go back.
 
 from collections.abc import Iterator
 
-from harness.config import RunConfig
-from harness.generator import Pace, Planned, Slot, batches, first_contact
-from harness.op import Assign, CommitOffsets, Op, Poll, Subscribe
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, batches, first_contact
+from core.op import Assign, CommitOffsets, Op, Poll, Subscribe
 from workloads.specs import consumer, producer
 
 TOPIC = "queue"

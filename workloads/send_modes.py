@@ -1,8 +1,8 @@
 """The ways in which applications send: waiting, pipelining, forgetting, giving up early.
 
 Each producer keeps to one mode, in turn: `synchronous` (one record, wait for it), `asynchronous` (1 to
-`batch_max` records pipelined, wait for all), `forgetting` (nobody looks at the acknowledgements: its
-records are in doubt until somebody reads them), `impatient` (gives a record 1.5 s and one retry). Acks and
+`batch_max` records pipelined, wait for all), `forgetting` (it ignores the acknowledgements: its
+records are in doubt until a consumer reads them), `impatient` (gives a record 1.5 s and one retry). Acks and
 idempotence come from the configuration. Consumers assign all partitions by hand.
 
 Finds: what `queue` finds of sends; above all duplicates and changes of order after sends that were given
@@ -12,10 +12,10 @@ up (librdkafka bumps the producer epoch then).
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.config import RunConfig
-from harness.generator import Pace, Planned, Slot, batches, first_contact, polls
-from harness.op import Assign, Op
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec, overlay
+from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, batches, first_contact, polls
+from core.op import Assign, Op
 from workloads.specs import consumer, producer
 
 TOPIC = "send-modes"
@@ -34,7 +34,7 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     producers = [producer(config, slot) for slot in range(count)]
     for slot, spec in enumerate(producers):
         if _mode(slot) == "impatient":
-            producers[slot] = replace(spec, settings={**IMPATIENT, **spec.settings})
+            producers[slot] = replace(spec, settings=overlay(IMPATIENT, spec.settings))
     return (*producers, *(consumer(config, count + n) for n in range(config.consumers)))
 
 
@@ -53,7 +53,7 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
         yield from polls()
         return
     mode = _mode(slot.slot)
-    # Of a process that looks at no acknowledgement nobody would know that it ever reached a broker.
+    # A process that ignores acknowledgements would leave no sign that it ever reached a broker.
     if spec.idempotent or mode == "forgetting":
         yield first_contact(slot.tps, slot.values, txn=False)
     pace = Pace(slot.rng, config.rate / _producers(config))

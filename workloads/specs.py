@@ -1,10 +1,7 @@
-"""Session settings that workloads share: a producer, a transactional producer, a consumer.
+"""Session settings that workloads share: a producer, a transactional producer, a consumer."""
 
-Not here: what the clients are asked to do (the workloads).
-"""
-
-from harness.config import RunConfig
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec
+from core.config import RunConfig
 
 
 def producer(config: RunConfig, slot: int) -> SessionSpec:

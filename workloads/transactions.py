@@ -7,16 +7,16 @@ partitions by hand and read at `isolation`; where there are at least two, the la
 read_uncommitted, which is legal to show aborted records and serves as evidence of what the log holds.
 
 Finds: everything `queue` finds, and records of aborted transactions at read_committed, transactions
-of which only a part is visible, circular information flow, stuck last stable offsets.
+that are visible only in part, circular information flow, stuck last stable offsets.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from harness.config import RunConfig
-from harness.generator import Pace, Planned, Slot, first_contact, polls
-from harness.op import Assign, Isolation, Mop, Op, Poll
-from harness.session import SessionSpec
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, first_contact, polls
+from core.op import Assign, Isolation, Mop, Op, Poll
 from workloads.specs import consumer, transactional
 
 TOPIC = "transactions"

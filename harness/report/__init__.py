@@ -1,24 +1,35 @@
 """The report of a run: files in, `report.html` and `junit.xml` out.
 
-Reads the run folder only (verdict, events, history); needs neither Kafka nor Spark. What it says about
-anomalies stands in the verdict: nothing is judged here.
+colours   Colours of the drawings.
+evidence  What stands in logs and transactions around a finding.
+github    A short summary in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY`
+          names.
+inputs    What a report is made from: the files of one run folder.
+junit     The verdict as JUnit XML, for CI systems.
+messages  Messages and states around a finding of a simulated run.
+page      The page: everything that the report shows, in one HTML file.
+strips    Drawings that need no script: rows of bars, lines and columns.
+timeline  The run over time.
+wording   The verdict and the configuration in words, for all forms of the report.
 
-Not here: checking (`checkers`), the command line (`harness.cli`).
+The report reads the run folder only (verdict, events, history); it needs neither Kafka nor Spark. What it
+says about anomalies comes from the verdict: this package judges nothing.
 """
 
 from pathlib import Path
 
-from harness.report import junit, page, summary
-from harness.report.inputs import ReportError, read
-from harness.store import Run, write_atomically
+from core.errors import HistoryError
+from harness.report import github, junit, page
+from harness.report.inputs import read
+from history.run_folder import Run, write_atomically
 
-__all__ = ["ReportError", "build"]
+__all__ = ["HistoryError", "build"]
 
 
 def build(run: Run) -> Path:
     """Write `report.html` and `junit.xml`, and add to GitHub's step summary where there is one.
 
-    Returns the path of the HTML file. Raises: ReportError, where there is no verdict that can be
+    Returns the path of the HTML file. Raises: HistoryError, where there is no verdict that can be
     read, or the files cannot be written.
     """
     inputs = read(run)
@@ -26,9 +37,9 @@ def build(run: Run) -> Path:
     try:
         write_atomically(run.report, html)
         write_atomically(run.junit, junit.render(inputs.verdict))
-        summary.append(inputs.verdict)
+        github.append(inputs.verdict)
     except OSError as error:
-        raise ReportError(
+        raise HistoryError(
             f"{error.filename or run.folder}: cannot be written ({error.strerror})"
         ) from None
     return run.report

@@ -1,7 +1,5 @@
 """Colours of the drawings. A token `var(--name)` is a colour of the page's style sheet, which knows a
 light and a dark form of it; everything else is a plain colour.
-
-Not here: the style sheet (`report.css`).
 """
 
 import re
@@ -12,16 +10,26 @@ SERIES = tuple(f"var(--series-{number})" for number in range(1, 7))
 FAIL = tuple(f"var(--fail-{number})" for number in range(1, 5))
 INFO = tuple(f"var(--info-{number})" for number in range(1, 5))
 PHASES = ("var(--phase-1)", "var(--phase-2)")
-NOBODY = "#4b5157"
+NO_NODE = "#4b5157"
 STALL = "var(--warn)"
 ENDED = {"replaced": INFO[2], "crashed": "var(--anomaly)"}
 """Marks where a process of a client ended, by how; none where it was closed in order."""
 ISR_FULL, ISR_SHRUNK, ISR_UNDER = (f"var(--isr-{name})" for name in ("full", "shrunk", "under"))
 """In-sync replicas: all of them; fewer, enough for acks=all; fewer than `min.insync.replicas`."""
 NODES = (
-    "#8fb8de", "#f2b880", "#a8d5a2", "#d7a9d9", "#f4d35e", "#9ad1d4", "#e59a9a", "#c4c9a0", "#c7b8ea",
-    "#d9b48f", "#b5c7d3", "#e3c1cf",
-)  # fmt: skip
+    "#8fb8de",
+    "#f2b880",
+    "#a8d5a2",
+    "#d7a9d9",
+    "#f4d35e",
+    "#9ad1d4",
+    "#e59a9a",
+    "#c4c9a0",
+    "#c7b8ea",
+    "#d9b48f",
+    "#b5c7d3",
+    "#e3c1cf",
+)
 """Nodes 1 to 12: brokers, and isolated controllers after them."""
 FALLBACK = "#7a828a"
 
@@ -29,8 +37,8 @@ _HEX = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 
 
 def node(label: str) -> str:
-    """Colour of a node by its number; of nobody where it is none."""
-    return NODES[(int(label) - 1) % len(NODES)] if label.isdigit() else NOBODY
+    """Colour of a node by its number; `NO_NODE` where the label is not a number."""
+    return NODES[(int(label) - 1) % len(NODES)] if label.isdigit() else NO_NODE
 
 
 def safe(colour: str) -> str:

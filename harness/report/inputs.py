@@ -1,9 +1,7 @@
-"""What a report is made from: the files of one run folder, as far as they are there.
+"""What a report is made from: the files of one run folder, as far as they can be read.
 
-Only the verdict is indispensable. Everything else that is missing or damaged becomes a sentence in
-`gaps`, which the report shows, and what can be built is built.
-
-Not here: what the numbers mean (`timeline`), how they look (`page`).
+Only the verdict is indispensable. Each file that is missing or damaged becomes a sentence in `gaps`,
+which the report shows; everything that the other files allow is still drawn.
 """
 
 from dataclasses import dataclass
@@ -11,32 +9,30 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from harness.events import Event, RunStarted, decode
-from harness.history import OPEN, TABLES
-from harness.report.records import Names, Sealed, sealed
-from harness.store import Run
-from harness.trace import Trace, TraceError
-from harness.trace import decode as decode_trace
-from harness.verdict import Verdict
+from core.errors import HistoryError
+from harness.systems import SYSTEMS
+from history.events import Event, RunStarted
+from history.reader import History, Names, numbers, read_events, read_names, read_table
+from history.run_folder import Run
+from history.tables import OPEN
+from history.trace import Trace
+from history.trace import decode as decode_trace
+from history.verdict import Verdict
 
 VERDICT_FORMAT = 1
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
-
-
-class ReportError(Exception):
-    """The report cannot be built. The message says what is missing and how to get it."""
+CLIENTS = ("tps", "processes", "bounds")
+"""Tables that logs, transactions and clients need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ops:
-    """The ops of the run by column, one row an op. Times are seconds since the start of the run.
+class OpColumns:
+    """The ops of the run by column; an op's number is its row.
 
-    The number of an op is its row. complete: infinite for an op that never completed. error: position
-    in `errors`, -1 = none.
+    invoke, complete: seconds since the start of the run; `complete` is infinite for an op that never
+    completed. error: position in `errors`, -1 = none.
     """
 
     f: Ints
@@ -55,13 +51,16 @@ class Ops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Everything that was read. `start_ns`: zero of all times (-1 unknown); `gaps`: what is not
-    there, one sentence each; `ops`, `sealed` None: no history; `trace` None: not a simulated run."""
+    """Everything that could be read.
+
+    start_ns: zero of all times, -1 unknown. gaps: what could not be read, one sentence each. ops,
+    history: None where the tables cannot be read. trace: of simulated runs only.
+    """
 
     verdict: Verdict
     events: list[Event]
-    ops: Ops | None
-    sealed: Sealed | None
+    ops: OpColumns | None
+    history: History | None
     start_ns: int
     start_wall: str
     versions: dict[str, str]
@@ -76,23 +75,21 @@ class Inputs:
 def read(run: Run) -> Inputs:
     """Read the run folder.
 
-    Raises: ReportError, where there is no verdict that can be read.
+    Raises: HistoryError where the verdict cannot be read.
     """
     verdict = _verdict(run)
     gaps: list[str] = []
     events = _events(run, gaps)
     names = _names(run, gaps)
     started = next((event for event in events if isinstance(event, RunStarted)), None)
-    table = _ops_table(run, gaps)
-    start_ns = names.start_ns if names else -1
-    if start_ns < 0:
-        start_ns = _start(started, events, table)
+    first = started.ns if started else min((event.ns for event in events), default=-1)
+    history = _history(run, names, first, gaps) if names else None
     return Inputs(
         verdict=verdict,
         events=events,
-        ops=_ops(table, names, start_ns) if table is not None and names else None,
-        sealed=sealed(run, names, start_ns, gaps) if names else None,
-        start_ns=start_ns,
+        ops=op_columns(history) if history and "ops" in history.tables else None,
+        history=history if history and history.tables.keys() >= set(CLIENTS) else None,
+        start_ns=history.names.start_ns if history else first,
         start_wall=(names.start_wall if names else "") or (started.wall if started else ""),
         versions=dict(started.versions) if started else {},
         gaps=gaps,
@@ -102,22 +99,22 @@ def read(run: Run) -> Inputs:
 
 def _verdict(run: Run) -> Verdict:
     if not run.folder.is_dir():
-        raise ReportError(f"{run.folder}: no such run folder; `inquest run` makes one")
+        raise HistoryError(f"{run.folder}: no such run folder; `inquest run` makes one")
     check = f"inquest check {run.folder}"
     try:
         data = run.verdict.read_bytes()
     except FileNotFoundError:
-        raise ReportError(f"{run.folder}: no verdict.json, {_progress(run, check)}") from None
+        raise HistoryError(f"{run.folder}: no verdict.json, {_progress(run, check)}") from None
     except OSError as error:
-        raise ReportError(f"{run.verdict}: cannot be read ({error.strerror})") from None
+        raise HistoryError(f"{run.verdict}: cannot be read ({error.strerror})") from None
     try:
         verdict = msgspec.json.decode(data, type=Verdict)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ReportError(
+        raise HistoryError(
             f"{run.verdict}: not a verdict ({error}); `{check}` writes it again"
         ) from None
     if verdict.format > VERDICT_FORMAT:
-        raise ReportError(
+        raise HistoryError(
             f"{run.verdict}: format {verdict.format} is newer than this program "
             f"(format {VERDICT_FORMAT}); use the version that wrote it"
         )
@@ -137,19 +134,16 @@ def _progress(run: Run, check: str) -> str:
 
 def _events(run: Run, gaps: list[str]) -> list[Event]:
     try:
-        return decode(run.events.read_bytes())
-    except FileNotFoundError:
-        gaps.append("events.jsonl is missing: phases, roles and notes are not shown.")
-    except OSError as error:
-        gaps.append(f"events.jsonl cannot be read ({error.strerror}): phases, roles not shown.")
-    except ValueError as error:
-        gaps.append(f"{error}: phases, roles and notes are not shown.")
+        return read_events(run)
+    except HistoryError as error:
+        gaps.append(f"{_reason(run, error)}; phases, roles and notes are not shown.")
     return []
 
 
 def _trace(run: Run, verdict: Verdict, gaps: list[str]) -> Trace | None:
     """The trace of a simulated run; other runs have none."""
-    if verdict.config.get("sut") != "simulated":
+    system = SYSTEMS.get(str(verdict.config.get("sut")))
+    if system is None or not system.repeatable:
         return None
     try:
         return decode_trace(run.trace.read_bytes())
@@ -157,71 +151,55 @@ def _trace(run: Run, verdict: Verdict, gaps: list[str]) -> Trace | None:
         gaps.append("trace.jsonl is missing: messages and states of the nodes are not shown.")
     except OSError as error:
         gaps.append(f"trace.jsonl cannot be read ({error.strerror}): messages are not shown.")
-    except TraceError as error:
+    except HistoryError as error:
         gaps.append(f"{error}: messages and states of the nodes are not shown.")
     return None
 
 
 def _names(run: Run, gaps: list[str]) -> Names | None:
     try:
-        return msgspec.json.decode(run.names.read_bytes(), type=Names)
-    except FileNotFoundError:
-        gaps.append("history/names.json is missing: nothing of the history is shown.")
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        gaps.append(
-            f"history/names.json cannot be read ({error}): nothing of the history is shown."
-        )
+        return read_names(run)
+    except HistoryError as error:
+        gaps.append(f"{_reason(run, error)}; nothing of the history is shown.")
     return None
 
 
-def _ops_table(run: Run, gaps: list[str]) -> pa.Table | None:
-    path = run.table("ops")
-    try:
-        table = pq.read_table(path, columns=TABLES["ops"].names)
-    except FileNotFoundError:
-        gaps.append("history/ops.parquet is missing: throughput, latency, errors are not shown.")
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        gaps.append(
-            f"history/ops.parquet cannot be read ({reason}): "
-            "throughput, latency, errors are not shown."
-        )
-    else:
-        if table.schema.equals(TABLES["ops"], check_metadata=False):
-            return table
-        gaps.append(
-            "history/ops.parquet has other columns than this version writes: "
-            "throughput, latency and errors are not shown."
-        )
-    return None
+def _history(run: Run, names: Names, first: int, gaps: list[str]) -> History:
+    """The history with those of its tables that can be read. first: the first event, -1 unknown."""
+    tables = {}
+    for name in (*CLIENTS, "ops"):
+        try:
+            tables[name] = read_table(run.table(name), name)
+        except HistoryError as error:
+            lost = "throughput, latency, errors" if name == "ops" else "clients, logs, transactions"
+            gaps.append(f"{_reason(run, error)}; {lost} are not shown.")
+    start_ns = names.start_ns if names.start_ns >= 0 else first
+    if start_ns < 0 and "ops" in tables and tables["ops"].num_rows:
+        start_ns = int(numbers(tables["ops"], "invoke_ns").min())
+    return History(run=run, names=msgspec.structs.replace(names, start_ns=start_ns), tables=tables)
 
 
-def _start(started: RunStarted | None, events: list[Event], table: pa.Table | None) -> int:
-    if started:
-        return started.ns
-    if events:
-        return min(event.ns for event in events)
-    if table is not None and table.num_rows:
-        return int(table["invoke_ns"].to_numpy().min())
-    return -1
+def _reason(run: Run, error: HistoryError) -> str:
+    """The error with paths as a reader of the report knows them, within the run folder."""
+    return str(error).replace(f"{run.folder}/", "").removeprefix(f"{run.folder}: ")
 
 
-def _ops(table: pa.Table, names: Names, start_ns: int) -> Ops:
-    def ints(column: str) -> Ints:
-        return np.asarray(table[column].to_numpy(), dtype=np.int64)
-
-    complete = ints("complete_ns")
-    return Ops(
-        f=ints("f"),
-        process=ints("process"),
-        txn=ints("txn"),
-        outcome=ints("outcome"),
-        deliberate=ints("deliberate"),
-        error=ints("error"),
-        n_sends=ints("n_sends"),
-        n_reads=ints("n_reads"),
-        invoke=(ints("invoke_ns") - start_ns) / 1e9,
-        complete=np.where(complete == OPEN, np.inf, (complete - start_ns) / 1e9),
-        names=names.f,
-        errors=names.error,
+def op_columns(history: History) -> OpColumns:
+    """The ops of a history; its table `ops` must be there."""
+    table = history.tables["ops"]
+    complete = numbers(table, "complete_ns")
+    since = history.names.start_ns
+    return OpColumns(
+        f=numbers(table, "f"),
+        process=numbers(table, "process"),
+        txn=numbers(table, "txn"),
+        outcome=numbers(table, "outcome"),
+        deliberate=numbers(table, "deliberate"),
+        error=numbers(table, "error"),
+        n_sends=numbers(table, "n_sends"),
+        n_reads=numbers(table, "n_reads"),
+        invoke=(numbers(table, "invoke_ns") - since) / 1e9,
+        complete=np.where(complete == OPEN, np.inf, (complete - since) / 1e9),
+        names=history.names.f,
+        errors=history.names.error,
     )

@@ -1,18 +1,19 @@
-"""The verdict as JUnit XML, for continuous integration.
+"""The verdict as JUnit XML, which CI systems read.
 
-One test case a check, one a class of anomaly that is forbidden here, one an expected class (controls),
-and two of the run: that it recovered, and that all was decided. Broken = failure, undecided = skipped,
-crashed = error.
-
-Not here: the report for people (`page`).
+The file has one test case for each check, for each anomaly class that is forbidden in this run and for
+each class that a control expects; two more say whether the cluster recovered and whether every check
+decided. A broken claim is a failure, an undecided one is skipped, a crashed check is an error.
 """
 
 import re
 from collections.abc import Iterator
-from xml.etree import ElementTree as ET
+from io import BytesIO
 
-from harness.report import words
-from harness.verdict import CheckResult, Verdict
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser.junitparser import FinalResult, SystemOut
+
+from harness.report import wording
+from history.verdict import CheckResult, Verdict
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 FINDINGS_MAX = 10
@@ -21,24 +22,17 @@ TEXT_MOST = 4000
 
 def render(verdict: Verdict) -> bytes:
     """The whole file."""
-    cases = list(_cases(verdict))
-    counts = {
-        kind: str(sum(case.find(tag) is not None for case in cases))
-        for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
-    }
-    seconds = f"{sum(check.seconds for check in verdict.checks.values()):.3f}"
-    totals = {"tests": str(len(cases)), **counts, "time": seconds}
-    name = _text(f"inquest {verdict.run}")
-    root = ET.Element("testsuites", {"name": "inquest", **totals})
-    suite = ET.SubElement(root, "testsuite", {"name": name, **totals})
-    properties = ET.SubElement(suite, "properties")
+    suite = TestSuite(_text(f"inquest {verdict.run}"))
     for key, value in _properties(verdict).items():
-        ET.SubElement(properties, "property", {"name": key, "value": _text(value)})
-    suite.extend(cases)
-    ET.SubElement(suite, "system-out").text = _text(f"{verdict.summary}\n{verdict.repro}")
-    ET.indent(root)
-    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return data + b"\n"
+        suite.add_property(key, _text(value))
+    suite.add_testcases(list(_cases(verdict)))
+    suite.append(SystemOut(_text(f"{verdict.summary}\n{verdict.repro}")))
+    root = JUnitXml("inquest")
+    root.add_testsuite(suite)
+    root.update_statistics()
+    file = BytesIO()
+    root.write(file, pretty=True)
+    return file.getvalue()
 
 
 def _text(value: str) -> str:
@@ -48,82 +42,75 @@ def _text(value: str) -> str:
 
 def _properties(verdict: Verdict) -> dict[str, str]:
     return {
-        "verdict": words.state(verdict).word,
+        "verdict": wording.state(verdict).word,
         "seed": str(verdict.seed),
         "exit_code": str(verdict.exit_code),
         **{
             name: str(verdict.config[name])
-            for name in ("workload", "nemesis", "preset", "sut", "kafka")
+            for name in ("workload", "nemesis", "preset", "sut")
             if name in verdict.config
         },
+        "system": wording.tested_system(verdict.config),
         "repeat": verdict.repro,
     }
 
 
-def _case(kind: str, name: str, seconds: float = 0.0) -> ET.Element:
-    return ET.Element(
-        "testcase",
-        {"classname": f"inquest.{kind}", "name": _text(name), "time": f"{seconds:.3f}"},
-    )
-
-
-def _mark(case: ET.Element, tag: str, message: str, kind: str = "", text: str = "") -> ET.Element:
-    mark = ET.SubElement(case, tag, {"message": _text(message)})
-    if kind:
-        mark.set("type", _text(kind))
-    if text:
-        mark.text = _text(text)
+def _case(
+    kind: str, name: str, result: FinalResult | None = None, seconds: float = 0.0
+) -> TestCase:
+    case = TestCase(_text(name), f"inquest.{kind}", round(seconds, 3))
+    if result is not None:
+        case.result = result
     return case
 
 
-def _cases(verdict: Verdict) -> Iterator[ET.Element]:
+def _failure(message: str, kind: str, text: str = "") -> Failure:
+    failure = Failure(_text(message), _text(kind))
+    failure.text = _text(text)
+    return failure
+
+
+def _cases(verdict: Verdict) -> Iterator[TestCase]:
     for name, check in verdict.checks.items():
-        yield _check(name, check)
-    for name, anomaly in words.forbidden(verdict).items():
+        yield _case("check", name, _check(check), check.seconds)
+    for name, anomaly in wording.forbidden(verdict).items():
         sentences = [example.sentence for example in anomaly.examples if not example.allowed]
-        message = f"{words.findings(anomaly)}. {(sentences or [anomaly.meaning])[0]}"
+        message = f"{wording.findings(anomaly)}. {(sentences or [anomaly.meaning])[0]}"
         if anomaly.known_bug:
             message = f"known bug {anomaly.known_bug}: {message}"
-        yield _mark(
-            _case("anomaly", name), "failure", message, name,
-            "\n".join([anomaly.meaning, anomaly.why, *sentences[:FINDINGS_MAX]]),
-        )  # fmt: skip
+        text = "\n".join([anomaly.meaning, anomaly.why, *sentences[:FINDINGS_MAX]])
+        yield _case("anomaly", name, _failure(message, name, text))
     for name, found in verdict.expect.items():
-        case = _case("control", name)
-        if not found:
-            _mark(case, "failure", f"this control had to find {name} and did not", "control")
-        yield case
-    yield _recovered(verdict)
-    yield _decided(verdict)
+        missed = _failure(f"the checks did not find {name}, which this control expects", "control")
+        yield _case("control", name, None if found else missed)
+    yield _case("run", "recovered", _recovered(verdict))
+    yield _case("run", "decided", _decided(verdict))
 
 
-def _check(name: str, check: CheckResult) -> ET.Element:
-    case = _case("check", name, check.seconds)
+def _check(check: CheckResult) -> FinalResult | None:
     if check.status == "invalid":
-        _mark(case, "failure", check.why or f"does not hold: {check.claim}", "check", check.claim)
-    elif check.status == "crashed":
-        _mark(case, "error", check.why or "the check crashed", "crash", check.claim)
-    elif check.status == "unknown":
-        _mark(case, "skipped", check.why or "could not be decided")
-    return case
+        return _failure(check.why or f"does not hold: {check.claim}", "check", check.claim)
+    if check.status == "crashed":
+        error = Error(_text(check.why or "the check crashed"), "crash")
+        error.text = _text(check.claim)
+        return error
+    if check.status == "unknown":
+        return Skipped(_text(check.why or "the check could not decide"))
+    return None
 
 
-def _recovered(verdict: Verdict) -> ET.Element:
-    case = _case("run", "recovered")
+def _recovered(verdict: Verdict) -> FinalResult | None:
     if verdict.recovered is None:
-        _mark(case, "skipped", "the run did not get as far as recovery")
-    elif not verdict.recovered:
-        _mark(case, "failure", words.NOT_BACK.meaning, words.NOT_RECOVERED)
-    return case
+        return Skipped("the run ended before its recovery phase")
+    if not verdict.recovered:
+        return _failure(wording.NOT_BACK.meaning, wording.NOT_RECOVERED)
+    return None
 
 
-def _decided(verdict: Verdict) -> ET.Element:
-    case = _case("run", "decided")
-    reasons = words.undecided(verdict)
+def _decided(verdict: Verdict) -> FinalResult | None:
+    reasons = wording.undecided(verdict)
     if verdict.interrupted:
         reasons.insert(0, "the run was interrupted before its end")
     if verdict.valid == "unknown" and not reasons:
         reasons.append("the verdict is unknown")
-    if reasons:
-        _mark(case, "skipped", "; ".join(reasons))
-    return case
+    return Skipped(_text("; ".join(reasons))) if reasons else None

@@ -1,18 +1,17 @@
-"""The page: everything the report shows, poured into one HTML file.
+"""The page: everything that the report shows, in one HTML file.
 
-The file loads nothing: style, scripts, figures and plotly.js (deflated) are in it, and its content
-security policy forbids all else; only the scripts with the listed hashes run. Verdict, witnesses and a
-plain timeline are markup, so they need no script.
-
-Not here: what things mean (`words`, the verdict), numbers (`timeline`), drawings (`figures`, `static`).
+The file loads nothing. It contains style, scripts, figures and plotly.js (deflated); its content security
+policy allows only the scripts whose hashes it lists. Verdict, findings and a plain timeline are markup, so
+they need no script. Templates compute nothing: `report` is the page, `example` one example of a finding,
+`spacetime` messages and states, `parts` what these share.
 """
 
 import base64
 import hashlib
 import zlib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -20,25 +19,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from harness.events import FaultFailed, Note, Recovered, WorkerLost
-from harness.report import (
-    choice,
-    colours,
-    figures,
-    liveness,
-    logs,
-    static,
-    traced,
-    transactions,
-    words,
-)
-from harness.report import timeline as timelines
-from harness.report.inputs import Inputs, ReportError
-from harness.verdict import Example, Fault
+from core.errors import InquestError
+from harness.report import colours, strips, wording
+from harness.report.evidence import log_table, transactions
+from harness.report.inputs import Inputs
+from harness.report.messages import section
+from harness.report.timeline import cluster_figures, figures
+from harness.report.timeline import numbers as timelines
+from history.events import FaultFailed, Interrupted, Note, Recovered, WorkerLost
+from history.verdict import Example, Fault, FaultLiveness, Verdict
 
 BYTES_MAX = 3_900_000
-"""Most bytes of a report; examples are left out, and counted, where there are too many."""
-EXAMPLES = (25, 10, 5, 2, 1, 0)
+"""Most bytes of a report. It says how many examples it leaves out."""
+MARGIN = 50_000
+"""Bytes for what the page says about messages and examples."""
 FAULTS_MAX = 300
 NOTES_MAX = 200
 STALLS_MAX = 40
@@ -46,20 +40,37 @@ TEXT_MOST = 1500
 
 
 def render(inputs: Inputs) -> bytes:
-    """The whole file, at most `BYTES_MAX` bytes.
+    """The whole file, at most `BYTES_MAX` bytes: messages and examples fill the room that is left.
 
-    Raises: ReportError, where even a report without examples is larger.
+    Raises: InquestError where even a report without examples is larger.
     """
+    environment, verdict = _environment(), inputs.verdict
     context = _context(inputs)
-    template = _environment().get_template("report.html.j2")
-    for most in EXAMPLES:
-        data = template.render(**context, examples_most=most).encode()
-        if len(data) <= BYTES_MAX:
-            return data
-    raise ReportError(
-        f"{inputs.verdict.run}: the report would be {len(data) / 1e6:.1f} MB even without examples; "
-        "see verdict.json"
-    )
+    page = environment.get_template("report.html.j2")
+    bare = len(page.render(**context, messages="", examples={}).encode())
+    if bare > BYTES_MAX:
+        raise InquestError(
+            f"{verdict.run}: the report would be {bare / 1e6:.1f} MB even without examples; "
+            "see verdict.json"
+        )
+    room = BYTES_MAX - MARGIN - bare
+    messages = Markup()
+    if context["scenes"]:
+        messages = Markup(environment.get_template("spacetime.html.j2").render(context))
+        messages = messages if len(messages.encode()) <= room else Markup()
+        room -= len(messages.encode())
+    context["messages"] = messages
+    template = environment.get_template("example.html.j2")
+    example_of: Callable[..., Markup] = vars(template.make_module(context))["example_of"]
+    numbers = {name: number for number, (name, _) in enumerate(wording.ranked(verdict), 1)}
+    examples: dict[str, list[Markup]] = {name: [] for name in numbers}
+    for (name, number), example in wording.in_turn(verdict):
+        piece = example_of(name, verdict.anomalies[name], numbers[name], number, example)
+        room -= len(piece.encode())
+        if room < 0:
+            break
+        examples[name].append(piece)
+    return page.render(**context, examples=examples).encode()
 
 
 def _environment() -> Environment:
@@ -71,12 +82,18 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=words.number, moment=words.moment, plain=words.plain, ms=words.ms, sentence=words.sentence,
-        value=words.value, clip=clip,
-        safe_colour=colours.safe, ink_on=lambda colour: colours.ink_on(colours.safe(colour)),
+        number=wording.number,
+        moment=wording.moment,
+        plain=wording.plain,
+        ms=wording.ms,
+        sentence=wording.sentence,
+        value=wording.value,
+        clip=clip,
+        safe_colour=colours.safe,
+        ink_on=lambda colour: colours.ink_on(colours.safe(colour)),
         safe_url=safe_url,
-    )  # fmt: skip
-    environment.globals.update(count=words.count, findings=words.findings, hit=words.hit)
+    )
+    environment.globals.update(count=wording.count, findings=wording.findings, hit=wording.hit)
     return environment
 
 
@@ -91,7 +108,7 @@ def safe_url(url: str) -> str:
     return url if parts.scheme in ("http", "https") and parts.netloc else ""
 
 
-def _context(inputs: Inputs) -> dict[str, Any]:
+def _context(inputs: Inputs) -> dict[str, object]:
     verdict = inputs.verdict
     timeline = timelines.build(inputs)
     return {
@@ -99,55 +116,55 @@ def _context(inputs: Inputs) -> dict[str, Any]:
         **_traced(inputs),
         "inputs": inputs,
         "verdict": verdict,
-        "state": words.state(verdict),
-        "contradiction": words.contradiction(verdict),
-        "tested": words.tested(verdict.config),
-        "anomalies": words.ranked(verdict),
-        "undecided": words.undecided(verdict),
-        "held": words.held(verdict),
+        "state": wording.state(verdict),
+        "contradiction": wording.contradiction(verdict),
+        "tested": wording.tested(verdict.config),
+        "anomalies": wording.ranked(verdict),
+        "undecided": wording.undecided(verdict),
+        "held": wording.held(verdict),
         "throughput": throughput(timeline),
         "timeline": timeline,
-        "drawing": static.timeline(timeline),
+        "drawing": strips.timeline(timeline),
         "cluster": timeline.cluster,
-        "cluster_drawing": static.cluster(timeline),
-        "cluster_key": static.cluster_key(timeline.cluster),
-        "liveness": liveness.rows(verdict),
+        "cluster_drawing": strips.cluster(timeline),
+        "cluster_key": strips.cluster_key(timeline.cluster),
+        "liveness": costs(verdict),
         "stalls_most": STALLS_MAX,
-        "witness": lambda example: static.witness(example, in_force(example, verdict.faults)),
+        "witness": lambda example: strips.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
         "faults": sorted(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault)),
         "faults_most": FAULTS_MAX,
         "notes": _notes(inputs),
         "notes_most": NOTES_MAX,
-        "strip_width": static.WIDTH,
-        "strip_height": static.HEIGHT,
+        "strip_width": strips.WIDTH,
+        "strip_height": strips.HEIGHT,
         **_assets(timeline),
     }
 
 
-def _records(inputs: Inputs) -> dict[str, Any]:
+def _records(inputs: Inputs) -> dict[str, object]:
     """The logs and transactions around findings, by class and position of the example."""
-    found, timelines_of = logs.build(inputs), transactions.build(inputs)
+    found, timelines_of = log_table.build(inputs), transactions.build(inputs)
     faults = inputs.verdict.faults
 
-    def drawn(key: choice.Key) -> static.Drawing | None:
+    def drawn(key: wording.Key) -> strips.Drawing | None:
         timeline = timelines_of.shown.get(key)
-        return static.transactions(timeline, faults) if timeline else None
+        return strips.transactions(timeline, faults) if timeline else None
 
     return {
         "log_of": found.shown.get,
         "same_log": found.same.get,
         "log_missing": found.missing.__contains__,
-        "logs_most": logs.TABLES_MAX,
+        "logs_most": log_table.TABLES_MAX,
         "transactions_of": timelines_of.shown.get,
         "same_transactions": timelines_of.same.get,
         "transactions_drawn": drawn,
     }
 
 
-def _traced(inputs: Inputs) -> dict[str, Any]:
+def _traced(inputs: Inputs) -> dict[str, object]:
     """Messages and states around findings, and where they stand, by class and position of the example."""
-    scenes = traced.build(inputs)
+    scenes = section.build(inputs)
     return {
         "scenes": scenes,
         "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
@@ -169,16 +186,28 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
     ops = {name: sum(getattr(row, name) for row in kinds) for name in ("ok", "fail", "info")}
     aborts = sum(row.aborts for row in kinds)
     total = sum(ops.values()) + aborts
-    parts = [f"{words.number(ops['ok'])} ok", f"{words.number(ops['fail'])} failed",
-             f"{words.number(ops['info'])} unknown"]  # fmt: skip
+    parts = [
+        f"{wording.number(ops['ok'])} ok",
+        f"{wording.number(ops['fail'])} failed",
+        f"{wording.number(ops['info'])} unknown",
+    ]
     if aborts:
-        parts.append(f"{words.number(aborts)} deliberately aborted")
-    rows = [("Ops", f"{words.number(total)}: {', '.join(parts)}")]
+        parts.append(f"{wording.number(aborts)} deliberately aborted")
+    rows = [("Ops", f"{wording.number(total)}: {', '.join(parts)}")]
     for term, name in (("Written", "written"), ("Read", "read")):
         many = sum(getattr(row, name) for row in kinds)
-        mean = words.number(many / seconds)
-        rows.append((term, f"{words.number(many)} records by ok ops, on average {mean} per second"))
+        mean = wording.number(many / seconds)
+        rows.append(
+            (term, f"{wording.number(many)} records by ok ops, on average {mean} per second")
+        )
     return rows
+
+
+def costs(verdict: Verdict) -> list[tuple[Fault, FaultLiveness | None]]:
+    """Faults in order of time with what each cost, None = not measured; none where no cost was measured."""
+    measured = {cost.fault: cost for cost in verdict.liveness.faults}
+    faults = sorted(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault))
+    return [(fault, measured.get(fault.fault)) for fault in faults] if measured else []
 
 
 def _notes(inputs: Inputs) -> list[tuple[float, str, str]]:
@@ -191,6 +220,8 @@ def _notes(inputs: Inputs) -> list[tuple[float, str, str]]:
                 found.append((at, "fault not made", f"{event.name}: {event.why}"))
             case WorkerLost():
                 found.append((at, "worker lost", f"slot {event.slot}: {event.why}"))
+            case Interrupted():
+                found.append((at, "interrupted", "the user ended the run before its time"))
             case Note():
                 kind = "recording incomplete" if event.incomplete else "note"
                 found.append((at, kind, event.text))
@@ -203,12 +234,12 @@ def _notes(inputs: Inputs) -> list[tuple[float, str, str]]:
     return found
 
 
-def _assets(timeline: timelines.Timeline) -> dict[str, Any]:
+def _assets(timeline: timelines.Timeline) -> dict[str, object]:
     """Style, scripts and figures; and the policy that lets only them run."""
     source = files("harness.report")
     style = source.joinpath("report.css").read_text(encoding="utf-8")
     script = source.joinpath("report.js").read_text(encoding="utf-8")
-    drawn = figures.build(timeline)
+    drawn = figures.build(timeline) | cluster_figures.build(timeline)
     plotly, digests = Markup(), [_digest(script)]
     if drawn:
         plotly, digest = _plotly()

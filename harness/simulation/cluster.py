@@ -1,9 +1,7 @@
 """The simulated cluster: `Cluster` and what nemeses need, over nodes of the reference model.
 
-Questions to the cluster (`roles`, `offsets`) look at the nodes directly: they are the harness's own eyes,
-not messages, and take no time.
-
-Not here: the nodes (`nodes`), the phases of a run.
+`roles` and `offsets` read the state of the nodes directly: the harness looks without messages, and a look
+takes no virtual time.
 """
 
 import random
@@ -11,30 +9,36 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cluster import ClusterError, Cut, Endpoint, Listener, Roles, Toxic
-from harness.config import ConfigError, RunConfig
-from harness.events import OpenTransaction
-from harness.op import Isolation, TopicPartition
-from harness.simulation.administration import Administration
-from harness.simulation.ensemble import EnsembleNode, cuts_from
-from harness.simulation.machines import Sender
+from core.client_settings import SessionSpec
+from core.cluster import Cut, Listener, OpenTransaction, Roles, Toxic
+from core.config import RunConfig
+from core.errors import ClusterError
+from core.op import Isolation, TopicPartition
+from harness.simulation.admin import Administration
+from harness.simulation.client_runtime import Sender
 from harness.simulation.network import CLIENTS, Connection, Network
 from harness.simulation.nodes import SimNode
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
-from model.coordinator_messages import JoinGroup
+from harness.simulation.session import SimSession
+from harness.simulation.zookeeper_node import EnsembleNode, cuts_from
+from model.coordinator.transaction_metadata import ONGOING, PREPARED
 from model.eras import ERAS
-from model.image import Image
-from model.messages import Fetch
-from model.node import Ask
-from model.replica import Replica
+from model.metadata.image import MetadataImage
+from model.protocol.coordinator_messages import JoinGroup
+from model.protocol.messages import Fetch
+from model.replication.node import Ask
+from model.replication.replica import Replica
 from model.settings import Settings
-from model.transaction_state import ONGOING, PREPARED
 
 READY_US = 60_000_000
 STEP_US = 50_000
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+TOPIC_SETTINGS = (MIN_ISR, UNCLEAN)
+"""Settings of topics that the model has."""
 JOIN_GRACE_MS = 3_000
-"""JoinGroup is answered when the rebalance is over; librdkafka waits so much longer, Java clients 5 s."""
+"""The answer to JoinGroup comes when the rebalance ends; librdkafka waits this much longer, Java 5 s."""
 
 
 class SimulatedCluster:
@@ -44,11 +48,14 @@ class SimulatedCluster:
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
         self.scheduler = scheduler
+        self._topic_settings = config.settings_of_topics()
+        assert config.simulated is not None
+        era, mutant = config.simulated.era, config.simulated.mutant
         self.settings = Settings(
-            era=ERAS[config.era],
-            bugs=frozenset(filter(None, [config.mutant])),
-            min_isr=config.min_insync_replicas,
-            unclean=config.unclean_leader_election,
+            era=ERAS[era],
+            bugs=frozenset(filter(None, [mutant])),
+            min_isr=int(self._topic_settings[MIN_ISR]),
+            unclean=self._topic_settings[UNCLEAN] == "true",
             internal_replication=min(3, config.brokers),
         )
         rng = random.Random(f"{config.seed}/simulation")
@@ -58,23 +65,32 @@ class SimulatedCluster:
         self.nodes = tuple(range(1, last + 1))
         self.ensemble = last + 1 if self.settings.era.zookeeper else -1
         """Node of the ZooKeeper ensemble, -1 = the metadata are a quorum's."""
-        if self.ensemble > 0 and config.controllers:
-            raise ConfigError(f"isolated controllers: era {config.era} has none")
+        assert self.ensemble < 0 or not config.controllers, "this era has no isolated controllers"
         voters = self.nodes[config.brokers :] or self.brokers
         self.sim = {
             node: SimNode(
-                node, voters, self.settings, scheduler, self.network,
-                random.Random(f"{rng.getrandbits(64)}"), broker=node in self.brokers,
+                node,
+                voters,
+                self.settings,
+                scheduler,
+                self.network,
+                random.Random(f"{rng.getrandbits(64)}"),
+                broker=node in self.brokers,
                 ensemble=self.ensemble,
             )
             for node in self.nodes
-        }  # fmt: skip
+        }
         self.zookeeper: EnsembleNode | None = None
         if self.ensemble > 0:
             self.zookeeper = EnsembleNode(
-                self.ensemble, (), self.settings, scheduler, self.network,
-                random.Random(f"{rng.getrandbits(64)}"), broker=False,
-            )  # fmt: skip
+                self.ensemble,
+                (),
+                self.settings,
+                scheduler,
+                self.network,
+                random.Random(f"{rng.getrandbits(64)}"),
+                broker=False,
+            )
         self.network.nodes = self.nodes
         toxics = random.Random(f"{config.seed}/toxics")
         self.network.proxies = self._proxies = Proxies(self.network, scheduler, toxics)
@@ -86,9 +102,12 @@ class SimulatedCluster:
         self._correlation = 0
         self._clients: dict[tuple[object, int, str], Connection] = {}
         self._administration = Administration(
-            scheduler, self.brokers, lambda: self.sender(object()), self._views,
+            scheduler,
+            self.brokers,
+            lambda: self.sender(object()),
+            self._views,
             zookeeper=self.settings.era.zookeeper,
-        )  # fmt: skip
+        )
 
     # ---- Cluster
 
@@ -115,12 +134,17 @@ class SimulatedCluster:
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
-        """Create a topic; returns when every partition has a leader that all nodes know."""
-        await self._administration.create_topic(topic, partitions, replication)
+        """Create a topic; returns when every partition has a leader that all nodes know.
 
-    def endpoint(self) -> Endpoint:
-        """There are no worker processes."""
-        raise NotImplementedError
+        All data topics of a simulated cluster have the settings of the run's config. Raises: ClusterError,
+        also where others are asked for.
+        """
+        for name, value in settings.items():
+            if self._topic_settings.get(name) != value:
+                raise ClusterError(
+                    f"topic {topic}: the simulated cluster cannot set {name}={value} for a single topic"
+                )
+        await self._administration.create_topic(topic, partitions, replication)
 
     async def roles(self) -> Roles:
         """What the nodes that are up believe."""
@@ -147,7 +171,7 @@ class SimulatedCluster:
             agreed=len(views) == len(self.brokers) and same == 1,
         )
 
-    def _views(self) -> dict[int, Image]:
+    def _views(self) -> dict[int, MetadataImage]:
         """Metadata of the brokers that answer."""
         found = {}
         for n in self.brokers:
@@ -200,11 +224,15 @@ class SimulatedCluster:
                     coordinator, tid = claimed.get(producer, (self.brokers[0], ""))
                     rows.append(
                         OpenTransaction(
-                            topic=tp.topic, partition=tp.partition, producer_id=producer,
-                            producer_epoch=known.epoch, start=known.began,
-                            coordinator=coordinator, transactional_id=tid,
+                            topic=tp.topic,
+                            partition=tp.partition,
+                            producer_id=producer,
+                            producer_epoch=known.epoch,
+                            start=known.began,
+                            coordinator=coordinator,
+                            transactional_id=tid,
                         )
-                    )  # fmt: skip
+                    )
         return rows
 
     def _claimed(self) -> dict[int, tuple[int, str]]:
@@ -214,7 +242,7 @@ class SimulatedCluster:
             broker = self.sim[node].broker
             if not self.sim[node].up or broker is None:
                 continue
-            for known in broker.coordinating.transactions.log.known.values():
+            for known in broker.coordinators.transactions.log.known.values():
                 for tid, transaction in known.items():
                     if transaction.state is ONGOING or transaction.state in PREPARED:
                         claimed[transaction.record.producer_id] = (node, tid)
@@ -228,11 +256,7 @@ class SimulatedCluster:
         """There are no logs of servers."""
 
     async def stop(self) -> None:
-        """Nothing is left behind."""
-        for node in self.sim.values():
-            node.kill()
-        if self.zookeeper is not None:
-            self.zookeeper.kill()
+        """Nothing is left behind: the nodes are objects, and stay as they are."""
 
     # ---- what nemeses need
 
@@ -278,7 +302,7 @@ class SimulatedCluster:
             self.sim[node].pause()
 
     async def resume(self, nodes: Sequence[int]) -> None:
-        """Go on."""
+        """Continue."""
         for node in nodes:
             self.sim[node].resume()
 
@@ -321,21 +345,32 @@ class SimulatedCluster:
 
     # ---- clients
 
+    def connect(self, spec: SessionSpec) -> SimSession:
+        """Open a client's session."""
+        sender = self.sender(object(), spec.process)
+        return SimSession(spec, self.brokers, self.scheduler, sender, self.settings)
+
     def sender(self, client: object, process: int = -1) -> Sender:
         """How a client's requests get to nodes: one connection to each node and kind of request."""
 
-        def send(ask: Ask, answered: Callable[[Any], None]) -> None:
+        def send(ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
             kind = ask.channel.split(" ")[0]
             key = (client, ask.node, kind)
             connection = self._clients.get(key)
             if connection is None or connection.closed or connection.broken:
                 connection = self.network.connect(CLIENTS, ask.node, Listener.CLIENT, process)
                 self._clients[key] = connection
-            self._request(connection, ask, answered)
+            self._request(connection, ask, answered, timeout_ms)
 
         return send
 
-    def _request(self, connection: Connection, ask: Ask, answered: Callable[[Any], None]) -> None:
+    def _request(
+        self,
+        connection: Connection,
+        ask: Ask,
+        answered: Callable[[Any], None],
+        timeout_ms: int | None,
+    ) -> None:
         node = self.sim[ask.node]
         open_ = [True]
 
@@ -349,7 +384,7 @@ class SimulatedCluster:
                 self.network.close(connection)
                 once(None)
 
-        wait = self.settings.request_timeout_ms
+        wait = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
         if isinstance(ask.request, Fetch):
             wait += ask.request.max_wait_ms
         elif isinstance(ask.request, JoinGroup):

@@ -1,12 +1,9 @@
 """Connections between nodes and clients: delay, order, cuts, resets.
 
 Messages of one connection keep their order in each direction; connections do not wait for each other. What
-is sent over a cut link waits in the sender's kernel and goes on when the link is mended, also when the
+is sent over a cut link waits in the sender's kernel and continues when the link is mended, also when the
 sender has given up meanwhile and closed its side: that is how a request comes late (KAFKA-17754). A
 connection to a process that died is reset.
-
-Not here: who answers (`nodes`), requests and their deadlines (`session`, `nodes`), clients' bad links
-(`proxies`).
 """
 
 import random
@@ -14,21 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from harness.cluster import Cut, Direction, Listener
+from core.cluster import Cut, Direction, Listener
 from harness.simulation.scheduler import Scheduler
 
 CLIENTS = 0
 """Stands for all clients as the end of a link."""
 DELAY_US = (150, 900)
 RETRANSMIT_US = (1_000, 200_000)
-"""What a message that waited goes on waiting when the link is mended: at least, and at most. A message may
+"""How much longer a message waits after the link is mended: at least, and at most. A message may
 also wait as long again as it did, because TCP doubles the distance of its attempts."""
 GIVE_UP_US = 15_000_000
-"""How long the kernel goes on sending what is left of a closed connection."""
+"""How long the kernel still sends what is left of a closed connection."""
 
 
 class Tracer(Protocol):
-    """Is told of every message, and gives back what is delivered in its place."""
+    """Sees every message, and returns what the network delivers in its place."""
 
     def asked(
         self, connection: "Connection", deliver: Callable[..., None], arguments: tuple[Any, ...]
@@ -47,7 +44,7 @@ class Between(Protocol):
     def takes(
         self, connection: "Connection", there: bool, message: Any, forward: Callable[[], None]
     ) -> bool:
-        """A message comes along: whether it is taken, to be lost or to go on by `forward()`."""
+        """A message comes along: whether it is taken, to be lost or to continue by `forward()`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +94,7 @@ class Network:
     def connect(
         self, client: int, server: int, listener: Listener, process: int = -1
     ) -> Connection:
-        """A new connection; whether anybody answers is seen with its first message."""
+        """A new connection; its first message shows whether the server answers."""
         self._number += 1
         made = Connection(self._number, client, server, listener, process)
         self._connections.append(made)
@@ -106,9 +103,10 @@ class Network:
     def to(self, server: int) -> list[Connection]:
         """The connections to a node that carry messages."""
         return [
-            c for c in self._connections
+            c
+            for c in self._connections
             if c.server == server and not (c.closed or c.broken or c.severed)
-        ]  # fmt: skip
+        ]
 
     # ---- messages
 
@@ -219,7 +217,7 @@ class Network:
 
     def sever(self, connection: Connection, wait: int) -> None:
         """What stands between closes the connection: from now on it takes nothing, but what is on its way
-        arrives. The client learns it after so many microseconds, and after all answers that are on
+        arrives. The client learns it after this many microseconds, and after all answers that are on
         their way to it."""
         connection.severed = True
         self._scheduler.after(wait, self._learn, connection)
@@ -252,7 +250,7 @@ class Network:
         self._block()
 
     def mend(self, cuts: list[Cut]) -> None:
-        """Take cuts back, each as often as it is named; what waited goes on."""
+        """Take cuts back, each as often as it is named; waiting messages continue."""
         for cut in cuts:
             if cut in self._cuts:
                 self._cuts.remove(cut)

@@ -2,8 +2,6 @@
 
 A node handles the requests of one connection one after the other, as Kafka does (the next one waits until
 the one before is answered). What a node asks of others goes over one connection for each purpose.
-
-Not here: the protocol (`model.broker`), the clients' side (`session`).
 """
 
 import random
@@ -11,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from harness.cluster import Listener
+from core.cluster import Listener
 from harness.simulation.network import Connection, Network
 from harness.simulation.scheduler import Scheduler
 from model.broker import TICK_MS, Broker, Durable
-from model.controller_messages import QuorumFetch
-from model.messages import Fetch
-from model.node import Ask, Reply
+from model.protocol.controller_messages import QuorumFetch
+from model.protocol.messages import Fetch
+from model.replication.node import Ask, Reply
 from model.settings import Settings
 
 Answered = Callable[[Any], None]
@@ -35,7 +33,7 @@ CONTROLLER_CHANNELS = (
 )
 
 
-class Process(Protocol):
+class NodeProcess(Protocol):
     """What runs on a node: a broker, or something else that handles the same events (`model.broker`)."""
 
     def start(self, now: int) -> None:
@@ -88,7 +86,7 @@ class SimNode:
         self.up = self.paused = False
         self.durable = Durable()
         self.broker: Broker | None = None
-        self._process: Process | None = None
+        self._process: NodeProcess | None = None
         self.incarnation = 0
         self._voters = voters
         self._is_broker = broker
@@ -103,7 +101,7 @@ class SimNode:
         self.after: Callable[[SimNode], None] = lambda _: None
         """Called after every event that the node handled (invariants, trace)."""
         self.lived: Callable[[SimNode], None] = lambda _: None
-        """Called when its process died, stood still or went on (trace)."""
+        """Called when its process died, stood still or continued (trace)."""
         self.cause = -1
         """Number of the message that it handles; -1 = none, or messages are not numbered."""
 
@@ -128,7 +126,7 @@ class SimNode:
         self._run(lambda process: process.start(self.now_ms))
         self._scheduler.after(self._rng.randint(0, TICK_MS * 1000), self._tick, self.incarnation)
 
-    def _begin(self) -> Process:
+    def _begin(self) -> NodeProcess:
         self.broker = Broker(
             self.me,
             voters=self._voters,
@@ -161,7 +159,7 @@ class SimNode:
             log.lose_power()
 
     def shut_down(self) -> None:
-        """SIGTERM: hand over, then end. A process that stands still does so when it goes on."""
+        """SIGTERM: hand over, then end. A paused process does so once it is resumed."""
         if self.up:
             self._when_running(lambda: self._run(lambda process: process.shut_down(self.now_ms)))
 
@@ -193,20 +191,20 @@ class SimNode:
             self.kill()
 
     def _when_running(self, call: Callable[[], None]) -> None:
-        """Now, or when the process goes on."""
+        """Now, or when the process is resumed."""
         if self.paused:
             self._backlog.append(call)
         elif self.up:
             call()
 
-    def _run(self, event: Callable[[Process], None], cause: int = -1) -> None:
+    def _run(self, event: Callable[[NodeProcess], None], cause: int = -1) -> None:
         process = self._process
         assert process is not None
         self.cause = cause
         try:
             event(process)
         except Exception as error:
-            # A fault of the model; whoever caused the event might take it for one of the cluster.
+            # A fault of the model: the caller of this event might take it for one of the cluster.
             self._scheduler.failed = self._scheduler.failed or error
             raise
         for wanted in process.take_out():

@@ -2,14 +2,13 @@
 
     network.proxies = proxies = Proxies(network, scheduler, rng)
     proxies.poison(nodes, toxics)         # new connections and those that exist
-    proxies.cure(nodes)                   # what was held goes on at once
+    proxies.cure(nodes)                   # held messages continue at once
 
 A proxy holds a message until its toxics let it through, and then gives it to the network; each direction
 keeps its order. When a toxic closes a connection the client learns of it soon after; what the proxy has taken
-until then still arrives, so that a request may be carried out though nobody is told. Nodes among themselves,
-and the harness's own questions, do not go through proxies. Without toxics nothing is held or drawn.
-
-Not here: what toxics do to a message (`toxics`).
+until then still arrives, so that a broker may carry out a request whose answer never arrives. Messages
+between nodes, and the harness's own looks, do not go through proxies. Without toxics nothing is held or
+drawn.
 """
 
 import random
@@ -18,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.cluster import ClusterError, Listener, Toxic
+from core.cluster import Listener, Toxic
+from core.errors import ClusterError
 from harness.simulation.network import CLIENTS, DELAY_US, Connection, Network
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.toxics import STAGES, Pipe, size_of
@@ -60,7 +60,7 @@ class Proxies:
             self._toxics.setdefault(node, []).extend(toxics)
 
     def cure(self, nodes: Sequence[int]) -> None:
-        """Take all toxics of these nodes back. What was held goes on; connections that have lost something
+        """Take all toxics of these nodes back. Held messages continue; connections that have lost something
         are closed."""
         for node in nodes:
             self._toxics.pop(node, None)
@@ -93,7 +93,7 @@ class Proxies:
         return True
 
     def _come(self, way: _Way, forward: Callable[[], None]) -> None:
-        if way.held and way.held[0] is forward:  # else it went on when the link was cured
+        if way.held and way.held[0] is forward:  # else it continued when the link was cured
             way.held.popleft()
             forward()
 

@@ -2,8 +2,6 @@
 
 A task is a coroutine that awaits `Future`s; nothing else suspends. Two calls that are due at the same
 time run in the order in which they were asked for. No thread, no asyncio, no clock of this machine.
-
-Not here: what is scheduled (`network`, `nodes`, `session`).
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -27,7 +25,7 @@ class Future(Generic[T]):
         self._then: list[Callable[[], None]] = []
 
     def set(self, value: T) -> None:
-        """Give the result to whoever waits."""
+        """Set the result, and wake every task that waits for it."""
         if self.done:
             return
         self.done, self.value = True, value

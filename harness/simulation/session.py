@@ -1,15 +1,14 @@
 """A session on the simulated cluster: the modelled producer and consumer behind Kafka's verbs.
 
 Each verb waits in virtual time, until the client machines are done or the verb's deadline has come.
-
-Not here: what the clients do (`model.producer`, `model.consumer`), the network.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from harness.op import AssignmentKind, Isolation, Outcome, TopicPartition
-from harness.session import (
+from core.client_settings import SessionSpec
+from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
+from core.session import (
     UNAWAITED,
     AutoCommitted,
     CommittedSeen,
@@ -20,26 +19,28 @@ from harness.session import (
     Indefinite,
     Record,
     SessionEvent,
-    SessionSpec,
     Unknown,
 )
-from harness.simulation.machines import Machines, Sender
+from harness.simulation.client_runtime import Machines, Sender
 from harness.simulation.scheduler import BASE_NS, Future, Scheduler
-from model.client import RETRIABLE
-from model.consumer import BEGINNING, Consumer
+from model.client.client_metadata import RETRIABLE
+from model.client.consumer import BEGINNING, Consumer
+from model.client.consumer_coordinator import (
+    ASSIGNED,
+    COMMITTED,
+    LOST,
+    ConsumerCoordinator,
+    GroupEvent,
+)
+from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
 from model.errors import KafkaError
-from model.member import ASSIGNED, COMMITTED, LOST, Member, News
-from model.messages import CreateTopic, Partition
-from model.node import Ask
+from model.protocol.messages import CreateTopics, Partition
+from model.replication.node import Ask
 from model.settings import Settings
-from model.transactional import Goal, TransactionalProducer
-
-SESSION_MS: Final = 6_000
-AUTO_COMMIT_MS: Final = 1_000
 
 
 class SimSession(Machines):
-    """See `harness.session.Session`."""
+    """See `core.session.Session`."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class SimSession(Machines):
         ]
 
     def _at_end(self) -> bool:
-        """Something new is to be told of an end."""
+        """The consumer has reached an end that it has not reported yet."""
         if not self.spec.report_end or self.consumer is None:
             return False
         return any(
@@ -132,10 +133,17 @@ class SimSession(Machines):
     async def subscribe(self, topics: Sequence[str]) -> None:
         """Join the group for these topics; partitions come with later polls."""
         consumer = self._consumer()
-        assert self.spec.group is not None
+        settings = self.client.consumer
+        assert settings is not None
+        assert settings.group is not None
         consumer.assign({})
-        stable = self.spec.isolation is Isolation.READ_COMMITTED
-        self.member = Member(self.spec.group, topics, consumer.cluster, SESSION_MS, stable=stable)
+        self.member = ConsumerCoordinator(
+            settings.group,
+            topics,
+            consumer.cluster,
+            settings.session_timeout_ms,
+            stable=settings.isolation is Isolation.READ_COMMITTED,
+        )
         self._pump()
 
     def _has_news(self) -> bool:
@@ -159,7 +167,7 @@ class SimSession(Machines):
                 self._consumer().assign({})
         self._pump()
 
-    def _start_at(self, news: News) -> None:
+    def _start_at(self, news: GroupEvent) -> None:
         self._consumer().assign(
             {tp: at if at >= 0 else BEGINNING for tp, at in news.offsets.items()}
         )
@@ -167,10 +175,12 @@ class SimSession(Machines):
         if known:
             self._events.append(
                 CommittedSeen(
-                    offsets=known, generation=news.generation,
-                    begin_ns=BASE_NS + news.at_ms * 1_000_000, ns=self._now_ns,
+                    offsets=known,
+                    generation=news.generation,
+                    begin_ns=BASE_NS + news.at_ms * 1_000_000,
+                    ns=self._now_ns,
                 )
-            )  # fmt: skip
+            )
 
     async def commit_offsets(self, positions: Mapping[TopicPartition, int]) -> int:
         """Commit consumer positions to the group; the generation used (-1 unknown)."""
@@ -195,9 +205,10 @@ class SimSession(Machines):
         return {tp: known[tp] for tp in offsets if tp in known}
 
     def _auto_commit(self) -> None:
-        """As the client does by itself, between polls: commit what was handed out."""
+        """Commit what was handed out, as the client does between polls."""
         member, consumer = self.member, self.consumer
-        if not self.spec.auto_commit or member is None or consumer is None:
+        settings = self.client.consumer
+        if settings is None or not settings.auto_commit or member is None or consumer is None:
             return
         for number, (known, generation, begin) in list(self._auto.items()):
             if number in member.commits:
@@ -206,7 +217,7 @@ class SimSession(Machines):
                 self._told_commit(known, generation, begin, error)
         if self._now_ms < self._auto_at or self._auto or not consumer.positions:
             return
-        self._auto_at = self._now_ms + AUTO_COMMIT_MS
+        self._auto_at = self._now_ms + settings.auto_commit_interval_ms
         offsets = {tp: p.position for tp, p in consumer.positions.items() if p.position > 0}
         if offsets:
             number = member.commit(offsets, self._epochs(offsets))
@@ -221,10 +232,13 @@ class SimSession(Machines):
             outcome = Outcome.INFO
         self._events.append(
             AutoCommitted(
-                offsets=offsets, generation=generation, outcome=outcome, begin_ns=begin,
+                offsets=offsets,
+                generation=generation,
+                outcome=outcome,
+                begin_ns=begin,
                 ns=self._now_ns,
             )
-        )  # fmt: skip
+        )
 
     # ---- transactions
 
@@ -263,7 +277,7 @@ class SimSession(Machines):
         await self._reach(goal)
         return generation
 
-    async def _reach(self, goal: Goal) -> None:
+    async def _reach(self, goal: TransactionalRequestResult) -> None:
         """Wait for what a transactional call wants. Raises: Indefinite."""
         if not await self._until(lambda: goal.done, self._deadline_us):
             raise Indefinite("_TIMED_OUT")
@@ -290,7 +304,7 @@ class SimSession(Machines):
             answers.append(answer)
             self._look()
 
-        ask = Ask(self._nodes[0], "create", CreateTopic(topic, partitions, replication))
+        ask = Ask(self._nodes[0], "create", CreateTopics(topic, partitions, replication))
         self._send_request(ask, answered)
         if not await self._until(lambda: bool(answers), self._deadline_us) or answers[0] is None:
             raise Indefinite("_TIMED_OUT")

@@ -14,18 +14,17 @@ Times are microseconds of the virtual clock, sizes bytes on the wire (`size_of`)
 - reset_peer: the first message is dropped and the connection reset `timeout` ms after it.
 - limit_data: the connection is closed when `bytes` have passed; a message that was cut off never comes.
 
-A message that is under way when a toxic is added goes on without it. Not modelled: buffers that fill up,
+A toxic does not affect messages that are already under way. Not modelled: buffers that fill up,
 toxicity (a toxic hits every connection), a message cut in two by `cure`.
-
-Not here: which connections have pipes, and what a closed one means to its client (`proxies`).
 """
 
 import random
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple, Protocol
 
-from harness.cluster import ClusterError, Toxic
-from model.log import Batch
+from core.cluster import Toxic
+from core.errors import ClusterError
+from model.log.unified_log import RecordBatch
 
 HEADER: Final = 40
 """Length, API key, version, correlation id and client id of a request; about as much of an answer."""
@@ -44,7 +43,7 @@ def size_of(message: object) -> int:
 
 
 def _size(value: object) -> int:
-    if isinstance(value, Batch):
+    if isinstance(value, RecordBatch):
         return BATCH + sum(RECORD + _size(record) for record in value.records)
     if isinstance(value, str | bytes):
         return len(value)
@@ -56,7 +55,7 @@ def _size(value: object) -> int:
 
 
 class Passage(NamedTuple):
-    """What becomes of a message: when it has passed, None = never; when the connection is closed because of
+    """The fate of a message: when it has passed, None = never; when the connection is closed because of
     it, None = it is not."""
 
     passes: int | None

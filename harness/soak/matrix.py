@@ -1,11 +1,10 @@
-"""The matrix of a soak: a TOML file that says what may be combined, and the order in which it is drawn.
+"""The matrix of a session: a TOML file that says what may be combined, and the order of the combinations.
 
 Pairs of workload and nemesis are drawn like cards: none comes twice before all have come once. The order
-follows from the night's seed; heavier names come earlier, and heavier presets more often.
-
-Not here: what is known under these names (their registries), when a run is made (`choice`).
+follows from the session's seed; heavier names come earlier, and heavier presets more often.
 """
 
+import random
 import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
@@ -15,18 +14,22 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from harness.config import PRESETS, ConfigError, RunConfig, run_config
-from harness.generator import source
-from harness.night import Task
+from core.config import PRESETS, RunConfig, run_config
+from core.errors import ConfigError
+from core.generator import source
+from harness.soak.session_log import PlannedRun
+from nemesis.registry import NEMESES
+from workloads.registry import WORKLOADS
 
 DEFAULT = "matrix.toml"
 TAKEN = ("workload", "nemesis", "preset", "seed", "expect")
-"""Settings that the matrix gives by themselves."""
+"""Settings that have a place of their own in a matrix."""
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
+OneOrMore = str | tuple[str, ...]
 
 
 class Combination(NamedTuple):
-    """What is combined."""
+    """One cell of the matrix."""
 
     workload: str
     nemesis: str
@@ -38,29 +41,36 @@ class _Strict(BaseModel):
 
 
 class Exclude(_Strict):
-    """Combinations that are left out: those that match every field that is given."""
+    """Leaves out the combinations that match every given field. unless_workload: all workloads but these."""
 
-    workload: str | tuple[str, ...] = ()
-    nemesis: str | tuple[str, ...] = ()
-    preset: str | tuple[str, ...] = ()
+    workload: OneOrMore = ()
+    unless_workload: OneOrMore = ()
+    nemesis: OneOrMore = ()
+    preset: OneOrMore = ()
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not (self.workload or self.nemesis or self.preset):
-            raise ValueError("give at least one of workload, nemesis, preset")
+        if not (self.workload or self.unless_workload or self.nemesis or self.preset):
+            raise ValueError("give at least one of workload, unless_workload, nemesis, preset")
         return self
 
     def matches(self, combination: Combination) -> bool:
-        """Whether the combination is left out."""
+        """Whether it leaves the combination out."""
+        if combination.workload in _names(self.unless_workload):
+            return False
         wanted = (self.workload, self.nemesis, self.preset)
         return all(
-            not names or name in ((names,) if isinstance(names, str) else names)
+            not names or name in _names(names)
             for names, name in zip(wanted, combination, strict=True)
         )
 
 
+def _names(given: OneOrMore) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else given
+
+
 class Explicit(_Strict):
-    """One run that every night makes. seed None: a new one each night."""
+    """A run of every session. seed None: a new one in each session."""
 
     workload: str
     nemesis: str
@@ -72,13 +82,13 @@ class Explicit(_Strict):
 class Matrix(_Strict):
     """What a soak may run.
 
-    settings: common to all runs; what a preset sets itself wins over them. canary: presets with
-    `expect`, one a night in turn. canary_settings: besides, for the canary alone. weights: name of a
-    workload, nemesis or preset -> how much more it counts than others (1).
+    workloads, nemeses: all that are registered, unless given. settings: common to all runs; the settings of
+    a preset win over them. canary: presets with `expect`, one per session in turn. canary_settings: added for
+    the canary. weights: of workloads, nemeses and presets; 1 unless given.
     """
 
-    workloads: Names
-    nemeses: Names
+    workloads: Names = Field(default_factory=lambda: tuple(WORKLOADS))
+    nemeses: Names = Field(default_factory=lambda: tuple(NEMESES))
     presets: Names
     canary: str | Names
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -108,7 +118,7 @@ class Matrix(_Strict):
         return [Combination(*c) for c in product(self.workloads, self.nemeses, self.presets)]
 
     def combinations(self) -> list[Combination]:
-        """All that are not excluded."""
+        """All combinations that no rule excludes."""
         return [
             combination
             for combination in dict.fromkeys(self._product())
@@ -116,18 +126,18 @@ class Matrix(_Strict):
         ]
 
     def weight(self, *names: str) -> float:
-        """Weight of names together."""
+        """The product of the weights of these names."""
         weight = 1.0
         for name in names:
             weight *= self.weights.get(name, 1.0)
         return weight
 
     def canaries(self) -> tuple[str, ...]:
-        """The presets that are canaries in turn."""
+        """The presets that take turns as canary."""
         return (self.canary,) if isinstance(self.canary, str) else self.canary
 
     def settings_for(self, preset: str, *more: dict[str, Any]) -> dict[str, Any]:
-        """Settings of a run: the common ones that the preset does not set itself, then `more`."""
+        """Settings of a run: the common ones that the preset does not set, then `more`."""
         own = PRESETS.get(preset, {})
         found = {name: value for name, value in self.settings.items() if name not in own}
         for settings in more:
@@ -136,7 +146,7 @@ class Matrix(_Strict):
 
 
 def draws(matrix: Matrix, seed: int) -> Iterator[Combination]:
-    """All combinations that a night may make, in its order, without end."""
+    """The endless sequence of combinations of a session."""
     pairs: dict[tuple[str, str], list[str]] = {}
     for workload, nemesis, preset in matrix.combinations():
         pairs.setdefault((workload, nemesis), []).append(preset)
@@ -152,15 +162,15 @@ def draws(matrix: Matrix, seed: int) -> Iterator[Combination]:
         turn += 1
 
 
-def _hand(matrix: Matrix, presets: list[str], rng: Any) -> list[str]:
-    """Every preset at least once, heavier ones as much more often, in a drawn order."""
+def _hand(matrix: Matrix, presets: list[str], rng: random.Random) -> list[str]:
+    """Every preset at least once, and as often as its weight says, in a drawn order."""
     least = min(matrix.weight(preset) for preset in presets)
     cards = [p for p in presets for _ in range(round(matrix.weight(p) / least))]
     rng.shuffle(cards)
     return cards
 
 
-def config_of(task: Task) -> RunConfig:
+def config_of(task: PlannedRun) -> RunConfig:
     """The configuration of a run. Raises: ConfigError."""
     return run_config(
         {
@@ -173,16 +183,16 @@ def config_of(task: Task) -> RunConfig:
     )
 
 
-def canary_task(matrix: Matrix, preset: str, seed: int) -> Task:
+def canary_run(matrix: Matrix, preset: str, seed: int) -> PlannedRun:
     """The run of a canary: workload and nemesis are those of its preset.
 
-    Raises: ConfigError, where the preset is unknown or no control.
+    Raises: ConfigError, where the preset is unknown or not a control.
     """
     settings = matrix.settings_for(preset, matrix.canary_settings)
     config = run_config({"preset": preset, "seed": seed, **settings})
     if not config.expect:
-        raise ConfigError(f"canary: preset {preset!r} is no control (it expects no anomaly)")
-    return Task(
+        raise ConfigError(f"canary: preset {preset!r} cannot be a canary: it expects no anomaly")
+    return PlannedRun(
         why="canary",
         workload=config.workload,
         nemesis=config.nemesis,
@@ -193,9 +203,9 @@ def canary_task(matrix: Matrix, preset: str, seed: int) -> Task:
 
 
 def load(path: Path | None) -> Matrix:
-    """The matrix of a file, of the package without one.
+    """The matrix of a file; the default one of the package, if None.
 
-    Raises: ConfigError, naming the first thing that is wrong.
+    Raises: ConfigError, which names the first mistake.
     """
     if path is None:
         return parse(files("harness.soak").joinpath(DEFAULT).read_text(encoding="utf-8"), DEFAULT)
@@ -211,33 +221,33 @@ def parse(text: str, where: str) -> Matrix:
     try:
         return Matrix.model_validate(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{where}: no TOML: {error}") from None
+        raise ConfigError(f"{where}: not valid TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ConfigError(f"{where}: {place + ': ' if place else ''}{first['msg']}") from None
 
 
-def check_task(task: Task) -> None:
-    """Refuse a run that this version cannot make: settings, names, and what does not go together.
+def check_run(task: PlannedRun) -> None:
+    """Refuse a run that this version cannot perform: unknown names, or settings that exclude each other.
 
     Raises: ConfigError.
     """
-    from harness.run import plan
+    from harness.compose import plan
 
     plan(config_of(task))
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse what no run could be made of. Raises: ConfigError, naming the combination."""
+    """Refuse a matrix with a run that cannot be performed. Raises: ConfigError, which names it."""
     for preset in matrix.canaries():
-        check_task(canary_task(matrix, preset, 0))
+        check_run(canary_run(matrix, preset, 0))
     explicit = [
         (Combination(run.workload, run.nemesis, run.preset), run.settings) for run in matrix.runs
     ]
     for combination, more in [*((c, {}) for c in matrix.combinations()), *explicit]:
         settings = matrix.settings_for(combination.preset, more)
         try:
-            check_task(Task(why="matrix", seed=0, settings=settings, **combination._asdict()))
+            check_run(PlannedRun(why="matrix", seed=0, settings=settings, **combination._asdict()))
         except ConfigError as error:
             raise ConfigError(f"the matrix, at {' x '.join(combination)}: {error}") from None

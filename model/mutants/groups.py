@@ -2,8 +2,17 @@
 
 from typing import Final
 
-from model.mutants.hunts import CROWD, DIVERGING, GROUP_COORDINATORS, OFTEN, PILES, QUEUES, TV1
-from model.mutants.mutant import Hunt, Mutant
+from model.mutants.mutant import (
+    CROWD,
+    DIVERGING,
+    GROUP_COORDINATORS,
+    OFTEN,
+    PILES,
+    QUEUES,
+    TV1,
+    HuntingGround,
+    Mutant,
+)
 
 GROUPS: Final[dict[str, Mutant]] = {
     # ---- offsets
@@ -12,42 +21,42 @@ GROUPS: Final[dict[str, Mutant]] = {
         wrong="a commit of offsets is answered when the coordinator has it",
         right="when all in-sync replicas of its log have",
         anomalies=("offset-commit-regression", "group-duplicate"),
-        hunt=Hunt(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=OFTEN),
+        hunt=HuntingGround(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=OFTEN),
     ),
     "groups-forget-on-load": Mutant(
         area="offsets",
         wrong="a new group coordinator begins without the offsets of its log",
         right="it loads them",
         anomalies=("group-duplicate", "offset-commit-regression"),
-        hunt=Hunt(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=OFTEN),
+        hunt=HuntingGround(workloads=("groups",), nemeses=GROUP_COORDINATORS, settings=OFTEN),
     ),
     "offsets-visible-before-commit": Mutant(
         area="offsets",
         wrong="offsets of a transaction count before it is committed, and when it is aborted",
         right="with its commit marker",
         anomalies=("eos-loss",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash-in-transaction",)),
+        hunt=HuntingGround(workloads=("copier",), nemeses=("client:crash-in-transaction",)),
     ),
     "offsets-of-aborted-txn": Mutant(
         area="offsets",
         wrong="offsets of an aborted transaction count",
         right="they are dropped",
         anomalies=("eos-loss",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash-in-transaction",)),
+        hunt=HuntingGround(workloads=("copier",), nemeses=("client:crash-in-transaction",)),
     ),
     "offsets-of-committed-txn-dropped": Mutant(
         area="offsets",
         wrong="offsets of a committed transaction are dropped",
         right="they count",
         anomalies=("eos-duplicate",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash@member",)),
+        hunt=HuntingGround(workloads=("copier",), nemeses=("client:crash@member",)),
     ),
     "unstable-offsets-answered": Mutant(
         area="offsets",
-        wrong="a member is told offsets that an ending transaction is about to change",
+        wrong="a member receives offsets that an ending transaction is about to change",
         right="UNSTABLE_OFFSET_COMMIT, until it has ended (KIP-447)",
         anomalies=("eos-duplicate",),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("copier",),
             nemeses=("partition:clients-requests@txn-coordinator",),
             settings={
@@ -68,29 +77,29 @@ GROUPS: Final[dict[str, Mutant]] = {
         wrong="a transaction's offsets count some time after its marker was answered",
         right="before (KAFKA-17507)",
         anomalies=("eos-duplicate",),
-        hunt=Hunt(workloads=("copier",), nemeses=("client:crash@member",)),
+        hunt=HuntingGround(workloads=("copier",), nemeses=("client:crash@member",)),
     ),
     "old-offset-answered": Mutant(
         area="offsets",
-        wrong="a member is told an older offset than the committed one",
+        wrong="a member receives an older offset than the committed one",
         right="the newest",
         anomalies=("offset-commit-regression", "group-duplicate", "eos-duplicate"),
-        hunt=Hunt(workloads=("groups", "copier"), nemeses=("none", "client:crash")),
+        hunt=HuntingGround(workloads=("groups", "copier"), nemeses=("none", "client:crash")),
     ),
     "offset-of-next-batch": Mutant(
         area="offsets",
-        wrong="a member is told an offset one too high",
+        wrong="a member receives an offset one too high",
         right="that of the next record to read",
         anomalies=("group-skip", "eos-loss"),
-        hunt=Hunt(workloads=("groups", "copier"), nemeses=("none", "client:crash")),
+        hunt=HuntingGround(workloads=("groups", "copier"), nemeses=("none", "client:crash")),
     ),
     # ---- groups
     "generation-not-checked": Mutant(
         area="groups",
-        wrong="a member that was thrown out goes on committing offsets",
+        wrong="a member that was thrown out keeps committing offsets",
         right="ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID",
         anomalies=("offset-commit-regression", "group-duplicate", "eos-duplicate"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("copier",),
             nemeses=("client:pause@member",),
             settings={"transaction_timeout_s": 8, "duration_s": 16},
@@ -99,7 +108,7 @@ GROUPS: Final[dict[str, Mutant]] = {
     "generation-not-bumped": Mutant(
         area="groups",
         wrong="a rebalance leaves the generation as it is",
-        right="it rises, so that members of the one before are told",
+        right="it rises, so that members of the one before learn of it",
         anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
         hunt=None,
     ),
@@ -108,7 +117,7 @@ GROUPS: Final[dict[str, Mutant]] = {
         wrong="every member of a group is given every partition",
         right="each partition has one member",
         anomalies=("eos-duplicate", "offset-commit-regression", "group-duplicate"),
-        hunt=Hunt(workloads=("copier", "groups")),
+        hunt=HuntingGround(workloads=("copier", "groups")),
     ),
     # ---- consumer reads
     "lso-ignores-open": Mutant(
@@ -116,42 +125,42 @@ GROUPS: Final[dict[str, Mutant]] = {
         wrong="read_committed consumers are given records of open transactions",
         right="they stop at the last stable offset",
         anomalies=("aborted-read", "precommitted-read"),
-        hunt=Hunt(workloads=("transactions",)),
+        hunt=HuntingGround(workloads=("transactions",)),
     ),
     "reads-above-hw": Mutant(
         area="consumer reads",
         wrong="consumers are given records above the high watermark",
         right="records that every in-sync replica has",
         anomalies=("inconsistent-offsets", "lost-write", "aborted-read", "duplicate"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
+        hunt=HuntingGround(workloads=PILES, nemeses=DIVERGING, settings=CROWD),
     ),
     "aborted-index-by-first-offset": Mutant(
         area="consumer reads",
         wrong="a fetch names the aborted transactions that began in it, not those that began before",
         right="all that have records in it",
         anomalies=("aborted-read",),
-        hunt=Hunt(workloads=("transactions",), settings={"abort_share": 0.4}),
+        hunt=HuntingGround(workloads=("transactions",), settings={"abort_share": 0.4}),
     ),
     "aborted-not-filtered": Mutant(
         area="consumer reads",
         wrong="a read_committed consumer hands out records of aborted transactions",
         right="it passes them over",
         anomalies=("aborted-read",),
-        hunt=Hunt(workloads=("transactions",)),
+        hunt=HuntingGround(workloads=("transactions",)),
     ),
     "abort-marker-not-seen": Mutant(
         area="consumer reads",
-        wrong="a consumer goes on passing a producer's records over after its abort marker",
+        wrong="a consumer keeps passing a producer's records over after its abort marker",
         right="until the marker",
         anomalies=("poll-skip", "int-poll-skip", "lost-write"),
-        hunt=Hunt(workloads=("transactions",), settings=TV1),
+        hunt=HuntingGround(workloads=("transactions",), settings=TV1),
     ),
     "drops-what-does-not-fit": Mutant(
         area="consumer reads",
         wrong="a consumer drops fetched records that do not fit into one poll",
         right="the next poll hands them out",
         anomalies=("poll-skip", "int-poll-skip", "group-skip", "eos-loss", "lost-write"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("copier",),
             nemeses=("client:crash@member",),
             settings={"rate": 40, "batch_max": 20},
@@ -159,10 +168,10 @@ GROUPS: Final[dict[str, Mutant]] = {
     ),
     "starts-over-on-error": Mutant(
         area="consumer reads",
-        wrong="a consumer begins anew after any failed fetch",
-        right="it goes on from its position",
+        wrong="a consumer begins again after any failed fetch",
+        right="it continues from its position",
         anomalies=("nonmonotonic-poll", "int-nonmonotonic-poll"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("elections", "kill:one@leader")),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=("elections", "kill:one@leader")),
     ),
 }
 """Name -> mutant, by area."""

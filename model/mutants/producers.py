@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from model.mutants.hunts import (
+from model.mutants.mutant import (
     DOOMED,
     HELD,
     IMPATIENT,
@@ -11,8 +11,9 @@ from model.mutants.hunts import (
     QUEUES,
     SENT_AGAIN,
     UNANSWERED,
+    HuntingGround,
+    Mutant,
 )
-from model.mutants.mutant import Hunt, Mutant
 
 PRODUCERS: Final[dict[str, Mutant]] = {
     # ---- idempotence
@@ -21,14 +22,14 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="a batch that is sent again is appended again",
         right="it is recognised by producer id, epoch and sequence",
         anomalies=("duplicate",),
-        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=UNANSWERED),
+        hunt=HuntingGround(workloads=("queue", "send-modes"), nemeses=UNANSWERED),
     ),
     "sequence-not-checked": Mutant(
         area="idempotence",
         wrong="a batch is appended although one before it is missing",
         right="OUT_OF_ORDER_SEQUENCE_NUMBER until the missing one is there",
         anomalies=("nonmonotonic-send", "int-nonmonotonic-send", "duplicate"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("fresh-topic", "send-modes"), nemeses=("none", "partition:clients-responses")
         ),
     ),
@@ -37,7 +38,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="a new leader knows nothing of the producers",
         right="followers learn the state of producers from the log",
         anomalies=("duplicate",),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue", "send-modes"),
             nemeses=(
                 "pause:short@random,kill:one@leader",
@@ -51,7 +52,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="a broker that was restarted knows nothing of the producers",
         right="it reads their state from the log",
         anomalies=("duplicate",),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue", "send-modes"),
             nemeses=("pause:short@random,kill:all", "partition:clients-responses,kill:all"),
             settings=SENT_AGAIN,
@@ -62,7 +63,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="every broker hands out the same producer ids",
         right="the controller gives each broker a block of its own (KIP-730)",
         anomalies=("lost-write", "duplicate"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("none",), settings=DOOMED),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=("none",), settings=DOOMED),
     ),
     # ---- client retries
     "bump-in-flight": Mutant(
@@ -70,7 +71,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="the producer takes a new epoch while batches of the old one are undecided",
         right="once every batch is decided (KIP-360); librdkafka 4953",
         anomalies=("duplicate", "nonmonotonic-send", "int-nonmonotonic-send"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("send-modes",),
             nemeses=UNANSWERED,
             settings={
@@ -84,24 +85,26 @@ PRODUCERS: Final[dict[str, Mutant]] = {
     ),
     "retry-gets-new-sequence": Mutant(
         area="client retries",
-        wrong="a batch that is sent again is numbered anew",
+        wrong="a batch that is sent again is numbered again",
         right="it keeps producer id, epoch and sequence",
         anomalies=("duplicate",),
-        hunt=Hunt(workloads=("queue", "send-modes"), nemeses=UNANSWERED),
+        hunt=HuntingGround(workloads=("queue", "send-modes"), nemeses=UNANSWERED),
     ),
     "silence-is-an-ack": Mutant(
         area="client retries",
         wrong="a request without an answer counts as acknowledged",
         right="it is sent again",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(workloads=QUEUES, nemeses=("kill:one@leader", "partition:isolate@leader")),
+        hunt=HuntingGround(
+            workloads=QUEUES, nemeses=("kill:one@leader", "partition:isolate@leader")
+        ),
     ),
     "expiry-is-an-ack": Mutant(
         area="client retries",
-        wrong="a record whose delivery time is over is reported as delivered",
+        wrong="a record whose delivery time has run out is reported as delivered",
         right="as timed out: it may be in the log or not",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=QUEUES,
             nemeses=("kill:one@leader", "partition:clients-requests@leader"),
             settings=LONG | IMPATIENT,
@@ -112,14 +115,14 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="the producer asks for acks=1 where acks=all is configured",
         right="it asks for all",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
     ),
     "commits-without-acks": Mutant(
         area="client retries",
         wrong="a transaction is committed although a record of it was given up",
         right="it can only be aborted",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("kill:one@leader", "partition:clients-requests@leader"),
             settings=LONG | IMPATIENT,
@@ -128,9 +131,9 @@ PRODUCERS: Final[dict[str, Mutant]] = {
     "silent-end-is-done": Mutant(
         area="client retries",
         wrong="EndTxn without an answer counts as done",
-        right="it is asked for again until somebody answers",
+        right="the client asks again until the coordinator answers",
         anomalies=("lost-write", "torn-txn", "aborted-read"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=(
                 "pause:short@random,kill:one@txn-coordinator",
@@ -141,10 +144,10 @@ PRODUCERS: Final[dict[str, Mutant]] = {
     ),
     "abort-keeps-epoch": Mutant(
         area="client retries",
-        wrong="after an abort with records in doubt the producer goes on with its epoch",
+        wrong="after an abort with records in doubt the producer continues with its epoch",
         right="it takes a new one: a late record must not join the next transaction",
         anomalies=("aborted-read", "duplicate", "nonmonotonic-send"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("partition:clients-requests@leader",),
             settings=HELD,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from model.mutants.hunts import (
+from model.mutants.mutant import (
     ALL_DOWN,
     CROWD,
     DIVERGING,
@@ -15,8 +15,9 @@ from model.mutants.hunts import (
     PILES,
     QUEUES,
     RETURNING,
+    HuntingGround,
+    Mutant,
 )
-from model.mutants.mutant import Hunt, Mutant
 
 REPLICATION: Final[dict[str, Mutant]] = {
     # ---- replication
@@ -25,28 +26,28 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="acks=all is answered when the leader has the records",
         right="when every in-sync replica has them (the high watermark has passed them)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
     ),
     "hw-is-leader-end": Mutant(
         area="replication",
         wrong="the high watermark is the end of the leader's log",
         right="it is the lowest end among the in-sync replicas",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
     ),
     "hw-by-majority": Mutant(
         area="replication",
         wrong="the high watermark is what a majority of the replicas has, as in Raft",
         right="it is what every in-sync replica has: any of them may lead next",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
     ),
     "hw-ignores-proposed": Mutant(
         area="replication",
         wrong="the high watermark follows an in-sync set that the controller was only asked for",
         right="until the answer the larger of both sets counts (KIP-497)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=QUEUES,
             nemeses=("pause:long@leader", "partition:isolate@leader"),
             settings=LONG,
@@ -54,10 +55,10 @@ REPLICATION: Final[dict[str, Mutant]] = {
     ),
     "hw-below-min-isr": Mutant(
         area="replication",
-        wrong="the high watermark goes on below the minimum of in-sync replicas",
+        wrong="the high watermark continues below the minimum of in-sync replicas",
         right="it stands still: eligible replicas need not have what comes now (KIP-966)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("send-modes",),
             nemeses=(
                 "partition:isolate@random,kill:one@leader",
@@ -71,7 +72,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="acks=all is served with fewer in-sync replicas than the minimum",
         right="NOT_ENOUGH_REPLICAS: what one replica has alone is lost with it",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue", "send-modes"),
             nemeses=(
                 "partition:isolate@random,kill:one@leader",
@@ -85,7 +86,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a follower counts as caught up, and joins the in-sync set, with its first fetch",
         right="when it has everything below the high watermark",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue",),
             nemeses=(
                 "partition:one-way-in@random,kill:one@leader",
@@ -100,14 +101,14 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="the first live replica becomes leader",
         right="one of the in-sync (or eligible) replicas",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
     ),
     "unclean-stays-eligible": Mutant(
         area="election",
         wrong="a broker that comes back from an unclean shutdown may still be elected from the eligible set",
         right="it leaves both sets: the end of its log may be gone (KIP-966)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue",),
             nemeses=("partition:halves,power:one@leader", "kill:one@random,power:one@leader"),
             settings={
@@ -126,7 +127,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="the controller takes an in-sync set from a leader that it has replaced",
         right="FENCED_LEADER_EPOCH",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue",),
             nemeses=("partition:isolate@leader", "pause:long@leader"),
             settings=LONGER,
@@ -144,12 +145,12 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a new leader keeps the leader epoch of the old one",
         right="the epoch rises with every change of the leader",
         anomalies=("inconsistent-offsets", "lost-write", "not-recovered"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
+        hunt=HuntingGround(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
     ),
     # ---- metadata
     "controller-epoch-ignored": Mutant(
         area="election",
-        wrong="brokers obey a controller whose epoch is over (on ZooKeeper)",
+        wrong="brokers obey a controller whose epoch has ended (on ZooKeeper)",
         right="STALE_CONTROLLER_EPOCH",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=None,
@@ -159,10 +160,10 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a voter grants its vote to several candidates of one epoch",
         right="to one: else two controllers decide",
         anomalies=("lost-write", "inconsistent-offsets", "not-recovered"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue",),
             nemeses=("partition:bridge@controller,pause:long@controller",),
-            settings={"brokers": 5, "fault_s": 4, "calm_s": 0.3, "duration_s": 20} | DOOMED,
+            settings={"brokers": 5, "fault_s": 4, "calm_s": 0.3, "duration_s": 20, **DOOMED},
         ),
     ),
     "vote-ignores-log": Mutant(
@@ -170,7 +171,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a voter grants its vote to a candidate whose metadata log lacks committed records",
         right="to one whose log reaches as far as its own (Raft, 5.4.1)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=QUEUES,
             nemeses=("partition:isolate@leader", "pause:long@leader"),
             settings=LONG | DOOMED,
@@ -178,10 +179,10 @@ REPLICATION: Final[dict[str, Mutant]] = {
     ),
     "controller-decides-alone": Mutant(
         area="metadata",
-        wrong="a controller that a majority does not hear goes on, and its own log is enough",
+        wrong="a controller that a majority does not hear continues, and its own log is enough",
         right="it resigns (KIP-835), and nothing is committed that a majority has not got",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=QUEUES,
             nemeses=("partition:isolate@controller",),
             settings=LONG | DOOMED | {"min_insync_replicas": 1},
@@ -193,28 +194,28 @@ REPLICATION: Final[dict[str, Mutant]] = {
         wrong="a follower keeps the end of its log when the leader changes",
         right="it cuts back to where both logs are the same",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn", "not-recovered"),
-        hunt=Hunt(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
+        hunt=HuntingGround(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
     ),
     "truncate-to-hw": Mutant(
         area="truncation",
         wrong="a follower cuts back to its own high watermark, which lags",
         right="to the end of its newest epoch in the leader's log (KIP-101)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=ALL_DOWN),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=ALL_DOWN),
     ),
     "truncate-too-far": Mutant(
         area="truncation",
         wrong="a follower cuts back to the begin of its newest epoch",
         right="to its end in the leader's log",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=Hunt(workloads=QUEUES, nemeses=ALL_DOWN),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=ALL_DOWN),
     ),
     "no-epoch-walk": Mutant(
         area="truncation",
         wrong="a follower cuts once, by whatever epoch the leader answers with",
         right="it asks on until both logs have the epoch (KIP-279)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("queue",),
             nemeses=("partition:isolate@leader,kill:one@leader",),
             settings=RETURNING,

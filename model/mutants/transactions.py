@@ -2,8 +2,18 @@
 
 from typing import Final
 
-from model.mutants.hunts import BUSY, COORDINATORS, CROSSED, HELD, OFTEN, TIMELY, TV1, TWO_BROKERS
-from model.mutants.mutant import Hunt, Mutant
+from model.mutants.mutant import (
+    BUSY,
+    COORDINATORS,
+    CROSSED,
+    HELD,
+    OFTEN,
+    TIMELY,
+    TV1,
+    TWO_BROKERS,
+    HuntingGround,
+    Mutant,
+)
 
 TRANSACTIONS: Final[dict[str, Mutant]] = {
     # ---- transactions
@@ -12,7 +22,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="the end of a transaction is answered before the decision is replicated",
         right="afterwards: the next coordinator would decide otherwise",
         anomalies=("lost-write", "torn-txn", "aborted-read"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("pause:short@random,kill:one@txn-coordinator",),
             settings=BUSY | TV1 | TWO_BROKERS | {"abort_share": 0.5},
@@ -23,21 +33,21 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="partitions join a transaction in the coordinator's memory only",
         right="they are logged first: the next coordinator has to write markers there",
         anomalies=("stuck-lso", "torn-txn", "lost-write"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
+        hunt=HuntingGround(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
     ),
     "coordinator-forgets-on-load": Mutant(
         area="transactions",
         wrong="a new coordinator begins without the transactions of its log",
         right="it loads them, and ends what was prepared",
         anomalies=("stuck-lso", "lost-write", "torn-txn"),
-        hunt=Hunt(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
+        hunt=HuntingGround(workloads=("transactions",), nemeses=COORDINATORS, settings=OFTEN),
     ),
     "prepared-becomes-ongoing-on-load": Mutant(
         area="transactions",
         wrong="a new coordinator takes a prepared transaction for an open one",
         right="it writes the markers of what was decided",
         anomalies=("lost-write", "torn-txn"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("kill:one@txn-coordinator",),
             settings=BUSY | {"abort_share": 0.5},
@@ -48,7 +58,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a leader appends a transaction's first record without asking the coordinator",
         right="it asks whether the transaction is open (KIP-890, part 1)",
         anomalies=("stuck-lso", "aborted-read"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("partition:clients-requests@leader",),
             settings=HELD,
@@ -60,14 +70,14 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="one partition of a transaction is given no marker",
         right="every one is",
         anomalies=("torn-txn", "stuck-lso"),
-        hunt=Hunt(workloads=("transactions",)),
+        hunt=HuntingGround(workloads=("transactions",)),
     ),
     "markers-not-retried": Mutant(
         area="markers",
         wrong="a marker that could not be written is left out",
         right="it is written as often as it takes",
         anomalies=("torn-txn", "stuck-lso"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("kill:one@leader",),
             settings=BUSY | {"partitions": 3},
@@ -78,21 +88,21 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a commit writes abort markers",
         right="commit markers",
         anomalies=("lost-write",),
-        hunt=Hunt(workloads=("transactions",)),
+        hunt=HuntingGround(workloads=("transactions",)),
     ),
     "abort-answers-commit": Mutant(
         area="markers",
         wrong="an abort writes commit markers",
         right="abort markers",
         anomalies=("aborted-read",),
-        hunt=Hunt(workloads=("transactions",)),
+        hunt=HuntingGround(workloads=("transactions",)),
     ),
     "marker-by-old-coordinator-accepted": Mutant(
         area="markers",
         wrong="a leader takes markers of a coordinator that was replaced",
         right="TRANSACTION_COORDINATOR_FENCED",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("partition:ring,pause:long@txn-coordinator",),
             settings=CROSSED
@@ -105,7 +115,9 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a leader takes any marker, also one of an earlier transaction",
         right="the epoch has to be newer than that of the open transaction (KAFKA-19446)",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=Hunt(workloads=("transactions",), nemeses=("partition:ring",), settings=CROSSED),
+        hunt=HuntingGround(
+            workloads=("transactions",), nemeses=("partition:ring",), settings=CROSSED
+        ),
     ),
     # ---- fencing
     "zombie-not-fenced": Mutant(
@@ -113,7 +125,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="InitProducerId hands out the epoch of the predecessor",
         right="the next one, which fences it",
         anomalies=("lost-write", "zombie-write", "torn-txn", "aborted-read"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("fencing",),
             nemeses=("pause:short@random",),
             settings={"rate": 60, "calm_s": 0.5},
@@ -124,7 +136,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="InitProducerId leaves the predecessor's transaction open for its successor",
         right="it is aborted first",
         anomalies=("torn-txn", "stuck-lso", "aborted-read", "zombie-write"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("fencing",),
             nemeses=("pause:short@leader",),
             settings={"brokers": 5, "rate": 60, "calm_s": 0.5},
@@ -135,7 +147,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="EndTxn of a fenced producer ends its successor's transaction",
         right="PRODUCER_FENCED",
         anomalies=("zombie-write", "aborted-read", "torn-txn", "lost-write"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("fencing",),
             nemeses=("client:pause@transactional",),
             settings={
@@ -153,15 +165,15 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a leader appends batches of a producer epoch that was fenced",
         right="INVALID_PRODUCER_EPOCH",
         anomalies=("zombie-write", "aborted-read"),
-        hunt=Hunt(workloads=("fencing",)),
+        hunt=HuntingGround(workloads=("fencing",)),
     ),
     # ---- timeouts
     "timeout-does-not-bump-epoch": Mutant(
         area="timeouts",
         wrong="a transaction that timed out leaves its producer the epoch",
-        right="the epoch is bumped, so that its producer cannot go on (KAFKA-6119)",
+        right="the epoch is bumped, so that its producer cannot continue (KAFKA-6119)",
         anomalies=("torn-txn", "lost-write", "aborted-read"),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=(
                 "partition:clients-responses@leader",
@@ -173,10 +185,10 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
     ),
     "timeout-commits": Mutant(
         area="timeouts",
-        wrong="a transaction whose time is over is committed, with what there is of it",
+        wrong="a transaction whose time has run out is committed, with the records written so far",
         right="it is aborted",
         anomalies=("torn-txn",),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("pause:short@leader", "pause:short@random"),
             settings=TIMELY,
@@ -187,7 +199,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a commit that comes after the transaction timed out is answered as done",
         right="PRODUCER_FENCED",
         anomalies=("lost-write",),
-        hunt=Hunt(
+        hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("pause:short@leader", "pause:short@random"),
             settings=TIMELY,

@@ -22,10 +22,8 @@ into the tuple of its chapter (`model/scenarios/__init__.py` lists the chapters)
     )
 
 A stage is any object that holds the state machines and on which every message lies still until a step
-delivers it; time passes only where a step says so. `stage.Stage` is one partition on a few brokers. A cell is
-what the column's function makes of the stage (`cell` says how it is written).
-
-Not here: stages (`stage`), the scenarios, the page (`page`).
+delivers it; time passes only where a step says so. `drivers.partition` has one partition on a few
+brokers. A cell is what the column's function makes of the stage (`cell` says how it is written).
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -62,7 +60,7 @@ class Chapter:
     scenarios: tuple[Scenario[Any], ...]
 
 
-class Row(NamedTuple):
+class PlayedStep(NamedTuple):
     """One step as it was played."""
 
     says: str
@@ -70,7 +68,7 @@ class Row(NamedTuple):
     actual: tuple[str, ...]
 
 
-def play(scenario: Scenario[S]) -> Iterator[Row]:
+def play(scenario: Scenario[S]) -> Iterator[PlayedStep]:
     """Play a scenario on a new stage, row by row; what is wrong in it is where `stated` is not `actual`.
 
     Raises: what the model raises.
@@ -78,7 +76,9 @@ def play(scenario: Scenario[S]) -> Iterator[Row]:
     stage = scenario.stage()
     for says, row in scenario.steps(stage):
         stated = tuple(text.strip() for text in row.split("|"))
-        yield Row(says, stated, tuple(cell(show(stage)) for show in scenario.columns.values()))
+        yield PlayedStep(
+            says, stated, tuple(cell(show(stage)) for show in scenario.columns.values())
+        )
 
 
 def cell(value: object) -> str:

@@ -1,13 +1,10 @@
-"""docs/model.md: the mechanisms of the model, each with its table, from the scenarios.
-
-Not here: the scenarios, whether their tables are right (a test plays them).
-"""
+"""docs/model.md: the mechanisms of the model, each with its table, from the scenarios."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from model.scenarios import CHAPTERS
-from model.scenarios.framework import Row, Scenario, play
+from model.scenarios.framework import PlayedStep, Scenario, play
+from model.scenarios.registry import CHAPTERS
 
 HEAD = """# The model, mechanism by mechanism
 
@@ -15,9 +12,9 @@ Generated from the scenarios (`model/scenarios/`) by `make catalogue`: do not ed
 
 Each section explains one mechanism of Kafka as `model/` has it, with a table: what happens in each step, and
 what is so after it. The tests play every step on the model and compare every cell; messages move only where
-a step says so, and no time passes by itself.
+a step says so, and no time passes on its own.
 From *The controller of the ZooKeeper era* on whole clusters play: there everything that is sent arrives and
-is answered before the step is over, except what the step holds.
+is answered before the step has ended, except what the step holds.
 
 LEO: log end offset, the offset that the next record will have. HW: high watermark, below it everything
 is committed. Remote LEO: what a leader knows of a follower's log end, "?" = nothing yet. AR, ISR: all
@@ -53,5 +50,5 @@ def _section(scenario: Scenario[Any]) -> Iterator[str]:
         yield _line(number, row)
 
 
-def _line(number: int, row: Row) -> str:
+def _line(number: int, row: PlayedStep) -> str:
     return f"| {' | '.join((str(number), row.says, *row.stated))} |"

@@ -19,10 +19,18 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
 DEADLINE_S = 60.0
 Json = dict[str, Any]
 
@@ -49,9 +57,11 @@ class Browser:
         command = f"exec {program} {' '.join(FLAGS)} --user-data-dir={profile} about:blank"
         self._process = subprocess.Popen(
             ["bash", "-c", f"{command} 3<&{down} 4>&{up} {down}<&- {up}>&-"],
-            pass_fds=(down, up), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            pass_fds=(down, up),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             start_new_session=True,
-        )  # fmt: skip
+        )
         for end in (low_down, low_up, down, up):
             os.close(end)
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -141,16 +151,20 @@ class Page:
     def resize(self, width: int) -> None:
         """Width of the window in pixels."""
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
             mobile=width < 600,
-        )  # fmt: skip
+        )
 
     def media(self, scheme: str, medium: str = "") -> None:
         """Prefer a colour scheme; show as for a medium (`print`)."""
         self.call(
-            "Emulation.setEmulatedMedia", media=medium,
+            "Emulation.setEmulatedMedia",
+            media=medium,
             features=[{"name": "prefers-color-scheme", "value": scheme}],
-        )  # fmt: skip
+        )
 
     def ask(self, expression: str) -> Any:
         """Value of a JavaScript expression, promises awaited. Works without the page's scripts."""
@@ -175,9 +189,12 @@ class Page:
         code = {"Tab": 9, "Enter": 13, " ": 32}[key]
         for kind in ("keyDown", "keyUp"):
             self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code,
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                windowsVirtualKeyCode=code,
                 text=text if kind == "keyDown" else "",
-            )  # fmt: skip
+            )
 
     def complaints(self) -> list[str]:
         """What the console, the log and the policy had to say against the page."""

@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.history import TABLES
-from harness.op import End, Isolation, Outcome, Phase
+from core.op import End, Isolation, Outcome, Phase
+from history.tables import TABLES
 
 TPS = {f"queue-{number}": number for number in range(6)}
 TXN_IDS = ("inquest-0", "inquest-1", "inquest-2")
 START_NS = 5_000_000_000_000
-DEFAULTS = {"sends": {"op_sends": 1, "outcome": Outcome.OK, "op_outcome": Outcome.OK, "txn": 0, "pos": 0},
-            "reads": {"op_outcome": Outcome.OK, "phase": Phase.FAULTS, "pos": 0, "assignment": 0,
-                      "leader_epoch": 4},
-            "processes": {"acks": -2, "idempotent": 0, "auto_commit": 0}}  # fmt: skip
+DEFAULTS = {
+    "sends": {"op_sends": 1, "outcome": Outcome.OK, "op_outcome": Outcome.OK, "txn": 0, "pos": 0},
+    "reads": {
+        "op_outcome": Outcome.OK,
+        "phase": Phase.FAULTS,
+        "pos": 0,
+        "assignment": 0,
+        "leader_epoch": 4,
+    },
+    "processes": {"acks": -2, "idempotent": 0, "auto_commit": 0},
+}
 Rows = list[dict[str, Any]]
 
 
@@ -50,17 +57,32 @@ def processes() -> pa.Table:
     read to the end."""
     rc, ru, none = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED, Isolation.NONE
     rows = [
-        (2, 0, none, 0, 13.0, 81.9, End.CLOSED), (3, 1, none, 1, 13.0, 81.9, End.CLOSED),
-        (4, 2, none, 2, 13.0, 59.1, End.REPLACED), (36, 2, none, 2, 59.4, 81.9, End.CLOSED),
-        (7, 3, none, -1, 13.0, 70.1, End.CRASHED), (12, 5, rc, -1, 13.1, 82.0, End.CLOSED),
-        (13, 6, ru, -1, 13.1, 82.0, End.CLOSED), (31, 9, rc, -1, 84.0, 88.0, End.CLOSED),
+        (2, 0, none, 0, 13.0, 81.9, End.CLOSED),
+        (3, 1, none, 1, 13.0, 81.9, End.CLOSED),
+        (4, 2, none, 2, 13.0, 59.1, End.REPLACED),
+        (36, 2, none, 2, 59.4, 81.9, End.CLOSED),
+        (7, 3, none, -1, 13.0, 70.1, End.CRASHED),
+        (12, 5, rc, -1, 13.1, 82.0, End.CLOSED),
+        (13, 6, ru, -1, 13.1, 82.0, End.CLOSED),
+        (31, 9, rc, -1, 84.0, 88.0, End.CLOSED),
         (32, 10, ru, -1, 84.0, 88.0, End.CLOSED),
-    ]  # fmt: skip
-    return table("processes", (
-        {"process": process, "slot": slot, "group": -1, "isolation": level, "txn_id": txn,
-         "start_ns": ns(begin), "end_ns": ns(stop), "end": end}
-        for process, slot, level, txn, begin, stop, end in rows
-    ))  # fmt: skip
+    ]
+    return table(
+        "processes",
+        (
+            {
+                "process": process,
+                "slot": slot,
+                "group": -1,
+                "isolation": level,
+                "txn_id": txn,
+                "start_ns": ns(begin),
+                "end_ns": ns(stop),
+                "end": end,
+            }
+            for process, slot, level, txn, begin, stop, end in rows
+        ),
+    )
 
 
 def small(ends: dict[str, tuple[int, int]]) -> dict[str, pa.Table]:
@@ -94,21 +116,39 @@ class History:
     ) -> None:
         """A record, acknowledged 5 ms later unless `more` says otherwise."""
         acked = more.get("outcome", Outcome.OK) == Outcome.OK
-        self.sends.append({
-            "tp": TPS[partition], "op": op, "process": value >> 32, "value": value,
-            "offset": offset, "place": offset, "invoke_ns": ns(at),
-            "ack_ns": ns(at + 0.005) if acked else -1, **more,
-        })  # fmt: skip
+        self.sends.append(
+            {
+                "tp": TPS[partition],
+                "op": op,
+                "process": value >> 32,
+                "value": value,
+                "offset": offset,
+                "place": offset,
+                "invoke_ns": ns(at),
+                "ack_ns": ns(at + 0.005) if acked else -1,
+                **more,
+            }
+        )
 
-    def read(self, partition: str, value: int, offset: int, process: int, op: int, at: float,
-             **more: Any) -> None:  # fmt: skip
+    def read(
+        self, partition: str, value: int, offset: int, process: int, op: int, at: float, **more: Any
+    ) -> None:
         """A record that a poll returned."""
         level = Isolation.READ_UNCOMMITTED if process in (13, 32) else Isolation.READ_COMMITTED
-        self.reads.append({
-            "tp": TPS[partition], "op": op, "process": process, "isolation": level, "offset": offset,
-            "value": value, "invoke_ns": ns(at - 0.01), "complete_ns": ns(at),
-            "phase": Phase.FINAL if process in (31, 32) else Phase.FAULTS, **more,
-        })  # fmt: skip
+        self.reads.append(
+            {
+                "tp": TPS[partition],
+                "op": op,
+                "process": process,
+                "isolation": level,
+                "offset": offset,
+                "value": value,
+                "invoke_ns": ns(at - 0.01),
+                "complete_ns": ns(at),
+                "phase": Phase.FINAL if process in (31, 32) else Phase.FAULTS,
+                **more,
+            }
+        )
 
     def read_by_all(self, partition: str, value: int, offset: int, at: float) -> None:
         """A record that both readers and both final readers were given."""
@@ -121,11 +161,12 @@ class History:
         sends = sorted(self.sends, key=lambda row: (row["tp"], row["op"]))
         reads = sorted(self.reads, key=lambda row: (row["tp"], row["process"], row["op"]))
         return small(self.ends) | {
-            "sends/unit-0": table("sends", sends), "reads/unit-0": table("reads", reads),
-        }  # fmt: skip
+            "sends/unit-0": table("sends", sends),
+            "reads/unit-0": table("reads", reads),
+        }
 
 
-UNITS = [{"name": "unit-0", "tps": sorted(TPS.values())}]
+UNITS = [{"name": "unit-0", "tps": sorted(TPS.values()), "sends": 0, "reads": 0}]
 
 
 def quiet() -> History:
@@ -140,8 +181,16 @@ def quiet() -> History:
 def lossy() -> History:
     """queue-3 lost its offsets 5512 to 5523, which hold others now; a transaction of queue-1 and
     queue-4 was torn; queue-2 is whole, and process 12 skipped a part of it."""
-    history = History({"queue-1": (84, 84), "queue-2": (430, 430), "queue-3": (5540, 5540),
-                       "queue-4": (910, 910), "queue-0": (60, 60), "queue-5": (1344, 1344)})  # fmt: skip
+    history = History(
+        {
+            "queue-1": (84, 84),
+            "queue-2": (430, 430),
+            "queue-3": (5540, 5540),
+            "queue-4": (910, 910),
+            "queue-0": (60, 60),
+            "queue-5": (1344, 1344),
+        }
+    )
     for offset in range(5500, 5512):
         history.send("queue-3", 3 << 32 | offset, offset, 1830, 20.1)
         history.read_by_all("queue-3", 3 << 32 | offset, offset, 20.1)
@@ -154,8 +203,16 @@ def lossy() -> History:
     history.send("queue-1", 4 << 32 | 1216 + 100, 77, 2210, 48.2, **txn)
     history.read_by_all("queue-1", 4 << 32 | 1216 + 100, 77, 48.95)
     history.send("queue-4", 4 << 32 | 1217 + 100, 901, 2210, 48.3, **txn)
-    history.send("queue-4", 4 << 32 | 1218 + 100, -1, 2214, 49.1, txn=1, op_outcome=Outcome.INFO,
-                 outcome=Outcome.INFO)  # fmt: skip
+    history.send(
+        "queue-4",
+        4 << 32 | 1218 + 100,
+        -1,
+        2214,
+        49.1,
+        txn=1,
+        op_outcome=Outcome.INFO,
+        outcome=Outcome.INFO,
+    )
     for offset in (896, 897, 898, 904, 905):
         history.send(
             "queue-4", 2 << 32 | offset, offset, 2200 + offset - 896, 47.5 + offset / 1e3, **txn
@@ -183,8 +240,14 @@ def hanging() -> History:
             )
             seen = (13, 32) if offset >= 20 else (12, 13, 31, 32)
             for reader in seen:
-                history.read("queue-5", process << 32 | 500 + offset, offset, reader,
-                             5990 if reader > 30 else 2301, 49.0)  # fmt: skip
+                history.read(
+                    "queue-5",
+                    process << 32 | 500 + offset,
+                    offset,
+                    reader,
+                    5990 if reader > 30 else 2301,
+                    49.0,
+                )
     for offset in range(4, 24):
         value = 3 << 32 | (9 if offset in (8, 15) else 1000 + offset)
         aborted = offset == 11

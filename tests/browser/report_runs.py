@@ -14,18 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness import events as ev
-from harness.config import run_config
-from harness.history import OPEN, TABLES
-from harness.op import Outcome, Phase
-from harness.store import Run
-from harness.verdict import (
-    CheckResult,
-    Fault,
-    FaultLiveness,
-    Liveness,
-    Verdict,
-)
+from core.config import run_config
+from core.op import Outcome, Phase
+from history import events as ev
+from history import jsonl
+from history.run_folder import FORMAT, Run
+from history.tables import OPEN, TABLES
+from history.verdict import CheckResult, Fault, FaultLiveness, Liveness, Verdict
 from tests.browser import report_histories
 from tests.browser.report_histories import START_NS, TXN_IDS, UNITS, ns
 
@@ -33,20 +28,54 @@ WALL = "2026-03-01T10:15:00+00:00"
 ERRORS = ("_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "_TRANSPORT", "_FENCED")
 F = ("send", "poll", "txn", "commit")
 PHASES = {
-    Phase.SETUP: 0.0, Phase.WARMUP: 13.2, Phase.FAULTS: 16.0, Phase.HEAL: 76.0,
-    Phase.RECOVER: 77.1, Phase.QUIESCE: 81.4, Phase.FINAL: 84.0, Phase.COLLECT: 88.0,
+    Phase.SETUP: 0.0,
+    Phase.WARMUP: 13.2,
+    Phase.FAULTS: 16.0,
+    Phase.HEAL: 76.0,
+    Phase.RECOVER: 77.1,
+    Phase.QUIESCE: 81.4,
+    Phase.FINAL: 84.0,
+    Phase.COLLECT: 88.0,
     Phase.SEAL: 89.0,
-}  # fmt: skip
+}
 FAULTS = (
-    Fault(fault=0, name="partition:isolate@leader", nodes=[2], begin_s=19.0, end_s=26.5,
-          colour="#b3541e", text="node 2 (leader of queue-0 and queue-3) cut off from nodes 1 and 3"),
-    Fault(fault=1, name="kill@controller", nodes=[1], begin_s=31.0, end_s=37.2, colour="#7a3b9a",
-          text="node 1 (controller) ended by SIGKILL, started again 6 s later"),
-    Fault(fault=2, name="pause:long@txn-coordinator", nodes=[3], begin_s=44.0, end_s=57.0,
-          colour="#1f77b4", text="node 3 (coordinator of 2 transactional ids) frozen"),
-    Fault(fault=3, name="partition:one-way@random", nodes=[1, 3], begin_s=52.0, end_s=63.0,
-          colour="#c28a00", text="node 1 drops what node 3 sends; the other way is open"),
-)  # fmt: skip
+    Fault(
+        fault=0,
+        name="partition:isolate@leader",
+        nodes=[2],
+        begin_s=19.0,
+        end_s=26.5,
+        colour="#b3541e",
+        text="node 2 (leader of queue-0 and queue-3) cut off from nodes 1 and 3",
+    ),
+    Fault(
+        fault=1,
+        name="kill@controller",
+        nodes=[1],
+        begin_s=31.0,
+        end_s=37.2,
+        colour="#7a3b9a",
+        text="node 1 (controller) ended by SIGKILL, started again 6 s later",
+    ),
+    Fault(
+        fault=2,
+        name="pause:long@txn-coordinator",
+        nodes=[3],
+        begin_s=44.0,
+        end_s=57.0,
+        colour="#1f77b4",
+        text="node 3 (coordinator of 2 transactional ids) frozen",
+    ),
+    Fault(
+        fault=3,
+        name="partition:one-way@random",
+        nodes=[1, 3],
+        begin_s=52.0,
+        end_s=63.0,
+        colour="#c28a00",
+        text="node 1 drops what node 3 sends; the other way is open",
+    ),
+)
 
 
 @dataclass(kw_only=True)
@@ -67,7 +96,7 @@ class Folder:
         if self.verdict is not None:
             run.verdict.write_bytes(msgspec.json.encode(self.verdict))
         if self.events is not None:
-            run.events.write_bytes(b"".join(map(ev.encode, self.events)))
+            run.events.write_bytes(jsonl.encode(self.events))
         if self.ops is not None:
             pq.write_table(self.ops, run.table("ops"))
         if self.names is not None:
@@ -86,10 +115,15 @@ def ops_table(rows: Mapping[str, list[int] | np.ndarray]) -> pa.Table:
     """A table of ops from the columns that matter; the others are filled in."""
     n = len(rows["f"])
     columns: dict[str, Any] = {
-        "op": np.arange(n), "process": np.zeros(n), "phase": np.full(n, Phase.FAULTS),
-        "txn": np.zeros(n), "deliberate": np.zeros(n), "error": np.full(n, -1),
-        "n_sends": np.zeros(n), "n_reads": np.zeros(n),
-    } | dict(rows)  # fmt: skip
+        "op": np.arange(n),
+        "process": np.zeros(n),
+        "phase": np.full(n, Phase.FAULTS),
+        "txn": np.zeros(n),
+        "deliberate": np.zeros(n),
+        "error": np.full(n, -1),
+        "n_sends": np.zeros(n),
+        "n_reads": np.zeros(n),
+    } | dict(rows)
     schema = TABLES["ops"]
     arrays = [pa.array(np.asarray(columns[f.name]).astype(np.int64)).cast(f.type) for f in schema]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -114,25 +148,38 @@ def _ops(faults: tuple[Fault, ...], n: int, aborts: float, seed: int) -> pa.Tabl
     invoke = (begin * 1e9).astype(np.int64) + START_NS
     complete = ((begin + took) * 1e9).astype(np.int64) + START_NS
     never = (outcome == Outcome.INFO) & (chance.random(n) < 0.2)
-    return ops_table({
-        "f": f, "outcome": outcome, "deliberate": deliberate,
-        "error": np.where(bad, chance.integers(0, len(ERRORS), n), -1),
-        "n_sends": np.where(f == 1, 0, np.where(f == 3, 0, chance.integers(1, 20, n))),
-        "n_reads": np.where(f == 1, chance.integers(0, 40, n), 0),
-        "invoke_ns": invoke, "complete_ns": np.where(never, OPEN, complete),
-    })  # fmt: skip
+    return ops_table(
+        {
+            "f": f,
+            "outcome": outcome,
+            "deliberate": deliberate,
+            "error": np.where(bad, chance.integers(0, len(ERRORS), n), -1),
+            "n_sends": np.where(f == 1, 0, np.where(f == 3, 0, chance.integers(1, 20, n))),
+            "n_reads": np.where(f == 1, chance.integers(0, 40, n), 0),
+            "invoke_ns": invoke,
+            "complete_ns": np.where(never, OPEN, complete),
+        }
+    )
 
 
 def _events(faults: tuple[Fault, ...]) -> list[ev.Event]:
     found: list[ev.Event] = [
         ev.RunStarted(
-            ns=START_NS, wall=WALL, run="a-run",
-            versions={"inquest": "0.1.0", "Apache Kafka": "4.3.1", "confluent-kafka": "2.16.1",
-                      "librdkafka": "2.16.1", "Python": "3.11.7", "Linux": "6.1"},
+            ns=START_NS,
+            wall=WALL,
+            run="a-run",
+            versions={
+                "inquest": "0.1.0",
+                "Apache Kafka": "4.3.1",
+                "confluent-kafka": "2.16.1",
+                "librdkafka": "2.16.1",
+                "Python": "3.11.7",
+                "Linux": "6.1",
+            },
         ),
         *(ev.PhaseStarted(ns=ns(at), phase=phase) for phase, at in PHASES.items()),
         ev.Recovered(ns=ns(81.3), recovered=True, seconds=4.2),
-    ]  # fmt: skip
+    ]
     leaders = {f"queue-{number}": number % 3 + 1 for number in range(6)}
     leaders["__transaction_state-0"] = 3
     found.append(_roles(13.0, leaders, 1))
@@ -186,23 +233,38 @@ def make_verdict(**changes: Any) -> Verdict:
     config = run_config({"seed": 42, "workload": "transactions", "nemesis": "random"})
     values: dict[str, Any] = {
         "run": "20260301T101500Z-transactions-random-42",
-        "valid": True, "exit_code": 0, "seed": 42,
+        "valid": True,
+        "exit_code": 0,
+        "seed": 42,
         "summary": "No anomaly in 6 000 ops under 4 faults; the cluster recovered in 4.2 s.",
-        "config": config.model_dump(mode="json"), "anomalies": {},
+        "config": config.model_dump(mode="json"),
+        "anomalies": {},
         "checks": {
             name: CheckResult(claim=claim, status="valid", seconds=0.31, rows=41_273)
             for name, claim in CHECKS.items()
         },
-        "unknown": [], "expect": {}, "recovered": True, "recovery_s": 4.2, "interrupted": False,
+        "unknown": [],
+        "expect": {},
+        "recovered": True,
+        "recovery_s": 4.2,
+        "interrupted": False,
         "faults": list(FAULTS),
         "liveness": Liveness(
             available=1.0,
-            faults=[FaultLiveness(fault=f.fault, stalled_s=0.4 + f.fault / 10, partition="queue-3",
-                                  partition_stalled_s=0.7, recovered_s=1.2) for f in FAULTS],
+            faults=[
+                FaultLiveness(
+                    fault=f.fault,
+                    stalled_s=0.4 + f.fault / 10,
+                    partition="queue-3",
+                    partition_stalled_s=0.7,
+                    recovered_s=1.2,
+                )
+                for f in FAULTS
+            ],
         ),
         "stats": {"ops": 6000.0, "records_read": 57_218.0, "check_seconds": 6.418},
         "repro": "inquest run --workload transactions --nemesis random --seed 42 --duration 60",
-    }  # fmt: skip
+    }
     return Verdict(**(values | changes))
 
 
@@ -213,18 +275,34 @@ def clean(ops: int = 6000, seed: int = 1) -> Folder:
         verdict=make_verdict(),
         events=_events(FAULTS),
         ops=_ops(FAULTS, ops, 0.15, seed),
-        names={"format": 2, "run": "a-run", "f": list(F), "error": list(ERRORS), "group": [],
-               "txn_id": list(TXN_IDS), "units": list(UNITS), "start_ns": START_NS, "start_wall": WALL},
-    )  # fmt: skip
+        names={
+            "format": FORMAT,
+            "run": "a-run",
+            "f": list(F),
+            "error": list(ERRORS),
+            "group": [],
+            "txn_id": list(TXN_IDS),
+            "units": list(UNITS),
+            "start_ns": START_NS,
+            "start_wall": WALL,
+        },
+    )
 
 
 def empty() -> Folder:
     """A run in which nothing was invoked: unknown, without history and events."""
     verdict = make_verdict(
-        valid="unknown", exit_code=2, summary="Nothing was tested: no op was invoked.",
-        unknown=["Everything: the history is empty."], faults=[], checks={}, stats={},
-        recovered=None, recovery_s=None, liveness=Liveness(),
-    )  # fmt: skip
+        valid="unknown",
+        exit_code=2,
+        summary="Nothing was tested: no op was invoked.",
+        unknown=["Everything: the history is empty."],
+        faults=[],
+        checks={},
+        stats={},
+        recovered=None,
+        recovery_s=None,
+        liveness=Liveness(),
+    )
     return Folder(verdict=verdict, events=None, ops=None, names=None)
 
 
@@ -236,13 +314,18 @@ def interrupted() -> Folder:
     cut = ns(50.0)
     kept = [event for event in folder.events if event.ns < cut]
     folder.events = None
-    folder.extra = {"events.jsonl": b"".join(map(ev.encode, kept)) + b'{"event":"heal","begin_'}
+    folder.extra = {"events.jsonl": jsonl.encode(kept) + b'{"event":"heal","begin_'}
     folder.ops = folder.ops.filter(pa.compute.less(folder.ops["invoke_ns"], cut))
     faults = [*FAULTS[:2], msgspec.structs.replace(FAULTS[2], end_s=None)]
     folder.verdict = make_verdict(
-        valid="unknown", exit_code=130, interrupted=True, recovered=None, recovery_s=None,
+        valid="unknown",
+        exit_code=130,
+        interrupted=True,
+        recovered=None,
+        recovery_s=None,
         summary="Interrupted after 50 s: nothing forbidden was found in what was recorded.",
-        unknown=["Whether records were lost: there were no final reads."], faults=faults,
+        unknown=["Whether records were lost: there were no final reads."],
+        faults=faults,
         liveness=Liveness(),
-    )  # fmt: skip
+    )
     return folder

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.index import build
-from harness.serve import server
+from harness.soak.index.page import build
+from harness.soak.serve import server
 from tests.browser.devtools import Browser, Page, opened
-from tests.nights import by_hand, hostile, many
+from tests.harness.soak.made_sessions import by_hand, hostile, many
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title=1</script>\"'&<img src=x onerror=alert(1)>"
@@ -17,8 +17,8 @@ HOSTILE = "<script>document.title=1</script>\"'&<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six nights and a run made by hand, whose report is there."""
-    folder = tmp_path_factory.mktemp("nights")
+    """Six sessions and a run made by hand, whose report is there."""
+    folder = tmp_path_factory.mktemp("sessions")
     many(folder)
     by_hand(folder)
     build(folder)
@@ -67,14 +67,20 @@ def test_it_opens_without_complaint_and_asks_for_nothing(page: Page) -> None:
     assert "open finding" in page.ask("document.querySelector('h1').innerText")
     assert visible(page, "#group-rows tr")
     assert visible(page, "#trend svg rect")
-    assert page.ask("document.querySelectorAll('#night-rows tr').length") == 6
+    assert page.ask("document.querySelectorAll('#session-rows tr').length") == 6
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("workload", "groups"), ("nemesis", "kill"), ("preset", "safe"), ("state", "anomaly"),
-     ("night", "20260303T220000Z"), ("night", "-")],
-)  # fmt: skip
+    [
+        ("workload", "groups"),
+        ("nemesis", "kill"),
+        ("preset", "safe"),
+        ("state", "anomaly"),
+        ("session", "20260303T220000Z"),
+        ("session", "-"),
+    ],
+)
 def test_each_filter_shows_its_rows_only(page: Page, name: str, value: str) -> None:
     page.ask("document.querySelector('#all').click()")
     whole = shown(page)
@@ -96,7 +102,7 @@ def test_filters_work_together_and_say_where_nothing_is_left(page: Page) -> None
     choose(page, "state", "anomaly")
     assert values(page, "workload") == {"groups"}
     assert values(page, "state") == {"anomaly"}
-    choose(page, "night", "20260301T220000Z")
+    choose(page, "session", "20260301T220000Z")
     assert shown(page) == 0
     assert visible(page, "#no-runs")
     page.ask("document.querySelector('#all').click()")

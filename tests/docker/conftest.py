@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster import Roles
-from harness.cluster.kafka import KafkaCluster
-from harness.config import run_config
-from harness.op import TopicPartition
-from harness.session import drive
+from core.cluster import Roles
+from core.config import run_config
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.cluster import KafkaCluster
 
 HERE = Path(__file__).parent
 TOPIC = "shared"
@@ -42,7 +42,7 @@ def roles_when(
     seen: list[Roles] = []
 
     def met() -> bool:
-        seen[:] = [drive(cluster.roles())]
+        seen[:] = [run_blocking(cluster.roles())]
         return true(seen[0])
 
     try:
@@ -74,11 +74,11 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     folder = tmp_path_factory.mktemp("docker") / f"docker-tests-{time.time_ns()}"
     cluster = KafkaCluster(run_config({"seed": 1}), folder)
     try:
-        drive(cluster.start())
-        drive(cluster.create_topic(TOPIC, 6, 3, {}))
+        run_blocking(cluster.start())
+        run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
         yield cluster
     finally:
-        drive(cluster.stop())
+        run_blocking(cluster.stop())
 
 
 FAILED = pytest.StashKey[bool]()
@@ -97,7 +97,7 @@ def pytest_runtest_makereport(
 def keep_logs(cluster: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Of the brokers, where the test failed."""
     if request.node.stash.get(FAILED, False):
-        drive(cluster.collect(tmp_path / "cluster"))
+        run_blocking(cluster.collect(tmp_path / "cluster"))
         print(f"brokers' logs: {tmp_path / 'cluster'}")
 
 
@@ -112,7 +112,7 @@ def cluster(
     whole(started)
     yield started
     keep_logs(started, request, tmp_path)
-    drive(started.mend(started.cuts * 2))
-    drive(started.resume(started.nodes))
-    drive(started.revive(started.nodes))
+    run_blocking(started.mend(started.cuts * 2))
+    run_blocking(started.resume(started.nodes))
+    run_blocking(started.revive(started.nodes))
     whole(started)

@@ -11,28 +11,22 @@ from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 from kio.static.primitive import i8
 
-from harness.cluster import (
-    GROUP_TOPIC,
-    TRANSACTION_TOPIC,
-    ClusterError,
-    Cut,
-    Direction,
-    Listener,
-    Roles,
-    admin,
-)
-from harness.cluster.containers import STOP_S
-from harness.cluster.engine import NODE_LABEL, RUN_LABEL
-from harness.cluster.kafka import KafkaCluster
-from harness.op import Isolation, TopicPartition
-from harness.session import drive
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Cut, Direction, Listener, Roles
+from core.errors import ClusterError
+from core.op import Isolation, TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.admin import protocol
+from harness.kafka.admin.connection import AdminError, Brokers
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL
+from harness.kafka.containers.nodes import STOP_S
 from tests.docker.conftest import TOPIC, TP, roles_when, until, whole
 
 IN, OUT = Direction.IN, Direction.OUT
 
 
 def leader(cluster: KafkaCluster) -> int:
-    return drive(cluster.roles()).leaders[TP]
+    return run_blocking(cluster.roles()).leaders[TP]
 
 
 def other(cluster: KafkaCluster, *nodes: int) -> int:
@@ -64,16 +58,16 @@ def isolation(cluster: KafkaCluster, node: int, *directions: Direction) -> list[
 def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: KafkaCluster) -> None:
     victim = leader(cluster)
     address = cluster.addresses[victim]
-    drive(cluster.kill([victim]))
+    run_blocking(cluster.kill([victim]))
     assert container(cluster, victim).status == "exited"
     roles = roles_when(
         cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads"
     )
     assert victim not in roles.answering
     assert not roles.agreed
-    drive(cluster.kill([victim]))  # no-op
-    drive(cluster.revive([victim]))
-    drive(cluster.revive(cluster.nodes))  # no-op
+    run_blocking(cluster.kill([victim]))  # no-op
+    run_blocking(cluster.revive([victim]))
+    run_blocking(cluster.revive(cluster.nodes))  # no-op
     assert whole(cluster).isr[TP] == cluster.nodes
     networks = container(cluster, victim).attrs["NetworkSettings"]["Networks"].values()
     assert [one["IPAddress"] for one in networks] == [address]
@@ -82,18 +76,18 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: Kafka
 def why_not_elected(cluster: KafkaCluster) -> str:
     """What is told to who asks for the preferred leader; it must not lead."""
     with pytest.raises(ClusterError) as raised:
-        drive(cluster.elect_preferred([TP]))
+        run_blocking(cluster.elect_preferred([TP]))
     return str(raised.value)
 
 
 def test_a_leader_that_is_shut_down_hands_over_in_order(
     cluster: KafkaCluster, tmp_path: Path
 ) -> None:
-    victim = drive(cluster.replicas())[TP][0]
-    drive(cluster.elect_preferred([TP]))
+    victim = run_blocking(cluster.replicas())[TP][0]
+    run_blocking(cluster.elect_preferred([TP]))
     roles_when(cluster, lambda r: r.leaders[TP] == victim, 10, "the first replica leads")
     begun = time.monotonic()
-    drive(cluster.shut_down([victim]))
+    run_blocking(cluster.shut_down([victim]))
     assert time.monotonic() - begun < STOP_S
     ended = container(cluster, victim)
     assert (ended.status, ended.attrs["State"]["ExitCode"]) == ("exited", 143)  # by SIGTERM
@@ -102,28 +96,28 @@ def test_a_leader_that_is_shut_down_hands_over_in_order(
     # It may have been the controller, too: until brokers have found the next one they forward to it.
     wanted = "PREFERRED_LEADER_NOT_AVAILABLE"
     until(lambda: wanted in why_not_elected(cluster), 30, "the election is refused")
-    drive(cluster.shut_down([victim]))  # no-op
-    drive(cluster.collect(tmp_path))
+    run_blocking(cluster.shut_down([victim]))  # no-op
+    run_blocking(cluster.collect(tmp_path))
     log = (tmp_path / str(victim) / "server.log").read_text()
     assert "The controller has asked us to exit controlled shutdown" in log
-    drive(cluster.revive([victim]))
+    run_blocking(cluster.revive([victim]))
     assert whole(cluster).isr[TP] == cluster.nodes
 
 
 def test_the_replica_put_first_is_the_one_elected(cluster: KafkaCluster) -> None:
-    before = drive(cluster.replicas())[TP]
+    before = run_blocking(cluster.replicas())[TP]
     assert sorted(before) == list(cluster.brokers)
     wanted = next(node for node in before if node != leader(cluster))
     order = (wanted, *(node for node in before if node != wanted))
-    with pytest.raises(ClusterError, match="is no other order of the replicas"):
-        drive(cluster.reorder({TP: order[:2]}))
-    drive(cluster.reorder({TP: order}))
-    assert drive(cluster.replicas())[TP] == order
+    with pytest.raises(ClusterError, match="is not a permutation of its replicas"):
+        run_blocking(cluster.reorder({TP: order[:2]}))
+    run_blocking(cluster.reorder({TP: order}))
+    assert run_blocking(cluster.replicas())[TP] == order
     assert leader(cluster) != wanted  # the order alone moves nobody
-    drive(cluster.elect_preferred([TP]))
+    run_blocking(cluster.elect_preferred([TP]))
     epoch = roles_when(cluster, lambda r: r.leaders[TP] == wanted, 10, "the first replica leads")
-    drive(cluster.elect_preferred([TP]))  # not needed
-    assert drive(cluster.roles()).leader_epochs[TP] == epoch.leader_epochs[TP]
+    run_blocking(cluster.elect_preferred([TP]))  # not needed
+    assert run_blocking(cluster.roles()).leader_epochs[TP] == epoch.leader_epochs[TP]
 
 
 @pytest.mark.parametrize(("kind", "topic"), [(0, GROUP_TOPIC), (1, TRANSACTION_TOPIC)])
@@ -134,9 +128,9 @@ def test_coordinators_are_those_that_kafka_names(
     request = FindCoordinatorRequest(key_type=i8(kind), coordinator_keys=tuple(names))
 
     def differing() -> list[tuple[str, int, int]]:
-        with admin.Connection(cluster.ports[1], 10) as connection:
+        with cluster.admin.connect(1, 10) as connection:
             answer: FindCoordinatorResponse = connection.call(request, FindCoordinatorResponse)
-        roles = drive(cluster.roles())
+        roles = run_blocking(cluster.roles())
         rows = [
             (one.key, int(one.node_id), roles.coordinator(topic, one.key))
             for one in answer.coordinators
@@ -150,47 +144,47 @@ def test_coordinators_are_those_that_kafka_names(
 
 def coordinator_told(cluster: KafkaCluster, transactional_id: str) -> bool:
     """Whether both looks name one node: brokers that came back take their partitions over meanwhile."""
-    rows = drive(cluster.open_transactions([TP]))
-    leads = drive(cluster.roles()).coordinator(TRANSACTION_TOPIC, transactional_id)
+    rows = run_blocking(cluster.open_transactions([TP]))
+    leads = run_blocking(cluster.roles()).coordinator(TRANSACTION_TOPIC, transactional_id)
     return [row.coordinator for row in rows] == [leads]
 
 
 def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaCluster) -> None:
-    tps = [tp for tp in drive(cluster.roles()).leaders if tp.topic == TOPIC]
+    tps = [tp for tp in run_blocking(cluster.roles()).leaders if tp.topic == TOPIC]
     name = f"open-{time.time_ns()}"
     producer = Producer(
         {"bootstrap.servers": cluster.endpoint().args["bootstrap"], "transactional.id": name}
     )
     producer.init_transactions(30)
-    assert drive(cluster.open_transactions(tps)) == []
+    assert run_blocking(cluster.open_transactions(tps)) == []
     for end in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         producer.produce(TOPIC, b"open", partition=TP.partition)
         assert producer.flush(30) == 0
-        (row,) = drive(cluster.open_transactions(tps))
+        (row,) = run_blocking(cluster.open_transactions(tps))
         assert (TopicPartition(row.topic, row.partition), row.transactional_id) == (TP, name)
         until(
             lambda: coordinator_told(cluster, name), 15, "the coordinator is the one that is told"
         )
-        ends = drive(cluster.offsets([TP], Isolation.READ_UNCOMMITTED))
+        ends = run_blocking(cluster.offsets([TP], Isolation.READ_UNCOMMITTED))
         assert row.start == ends[TP][1] - 1
         end(30)
-        until(lambda: drive(cluster.open_transactions(tps)) == [], 10, "nothing is open")
-    drive(cluster.pause(cluster.brokers))
+        until(lambda: run_blocking(cluster.open_transactions(tps)) == [], 10, "nothing is open")
+    run_blocking(cluster.pause(cluster.brokers))
     begun = time.monotonic()
-    assert drive(cluster.open_transactions(tps)) == []  # nobody could be asked
+    assert run_blocking(cluster.open_transactions(tps)) == []  # nobody could be asked
     assert time.monotonic() - begun < 4
-    drive(cluster.resume(cluster.brokers))
+    run_blocking(cluster.resume(cluster.brokers))
 
 
 def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaCluster) -> None:
-    before = set(drive(cluster.roles()).leaders)
-    drive(cluster.kill(cluster.nodes))
-    assert drive(cluster.roles()).answering == ()
+    before = set(run_blocking(cluster.roles()).leaders)
+    run_blocking(cluster.kill(cluster.nodes))
+    assert run_blocking(cluster.roles()).answering == ()
     ended = {container(cluster, node).attrs["State"]["ExitCode"] for node in cluster.nodes}
     assert ended == {137}
     for node in reversed(cluster.nodes):  # another order than at first
-        drive(cluster.revive([node]))
+        run_blocking(cluster.revive([node]))
     assert set(whole(cluster).leaders) == before
     for node, address in cluster.addresses.items():
         (network,) = container(cluster, node).attrs["NetworkSettings"]["Networks"].values()
@@ -199,7 +193,7 @@ def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaC
 
 def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: KafkaCluster) -> None:
     first = whole(cluster).controller
-    drive(cluster.kill([first]))
+    run_blocking(cluster.kill([first]))
     roles = roles_when(
         cluster, lambda r: r.controller not in (first, -1), 30, "another node is controller"
     )
@@ -208,25 +202,25 @@ def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: KafkaClus
 
 def test_a_paused_leader_is_replaced_and_thawed_again(cluster: KafkaCluster) -> None:
     victim = leader(cluster)
-    drive(cluster.pause([victim]))
-    drive(cluster.pause([victim]))  # no-op
+    run_blocking(cluster.pause([victim]))
+    run_blocking(cluster.pause([victim]))  # no-op
     begun = time.monotonic()
-    assert victim not in drive(cluster.roles()).answering
+    assert victim not in run_blocking(cluster.roles()).answering
     assert time.monotonic() - begun < 2.5
     roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads")
-    drive(cluster.resume([victim]))
-    drive(cluster.resume(cluster.nodes))  # no-op
+    run_blocking(cluster.resume([victim]))
+    run_blocking(cluster.resume(cluster.nodes))  # no-op
     assert victim in whole(cluster).answering
 
 
 def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: KafkaCluster) -> None:
-    drive(cluster.pause([2]))
-    drive(cluster.kill([2]))
+    run_blocking(cluster.pause([2]))
+    run_blocking(cluster.kill([2]))
     assert container(cluster, 2).status == "exited"
     with pytest.raises(ClusterError, match="node 2 could not be paused"):
-        drive(cluster.pause([2]))
-    drive(cluster.resume([2]))  # a heal of both faults must not stumble over it
-    drive(cluster.revive([2]))
+        run_blocking(cluster.pause([2]))
+    run_blocking(cluster.resume([2]))  # a heal of both faults must not stumble over it
+    run_blocking(cluster.revive([2]))
 
 
 @pytest.mark.parametrize("directions", [(IN, OUT), (IN,), (OUT,)], ids=["both", "in", "out"])
@@ -235,7 +229,7 @@ def test_an_isolated_leader_is_replaced_and_outvoted(
 ) -> None:
     victim = leader(cluster)
     cuts = isolation(cluster, victim, *directions)
-    drive(cluster.cut(cuts))
+    run_blocking(cluster.cut(cuts))
 
     def moved(roles: Roles) -> bool:
         return roles.leaders[TP] not in (victim, -1) and roles.controller not in (victim, -1)
@@ -244,25 +238,25 @@ def test_an_isolated_leader_is_replaced_and_outvoted(
     # It still answers its clients, from stale metadata: no agreement, but a known leader.
     assert victim in roles.answering
     assert not roles.agreed
-    drive(cluster.mend(cuts))
+    run_blocking(cluster.mend(cuts))
     whole(cluster)
 
 
 def test_a_cut_link_blocks_new_connections_between_the_pair_only(cluster: KafkaCluster) -> None:
     cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=2, direction=IN, peer=1)]
     assert reaches(cluster, 1, 2, 9092)
-    drive(cluster.cut(cuts))
+    run_blocking(cluster.cut(cuts))
     assert not reaches(cluster, 1, 2, 9092)
     assert not reaches(cluster, 2, 1, 9093)
     assert reaches(cluster, 1, 3, 9092)
     assert reaches(cluster, 2, 3, 9093)
-    drive(cluster.mend(cuts))
+    run_blocking(cluster.mend(cuts))
     assert reaches(cluster, 1, 2, 9092)
 
 
 def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster) -> None:
     cuts = [Cut(node=1, direction=d, peer=2, listener=Listener.BROKER) for d in (IN, OUT)]
-    drive(cluster.cut(cuts))
+    run_blocking(cluster.cut(cuts))
     assert not reaches(cluster, 1, 2, 9092)
     assert not reaches(cluster, 2, 1, 9092)
     assert reaches(cluster, 1, 2, 9093)
@@ -271,14 +265,14 @@ def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster
 
 def test_cuts_are_in_force_again_after_a_restart(cluster: KafkaCluster) -> None:
     cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=3, direction=OUT, peer=2)]
-    drive(cluster.cut(cuts[:1]))
-    drive(cluster.kill([1, 3]))
-    drive(cluster.cut(cuts[1:]))  # while node 3 is down
-    drive(cluster.revive([1, 3]))
+    run_blocking(cluster.cut(cuts[:1]))
+    run_blocking(cluster.kill([1, 3]))
+    run_blocking(cluster.cut(cuts[1:]))  # while node 3 is down
+    run_blocking(cluster.revive([1, 3]))
     assert not reaches(cluster, 2, 1, 9092)
     until(lambda: reaches(cluster, 1, 3, 9092), 30, "node 3 listens")
     assert not reaches(cluster, 2, 3, 9092)
-    drive(cluster.mend(cuts))
+    run_blocking(cluster.mend(cuts))
     until(lambda: reaches(cluster, 2, 1, 9092), 30, "node 1 listens")
 
 
@@ -296,17 +290,20 @@ def test_clients_responses_cut_are_lost_but_the_request_took_effect(cluster: Kaf
 
 def _ask_through(cluster: KafkaCluster, direction: Direction, topic: str) -> None:
     """Create a topic over a client's open connection to node 1 while that direction is cut."""
-    port = int(cluster.endpoint().args["bootstrap"].split(",")[0].split(":")[1])
-    with admin.Connection(port, 4) as connection:
-        admin.view(connection)  # established before the cut
-        drive(cluster.cut([Cut(node=1, direction=direction)]))
-        with pytest.raises(admin.AdminError, match=r"timed out|deadline"):
-            admin.create_topic(connection, topic, 1, 1, {}, 2)
-    assert 1 in drive(cluster.roles()).answering  # the harness's own listener is not concerned
+    host, _, port = cluster.endpoint().args["bootstrap"].partition(",")[0].partition(":")
+    clients = Brokers({1: Address(host, int(port))})
+    with clients.connect(1, 4) as connection:
+        protocol.view(connection)  # established before the cut
+        run_blocking(cluster.cut([Cut(node=1, direction=direction)]))
+        with pytest.raises(AdminError, match=r"timed out|deadline"):
+            protocol.create_topic(connection, topic, 1, 1, {}, 2)
+    assert (
+        1 in run_blocking(cluster.roles()).answering
+    )  # the harness's own listener is not concerned
 
 
 def _exists(cluster: KafkaCluster, topic: str) -> bool:
-    return any(tp.topic == topic for tp in drive(cluster.roles()).leaders)
+    return any(tp.topic == topic for tp in run_blocking(cluster.roles()).leaders)
 
 
 def test_a_sidecar_cuts_where_the_host_cannot(
@@ -314,19 +311,19 @@ def test_a_sidecar_cuts_where_the_host_cannot(
 ) -> None:
     monkeypatch.setattr(cluster, "_from_host", False)
     cuts = [Cut(node=1, direction=OUT, peer=2)]
-    drive(cluster.cut(cuts))
+    run_blocking(cluster.cut(cuts))
     assert not reaches(cluster, 1, 2, 9092)
     assert reaches(cluster, 1, 3, 9092)
-    drive(cluster.mend(cuts))
+    run_blocking(cluster.mend(cuts))
     assert reaches(cluster, 1, 2, 9092)
 
 
 def test_offsets_are_those_of_the_agreed_leader(cluster: KafkaCluster) -> None:
-    everything = set(drive(cluster.roles()).leaders)
+    everything = set(run_blocking(cluster.roles()).leaders)
     for level in (Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED):
         assert all(0 <= start <= end for start, end in _all_offsets(cluster, everything, level))
-    drive(cluster.kill(cluster.nodes))
-    assert drive(cluster.offsets(sorted(everything), Isolation.READ_COMMITTED)) == {}
+    run_blocking(cluster.kill(cluster.nodes))
+    assert run_blocking(cluster.offsets(sorted(everything), Isolation.READ_COMMITTED)) == {}
 
 
 def _all_offsets(
@@ -335,7 +332,7 @@ def _all_offsets(
     found: dict[TopicPartition, tuple[int, int]] = {}
 
     def all_listed() -> bool:
-        found.update(drive(cluster.offsets(sorted(tps), level)))
+        found.update(run_blocking(cluster.offsets(sorted(tps), level)))
         return set(found) == tps
 
     # A leader refuses for a moment after its election (KIP-207), and is left out.

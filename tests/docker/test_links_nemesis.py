@@ -12,17 +12,18 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from harness.cluster import ClientSlot, CrashPoint
-from harness.cluster.kafka import KafkaCluster
-from harness.config import run_config
-from harness.op import TopicPartition
-from harness.session import drive
-from nemesis import Injected, Names, Stage, Step, heal, inject
+from core.cluster import ClientSlot, CrashPoint
+from core.config import run_config
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.cluster import KafkaCluster
+from nemesis.execute import heal, inject
+from nemesis.types import Environment, InjectedFault, PlannedFault, WorkloadNames
 from tests.docker.conftest import roles_when, until, whole
 
 TOPIC = "behind-proxies"
 TPS = tuple(TopicPartition(TOPIC, number) for number in range(3))
-NAMES = Names(data=TPS)
+NAMES = WorkloadNames(data=TPS)
 RECOVERY_S = 5.0
 
 
@@ -49,31 +50,33 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     config = run_config({"seed": 1, "unclean_leader_election": True, "min_insync_replicas": 1})
     cluster = KafkaCluster(config, folder)
     try:
-        drive(cluster.use_proxies())
-        drive(cluster.start())
-        drive(cluster.create_topic(TOPIC, len(TPS), 3, {}))
+        run_blocking(cluster.use_proxies())
+        run_blocking(cluster.start())
+        run_blocking(cluster.create_topic(TOPIC, len(TPS), 3, {}))
         yield cluster
     finally:
-        drive(cluster.stop())
+        run_blocking(cluster.stop())
 
 
 @pytest.fixture
-def stage(behind: KafkaCluster) -> Iterator[Stage]:
+def stage(behind: KafkaCluster) -> Iterator[Environment]:
     whole(behind, TOPIC)
-    yield Stage(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
-    drive(behind.mend(behind.cuts * 2))
-    drive(behind.cure(behind.brokers))
-    drive(behind.revive(behind.nodes))
+    yield Environment(
+        cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False
+    )
+    run_blocking(behind.mend(behind.cuts * 2))
+    run_blocking(behind.cure(behind.brokers))
+    run_blocking(behind.revive(behind.nodes))
     whole(behind, TOPIC)
 
 
-def hit(stage: Stage, name: str, seed: int = 0) -> Injected:
+def hit(stage: Environment, name: str, seed: int = 0) -> InjectedFault:
     head, _, target = name.partition("@")
     family, _, kind = head.partition(":")
-    step = Step(
+    step = PlannedFault(
         fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
     )
-    return drive(inject(stage, step, drive(stage.cluster.roles()), NAMES))
+    return run_blocking(inject(stage, step, run_blocking(stage.cluster.roles()), NAMES))
 
 
 class Client:
@@ -126,7 +129,7 @@ class Client:
 )
 def test_bad_links_are_felt_and_healed(
     behind: KafkaCluster,
-    stage: Stage,
+    stage: Environment,
     kind: str,
     seed: int,
     size: int,
@@ -147,35 +150,35 @@ def test_bad_links_are_felt_and_healed(
         assert taken is not None
         assert taken > low
     begin = time.monotonic()
-    drive(heal(stage, injected))
+    run_blocking(heal(stage, injected))
     until(lambda: client.round_trip(0.5) is not None, RECOVERY_S, f"work goes on after {kind}")
     print(f"{kind} {injected.text}: recovered in {time.monotonic() - begin:.2f} s")
     assert min(client.round_trip(10, size) or 10 for _ in range(5)) < max(0.15, 2 * usual)
 
 
 def test_the_harness_sees_the_cluster_whole_while_all_links_of_clients_are_bad(
-    behind: KafkaCluster, stage: Stage
+    behind: KafkaCluster, stage: Environment
 ) -> None:
     hit(stage, "links:timeout@all")
     assert whole(behind, TOPIC).answering == behind.brokers
 
 
 def test_one_broker_with_bad_links_leaves_the_others_alone(
-    behind: KafkaCluster, stage: Stage
+    behind: KafkaCluster, stage: Environment
 ) -> None:
     client = Client(behind)
     assert client.round_trip(10) is not None
     injected = hit(stage, "links:reset@leader")
-    led = [tp.partition for tp in TPS if drive(behind.roles()).leaders[tp] in injected.nodes]
+    led = [tp.partition for tp in TPS if run_blocking(behind.roles()).leaders[tp] in injected.nodes]
     before = {partition: len(values) for partition, values in client.acked.items()}
     client.round_trip(3)
     for partition, values in client.acked.items():
         assert (len(values) > before[partition]) == (partition not in led)
-    drive(heal(stage, injected))
+    run_blocking(heal(stage, injected))
 
 
 def test_a_replica_that_misses_records_becomes_leader(
-    behind: KafkaCluster, stage: Stage, tmp_path: Path
+    behind: KafkaCluster, stage: Environment, tmp_path: Path
 ) -> None:
     client = Client(behind)
     stop = threading.Event()
@@ -205,7 +208,7 @@ def test_a_replica_that_misses_records_becomes_leader(
         stop.set()
         writer.join()
     client.producer.flush(10)
-    drive(heal(stage, injected))
+    run_blocking(heal(stage, injected))
     whole(behind, TOPIC)
     lost = {tp.partition: set(client.acked[tp.partition]) - read(behind, tp) for tp in TPS}
     print("acknowledged and lost:", {partition: len(values) for partition, values in lost.items()})
@@ -232,7 +235,7 @@ def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
         consumer.close()
 
 
-def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Stage) -> None:
+def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) -> None:
     before = whole(behind, TOPIC).leaders
     begin = time.monotonic()
     injected = hit(stage, "elections:shuffle")
@@ -246,21 +249,23 @@ def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Stage) -> Non
 
 
 def test_a_rolling_restart_takes_every_broker_and_leaves_all_in_sync(
-    behind: KafkaCluster, stage: Stage
+    behind: KafkaCluster, stage: Environment
 ) -> None:
     begin = time.monotonic()
     injected = hit(stage, "restart:rolling")
     print(f"rolled over {injected.nodes} in {time.monotonic() - begin:.1f} s")
-    roles = drive(behind.roles())
+    roles = run_blocking(behind.roles())
     assert roles.answering == behind.brokers
     assert all(set(roles.isr[tp]) == set(behind.brokers) for tp in TPS)
-    drive(heal(stage, injected))
+    run_blocking(heal(stage, injected))
 
 
-def test_a_graceful_restart_hands_over_before_it_ends(behind: KafkaCluster, stage: Stage) -> None:
+def test_a_graceful_restart_hands_over_before_it_ends(
+    behind: KafkaCluster, stage: Environment
+) -> None:
     injected = hit(stage, "restart:graceful@leader")
     (node,) = injected.nodes
     roles_when(
         behind, lambda r: all(r.leaders[tp] not in (-1, node) for tp in TPS), 2, "handed over"
     )
-    drive(heal(stage, injected))
+    run_blocking(heal(stage, injected))

@@ -6,20 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness.cluster.kafka import KafkaCluster
-from harness.cluster.session import connect
-from harness.op import AssignmentKind, Isolation, TopicPartition
-from harness.record import encode
-from harness.session import (
-    AssignmentEvent,
-    Indefinite,
-    ProducerEvent,
-    Record,
-    Session,
-    Unknown,
-    drive,
-)
-from tests.session_contract_test import (
+from core.op import AssignmentKind, Isolation, TopicPartition
+from core.payload import encode
+from core.runtime import run_blocking
+from core.session import AssignmentEvent, Indefinite, ProducerEvent, Record, Session, Unknown
+from harness.kafka.client.session import connect
+from harness.kafka.cluster import KafkaCluster
+from tests.contract.session_contract_test import (
     NUMBERS,
     PATIENCE_S,
     RUN,
@@ -32,7 +25,7 @@ from tests.session_contract_test import (
     settled,
     take_over,
 )
-from tests.session_contract_work_test import WorkContract
+from tests.contract.session_contract_work_test import WorkContract
 
 
 @pytest.fixture
@@ -40,7 +33,7 @@ def sessions(cluster: KafkaCluster) -> Iterator[Sessions]:
     made = Sessions(
         System(
             connect=lambda spec: connect(cluster.endpoint().args, spec),
-            create_topic=lambda name, count: drive(cluster.create_topic(name, count, 3, {})),
+            create_topic=lambda name, count: run_blocking(cluster.create_topic(name, count, 3, {})),
         )
     )
     yield made
@@ -59,11 +52,11 @@ def test_each_incarnation_is_told_with_its_epoch(sessions: Sessions, cluster: Ka
         producer = sessions.connect(acks=-1, transactional_id=name)
         until = time.monotonic() + PATIENCE_S
         while len(seen) == n and time.monotonic() < until:
-            drive(producer.begin())
+            run_blocking(producer.begin())
             acked(send(producer, tp, n))
-            drive(producer.commit())
+            run_blocking(producer.commit())
             seen += [event for event in producer.events() if isinstance(event, ProducerEvent)]
-        drive(producer.close())
+        run_blocking(producer.close())
     assert [event.producer_epoch for event in seen] == [0, 1]
     assert seen[0].producer_id == seen[1].producer_id
     assert [event.epoch_cnt for event in seen] == [1, 1]
@@ -75,7 +68,7 @@ def test_records_come_with_the_epoch_of_their_leader(
     (tp,) = sessions.topic()
     reader = sessions.reader(Isolation.READ_COMMITTED, tp, report_end=True)
     assert [f.leader_epoch for f in read_to_end(reader, tp)] == [
-        drive(cluster.roles()).leader_epochs[tp]
+        run_blocking(cluster.roles()).leader_epochs[tp]
     ]
 
 
@@ -83,38 +76,38 @@ def test_a_record_that_the_broker_refuses_is_unknown_and_its_transaction_wants_a
     sessions: Sessions, cluster: KafkaCluster
 ) -> None:
     tp = TopicPartition(f"t{next(NUMBERS)}", 0)
-    drive(cluster.create_topic(tp.topic, 1, 3, {"max.message.bytes": "1000"}))
+    run_blocking(cluster.create_topic(tp.topic, 1, 3, {"max.message.bytes": "1000"}))
     producer = sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}")
-    drive(producer.begin())
+    run_blocking(producer.begin())
     acked(send(producer, tp, 1))
     big = Record(tp, 2, encode(RUN, tp, 2, 5000))
-    assert drive(producer.send([big])) == [Unknown("MSG_SIZE_TOO_LARGE")]
+    assert run_blocking(producer.send([big])) == [Unknown("MSG_SIZE_TOO_LARGE")]
     with pytest.raises(Indefinite) as refused:
-        drive(producer.commit())
+        run_blocking(producer.commit())
     assert refused.value.wants_abort
     assert producer.fatal is None
-    drive(producer.abort())
+    run_blocking(producer.abort())
     # librdkafka 2.16 then refuses the next record of the partition too ("skipped sequence
     # numbers") and purges it; that transaction wants an abort as well, the one after it is whole.
-    drive(producer.begin())
+    run_blocking(producer.begin())
     assert send(producer, tp, 3) == [Unknown("_PURGE_QUEUE")]
     with pytest.raises(Indefinite) as skipped:
-        drive(producer.commit())
+        run_blocking(producer.commit())
     assert skipped.value.wants_abort
-    drive(producer.abort())
-    drive(producer.begin())
+    run_blocking(producer.abort())
+    run_blocking(producer.begin())
     (offset,) = acked(send(producer, tp, 4))
-    drive(producer.commit())
+    run_blocking(producer.commit())
     assert settled(sessions, Isolation.READ_COMMITTED, tp, offset + 2) == [4]
 
 
 @pytest.fixture
 def paused(cluster: KafkaCluster) -> Iterator[Callable[[], None]]:
     """Call it to freeze all brokers; they are thawed after the test."""
-    yield lambda: drive(cluster.pause(cluster.nodes))
-    drive(cluster.resume(cluster.nodes))
+    yield lambda: run_blocking(cluster.pause(cluster.nodes))
+    run_blocking(cluster.resume(cluster.nodes))
     until = time.monotonic() + PATIENCE_S
-    while not drive(cluster.roles()).agreed:
+    while not run_blocking(cluster.roles()).agreed:
         assert time.monotonic() < until, "the brokers did not come back"
         time.sleep(0.1)
 
@@ -151,33 +144,33 @@ def test_on_frozen_brokers_every_verb_ends_at_its_deadline(
     )
     reader = sessions.reader(Isolation.READ_COMMITTED, tp, **spec)
     for session in (member, copier):
-        drive(session.subscribe([tp.topic]))
+        run_blocking(session.subscribe([tp.topic]))
         take_over(session, {tp})
     acked(send(plain, tp, 1))
     for session in (committing, aborting, copier):
-        drive(session.begin())
+        run_blocking(session.begin())
         acked(send(session, tp, 2))
     paused()
     with Stopwatch(1.5):
         assert send(plain, tp, 3, 4) == [Unknown("_TIMED_OUT")] * 2
     with Stopwatch(1.5), pytest.raises(Indefinite):
-        drive(committing.commit())
+        run_blocking(committing.commit())
     with Stopwatch(1.5), pytest.raises(Indefinite):
-        drive(aborting.abort())
+        run_blocking(aborting.abort())
     with Stopwatch(1.5), pytest.raises(Indefinite):
-        drive(opening.begin())
+        run_blocking(opening.begin())
     with Stopwatch(1.5), pytest.raises(Indefinite):
-        drive(member.commit_offsets({tp: 1}))
+        run_blocking(member.commit_offsets({tp: 1}))
     with Stopwatch(1.5), pytest.raises(Indefinite):
-        drive(copier.send_offsets({tp: 1}))
+        run_blocking(copier.send_offsets({tp: 1}))
     with Stopwatch(0.3):
-        drive(reader.seek({tp: 0}))
-        drive(reader.poll(10, 300))
-        drive(reader.position())
-        drive(reader.assign({tp: 0}))
+        run_blocking(reader.seek({tp: 0}))
+        run_blocking(reader.poll(10, 300))
+        run_blocking(reader.position())
+        run_blocking(reader.assign({tp: 0}))
     for session in (plain, committing, aborting, opening, member, copier, reader):
         with Stopwatch(1.5):
-            drive(session.close())
+            run_blocking(session.close())
 
 
 def test_a_member_that_does_not_poll_loses_its_partitions_and_is_over(
@@ -186,10 +179,10 @@ def test_a_member_that_does_not_poll_loses_its_partitions_and_is_over(
     (tp,) = sessions.topic()
     spec: dict[str, Any] = {"isolation": Isolation.READ_COMMITTED, "group": f"g{tp.topic}"}
     lazy = sessions.connect(**spec, settings={"consumer.max.poll.interval.ms": "6000"})
-    drive(lazy.subscribe([tp.topic]))
+    run_blocking(lazy.subscribe([tp.topic]))
     take_over(lazy, {tp})
     eager = sessions.connect(**spec)
-    drive(eager.subscribe([tp.topic]))
+    run_blocking(eager.subscribe([tp.topic]))
     take_over(eager, {tp})
     for _ in range(2):
         with pytest.raises(Indefinite, match="_MAX_POLL_EXCEEDED"):
@@ -202,7 +195,7 @@ def test_a_member_that_does_not_poll_loses_its_partitions_and_is_over(
 def poll_until_refused(session: Session) -> None:
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        drive(session.poll(1, 100))
+        run_blocking(session.poll(1, 100))
 
 
 def test_a_transaction_that_outlived_its_time_out_is_fatal_and_aborted(
@@ -212,9 +205,9 @@ def test_a_transaction_that_outlived_its_time_out_is_fatal_and_aborted(
     producer = sessions.connect(
         acks=-1, transactional_id=f"x{next(NUMBERS)}", transaction_timeout_s=2.0
     )
-    drive(producer.begin())
+    run_blocking(producer.begin())
     acked(send(producer, tp, 1))
     assert settled(sessions, Isolation.READ_COMMITTED, tp, 3) == []
     with pytest.raises(Indefinite):
-        drive(producer.commit())
+        run_blocking(producer.commit())
     assert producer.fatal is not None

@@ -14,13 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
+from kio.static.primitive import i8
 
-from harness.cluster import ClusterError, Cut, Direction, Listener, admin, engine
-from harness.cluster.images import build, ensure_image
-from harness.cluster.kafka import KafkaCluster
-from harness.config import RunConfig, run_config
-from harness.op import TopicPartition
-from harness.session import drive
+from core.cluster import Address, Cut, Direction, Listener
+from core.config import RunConfig, run_config
+from core.errors import ClusterError
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.containers import engine
+from harness.kafka.containers.images import build, ensure_image
 from tests.docker.conftest import TOPIC, until
 
 
@@ -34,36 +39,49 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / f"docker-tests-{time.time_ns()}"
 
 
+def topic_configs(cluster: KafkaCluster, topic: str) -> dict[str, str]:
+    """All settings of a topic that are in force, defaults included."""
+    resource = DescribeConfigsResource(
+        resource_type=i8(2), resource_name=topic, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=(resource,))
+    with cluster.admin.connect(1, 5) as connection:
+        (result,) = connection.call(request, DescribeConfigsResponse).results
+    return {one.name: one.value or "" for one in result.configs}
+
+
 def test_every_node_leads_and_the_topic_carries_the_configs_safety(cluster: KafkaCluster) -> None:
-    roles = drive(cluster.roles())
+    roles = run_blocking(cluster.roles())
     assert roles.agreed
     assert roles.answering == cluster.nodes == (1, 2, 3)
     assert sum(tp.topic == TOPIC for tp in roles.leaders) == 6
-    port = cluster.ports[1]
-    with admin.Connection(port, 5) as connection:
-        found = admin.topic_configs(connection, TOPIC)
+    found = topic_configs(cluster, TOPIC)
     assert found["min.insync.replicas"] == "2"
     assert found["unclean.leader.election.enable"] == "false"
 
 
 def test_a_topic_asked_for_twice_is_there_and_nonsense_is_refused(cluster: KafkaCluster) -> None:
-    drive(cluster.create_topic(TOPIC, 6, 3, {}))
+    run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
     with pytest.raises(ClusterError, match="INVALID_CONFIG"):
-        drive(cluster.create_topic("odd", 1, 1, {"retention.ms": "banana"}))
+        run_blocking(cluster.create_topic("odd", 1, 1, {"retention.ms": "banana"}))
     with pytest.raises(ClusterError, match="INVALID_REPLICATION_FACTOR"):
-        drive(cluster.create_topic("odd", 1, 4, {}))
+        run_blocking(cluster.create_topic("odd", 1, 4, {}))
 
 
 def test_logs_are_collected_over_restarts_and_say_what_happened(
     cluster: KafkaCluster, tmp_path: Path
 ) -> None:
     tp = TopicPartition(TOPIC, 0)
-    victim = drive(cluster.roles()).leaders[tp]
-    drive(cluster.kill([victim]))
-    until(lambda: drive(cluster.roles()).leaders[tp] not in (victim, -1), 30, "the leader moved")
-    drive(cluster.revive([victim]))
-    until(lambda: drive(cluster.roles()).agreed, 60, "all agree")
-    drive(cluster.collect(tmp_path))
+    victim = run_blocking(cluster.roles()).leaders[tp]
+    run_blocking(cluster.kill([victim]))
+    until(
+        lambda: run_blocking(cluster.roles()).leaders[tp] not in (victim, -1),
+        30,
+        "the leader moved",
+    )
+    run_blocking(cluster.revive([victim]))
+    until(lambda: run_blocking(cluster.roles()).agreed, 60, "all agree")
+    run_blocking(cluster.collect(tmp_path))
     own = (tmp_path / str(victim) / "server.log").read_text()
     assert own.count("Kafka Server started") >= 2
     every = "".join((tmp_path / str(node) / "server.log").read_text() for node in cluster.nodes)
@@ -75,55 +93,59 @@ def test_logs_are_collected_over_restarts_and_say_what_happened(
     assert "node.id=1\n" in properties
 
 
+def listeners(cluster: KafkaCluster) -> set[Address]:
+    return set(cluster.admin.addresses.values())
+
+
 def test_two_clusters_side_by_side_and_stop_leaves_nothing(
     cluster: KafkaCluster, folder: Path
 ) -> None:
     second = KafkaCluster(one_broker(), folder)
     try:
-        drive(second.start())
-        assert not set(second.ports.values()) & set(cluster.ports.values())
+        run_blocking(second.start())
+        assert not listeners(second) & listeners(cluster)
         assert not set(second.addresses.values()) & set(cluster.addresses.values())
         assert len(engine.leftovers(second.run)) == 2  # a container and a network
-        drive(second.pause([1]))
+        run_blocking(second.pause([1]))
     finally:
-        drive(second.stop())
+        run_blocking(second.stop())
     assert engine.leftovers(second.run) == []
-    drive(second.stop())
+    run_blocking(second.stop())
     assert len(engine.leftovers(cluster.run)) == 4
 
 
 def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> None:
     cluster = KafkaCluster(one_broker(controllers=1), folder)
     try:
-        drive(cluster.start())
+        run_blocking(cluster.start())
         assert (cluster.nodes, cluster.brokers) == ((1, 2), (1,))
-        drive(cluster.create_topic("t", 1, 1, {}))
-        roles = drive(cluster.roles())
+        run_blocking(cluster.create_topic("t", 1, 1, {}))
+        roles = run_blocking(cluster.roles())
         assert (roles.controller, roles.answering, roles.agreed) == (2, (1,), True)
-        drive(cluster.pause([2]))
-        drive(cluster.resume([2]))
+        run_blocking(cluster.pause([2]))
+        run_blocking(cluster.resume([2]))
         cut = Cut(node=2, direction=Direction.IN, peer=1, listener=Listener.CONTROLLER)
-        drive(cluster.cut([cut]))
-        drive(cluster.kill([2]))
-        roles = drive(cluster.roles())
+        run_blocking(cluster.cut([cut]))
+        run_blocking(cluster.kill([2]))
+        roles = run_blocking(cluster.roles())
         assert (roles.controller, roles.leaders[TopicPartition("t", 0)]) == (-1, 1)
-        drive(cluster.revive([2]))
+        run_blocking(cluster.revive([2]))
         until(lambda: starts(cluster, 2, folder) == 2, 60, "the controller runs")
-        assert drive(cluster.roles()).controller == -1  # the broker does not reach it
-        drive(cluster.mend([cut]))
-        until(lambda: drive(cluster.roles()).controller == 2, 60, "the controller is back")
-        drive(cluster.shut_down(cluster.nodes))
-        drive(cluster.collect(folder))
+        assert run_blocking(cluster.roles()).controller == -1  # the broker does not reach it
+        run_blocking(cluster.mend([cut]))
+        until(lambda: run_blocking(cluster.roles()).controller == 2, 60, "the controller is back")
+        run_blocking(cluster.shut_down(cluster.nodes))
+        run_blocking(cluster.collect(folder))
         log = (folder / "1" / "server.log").read_text()
         assert "The controller has asked us to exit controlled shutdown" in log
     finally:
-        drive(cluster.stop())
+        run_blocking(cluster.stop())
     assert engine.leftovers(cluster.run) == []
 
 
 def starts(cluster: KafkaCluster, node: int, into: Path) -> int:
     """How often a node has come up, by its log."""
-    drive(cluster.collect(into))
+    run_blocking(cluster.collect(into))
     return (into / str(node) / "server.log").read_text().count("Kafka Server started")
 
 
@@ -191,16 +213,16 @@ def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
         with monkeypatch.context() as patch:
             patch.setenv("DOCKER_HOST", between.url)
             cluster = KafkaCluster(one_broker(), folder)
-            drive(cluster.start())
-            assert drive(cluster.trouble()) == ""
+            run_blocking(cluster.start())
+            assert run_blocking(cluster.trouble()) == ""
             between.die()
-            assert "no Docker engine answers" in drive(cluster.trouble())
+            assert "no Docker engine answers" in run_blocking(cluster.trouble())
             with pytest.raises(ClusterError, match="the Docker engine does not answer"):
-                drive(cluster.kill([1]))
-            assert drive(cluster.roles()).answering == (1,)  # Kafka itself lives
-            drive(cluster.collect(folder / "logs"))
+                run_blocking(cluster.kill([1]))
+            assert run_blocking(cluster.roles()).answering == (1,)  # Kafka itself lives
+            run_blocking(cluster.collect(folder / "logs"))
             assert "does not answer" in (folder / "logs" / "1" / "missing.txt").read_text()
-            drive(cluster.stop())
+            run_blocking(cluster.stop())
             assert "not removed: no Docker engine answers" in capfd.readouterr().err
     finally:
         between.die()
@@ -211,13 +233,13 @@ def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
 def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
-        "from harness.cluster.kafka import KafkaCluster\n"
-        "from harness.config import run_config\n"
-        "from harness.session import drive\n"
+        "from harness.kafka.cluster import KafkaCluster\n"
+        "from core.config import run_config\n"
+        "from core.runtime import run_blocking\n"
         "config = run_config({'seed': 1, 'brokers': 1, 'replication_factor': 1,"
         " 'min_insync_replicas': 1})\n"
         "cluster = KafkaCluster(config, Path(sys.argv[1]))\n"
-        "drive(cluster.start())\n"
+        "run_blocking(cluster.start())\n"
         "print('started', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -247,12 +269,12 @@ def test_a_broker_that_ends_while_starting_shows_why(
     cluster = KafkaCluster(one_broker(broker_settings={setting: value}), folder)
     try:
         with pytest.raises(ClusterError, match="node 1 ended with exit code") as error:
-            drive(cluster.start())
+            run_blocking(cluster.start())
         assert words in str(error.value)
-        drive(cluster.collect(folder / "cluster"))
+        run_blocking(cluster.collect(folder / "cluster"))
         assert words in (folder / "cluster" / "1" / "server.log").read_text()
     finally:
-        drive(cluster.stop())
+        run_blocking(cluster.stop())
     assert engine.leftovers(cluster.run) == []
 
 
@@ -262,10 +284,10 @@ def test_a_broker_that_never_comes_up_shows_the_end_of_its_log(folder: Path) -> 
     cluster = KafkaCluster(one_broker(broker_settings=lonely), folder, ready_deadline_s=5)
     try:
         with pytest.raises(ClusterError, match="did not see all 1 brokers within 5 s") as error:
-            drive(cluster.start())
+            run_blocking(cluster.start())
         assert "org.apache.kafka" in str(error.value)
     finally:
-        drive(cluster.stop())
+        run_blocking(cluster.stop())
 
 
 def test_an_image_that_cannot_be_built_shows_the_end_of_the_log(

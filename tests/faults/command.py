@@ -1,5 +1,6 @@
 """The command `inquest` as a subprocess, on the in-memory cluster."""
 
+import io
 import json
 import os
 import resource
@@ -8,12 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.op import Phase
-from harness.store import Run
+import pytest
+
+from core.op import Phase
+from harness.cli import main
+from history.run_folder import Run
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
@@ -67,13 +73,29 @@ def inquest(*words: str, file_limit: int | None = None, module: str = "tests.mem
     return Inquest(*words, file_limit=file_limit, module=module).wait()
 
 
+def inquest_here(*words: str) -> Ended:
+    """The same in this process, which has the libraries: for a command that starts none, such as `check`."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main.main(partial(main.app, list(words)))
+    return Ended(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
 def arguments(results: Path, *more: str) -> list[str]:
     """A short run on the in-memory cluster, checked without Spark."""
-    return [
-        "run", "--sut", "memory", "--results", str(results), "--seed", "11", "--duration", "2",
-        "--nemesis", "none", "--without-spark", "--set", "verb_deadline_s=2",
-        "--set", "recovery_deadline_s=5", "--set", "transaction_timeout_s=2", *more,
-    ]  # fmt: skip
+    settings = {
+        "verb_deadline_s": 2,
+        "recovery_deadline_s": 5,
+        "transaction_timeout_s": 2,
+        "producers": 2,
+        "consumers": 2,
+    }
+    words = ["run", "--results", str(results), "--without-spark"]
+    for option in ("sut memory", "seed 11", "duration 2", "nemesis none"):
+        words += f"--{option}".split()
+    for name, value in settings.items():
+        words += ["--set", f"{name}={value}"]
+    return [*words, *more]
 
 
 def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
@@ -113,7 +135,9 @@ def workers_of(results: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"harness.worker" in words and any(str(results).encode() in w for w in words):
+            if b"harness.clients.worker_main" in words and any(
+                str(results).encode() in w for w in words
+            ):
                 found.append(int(entry.name))
     return found
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.command import arguments, inquest, until, workers_of
+from harness.systems import SYSTEMS
+from tests.faults.command import arguments, inquest, inquest_here, until, workers_of
+from tests.memory.system import MEMORY
 
 pytestmark = pytest.mark.faults
 
@@ -33,9 +35,12 @@ pytestmark = pytest.mark.faults
         (["--bogus"], ["bogus"]),
     ],
 )
-def test_settings_that_make_no_sense(tmp_path: Path, words: list[str], said: list[str]) -> None:
+def test_settings_that_make_no_sense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: list[str]
+) -> None:
+    monkeypatch.setitem(SYSTEMS, "memory", MEMORY)
     results = tmp_path / "results"
-    ended = inquest(*arguments(results, *words))
+    ended = inquest_here(*arguments(results, *words))
     assert ended.code == 64, ended
     assert ended.out == ""
     assert ended.err.startswith("inquest: ")
@@ -73,7 +78,7 @@ def test_a_cluster_that_never_comes_up(tmp_path: Path) -> None:
 def test_a_history_file_with_wrong_types(tmp_path: Path, content: str, said: list[str]) -> None:
     file = tmp_path / "h.json"
     file.write_text(content)
-    ended = inquest("check", "--history", str(file), "--json")
+    ended = inquest_here("check", "--history", str(file), "--json")
     assert ended.code == 64, ended
     assert all(word in ended.err for word in said), ended.err
     assert "Traceback" not in ended.err
@@ -81,7 +86,7 @@ def test_a_history_file_with_wrong_types(tmp_path: Path, content: str, said: lis
 
 def test_folders_that_are_no_runs(tmp_path: Path) -> None:
     for words in (["check", str(tmp_path)], ["check", str(tmp_path / "none")], ["check"]):
-        ended = inquest(*words)
+        ended = inquest_here(*words)
         assert ended.code == 64
         assert ended.err.startswith("inquest: ")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import events as ev
-from harness import journal as j
-from harness.config import RunConfig
-from harness.op import Phase
-from harness.store import Run
+from core.config import RunConfig
+from core.op import Phase
+from history import events as ev
+from history import journal as j
+from history.run_folder import Run
 from tests.faults.command import (
     Inquest,
     arguments,
@@ -21,7 +21,7 @@ from tests.faults.command import (
     verdict,
     workers_of,
 )
-from workloads import WORKLOADS
+from workloads.registry import WORKLOADS
 
 pytestmark = pytest.mark.faults
 
@@ -39,8 +39,8 @@ def journals(run: Run) -> dict[int, list[j.Line]]:
     return {int(path.stem): j.read(path) for path in run.journal.glob("*.jsonl")}
 
 
-def opened(lines: list[j.Line]) -> j.Opened:
-    assert isinstance(lines[0], j.Opened)
+def opened(lines: list[j.Line]) -> j.JournalHeader:
+    assert isinstance(lines[0], j.JournalHeader)
     return lines[0]
 
 
@@ -99,7 +99,7 @@ def test_a_crashed_client_is_started_again_and_the_verdict_is_made(
     for number, lines in journals(run).items():
         header = opened(lines)
         assert header.process == number  # each journal has one header: numbers are never used again
-        assert [line for line in lines if isinstance(line, j.Opened)] == [header]
+        assert [line for line in lines if isinstance(line, j.JournalHeader)] == [header]
         assert number % width(run) == header.slot
     for crash in crashes:
         (slot,) = crash.slots
@@ -109,7 +109,7 @@ def test_a_crashed_client_is_started_again_and_the_verdict_is_made(
         successors = last_processes(run, slot, healed[crash.fault] + 2**62)
         after = successors[successors.index(died) + 1]
         assert opened(after).ns > healed[crash.fault]
-        assert any(isinstance(line, j.Completed) for line in after)
+        assert any(isinstance(line, j.OpCompleted) for line in after)
         _died_where_meant(kind, died)
 
 
@@ -121,8 +121,8 @@ def _died_where_meant(kind: str, died: list[j.Line]) -> None:
     assert isinstance(invoked, j.Invoked)
     if kind == "crash-in-transaction":
         assert invoked.txn
-        assert isinstance(rest[-1], j.Sent | j.Polled)
-        assert any(isinstance(line, j.Sent) for line in rest)
+        assert isinstance(rest[-1], j.SendResults | j.Polled)
+        assert any(isinstance(line, j.SendResults) for line in rest)
     elif kind == "crash-before-commit":
         assert isinstance(rest[-1], j.Polled)
         assert polled(rest)

@@ -11,16 +11,17 @@ from random import Random
 
 import pytest
 
-from checkers import reference
-from harness.events import Event, OpenTransaction, TransactionsOpen
-from harness.op import Isolation
-from harness.store import Run
-from tests import planted, planted_groups
-from tests.built import Built
-from tests.faults.command import inquest, verdict
-from tests.folders import RECOVERED, STARTED, write_run
-from tests.planted_groups import Damage
-from tests.random_history import simulate
+from core.cluster import OpenTransaction
+from core.op import Isolation
+from history.events import Event, TransactionsOpen
+from history.run_folder import Run
+from tests.faults.command import inquest_here, verdict
+from tests.histories import planted, planted_groups
+from tests.histories.built import Built
+from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.planted_groups import Damage
+from tests.histories.random_history import simulate
+from tests.oracle import anomalies
 
 pytestmark = pytest.mark.faults
 
@@ -46,10 +47,10 @@ def damaged(name: str, damage: Damage) -> tuple[int, Built]:
     and its seed."""
     for seed in range(SEEDS):
         built = simulate(seed, portable=False)
-        if reference.undecided(built.tables()):
+        if anomalies.undecided(built.tables()):
             continue
         damage(Random(seed), built)
-        found = reference.findings(built.tables(), events=events(built))
+        found = anomalies.findings(built.tables(), events=events(built))
         if name in {key[0] for key in found}:
             return seed, built
     raise AssertionError(f"{damage.__name__} leaves no {name} in {SEEDS} histories")
@@ -58,10 +59,10 @@ def damaged(name: str, damage: Damage) -> tuple[int, Built]:
 def checked(folder: Path, built: Built) -> tuple[int, set[str]]:
     """Exit code of `inquest check`, and the classes that it found and does not allow."""
     run: Run = write_run(folder, built.tables(), settings=SETTINGS, events=events(built))
-    ended = inquest("check", str(folder), "--without-spark")
+    ended = inquest_here("check", str(folder), "--without-spark")
     assert run.verdict.exists(), ended
-    anomalies = verdict(run)["anomalies"]
-    return ended.code, {name for name, found in anomalies.items() if not found["allowed"]}
+    listed = verdict(run)["anomalies"]
+    return ended.code, {name for name, found in listed.items() if not found["allowed"]}
 
 
 def withhold_by_hand(rng: Random, built: Built) -> None:

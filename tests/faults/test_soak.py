@@ -1,4 +1,4 @@
-"""Nights on the in-memory cluster through the command line: killed, interrupted, void, repeated."""
+"""Sessions on the in-memory cluster through the command line: killed, interrupted, void, repeated."""
 
 import json
 import os
@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.night import FILE, FOLDER, Attempt, Night, nights
-from harness.op import Phase
-from harness.store import Run
+from core.op import Phase
+from harness.soak.session_log import FILE, FOLDER, Attempt, SoakSession, sessions
+from history.run_folder import Run
 from tests.faults import command as commands
 from tests.faults.command import Ended, Inquest, inquest, workers_of
 
 pytestmark = pytest.mark.faults
 DEADLINE_S = 240.0
-"""A night is several runs, each with its check."""
+"""A session is several runs, each with its check."""
 
 MATRIX = """
 workloads = ["queue"]
@@ -80,21 +80,21 @@ def soak(tmp_path: Path, *words: str, budget: str = "30m", **matrix: Any) -> Inq
     return one
 
 
-def newest(tmp_path: Path) -> Night | None:
-    found = nights(tmp_path / "results")
+def newest(tmp_path: Path) -> SoakSession | None:
+    found = sessions(tmp_path / "results")
     return found[-1] if found else None
 
 
-def begun(tmp_path: Path, number: int, night: str = "") -> Attempt | None:
-    """The last attempt at a run of the newest night, once it is there."""
+def begun(tmp_path: Path, number: int, session: str = "") -> Attempt | None:
+    """The last attempt at a run of the newest session, once it is there."""
     found = newest(tmp_path)
-    if found is None or found.name == night:
+    if found is None or found.name == session:
         return None
     return next((a for a in reversed(found.attempts) if a.begun.number == number), None)
 
 
-def ended(tmp_path: Path, number: int, night: str = "") -> Attempt | None:
-    attempt = begun(tmp_path, number, night)
+def ended(tmp_path: Path, number: int, session: str = "") -> Attempt | None:
+    attempt = begun(tmp_path, number, session)
     return attempt if attempt is not None and attempt.outcome is not None else None
 
 
@@ -119,7 +119,7 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_night_is_killed_resumed_interrupted_and_its_failing_run_comes_first_in_the_next(
+def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first_in_the_next(
     tmp_path: Path,
 ) -> None:
     results = tmp_path / "results"
@@ -128,9 +128,9 @@ def test_a_night_is_killed_resumed_interrupted_and_its_failing_run_comes_first_i
     os.kill(command.process.pid, signal.SIGKILL)
     wait(command)
     until(lambda: not workers_of(results), "the end of all clients")
-    night = newest(tmp_path)
-    assert night is not None
-    canary, planted, broken = night.attempts
+    session = newest(tmp_path)
+    assert session is not None
+    canary, planted, broken = session.attempts
     assert broken.outcome is None
     assert canary.outcome is not None
     assert canary.outcome.state == "valid"
@@ -147,8 +147,8 @@ def test_a_night_is_killed_resumed_interrupted_and_its_failing_run_comes_first_i
     assert not workers_of(results)
     again = newest(tmp_path)
     assert again is not None
-    assert again.name == night.name
-    assert (again.paused, again.over) == (True, None)
+    assert again.name == session.name
+    assert (again.paused, again.ended) == (True, None)
     first, second = (a for a in again.attempts if a.begun.number == 3)
     assert (first.begun.task, first.begun.command) == (second.begun.task, second.begun.command)
     assert second.outcome is not None
@@ -161,35 +161,35 @@ def test_a_night_is_killed_resumed_interrupted_and_its_failing_run_comes_first_i
     assert all("report.html" in names(results / name) for name in kept)
     assert names(results / second.outcome.folder) == {"verdict.json", "config.json"}
     assert "1 open finding" in index(tmp_path)
-    assert "This night is interrupted" in index(tmp_path)
+    assert "This session is interrupted" in index(tmp_path)
 
     command = soak(tmp_path, "--new", more=PLANTED)
-    repeat = until(lambda: ended(tmp_path, 1, night.name), "the first run of the second night")
-    until(lambda: begun(tmp_path, 2, night.name), "the second run")
+    repeat = until(lambda: ended(tmp_path, 1, session.name), "the first run of the second session")
+    until(lambda: begun(tmp_path, 2, session.name), "the second run")
     os.kill(command.process.pid, signal.SIGINT)
     assert wait(command).code == 130
     assert repeat.begun.task.key == planted.begun.task.key
-    assert (repeat.begun.task.why, repeat.begun.task.of) == ("repeat", f"{night.name}/2")
+    assert (repeat.begun.task.why, repeat.begun.task.of) == ("repeat", f"{session.name}/2")
     assert [found.name for found in repeat.outcome.open] == ["lost-write"]
-    last = begun(tmp_path, 2, night.name)
+    last = begun(tmp_path, 2, session.name)
     assert last is not None
     assert last.begun.task.why == "canary"
     assert not workers_of(results)
 
 
-def test_a_canary_that_stays_silent_makes_the_night_void(tmp_path: Path) -> None:
+def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> None:
     said = wait(soak(tmp_path, budget="12s", canary="acks1", duration=1))
     assert said.code == 4, said
     assert "void" in said.err
-    night = newest(tmp_path)
-    assert night is not None
-    assert night.over is not None
-    assert night.over.code == 4
-    assert night.canary is not None
-    assert night.canary.state == "silent"
-    assert "report.html" in names(tmp_path / "results" / night.canary.folder)
+    session = newest(tmp_path)
+    assert session is not None
+    assert session.ended is not None
+    assert session.ended.code == 4
+    assert session.canary is not None
+    assert session.canary.state == "silent"
+    assert "report.html" in names(tmp_path / "results" / session.canary.folder)
     assert "Void" in index(tmp_path)
-    file = tmp_path / "results" / FOLDER / night.name / FILE
+    file = tmp_path / "results" / FOLDER / session.name / FILE
     events = [json.loads(line)["event"] for line in file.read_text().splitlines()]
     assert events[:3] == ["started", "run-begun", "run-ended"]
     assert events[-1] == "ended"
@@ -200,12 +200,12 @@ def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> Non
     said = wait(soak(tmp_path, settings=failing))
     assert said.code == 70, said
     assert "in a row" in said.err
-    night = newest(tmp_path)
-    assert night is not None
-    outcomes = [attempt.outcome for attempt in night.attempts]
+    session = newest(tmp_path)
+    assert session is not None
+    outcomes = [attempt.outcome for attempt in session.attempts]
     assert all(o is not None and o.state == "error" and o.code == 70 for o in outcomes)
     assert all(o is not None and "never came up" in o.error for o in outcomes)
-    logs = sorted((tmp_path / "results" / FOLDER / night.name).glob("*.log"))
+    logs = sorted((tmp_path / "results" / FOLDER / session.name).glob("*.log"))
     assert len(logs) == len(outcomes) == 5
     assert "errors of the harness" in index(tmp_path)
 
@@ -242,7 +242,7 @@ def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     address = command.process.stdout.readline().strip()
     assert address.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(address, timeout=30) as answer:
-        assert b"No night yet" in answer.read()
+        assert b"No session yet" in answer.read()
     port = address.rstrip("/").rpartition(":")[2]
     taken = inquest("serve", "--port", port, "--results", str(tmp_path))
     assert taken.code == 64

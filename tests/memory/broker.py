@@ -3,7 +3,7 @@
 import threading
 import time
 
-from harness.events import OpenTransaction
+from core.cluster import OpenTransaction
 from tests.memory.coordinators import (
     Entry,
     Error,

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
-from harness.cluster import ClusterError, Cut, Endpoint, Roles
-from harness.config import RunConfig
-from harness.events import OpenTransaction
-from harness.op import Isolation, TopicPartition
+from core.cluster import Cut, Endpoint, OpenTransaction, Roles
+from core.config import RunConfig
+from core.errors import ClusterError
+from core.op import Isolation, TopicPartition
 from tests.memory.broker import Broker
 from tests.memory.coordinators import Error
 

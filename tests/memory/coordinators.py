@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum
 
-from harness.events import OpenTransaction
+from core.cluster import OpenTransaction
 
 Tp = tuple[str, int]
 Offsets = dict[Tp, int]
@@ -170,11 +170,15 @@ class Transactions:
     def listed(self, tps: list[Tp], coordinator: int) -> list[OpenTransaction]:
         return [
             OpenTransaction(
-                topic=tp[0], partition=tp[1], producer_id=txn.producer_id,
-                producer_epoch=txn.epoch, start=start, coordinator=coordinator,
+                topic=tp[0],
+                partition=tp[1],
+                producer_id=txn.producer_id,
+                producer_epoch=txn.epoch,
+                start=start,
+                coordinator=coordinator,
                 transactional_id=name,
             )
             for name, txn in self._by_id.items()
             for tp, start in txn.first.items()
             if tp in tps
-        ]  # fmt: skip
+        ]

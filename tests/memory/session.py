@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Client as Connect
 from typing import Any
 
-from harness.op import AssignmentKind, Isolation, Outcome, TopicPartition
-from harness.session import (
+from core.client_settings import SessionSpec, effective
+from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
+from core.session import (
     UNAWAITED,
     Acked,
     AssignmentEvent,
@@ -21,9 +22,9 @@ from harness.session import (
     Record,
     Session,
     SessionEvent,
-    SessionSpec,
     Unknown,
 )
+from harness.kafka.client.settings import LIBRDKAFKA
 
 AUTO_COMMIT_S = 1.0
 
@@ -38,6 +39,7 @@ class MemorySession:
 
     def __init__(self, path: str, spec: SessionSpec) -> None:
         self._connection = Connect(path, "AF_UNIX")
+        self.client = effective(spec, LIBRDKAFKA)
         self._spec = spec
         self._fatal: str | None = None
         self._epoch = -1

@@ -9,19 +9,26 @@ from typing import Any
 
 import pytest
 
-from checkers import HistoryError, check, pipeline
-from checkers.kernel_types import PartitionResult
-from checkers.pipeline import check_sealed, in_process, run_task, spark_runner
-from checkers.sealed import load
-from checkers.spark import SparkError, spark
-from checkers.whole import Tally
-from harness import seal
-from harness.op import Outcome
-from harness.store import Run
-from tests.built import Built, Op, Read, Send
-from tests.folders import write_run
-from tests.planted import random_history
-from tests.unit.test_sealed import a_file, scribble
+from checkers.api import check, check_history
+from checkers.checks import CHECKS
+from checkers.checks.consistency import Contradiction
+from checkers.checks.recovery import ServedTimes
+from checkers.engine import pipeline
+from checkers.engine.cross_partition import Tally
+from checkers.engine.findings import PartitionResult
+from checkers.engine.pipeline import in_process, kernels_of, run_task, spark_runner
+from checkers.engine.spark import spark
+from core.errors import HistoryError, SparkError
+from core.op import Outcome
+from history import seal
+from history.reader import load
+from history.run_folder import Run
+from tests.checkers.test_sealed import a_file, scribble
+from tests.histories.built import Built, Op, Read, Send
+from tests.histories.folders import write_run
+from tests.histories.planted import random_history
+
+KERNELS = kernels_of(CHECKS)
 
 pytestmark = pytest.mark.spark
 
@@ -39,9 +46,13 @@ def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(tally: Tally) -> Any:
-    undecided = tally.undecided, tally.torn_undecided, tally.eos_undecided
-    progress = {tp: each.waits.tolist() for tp, each in tally.progress.items()}
-    return tally.counts, tally.findings, undecided, progress, tally.crashed
+    waits = {
+        tp: each.waits.tolist()
+        for tp, each in tally.parts["recovery"].items()
+        if isinstance(each, ServedTimes)
+    }
+    assert len(waits) == len(tally.parts["recovery"])
+    return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
 
 @pytest.mark.usefixtures("many_units")
@@ -50,9 +61,9 @@ def test_spark_and_this_process_come_to_the_same(session: Any, tmp_path: Path) -
     for seed in [n for n in range(1, 30) if n % 3]:
         sealed = load(write_run(tmp_path / str(seed), random_history(seed)[0].tables()))
         assert len(sealed.names.units) > 1
-        here = check_sealed(sealed, in_process)
+        here = check_history(sealed, in_process)
         found += sum(here.counts.values())
-        assert told(check_sealed(sealed, spark_runner(session))) == told(here)
+        assert told(check_history(sealed, spark_runner(session))) == told(here)
     assert found > 100
 
 
@@ -68,14 +79,16 @@ def test_what_one_unit_proves_another_is_checked_again_with(session: Any, tmp_pa
     sealed = load(write_run(tmp_path / "run", built.tables()))
     jobs: list[int] = []
 
-    def counted(tasks: Sequence[pipeline.Task]) -> list[PartitionResult]:
+    def counted(
+        tasks: Sequence[pipeline.UnitTask], kernels: pipeline.Kernels
+    ) -> list[PartitionResult]:
         jobs.append(len(tasks))
-        return spark_runner(session)(tasks)
+        return spark_runner(session)(tasks, kernels)
 
-    tally = check_sealed(sealed, counted)
+    tally = check_history(sealed, counted)
     assert jobs == [2, 1]
-    assert tally.counts["inconsistent-offsets", "ack all"] == 1
-    assert told(tally) == told(check_sealed(sealed, in_process))
+    assert tally.counts["inconsistent-offsets", Contradiction.ACK_ALL] == 1
+    assert told(tally) == told(check_history(sealed, in_process))
 
 
 @pytest.mark.usefixtures("many_units")
@@ -106,7 +119,8 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
         def range(self, *_: int) -> Any:
             raise RuntimeError("planted")
 
-    monkeypatch.setattr("checkers.judging.spark_runner", lambda _: spark_runner(Failing()))
+    failing: Any = Failing()
+    monkeypatch.setattr("checkers.api.spark_runner", lambda _: spark_runner(failing))
     verdict = check(run)
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert {c.status for c in verdict.checks.values()} == {"crashed"}
@@ -119,8 +133,8 @@ def test_a_history_sealed_anew_is_not_confused_with_the_old_one(
     for seed in (1, 2, 4):
         run = write_run(tmp_path / "run", random_history(seed)[0].tables())
         sealed = load(Run(run.folder))
-        assert told(check_sealed(sealed, spark_runner(session))) == told(
-            check_sealed(sealed, in_process)
+        assert told(check_history(sealed, spark_runner(session))) == told(
+            check_history(sealed, in_process)
         )
 
 
@@ -130,7 +144,7 @@ def test_without_java_the_check_runs_in_this_process_and_says_so(
     def missing(*_: object, **__: object) -> Any:
         raise SparkError("no Java")
 
-    monkeypatch.setattr("checkers.judging.spark", missing)
+    monkeypatch.setattr("checkers.api.spark", missing)
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
     assert check(run).stats["checked by Spark"] == 0
     assert "no Java; checking in this process instead" in capsys.readouterr().err
@@ -138,7 +152,7 @@ def test_without_java_the_check_runs_in_this_process_and_says_so(
 
 def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     """In a process of its own: a JVM that runs would be used again."""
-    program = "from checkers.spark import spark\nwith spark('local[1]'): pass"
+    program = "from checkers.engine.spark import spark\nwith spark('local[1]'): pass"
     environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     ended = subprocess.run(
         [sys.executable, "-c", program],
@@ -153,9 +167,10 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     assert str(tmp_path) in last
 
 
+@pytest.mark.sampled(4)
 def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     """In processes of their own: the archive belongs to the start of a JVM."""
-    program = "from checkers.spark import prepare\nassert prepare()"
+    program = "from checkers.engine.spark import prepare\nassert prepare()"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     made: list[tuple[str, int]] = []
     for _ in range(2):
@@ -165,7 +180,7 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
     assert made[0] == made[1]
     assert archive.stat().st_size > 10_000_000
     program = (
-        "from checkers.spark import spark\nimport pathlib, sys\n"
+        "from checkers.engine.spark import spark\nimport pathlib, sys\n"
         "with spark('local[1]') as session:\n"
         "    jvm = session.sparkContext._gateway.proc.pid\n"
         "    print(pathlib.Path(f'/proc/{jvm}/maps').read_text())"
@@ -179,17 +194,18 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
 KILLS_THE_JVM = """
 import sys
 from pathlib import Path
-from checkers import judging, pipeline
-from harness.store import Run
+from checkers import api
+from checkers.engine import pipeline
+from history.run_folder import Run
 
 def killing(session):
-    def run(tasks):
+    def run(tasks, kernels):
         session.sparkContext._gateway.proc.kill()
-        return pipeline.spark_runner(session)(tasks)
+        return pipeline.spark_runner(session)(tasks, kernels)
     return run
 
-judging.spark_runner = killing
-verdict = judging.check(Run(Path(sys.argv[1])))
+api.spark_runner = killing
+verdict = api.check(Run(Path(sys.argv[1])))
 print(verdict.exit_code, {check.status for check in verdict.checks.values()})
 """
 
@@ -207,5 +223,5 @@ def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_pa
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
-    task = pipeline.Task(folder=str(sealed.run.folder), unit=unit.name, ww=True, tps=(1,))
-    assert [result.tp for result in run_task(task)] == [1]
+    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, ww=True, tps=(1,))
+    assert [result.tp for result in run_task(task, KERNELS)] == [1]

@@ -1,0 +1,212 @@
+"""The ways in: a recorded run, portable histories, and tables in memory."""
+
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NotRequired, TypedDict
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.allowed import Ground
+from checkers.catalogue import ANOMALIES, INFORMATIONAL
+from checkers.checks import CHECKS
+from checkers.checks.consistency import REUSE
+from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
+from checkers.engine import pipeline
+from checkers.engine.cross_partition import Tally
+from checkers.engine.findings import CAP
+from checkers.engine.kernel_input import PORTABLE, RECORDED
+from checkers.engine.pipeline import Runner, in_process, spark_runner
+from checkers.engine.spark import spark
+from checkers.portable.tables import PortableTables, cases
+from checkers.verdict import JudgedFinding, JudgedRun, judge
+from core.config import recorded_config
+from core.errors import HistoryError, SparkError
+from history.events import Event
+from history.reader import History, load
+from history.run_folder import Run, write_atomically
+from history.verdict import Verdict
+
+
+def check(run: Run, *, master: str | None = None, without_spark: bool = False) -> Verdict:
+    """Judge a sealed run; write `checked/anomalies.parquet` and `verdict.json`.
+
+    master: Spark master (None: all processors of this machine). without_spark: use the same kernels
+    in this process, as also where Spark cannot be started; the verdict's stats say which it was.
+
+    Raises: HistoryError (damaged, incomplete or newer folder), OSError (cannot write).
+    """
+    begin = time.perf_counter()
+    sealed = load(run)
+    config = recorded_config(run.config)
+    tally, by_spark = _run(sealed, master, without_spark=without_spark)
+    seconds = time.perf_counter() - begin
+    judged = JudgedRun(history=sealed, config=config, tally=tally, seconds=seconds, spark=by_spark)
+    verdict = judge(judged)
+    run.checked.mkdir(exist_ok=True)
+    write_atomically(run.anomalies, _parquet(judged.findings))
+    write_atomically(run.verdict, msgspec.json.format(msgspec.json.encode(verdict), indent=1))
+    return verdict
+
+
+def _run(sealed: History, master: str | None, *, without_spark: bool) -> tuple[Tally, bool]:
+    """The tally, and whether Spark made it."""
+    if not without_spark:
+        try:
+            with spark(master) as session:
+                return _guarded(sealed, spark_runner(session)), True
+        except SparkError as error:
+            print(f"inquest: {error}; checking in this process instead", file=sys.stderr)
+    return _guarded(sealed, in_process), False
+
+
+def _guarded(sealed: History, runner: Runner) -> Tally:
+    """A run of the kernels that crashed as a whole crashed every check."""
+    try:
+        return check_history(sealed, runner)
+    except HistoryError:
+        raise
+    except Exception:  # noqa: BLE001 (every check is named as crashed; none passes)
+        how = traceback.format_exc(limit=-3)
+        return Tally(crashed=dict.fromkeys(CHECKS, how))
+
+
+SCHEMA: Final = pa.schema(
+    [
+        ("anomaly", pa.string()),
+        ("variant", pa.string()),
+        ("allowed", pa.bool_()),
+        ("why", pa.string()),
+        ("known_bug", pa.string()),
+        ("tp", pa.int32()),
+        ("process", pa.int32()),
+        ("at_ns", pa.int64()),
+        ("ops", pa.list_(pa.int32())),
+        ("key", pa.list_(pa.int64())),
+    ]
+)
+"""Columns of `checked/anomalies.parquet`: one row a finding that was kept (counts: verdict.json)."""
+
+
+def _parquet(judged: Sequence[JudgedFinding]) -> bytes:
+    rows = [
+        {
+            "anomaly": j.finding.name,
+            "variant": j.finding.variant,
+            "allowed": j.allowed,
+            "why": j.why,
+            "known_bug": j.bug,
+            "tp": j.finding.tp,
+            "process": j.finding.process,
+            "at_ns": j.finding.at_ns,
+            "ops": j.finding.ops,
+            "key": j.finding.key,
+        }
+        for j in judged
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), sink, compression="zstd")
+    return bytes(sink.getvalue())
+
+
+class PortableVerdict(TypedDict):
+    """What one configuration makes of a case. crashed: names of checks."""
+
+    valid: bool | Literal["unknown"]
+    anomalies: list[str]
+    crashed: NotRequired[list[str]]
+
+
+class PortableAnswer(TypedDict):
+    """The verdicts of one case, by configuration: `assign+ww`, `assign-ww`, `subscribe+ww` …"""
+
+    name: str
+    by_config: dict[str, PortableVerdict]
+
+
+def check_portable(path: Path) -> list[PortableAnswer]:
+    """Judge every case of a file of portable histories, in this process.
+
+    One answer a case: {"name", "by_config": {"assign+ww" …: {"valid", "anomalies": [classes]}}}.
+    Cases of kind `unit` hold no history: they are named on stderr and left out.
+
+    Raises: HistoryError (cannot be read, or not the format).
+    """
+    answers: list[PortableAnswer] = []
+    for case in cases(path):
+        if case.kind == "unit":
+            print(f"inquest: {case.name}: skipped, it holds no history", file=sys.stderr)
+        else:
+            answers.append({"name": case.name, "by_config": _by_config(case)})
+    return answers
+
+
+def _by_config(case: PortableTables) -> dict[str, PortableVerdict]:
+    tally = check_tables(case.tables, portable=True)
+    tried = any(op.f in ("send", "poll", "txn") and op.completed is not None for op in case.ops)
+    found = {name for name, _ in tally.counts} - {REUSE}
+    answers: dict[str, PortableVerdict] = {}
+    for by, subscribe in (("assign", False), ("subscribe", True)):
+        for suffix, ww in (("+ww", True), ("-ww", False)):
+            names = found if ww else found - {G0, G0_REALTIME, G1C_WW}
+            here = Ground(subscribe=subscribe)
+            bad = {
+                name
+                for name, variant in tally.counts
+                if name in names and not ANOMALIES[name].rule(here, variant)[0]
+            }
+            assert not bad & INFORMATIONAL
+            shown = {G1C if name == G1C_WW else name for name in names}
+            valid: bool | Literal["unknown"] = not bad
+            if valid and (not tried or tally.crashed):
+                valid = "unknown"
+            answers[by + suffix] = {"valid": valid, "anomalies": sorted(shown)}
+            if tally.crashed:
+                answers[by + suffix]["crashed"] = sorted(tally.crashed)
+    return answers
+
+
+def check_history(history: History, runner: Runner = in_process) -> Tally:
+    """Check a sealed history; the tally, without a verdict.
+
+    Raises: HistoryError, where a file proves damaged.
+    """
+    return pipeline.check_sealed(history, CHECKS, runner)
+
+
+def check_tables(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    ww: bool = True,
+    cap: int = CAP,
+) -> Tally:
+    """Check a whole history that is in memory, in this process.
+
+    portable: None = a history without `bounds` rows is portable.
+    """
+    if portable is None:
+        portable = tables["bounds"].num_rows == 0
+    facts = PORTABLE if portable else RECORDED
+    return pipeline.check_tables(tables, CHECKS, facts, events=events, ww=ww, cap=cap)
+
+
+def findings(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    ww: bool = True,
+) -> set[tuple[str | int, ...]]:
+    """Canonical keys (docs/checks.md, section 2) of all findings of a history, in this process.
+
+    Raises: AssertionError, where a check crashed.
+    """
+    found = check_tables(tables, portable=portable, events=events, ww=ww, cap=2**31)
+    assert not found.crashed, found.crashed
+    return {finding.canonical for finding in found.findings}

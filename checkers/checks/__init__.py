@@ -1,0 +1,65 @@
+"""The checks, one module each: its kernel, its join over partitions, where its findings are allowed, their
+evidence and sentences, and the documentation of its anomaly classes.
+
+atomicity       Transactions with some records visible while others never will be.
+consistency     Offsets that hold several records.
+cycles          Dependency cycles over all partitions, and records read before they were sent.
+durability      What was committed and is not in the log.
+exactly_once    Inputs that a group copied twice, or never.
+fencing         What a process wrote after another had taken its transactional id over.
+group_delivery  What a group was given again, or never, although it had committed behind it.
+group_offsets   The committed offset of a group goes back.
+integrity       Records that were not sent like this, or not here.
+isolation       Records of aborted or open transactions that were read.
+poll_order      What one process was returned, in order, without gaps.
+real_time       Records that stand before one that was acknowledged before they were sent.
+recovery        Whether the cluster came back to full service.
+send_order      What one process sent, in the order in which it stands in the log.
+stability       What keeps read_committed consumers waiting once all clients are gone.
+uniqueness      Records that stand in the log twice.
+
+To add a check: its rule in docs/checks.md, its module here, its line in `CHECKS`, its function in the
+oracle (tests/oracle), and golden histories (tests/histories).
+"""
+
+from typing import Final
+
+from checkers.checks import (
+    atomicity,
+    consistency,
+    cycles,
+    durability,
+    exactly_once,
+    fencing,
+    group_delivery,
+    group_offsets,
+    integrity,
+    isolation,
+    poll_order,
+    real_time,
+    recovery,
+    send_order,
+    stability,
+    uniqueness,
+)
+from checkers.engine.check import Check
+
+CHECKS: Final[dict[str, Check]] = {
+    "durability": durability.CHECK,
+    "uniqueness": uniqueness.CHECK,
+    "atomicity": atomicity.CHECK,
+    "isolation": isolation.CHECK,
+    "integrity": integrity.CHECK,
+    "consistency": consistency.CHECK,
+    "real-time": real_time.CHECK,
+    "send-order": send_order.CHECK,
+    "poll-order": poll_order.CHECK,
+    "group-offsets": group_offsets.CHECK,
+    "stability": stability.CHECK,
+    "exactly-once": exactly_once.CHECK,
+    "group-delivery": group_delivery.CHECK,
+    "fencing": fencing.CHECK,
+    "cycles": cycles.CHECK,
+    "recovery": recovery.CHECK,
+}
+"""Name -> check, the most severe first. A module is named as its check."""

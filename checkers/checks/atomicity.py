@@ -1,0 +1,161 @@
+"""atomicity: transactions with some records visible while others never will be (docs/checks.md,
+"Delivery").
+
+The kernel finds what no counting read showed; the join puts the records of one op together.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import unless_truncated
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.evidence import FetchedRecords, Wanted
+from checkers.engine.findings import (
+    FAIL,
+    OK,
+    Finding,
+    PartitionResult,
+    Plain,
+    Shown,
+    got,
+    sent,
+)
+from checkers.engine.partition_view import KernelView
+from history.reader import Array, History, value_text
+
+TORN = "torn-txn"
+
+MISSING: Final = 1
+UNDECIDED: Final = 2
+ABSENT: Final = 3
+"""Fate of a transaction's record that no counting read showed; ABSENT = it need not be there."""
+
+READS: Final = 8
+"""Reads of a transaction's records in a witness."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnseenRecords:
+    """Records of transactions (OK or INFO) that no counting read showed, one entry each."""
+
+    op: Array
+    op_sends: Array
+    value: Array
+    fate: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TornTransaction(Finding):
+    """A transaction with `seen` visible and `missing` invisible records; the first of these is
+    `first_missing`, a partition and a value."""
+
+    seen: int
+    missing: int
+    first_missing: tuple[int, int]
+
+    @property
+    def wanted(self) -> Wanted:
+        """All its records, and who read them."""
+        return Wanted(written=self.ops)
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """All its records, and one read of each that was read."""
+        return of_transaction(self.ops[0], fetched)
+
+    def sentence(self, history: History) -> str:
+        """How many of its records became visible."""
+        op = history.op(self.ops[0])
+        tp, value = self.first_missing
+        ended = "committed" if op.outcome == OK else "ended indeterminate"
+        return (
+            f"Transaction op {op.op} of {history.client(op.process)} {ended}; {self.seen} of its"
+            f" records became visible to read_committed consumers, {self.missing} never did"
+            f" (first of them: record {value_text(value)} of {history.tp(tp)})."
+        )
+
+
+def of_transaction(op: int, fetched: FetchedRecords) -> list[Shown]:
+    """All records of a transaction, and one read of each that was read."""
+    own = [sent(row) for row in fetched.sends.get(op, ())]
+    found = (fetched.reads_of.get((each.tp, each.value), ()) for each in own)
+    reads = [read for some in found for read in some[:1]]
+    return [*own, *map(got, reads[:READS])]
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    sends = p.sends
+    maybe = (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
+    rows = np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL)))
+    fate = np.full(len(rows), ABSENT, np.int8)
+    expected = sends["outcome"][rows] != FAIL
+    if p.known.facts.ends:
+        missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
+        fate[np.isin(rows, missing)] = MISSING
+        fate[np.isin(rows, undecided)] = UNDECIDED
+    else:
+        fate[expected] = MISSING
+    if len(rows):
+        result.parts[NAME] = UnseenRecords(
+            op=sends["op"][rows],
+            op_sends=sends["op_sends"][rows],
+            value=sends["value"][rows],
+            fate=fate,
+        )
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    parts = run.parts(NAME, UnseenRecords)
+    if not parts:
+        return
+    unseen = parts.values()
+    op, fate, value, op_sends = (
+        np.concatenate([getattr(each, name) for each in unseen])
+        for name in ("op", "fate", "value", "op_sends")
+    )
+    tp = np.repeat(list(parts), [len(each.op) for each in unseen])
+    ops, first, which = np.unique(op, return_index=True, return_inverse=True)
+    seen = op_sends[first] - np.bincount(which)
+    missing = np.bincount(which[fate == MISSING], minlength=len(ops))
+    undecided = np.bincount(which[fate == UNDECIDED], minlength=len(ops))
+    torn = np.flatnonzero((seen > 0) & (missing > 0))
+    tally.doubt(
+        NAME,
+        int(((seen > 0) & (missing == 0) & (undecided > 0)).sum()),
+        "{number} transactions are partly visible, and the final reads did not reach the rest",
+    )
+    if len(torn):
+        tally.counts[TORN, Plain.PLAIN] += len(torn)
+    for at in torn[: run.known.cap].tolist():
+        lost = int(np.flatnonzero((which == at) & (fate == MISSING))[0])
+        number = int(ops[at])
+        tally.findings.append(
+            TornTransaction(
+                name=TORN,
+                key=(-1, number),
+                ops=(number,),
+                seen=int(seen[at]),
+                missing=int(missing[at]),
+                first_missing=(int(tp[lost]), int(value[lost])),
+            )
+        )
+
+
+NAME = "atomicity"
+CHECK = Check(
+    claim="A transaction is visible as a whole or not at all.",
+    anomalies={
+        TORN: AnomalyClass(
+            title="Transaction torn apart",
+            meaning="Of the records of one transaction some are visible to read_committed consumers and"
+            " others never will be.",
+            literature="atomicity violation; fractured write",
+            rule=unless_truncated("a transaction is visible as a whole or not at all"),
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+    content=True,
+)

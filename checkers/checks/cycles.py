@@ -1,0 +1,468 @@
+"""cycles: dependency cycles over all partitions, and records read before they were sent (docs/checks.md,
+"Cycles").
+
+Edges come from the kernel, deduplicated int32 pairs; components are scipy's. Real time needs no
+quadratic number of edges: a chain of nodes in order of completion stands for it.
+
+References: Adya, Weak Consistency (MIT, 1999) for G0 and G1c; Kingsbury & Alvaro, Elle (VLDB 2020)
+for real-time edges.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from checkers.allowed import always, never
+from checkers.checks.isolation import of_read, one_of_each_op
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.evidence import FetchedRecords, Wanted
+from checkers.engine.findings import (
+    INFO,
+    OK,
+    RC,
+    Finding,
+    PartitionResult,
+    Plain,
+    Shown,
+    Variant,
+    at,
+    got,
+    reader,
+    sent,
+)
+from checkers.engine.partition_view import KernelView
+from history.reader import Array, Columns, History, columns
+from history.tables import OPEN
+
+G1C = "G1c"
+G1C_REALTIME = "G1c-realtime"
+G1C_WW = "G1c-ww"
+G0 = "G0"
+G0_REALTIME = "G0-realtime"
+
+Edges = Array
+"""Shape (2, n): from, to."""
+
+SHOWN = 16
+"""Components of a class that are searched for a cycle."""
+SEARCH = 24
+"""Edges from which a shortest cycle of a component is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """One edge of a witness: `kind` wr, ww or rt; tp -1 for rt."""
+
+    kind: str
+    a: int
+    b: int
+    tp: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FutureRead(Finding):
+    """A record that was returned before it was sent: the send and the read."""
+
+    def sentence(self, history: History) -> str:
+        """Both ops."""
+        s, r = self.records
+        return (
+            f"{reader(history, history.op(r.op))} was given {r.text(history)} at offset {r.offset}"
+            f" {at(history, self.at_ns)}, before op {s.op} had begun to send it."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle(Finding):
+    """A component; `edges`: one of its cycles, where one was looked for."""
+
+    edges: tuple[Edge, ...]
+
+    @property
+    def wanted(self) -> Wanted:
+        """The records of the ops of the cycle."""
+        return Wanted(ops=self.ops)
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """For each edge the records that make it."""
+        return [record for edge in self.edges for record in _records(edge, fetched)]
+
+    def sentence(self, history: History) -> str:
+        """The cycle, edge by edge."""
+        size = self.key[2]
+        if not self.edges:
+            return (
+                f"{size} ops, the first of them op {self.key[1]}, depend on each other in a circle."
+            )
+        told = "; ".join(_link(history, edge) for edge in self.edges)
+        more = f" ({size} ops in all depend on each other)" if size > len(self.edges) else ""
+        return f"A circle of {len(self.edges)} ops: {told}{more}."
+
+
+def _link(history: History, edge: Edge) -> str:
+    if edge.kind == "rt":
+        return f"op {edge.a} had ended before op {edge.b} began"
+    if edge.kind == "wr":
+        return f"op {edge.b} read what op {edge.a} wrote to {history.tp(edge.tp)}"
+    return f"op {edge.a} stands before op {edge.b} in {history.tp(edge.tp)}"
+
+
+def _records(edge: Edge, fetched: FetchedRecords) -> list[Shown]:
+    """The records that make an edge."""
+    own = {row.value: row for row in fetched.sends.get(edge.a, ()) if row.tp == edge.tp}
+    if edge.kind == "wr":
+        reads = fetched.reads.get(edge.b, ())
+        read = [r for r in reads if r.tp == edge.tp and r.value in own][:1]
+        return [shown for r in read for shown in (sent(own[r.value]), got(r))]
+    if edge.kind == "ww":
+        later = [row for row in fetched.sends.get(edge.b, ()) if row.tp == edge.tp]
+        pairs = [(s, t) for s in own.values() for t in later if 0 <= s.place < t.place]
+        nearest = sorted(pairs, key=lambda pair: pair[1].place - pair[0].place)[:1]
+        return [shown for s, t in nearest for shown in (sent(s), sent(t))]
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionEdges:
+    """The edges that one partition shows, each once: writer to reader, writer to next writer."""
+
+    wr: Edges
+    ww: Edges
+
+
+def _no_edges() -> Edges:
+    return np.zeros((2, 0), np.int32)
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    wr = _wr(p)
+    ww = _ww(p) if p.known.ww else _no_edges()
+    if wr.shape[1] or ww.shape[1]:
+        result.parts[NAME] = PartitionEdges(wr=wr, ww=ww)
+    invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
+    early = one_of_each_op(p, (p.writer >= 0) & (p.reads["complete_ns"] < invoked))
+
+    def future(read: int, variant: Variant) -> Finding:
+        return of_read(p, FutureRead, G1C_REALTIME, read, variant)
+
+    result.report(G1C_REALTIME, early, future)
+
+
+def _wr(p: KernelView) -> Edges:
+    vertex, relay = p.known.vertex, p.known.relay
+    if not relay.any():
+        return _no_edges()
+    rows = np.flatnonzero((p.writer >= 0) & (p.reads["isolation"] == RC))
+    w, r = p.sends["op"][p.writer[rows]], p.reads["op"][rows]
+    kept = (relay[w] | relay[r]) & vertex[w] & vertex[r] & (w != r)
+    return _once(w[kept], r[kept])
+
+
+def _ww(p: KernelView) -> Edges:
+    sends = p.sends
+    eligible = p.committed & p.known.vertex[sends["op"]]
+    acks = np.flatnonzero(eligible & p.acked)
+    shown = np.flatnonzero(np.append(eligible, False)[p.writer])
+    slot = np.concatenate((p.slots(sends["offset"][acks]), p.read_slot[shown]))
+    row = np.concatenate((acks, p.writer[shown]))
+    at_slot = np.full(p.slots.size, -1, np.int64)
+    at_slot[slot] = row
+    at_slot[slot[at_slot[slot] != row]] = -1  # several values at one offset: no order between them
+    line = sends["op"][at_slot[at_slot >= 0]]
+    moved = line[1:] != line[:-1]
+    return _once(line[:-1][moved], line[1:][moved])
+
+
+def _once(a: Array, b: Array) -> Edges:
+    keys = np.unique(a.astype(np.int64) << 32 | b.astype(np.int64))
+    return np.stack((keys >> 32, keys & 0xFFFFFFFF)).astype(np.int32)
+
+
+@dataclass(slots=True)
+class Components:
+    """Strongly connected components of at least two ops: `label` of each op in `ops` (sorted)."""
+
+    ops: Array
+    label: Array
+    count: int
+    sizes: Array = field(init=False)
+    lowest: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sizes = np.bincount(self.label, minlength=self.count)
+        self.lowest = np.full(self.count, np.iinfo(np.int32).max, np.int64)
+        np.minimum.at(self.lowest, self.label, self.ops)
+
+    def of(self, ops: Array) -> Array:
+        """Labels of ops, -1 = in no component."""
+        if not len(self.ops):
+            return np.full(len(ops), -1)
+        at = np.minimum(np.searchsorted(self.ops, ops), len(self.ops) - 1)
+        return np.where(self.ops[at] == ops, self.label[at], -1)
+
+    def same(self, other: "Components") -> Array:
+        """Which of these are, as sets of ops, components of `other`."""
+        theirs = other.of(self.ops)
+        low = np.full(self.count, np.iinfo(np.int64).max)
+        high = np.full(self.count, -2)
+        np.minimum.at(low, self.label, theirs)
+        np.maximum.at(high, self.label, theirs)
+        one = (low == high) & (low >= 0)
+        sizes = np.append(other.sizes, -1)[np.where(one, low, -1)]
+        return np.asarray(one & (sizes == self.sizes))
+
+
+def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Components:
+    """Components of these edges; `timed`: also of real time between the ops that they join.
+
+    clock: columns of `ops`, indexed by op number.
+    """
+    part = np.zeros(len(clock["outcome"]), bool)
+    part[edges.ravel()] = True
+    ops = np.flatnonzero(part)
+    graph: Array = (np.cumsum(part, dtype=np.int32) - 1)[edges]
+    size: int = len(ops)
+    if timed and size:
+        chain, size = _real_time(ops, clock)
+        graph = np.concatenate((graph, chain.astype(np.int32)), axis=1)
+    # imported here: lists of checks and anomalies need no scipy
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    ones = np.ones(graph.shape[1], np.int32)
+    matrix = csr_array((ones, (graph[0], graph[1])), shape=(size, size))
+    _, label = connected_components(matrix, directed=True, connection="strong")
+    label = label[: len(ops)]
+    big = np.bincount(label, minlength=1)[label] > 1 if len(ops) else np.zeros(0, bool)
+    _, dense = np.unique(label[big], return_inverse=True)
+    return Components(ops[big], dense, int(dense.max(initial=-1)) + 1)
+
+
+def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:
+    """Edges through a chain of nodes, one for each completed op, in order of completion."""
+    done = np.flatnonzero(clock["outcome"][ops] == OK)
+    done = done[np.argsort(clock["complete_ns"][ops[done]], kind="stable")]
+    times = clock["complete_ns"][ops[done]]
+    nodes = len(ops) + np.arange(len(done))
+    last = np.searchsorted(times, clock["invoke_ns"][ops], side="left") - 1
+    late = np.flatnonzero(last >= 0)
+    into = np.stack((done, nodes))
+    along = np.stack((nodes[:-1], nodes[1:]))
+    out = np.stack((nodes[last[late]], late))
+    return np.concatenate((into, along, out), axis=1), len(ops) + len(done)
+
+
+@dataclass(slots=True, kw_only=True)
+class Graph:
+    """All edges of a history, by kind; `clock`: columns of `ops`, indexed by op number."""
+
+    parts: Mapping[int, PartitionEdges]
+    clock: Columns
+    wr: Edges
+    ww: Edges
+    cap: int
+
+    @property
+    def soon(self) -> Edges:
+        """wr edges that are not future reads on their own."""
+        late = self.clock["complete_ns"][self.wr[1]] < self.clock["invoke_ns"][self.wr[0]]
+        return self.wr[:, ~late]
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    parts = run.parts(NAME, PartitionEdges)
+    if not parts:
+        return
+    clock, relay = _clock(run), run.known.relay
+    graph = Graph(
+        parts=parts,
+        clock=clock,
+        wr=np.concatenate([part.wr for part in parts.values()], axis=1),
+        ww=np.concatenate([part.ww for part in parts.values()], axis=1),
+        cap=run.known.cap,
+    )
+    inner = graph.wr[:, relay[graph.wr[1]]] if graph.wr.shape[1] else graph.wr
+    wr, ww = components(inner, clock), components(graph.ww, clock)
+    _report(graph, tally, G1C, wr, np.ones(wr.count, bool), ("wr",))
+    rt = components(graph.soon, clock, timed=True)
+    _report(graph, tally, G1C_REALTIME, rt, ~rt.same(wr), ("wr", "rt"))
+    if not graph.ww.shape[1]:
+        return
+    _report(graph, tally, G0, ww, np.ones(ww.count, bool), ("ww",))
+    ww_rt = components(graph.ww, clock, timed=True)
+    _report(graph, tally, G0_REALTIME, ww_rt, ~ww_rt.same(ww), ("ww", "rt"))
+    both = components(np.concatenate((inner, graph.ww), axis=1), clock)
+    crossing = both.of(inner[0])
+    with_wr = np.zeros(both.count + 1, bool)
+    with_wr[crossing[crossing == both.of(inner[1])]] = True
+    wanted = with_wr[:-1] & ~both.same(wr) & ~both.same(ww)
+    _report(graph, tally, G1C_WW, both, wanted, ("wr", "ww"))
+
+
+def _clock(run: WholeRun) -> Columns:
+    """Outcome and times of ops, indexed by op number."""
+    rows = columns(run.tables["ops"], ("op", "outcome", "invoke_ns", "complete_ns"))
+    size = int(rows["op"].max(initial=-1)) + 1
+    indexed: dict[str, Array] = {
+        "outcome": np.full(size, INFO, np.int8),
+        "invoke_ns": np.zeros(size, np.int64),
+        "complete_ns": np.full(size, OPEN, np.int64),
+    }
+    for name, column in indexed.items():
+        column[rows["op"]] = rows[name]
+    return indexed
+
+
+def _report(
+    graph: Graph,
+    tally: Tally,
+    name: str,
+    found: Components,
+    wanted: Array,
+    kinds: tuple[str, ...],
+) -> None:
+    labels = np.flatnonzero(wanted)
+    if not len(labels):
+        return
+    tally.counts[name, Plain.PLAIN] += len(labels)
+    labels = labels[np.argsort(found.sizes[labels], kind="stable")]
+    inside = _inside(graph, found, labels[:SHOWN], kinds)
+    for label in labels[: graph.cap].tolist():
+        cycle: list[Edge] = []
+        if label in inside:
+            members = found.ops[found.label == label]
+            cycle = shortest(graph, members, inside[label], kinds)
+        tally.findings.append(
+            Cycle(
+                name=name,
+                key=(-1, int(found.lowest[label]), int(found.sizes[label])),
+                ops=tuple(edge.a for edge in cycle),
+                at_ns=max((int(graph.clock["invoke_ns"][edge.a]) for edge in cycle), default=-1),
+                edges=tuple(cycle),
+            )
+        )
+
+
+def _inside(
+    graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]
+) -> dict[int, list[Edge]]:
+    """Edges within each of these components (by label), without future reads where time counts."""
+    steps: dict[int, list[Edge]] = {label: [] for label in labels.tolist()}
+    members = np.zeros(len(graph.clock["outcome"]), bool)
+    members[found.ops[np.isin(found.label, labels)]] = True
+    done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
+    for kind in kinds:
+        for tp, part in graph.parts.items():
+            edges = {"wr": part.wr, "ww": part.ww}.get(kind)
+            if edges is None or not edges.shape[1]:
+                continue
+            edges = edges[:, members[edges[0]] & members[edges[1]]]
+            if kind == "wr" and "rt" in kinds:
+                edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
+            mine = found.of(edges[0])
+            same = mine == found.of(edges[1])
+            for label, a, b in zip(mine[same].tolist(), *edges[:, same].tolist(), strict=True):
+                steps[label].append(Edge(kind=kind, a=a, b=b, tp=tp))
+    return steps
+
+
+def shortest(
+    graph: Graph, members: Array, steps: Sequence[Edge], kinds: tuple[str, ...]
+) -> list[Edge]:
+    """A shortest cycle of one component through one of its first edges of the first kind.
+
+    members: ops of the component, sorted. steps: its edges but those of real time.
+    """
+    onward: dict[int, list[Edge]] = {}
+    for step in steps:
+        onward.setdefault(step.a, []).append(step)
+    timed = members if "rt" in kinds else members[:0]
+    best: list[Edge] = []
+    for start in [step for step in steps if step.kind == kinds[0]][:SEARCH]:
+        path = _path(graph, onward, timed, start.b, start.a)
+        if path is not None and (not best or len(path) + 1 < len(best)):
+            best = [start, *path]
+    return best
+
+
+def _path(
+    graph: Graph, onward: Mapping[int, list[Edge]], timed: Array, source: int, target: int
+) -> list[Edge] | None:
+    """A shortest path by breadth-first search; real time leads from an op to all later ones."""
+    clock = graph.clock
+    waiting = timed[np.argsort(clock["invoke_ns"][timed], kind="stable")].tolist()
+    came: dict[int, Edge | None] = {source: None}
+    queue = deque([source])
+    while queue and target not in came:
+        op = queue.popleft()
+        for step in onward.get(op, ()):
+            if step.b not in came:
+                came[step.b] = step
+                queue.append(step.b)
+        if timed.size and clock["outcome"][op] == OK:
+            done = int(clock["complete_ns"][op])
+            while waiting and int(clock["invoke_ns"][waiting[-1]]) > done:
+                later = waiting.pop()
+                if later not in came:
+                    came[later] = Edge(kind="rt", a=op, b=later)
+                    queue.append(later)
+    if target not in came:
+        return None
+    path: list[Edge] = []
+    at: Edge | None = came[target]
+    while at is not None:
+        path.append(at)
+        at = came[at.a]
+    return path[::-1]
+
+
+_UNISOLATED = "informational: Kafka does not isolate writes of concurrent transactions"
+
+NAME = "cycles"
+CHECK = Check(
+    claim="Transactions do not depend on each other in a circle, nor on the future.",
+    anomalies={
+        G1C: AnomalyClass(
+            title="Circular information flow",
+            meaning="Transactions read each other's records in a circle: each would have had to commit"
+            " first.",
+            literature="G1c",
+            rule=never(
+                "read_committed forbids it: a record is read after its transaction committed"
+            ),
+        ),
+        G1C_REALTIME: AnomalyClass(
+            title="Information flow against real time",
+            meaning="A record was read before it was sent, or transactions read from each other in a"
+            " circle that closes through real time.",
+            literature="G1c-realtime; future read",
+            rule=never("nothing is read before it is sent"),
+        ),
+        G1C_WW: AnomalyClass(
+            title="Circle of reads and writes",
+            meaning="Transactions depend on each other in a circle of reads and of the order of their"
+            " writes.",
+            literature="G1c with ww edges",
+            rule=always(_UNISOLATED),
+        ),
+        G0: AnomalyClass(
+            title="Circle of writes",
+            meaning="Transactions' records interleave so that each stands before the other somewhere.",
+            literature="G0, dirty write",
+            rule=always(_UNISOLATED),
+        ),
+        G0_REALTIME: AnomalyClass(
+            title="Circle of writes and real time",
+            meaning="The order of writes and real time form a circle over several transactions.",
+            literature="G0-realtime",
+            rule=always(
+                "informational; a direct inversion is reported as offset-realtime-inversion"
+            ),
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+)

@@ -1,0 +1,187 @@
+"""durability: what was committed and is not in the log (docs/checks.md, "Delivery")."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, never, truncation
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.findings import (
+    ACKS,
+    INFO,
+    NEVER,
+    OK,
+    RC,
+    Acks,
+    Finding,
+    PartitionResult,
+    Variant,
+    What,
+    at,
+    integers,
+)
+from checkers.engine.partition_view import KernelView
+from history.reader import Array, History
+
+LOST = "lost-write"
+UNSEEN = "unseen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostWrite(Finding):
+    """A committed record that is not in the log.
+
+    log_end: where the log ended, -1 unknown. fresh: nothing had been acknowledged in the partition when
+    the record was sent. first: no earlier record of its producer is in the log, and a later one is.
+    """
+
+    log_end: int
+    fresh: bool
+    first: bool
+
+    def sentence(self, history: History) -> str:
+        """What was promised, and what was read."""
+        s = self.records[0]
+        op = history.op(s.op)
+        where = f" at offset {s.offset}" if s.offset >= 0 else " without an offset"
+        if op.txn and op.outcome == OK:
+            promised = f"was committed in the transaction op {s.op}"
+            promised += f" (acknowledged{where})" if s.outcome == OK else ""
+        elif s.outcome == INFO or op.txn:
+            promised = (
+                f"was proven written (op {s.op} is indeterminate, but consumers saw it take effect)"
+            )
+        else:
+            promised = f"was acknowledged{where} {at(history, self.at_ns)}"
+        reads = self.only(What.READ)
+        seen = "no consumer ever read it, and "
+        if reads:
+            seen = f"op {reads[0].op} had read it at offset {reads[0].offset}, yet "
+        reached = f" (the log ends at {self.log_end})" if self.log_end >= 0 else ""
+        return (
+            f"{s.text(history)}, sent by {history.client(self.process)}, {promised}; {seen}"
+            f"the final reads, which read past its place{reached}, did not return it."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnseenRecord(Finding):
+    """A committed record that no successful poll returned."""
+
+    def sentence(self, history: History) -> str:
+        """The record."""
+        return f"{self.records[0].text(history)} is committed, and no poll returned it."
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    if p.known.facts.ends:
+        missing, undecided = p.fates(np.flatnonzero(p.committed & ~p.shown_rc))
+        result.parts[NAME] = len(undecided)
+    else:
+        missing = _passed_over(p)
+        unseen = np.flatnonzero(p.committed & ~p.seen)
+        result.report(UNSEEN, unseen, lambda row, _: _unseen(p, row))
+    if len(missing):
+        _report_losses(p, result, missing)
+
+
+def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> None:
+    log_end = max((b.end for b in p.bounds if b is not None), default=-1)
+    acks_ns = p.sends["ack_ns"]
+    first_ack = int(acks_ns[acks_ns >= 0].min(initial=NEVER))
+    lowest = np.full(len(p.known.processes), NEVER)  # value in the log, of each process
+    written = p.writer[p.writer >= 0]
+    np.minimum.at(lowest, p.owner[written], p.sends["value"][written])
+
+    def lost(row: int, variant: Variant) -> Finding:
+        sends = p.sends
+        in_log = int(lowest[p.owner[row]])
+        return LostWrite(
+            name=LOST,
+            key=integers(p.tp, sends["value"][row]),
+            variant=variant,
+            tp=p.tp,
+            process=p.process_of(row),
+            ops=integers(sends["op"][row]),
+            records=(p.sent(row), *map(p.got, np.flatnonzero(p.writer == row)[:3].tolist())),
+            at_ns=int(acks_ns[row]),
+            log_end=log_end,
+            fresh=first_ack >= int(sends["invoke_ns"][row]),
+            first=int(sends["value"][row]) < in_log < NEVER,
+        )
+
+    result.report(LOST, missing, lost, p.known.acks[p.owner[missing]], ACKS)
+
+
+def _unseen(p: KernelView, row: int) -> Finding:
+    return UnseenRecord(
+        name=UNSEEN,
+        key=integers(p.tp, p.sends["value"][row]),
+        tp=p.tp,
+        process=p.process_of(row),
+        ops=integers(p.sends["op"][row]),
+        records=(p.sent(row),),
+        at_ns=int(p.sends["ack_ns"][row]),
+    )
+
+
+def _passed_over(p: KernelView) -> Array:
+    """Without final reads: committed sends that no read returned, with a place at or below the highest
+    that a read reached."""
+    sends, reads = p.sends, p.reads
+    txn = sends["txn"] == 1
+    rc = reads["isolation"] == RC
+    touched = p.flagged(rc | (p.of_writer(sends["txn"], 1) == 0))
+    rows = np.flatnonzero(p.committed & ~touched)
+    if not len(rows) or not p.counting.any():
+        return rows[:0]
+    first = p.first_offsets
+    bound_rc = first[p.counting & rc].max(initial=-1)
+    bound_any = first[p.counting].max(initial=-1)
+    last = p.highest_offsets[rows]
+    bound = np.where(txn[rows], bound_rc, bound_any)
+    return np.asarray(rows[(last >= 0) & (last <= bound)])
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    tally.doubt(
+        NAME,
+        sum(run.parts(NAME, int).values()),
+        "{number} committed records may be lost or not: the final reads did not reach them",
+    )
+
+
+def loss(ground: Ground, variant: str) -> Answer:
+    """An acknowledged record is not (or no longer) where it was; variant: acks of its producer."""
+    if variant == Acks.NONE:
+        return True, "the producer used acks=0: an acknowledgement promises nothing"
+    if variant == Acks.LEADER:
+        return True, "the producer used acks=1: the leader alone acknowledged, and may be replaced"
+    if reason := truncation(ground):
+        return True, reason
+    return False, "acks=all and clean elections keep every acknowledged record"
+
+
+NAME = "durability"
+CHECK = Check(
+    claim="Every acknowledged record, and every record of a committed transaction, is in the log.",
+    anomalies={
+        LOST: AnomalyClass(
+            title="Acknowledged record lost",
+            meaning="Kafka acknowledged a record (or committed its transaction), and the log does not"
+            " hold it.",
+            literature="lost update; durability",
+            rule=loss,
+        ),
+        UNSEEN: AnomalyClass(
+            title="Committed record never read",
+            meaning="A committed record was returned by no successful poll. A history without final"
+            " reads cannot tell whether it is lost or was only not read yet.",
+            rule=never("a committed record has to become visible"),
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+    content=True,
+)

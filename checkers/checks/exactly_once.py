@@ -1,0 +1,260 @@
+"""exactly-once: inputs that a group copied twice, or never (docs/checks.md, "Exactly once").
+
+The kernel finds what was copied twice, what a copying group had to copy from here, and what was copied
+here, as runs of offsets; the join puts inputs and copies together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, truncated
+from checkers.checks.group_delivery import CommittedPosition, positions, silence, silent, to_see
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
+from checkers.engine.findings import (
+    FAIL,
+    Finding,
+    PartitionResult,
+    Plain,
+    Runs,
+    Shown,
+    What,
+    at,
+    got,
+    offsets_of,
+    ops_of,
+    runs,
+    sent,
+)
+from checkers.engine.partition_view import KernelView
+from history.reader import Array, History
+
+TWICE = "eos-duplicate"
+LOST = "eos-loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Inputs of one partition `source` that a group copied here: committed copies; undecided ones."""
+
+    group: int
+    source: int
+    committed: Runs
+    pending: Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """What one partition says about copies. inputs: of each copying group, its committed position here
+    and the offsets below it that it had to copy."""
+
+    inputs: list[tuple[CommittedPosition, Runs]] = field(default_factory=list)
+    copied: list[Copied] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTwice(Finding):
+    """Several committed copies of one input; `copies` of them."""
+
+    copies: int
+
+    def sentence(self, history: History) -> str:
+        """Where the copies are."""
+        _, group, source, offset = self.key
+        copies = ", and ".join(
+            f"as record {s.name} (op {s.op})"
+            if s.offset < 0
+            else f"as record {s.name} at offset {s.offset} (op {s.op})"
+            for s in self.records
+        )
+        return (
+            f"Group {history.group(group)} copied the record at offset {offset} of"
+            f" {history.tp(source)} {self.copies} times into committed output, to"
+            f" {history.tp(self.tp)}: {copies}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverCopied(Finding):
+    """An input below the committed position of its group without a committed copy."""
+
+    position: CommittedPosition
+
+    @property
+    def wanted(self) -> Wanted:
+        """The input and its copies."""
+        tp, _, offset = self.key
+        return Wanted(inputs=((tp, offset),))
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """Who sent the input, who of the group read it, its copies, and the commit behind it."""
+        tp, _, offset = self.key
+        sends, reads, copies = fetched.inputs.get((tp, offset), InputRecords())
+        copiers = {row.process for row in copies}
+        shown = [sent(row) for row in sends[:1]]
+        mine = [row for row in reads if row.process in copiers]
+        shown += [got(row) for row in (mine or reads)[:4]]
+        shown += [sent(row) for row in copies[:4]]
+        return [*shown, self.position.shown(tp)]
+
+    def sentence(self, history: History) -> str:
+        """The commit, and the fate of the copies."""
+        tp, group, offset = self.key
+        reads = self.only(What.READ)
+        copies = [s for s in self.only(What.SEND) if s.source == (tp, offset)]
+        named = f"Record {reads[0].name}" if reads else "The record"
+        told = [f"{s.name} of op {s.op} {_fate(history, s)}" for s in copies]
+        attempts = f" ({'; '.join(told)})" if told else ""
+        return (
+            f"{named} at offset {offset} of {history.tp(tp)} was never copied: group"
+            f" {history.group(group)} committed offset {self.position.offset} there"
+            f" {at(history, self.at_ns)} (op {self.position.op} of {history.client(self.process)}),"
+            f" and committed output holds no copy of it{attempts}."
+        )
+
+
+def _fate(history: History, copy: Shown) -> str:
+    op = history.op(copy.op)
+    if copy.outcome == FAIL:
+        return "was refused"
+    if op.txn and op.outcome == FAIL:
+        return "was aborted"
+    return "was in doubt, and is not in the log"
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    part = Copies()
+    for _, position in positions(p, result):
+        if position.group in p.known.copying:
+            part.inputs.append((position, runs(p.slots.offsets(to_see(p, position)))))
+    if p.known.copies:
+        rows = np.flatnonzero(p.sends["src_offset"] >= 0)
+        group = p.known.group[p.owner[rows]]
+        rows, group = rows[group >= 0], group[group >= 0]
+        pair = group.astype(np.int64) << 32 | p.sends["src_tp"][rows]
+        for one in np.unique(pair).tolist():  # groups and inputs, not rows: they are few
+            part.copied.append(_copied(p, result, rows[pair == one], one >> 32, one & 0xFFFFFFFF))
+    if part.inputs or part.copied:
+        result.parts[NAME] = part
+
+
+def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, source: int) -> Copied:
+    inputs, committed = p.sends["src_offset"], p.committed[rows]
+    made = rows[committed]
+    offsets, counts = np.unique(inputs[made], return_counts=True)
+
+    def twice(offset: int, _: object) -> Finding:
+        return _twice(p, made[inputs[made] == offset], (p.tp, group, source, offset))
+
+    result.report(TWICE, offsets[counts > 1], twice)
+    pending = rows[~committed & ~p.failed[rows]]
+    pending = np.setdiff1d(pending, p.fates(pending)[0])
+    open_inputs = np.unique(inputs[pending])
+    return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
+
+
+def _twice(p: KernelView, rows: Array, key: tuple[int, ...]) -> Finding:
+    shown = tuple(p.sent(row) for row in rows[:4].tolist())
+    last = int(rows[-1])
+    return CopiedTwice(
+        name=TWICE,
+        key=key,
+        tp=p.tp,
+        process=p.process_of(last),
+        ops=ops_of(shown),
+        records=shown,
+        at_ns=int(p.sends["ack_ns"][last]),
+        copies=len(rows),
+    )
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    parts = run.parts(NAME, Copies)
+    made: dict[tuple[int, int], list[Copied]] = {}
+    for copied in (each for part in parts.values() for each in part.copied):
+        made.setdefault((copied.group, copied.source), []).append(copied)
+    undecided = 0
+    for tp, part in parts.items():
+        for position, inputs in part.inputs:
+            copies = made.get((position.group, tp), ())
+            lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
+            open_ = np.isin(lost, _all(each.pending for each in copies))
+            undecided += int(open_.sum())
+            lost = lost[~open_]
+            if len(lost):
+                tally.counts[LOST, Plain.PLAIN] += len(lost)
+                kept = lost[: run.known.cap].tolist()
+                tally.findings += [_never_copied(tp, position, offset) for offset in kept]
+    tally.doubt(
+        NAME,
+        undecided,
+        "{number} inputs may have been copied or not: the final reads did not reach the copies",
+    )
+    if run.known.copying:
+        copying = [group for group in silent(run) if group in run.known.copying]
+        tally.doubts += [silence(NAME, group) for group in copying]
+
+
+def _all(found: Iterable[Runs]) -> Array:
+    parts = [offsets_of(each) for each in found]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _never_copied(tp: int, position: CommittedPosition, offset: int) -> Finding:
+    return NeverCopied(
+        name=LOST,
+        key=(tp, position.group, offset),
+        tp=tp,
+        process=position.process,
+        ops=(position.op,),
+        at_ns=position.ns,
+        position=position,
+    )
+
+
+def copied_twice(ground: Ground, variant: str) -> Answer:
+    """Two committed copies of one input."""
+    if ground.commit == "after":
+        return True, "offsets are committed separately after the copies: at least once"
+    if ground.commit == "before":
+        return truncated(ground, "offsets that are committed first are not given again")
+    if ground.unstable:
+        return True, "a read_uncommitted member does not wait for offsets that are being committed"
+    return truncated(ground, "a transaction that copies records also commits their offsets, once")
+
+
+def copied_never(ground: Ground, variant: str) -> Answer:
+    """An input that a group passed, without a committed copy."""
+    if ground.commit == "before":
+        return True, "offsets are committed separately before the copies are made: at most once"
+    if ground.commit == "after":
+        return truncated(ground, "offsets are committed only once the copies are there")
+    return truncated(ground, "offsets are committed in the transaction that makes the copies")
+
+
+NAME = "exactly-once"
+CHECK = Check(
+    claim="What a group reads, transforms and produces is in committed output once: each input record"
+    " that it committed an offset behind, and none twice.",
+    anomalies={
+        TWICE: AnomalyClass(
+            title="Input processed twice",
+            meaning="A group copied one input record into committed output more than once.",
+            literature="exactly-once violation; duplicate processing",
+            rule=copied_twice,
+        ),
+        LOST: AnomalyClass(
+            title="Input never processed",
+            meaning="A group committed an offset behind an input record, and committed output holds no"
+            " copy of it.",
+            literature="exactly-once violation; lost input",
+            rule=copied_never,
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+    content=True,
+)

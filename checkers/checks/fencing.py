@@ -1,0 +1,188 @@
+"""fencing: what a process wrote or committed after another had taken its transactional id over
+(docs/checks.md, "zombie-write").
+
+The kernel finds records behind those of a successor; the join finds transactions that were committed
+although they wrote something after a successor had begun.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import unless_truncated
+from checkers.checks.atomicity import of_transaction
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.evidence import FetchedRecords, Wanted
+from checkers.engine.findings import (
+    FAIL,
+    INFO,
+    NEVER,
+    OK,
+    Finding,
+    PartitionResult,
+    Shown,
+    Variant,
+    at,
+    integers,
+    ops_of,
+)
+from checkers.engine.kernel_input import KernelInput, Tenure
+from checkers.engine.partition_view import KernelView
+from core.op import CommitKind
+from history.reader import History, columns
+
+ZOMBIE = "zombie-write"
+
+
+class Zombie(Variant):
+    """A record, committed or not; or the commit of a transaction."""
+
+    COMMITTED = "committed"
+    UNCOMMITTED = "uncommitted"
+    COMMIT = "commit"
+
+
+VARIANTS: Final = {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZombieRecord(Finding):
+    """A record behind one of a successor: the successor's record (by `heir`), and the zombie's."""
+
+    heir: int
+
+    def sentence(self, history: History) -> str:
+        """Both records."""
+        before, after = self.records
+        fate = "it is committed" if self.variant is Zombie.COMMITTED else "it is not committed"
+        return (
+            f"{after.text(history)}, by {history.client(self.process)}, stands at offset"
+            f" {after.offset}, behind record {before.name} at offset {before.offset} by"
+            f" {history.client(self.heir)}, which had taken its transactional id over; {fate}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZombieCommit(Finding):
+    """A transaction that wrote after `heir` had completed one of its own, and committed. fenced_ns: when
+    the first transaction of a successor had ended."""
+
+    heir: int
+    fenced_ns: int
+
+    @property
+    def wanted(self) -> Wanted:
+        """All its records, and who read them."""
+        return Wanted(written=self.ops)
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """All its records, and one read of each that was read."""
+        return of_transaction(self.ops[0], fetched)
+
+    def sentence(self, history: History) -> str:
+        """Who committed after whom."""
+        return (
+            f"{history.client(self.process)} committed the transaction op {self.ops[0]}"
+            f" {at(history, self.at_ns)}, and had written a part of it after"
+            f" {history.client(self.heir)}, which had taken its transactional id over, had completed a"
+            f" transaction {at(history, self.fenced_ns)}."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    tenure = p.known.tenure
+    if tenure is None or not len(p.sends["op"]):
+        return
+    sends = p.sends
+    late = (sends["invoke_ns"] > tenure.fenced[p.owner]) & (sends["outcome"] != FAIL)
+    late &= (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
+    result.parts[NAME] = np.unique(sends["op"][late])
+    lowest = np.full(len(p.known.processes), NEVER)
+    rows = np.flatnonzero(sends["place"] >= 0)
+    np.minimum.at(lowest, p.owner[rows], sends["place"][rows])
+    bound = tenure.lowest_of_successors(lowest)[p.owner]
+    hits = rows[bound[rows] < sends["place"][rows]]
+
+    def zombie(row: int, variant: Variant) -> Finding:
+        return _zombie(p, tenure, row, int(bound[row]), variant)
+
+    result.report(ZOMBIE, hits, zombie, p.committed[hits], VARIANTS)
+
+
+def _zombie(p: KernelView, tenure: Tenure, row: int, place: int, variant: Variant) -> Finding:
+    heirs = tenure.successors(int(p.owner[row]))
+    heir = int(np.flatnonzero((p.sends["place"] == place) & np.isin(p.owner, heirs))[0])
+    shown = (p.placed(heir), p.placed(row))
+    return ZombieRecord(
+        name=ZOMBIE,
+        key=integers(p.tp, p.sends["value"][row]),
+        variant=variant,
+        tp=p.tp,
+        process=p.process_of(row),
+        ops=ops_of(shown),
+        records=shown,
+        at_ns=int(p.sends["ack_ns"][row]),
+        heir=p.process_of(heir),
+    )
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    tenure = run.known.tenure
+    if tenure is None:
+        return
+    late = run.parts(NAME, np.ndarray)
+    names = ("op", "process", "outcome", "txn", "invoke_ns", "complete_ns")
+    ops = columns(run.tables["ops"], names)
+    commits = columns(run.tables["commits"], ("op", "process", "kind", "invoke_ns"))
+    fenced = tenure.fenced[run.known.process_rows(commits["process"])]
+    too_late = (commits["kind"] == CommitKind.TXN) & (commits["invoke_ns"] > fenced)
+    suspects = np.unique(np.concatenate([*late.values(), commits["op"][too_late]]))
+    rows = np.flatnonzero(np.isin(ops["op"], suspects) & (ops["txn"] == 1))
+    outcome = ops["outcome"][rows]
+    proven = (outcome == INFO) & np.isin(ops["op"][rows], run.proven)
+    hits = rows[(outcome == OK) | proven]
+    if len(hits):
+        tally.counts[ZOMBIE, Zombie.COMMIT] += len(hits)
+    for row in hits[: run.known.cap].tolist():
+        own, heir = _first_heir(run.known, tenure, int(ops["process"][row]))
+        op = int(ops["op"][row])
+        tally.findings.append(
+            ZombieCommit(
+                name=ZOMBIE,
+                key=(-1, op),
+                variant=Zombie.COMMIT,
+                process=int(ops["process"][row]),
+                ops=(op,),
+                at_ns=int(ops["complete_ns"][row]),
+                heir=int(run.known.processes[heir]),
+                fenced_ns=int(tenure.fenced[own]),
+            )
+        )
+
+
+def _first_heir(known: KernelInput, tenure: Tenure, process: int) -> tuple[int, int]:
+    """Positions of a process, and of the one that began first of those that it precedes."""
+    own = int(np.searchsorted(known.processes, process))
+    heirs = tenure.successors(own)
+    return own, int(heirs[np.argmin(tenure.begun[heirs])])
+
+
+NAME = "fencing"
+CHECK = Check(
+    claim="Once a producer has taken a transactional id over, nothing of its predecessor is written or"
+    " committed any more.",
+    anomalies={
+        ZOMBIE: AnomalyClass(
+            title="Fenced producer still writes",
+            meaning="A producer wrote, or committed, after another had taken over its transactional id.",
+            literature="fencing violation; zombie instance",
+            rule=unless_truncated(
+                "the last InitProducerId of a transactional id fences all before it"
+            ),
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+)

@@ -1,0 +1,384 @@
+"""group-delivery: what a group was given again, or never, although it had committed an offset behind it
+(docs/checks.md, "Exactly once, delivery to groups, fencing")."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, truncated, unless_truncated
+from checkers.checks.group_offsets import stored, written
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.findings import (
+    FINAL,
+    INFO,
+    NEVER,
+    OK,
+    RC,
+    Doubt,
+    Finding,
+    PartitionResult,
+    Shown,
+    Variant,
+    What,
+    at,
+    integers,
+    ops_of,
+    reader,
+)
+from checkers.engine.partition_view import KernelView
+from core.op import AssignmentKind, CommitKind
+from history.reader import Array, Columns, History, columns
+
+AGAIN = "group-duplicate"
+NEVER_GIVEN = "group-skip"
+
+BLOCK: Final = 256
+"""Reads that are compared with all commits at once."""
+
+
+class Passed(Variant):
+    """Who may have passed a record: AUTO = a client that committed automatically and was not closed."""
+
+    MEMBER = ""
+    AUTO = "auto"
+
+
+VARIANTS: Final = {0: Passed.MEMBER, 1: Passed.AUTO}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedPosition:
+    """The committed position of a group in a partition, and the row that it stems from."""
+
+    group: int
+    offset: int
+    op: int
+    process: int
+    ns: int
+
+    def shown(self, tp: int) -> Shown:
+        """The commit as a witness shows it."""
+        return Shown(self.op, What.COMMIT, tp, -1, self.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAgain(Finding):
+    """A read below a committed offset: the commit, complete at `committed_ns`, and the read."""
+
+    committed_ns: int
+
+    def sentence(self, history: History) -> str:
+        """Who was given what again."""
+        commit, read = self.records
+        return (
+            f"Group {history.group(self.key[1])} had committed offset {commit.offset} of"
+            f" {history.tp(self.tp)} {at(history, self.committed_ns)} (op {commit.op}); then"
+            f" {reader(history, history.op(read.op))} was assigned the partition and given offset"
+            f" {read.offset} (record {read.name}, op {read.op}) {at(history, self.at_ns)}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeverGiven(Finding):
+    """A record below a committed offset that no member read; its process committed."""
+
+    def sentence(self, history: History) -> str:
+        """Which record, and who else read it."""
+        (commit,), (read,) = self.only(What.COMMIT), self.only(What.READ)
+        return (
+            f"{read.text(history)}, at offset {read.offset}, was never given to group"
+            f" {history.group(self.key[1])}, which committed offset {commit.offset} there"
+            f" {at(history, self.at_ns)} (op {commit.op} of {history.client(self.process)});"
+            f" op {read.op} read it."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    commits = p.known.commits.get(p.tp)
+    if commits is None or not len(commits["op"]):
+        return
+    spans = _spans(p)
+    found = list(_again(p, commits, spans))
+
+    def again(at: int, _: object) -> Finding:
+        return _given_again(p, commits, *found[at])
+
+    result.report(AGAIN, np.arange(len(found)), again)
+    for rows, position in positions(p, result):
+        _skipped(p, result, position, rows, spans)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Spans:
+    """Neighbouring reads of one process under one assignment: from row `start` up to `end`."""
+
+    start: Array
+    end: Array
+    process: Array
+    assignment: Array
+    group: Array
+    isolation: Array
+
+
+def _spans(p: KernelView) -> _Spans:
+    process, assignment = p.reads["process"], p.reads["assignment"]
+    new = (process[1:] != process[:-1]) | (assignment[1:] != assignment[:-1])
+    start = np.flatnonzero(np.append(True, new)[: len(process)])
+    at = p.known.process_rows(process[start])
+    return _Spans(
+        start=start,
+        end=np.append(start[1:], len(process))[: len(start)],
+        process=process[start],
+        assignment=assignment[start],
+        group=p.known.group[at],
+        isolation=p.known.isolation[at],
+    )
+
+
+def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[tuple[int, int]]:
+    """Of each span that starts too low: a commit (row) that excludes a read (row), the first such."""
+    if not len(spans.start):
+        return
+    given = _given_ns(p, spans)
+    live = np.where(p.reads["phase"] == FINAL, NEVER, p.reads["offset"])
+    lowest = np.minimum.reduceat(live, spans.start)
+    for span in np.flatnonzero((spans.group >= 0) & (given >= 0)).tolist():
+        mine = commits["group"] == spans.group[span]
+        before = mine & stored(commits) & (commits["done"] < given[span])
+        if spans.isolation[span] != RC:
+            before &= commits["kind"] != CommitKind.TXN
+        before &= commits["offset"] > lowest[span]
+        if before.any():
+            maybe = np.flatnonzero(mine & written(commits))
+            rows = np.arange(spans.start[span], spans.end[span])
+            rows = rows[p.reads["phase"][rows] != FINAL]
+            pair = _first_again(p, commits, rows, np.flatnonzero(before), maybe)
+            if pair is not None:
+                yield pair
+
+
+def _given_ns(p: KernelView, spans: _Spans) -> Array:
+    """For each span: when the coordinator assigned the partition for it, -1 = it did not."""
+    given = np.full(len(spans.start), -1, np.int64)
+    changes = p.assignments
+    if changes is None:
+        return given
+    assigned = np.flatnonzero(changes["kind"] == AssignmentKind.ASSIGNED)
+    key = changes["process"][assigned].astype(np.int64) << 32 | changes["assignment"][assigned]
+    keys, first = np.unique(key, return_index=True)
+    if len(keys):
+        wanted = spans.process.astype(np.int64) << 32 | spans.assignment
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found = keys[at] == wanted
+        given[found] = changes["ns"][assigned[first[at[found]]]]
+    return given
+
+
+def _first_again(
+    p: KernelView,
+    commits: Columns,
+    rows: Array,
+    before: Array,
+    maybe: Array,
+) -> tuple[int, int] | None:
+    """The first of these reads that one of the commits `before` excludes, and none of the `maybe` ones
+    excuses."""
+    before = before[np.argsort(commits["invoke_ns"][before], kind="stable")]
+    invoked, offset = commits["invoke_ns"][before], commits["offset"][before]
+    highest = np.append(np.maximum.accumulate(offset[::-1])[::-1], -1)  # of those from here on
+    rows = rows[p.reads["offset"][rows] < highest[0]]
+    for block in np.split(rows, range(BLOCK, len(rows), BLOCK)):
+        offsets, until = p.reads["offset"][block, None], p.reads["complete_ns"][block, None]
+        excuses = (commits["offset"][maybe] <= offsets) & (commits["invoke_ns"][maybe] < until)
+        excused = np.where(excuses, commits["done"][maybe], -1).max(axis=1, initial=-1)
+        left = np.searchsorted(invoked, excused, side="right")  # commits that it does not excuse
+        hits = np.flatnonzero(highest[left] > p.reads["offset"][block])
+        if len(hits):
+            commit = int(before[left[hits[0]] + np.argmax(offset[left[hits[0]] :])])
+            return commit, int(block[hits[0]])
+    return None
+
+
+def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Finding:
+    op, group, offset = (int(commits[name][commit]) for name in ("op", "group", "offset"))
+    shown = (Shown(op, What.COMMIT, p.tp, -1, offset), p.got(row))
+    return GivenAgain(
+        name=AGAIN,
+        key=(p.tp, group, shown[1].op),
+        tp=p.tp,
+        process=int(p.reads["process"][row]),
+        ops=ops_of(shown),
+        records=shown,
+        at_ns=int(p.reads["complete_ns"][row]),
+        committed_ns=int(commits["done"][commit]),
+    )
+
+
+def positions(
+    p: KernelView, result: PartitionResult
+) -> Iterator[tuple[Columns, CommittedPosition]]:
+    """Of each group with a committed position here: its commits, and that position.
+
+    Transactions whose proof elsewhere would raise a position are noted in `result.waiting`.
+    """
+    commits = p.known.commits.get(p.tp)
+    if commits is None:
+        return
+    proven_ops = np.union1d(p.sends["op"][p.proven], p.known.proven)  # here or elsewhere
+    for group in np.unique(commits["group"]).tolist():
+        rows = {name: column[commits["group"] == group] for name, column in commits.items()}
+        commit = rows["kind"] != CommitKind.FETCHED
+        open_txn = (rows["kind"] == CommitKind.TXN) & (rows["outcome"] == INFO)
+        proven = open_txn & np.isin(rows["op"], proven_ops)
+        known = np.flatnonzero(commit & (rows["outcome"] == OK) | proven)
+        highest = int(rows["offset"][known].max(initial=-1))
+        waiting = open_txn & ~proven & (rows["offset"] > highest)
+        result.waiting = np.union1d(result.waiting, rows["op"][waiting])
+        if len(known):
+            row = int(known[np.argmax(rows["offset"][known])])
+            op, process, ns = (int(rows[name][row]) for name in ("op", "process", "complete_ns"))
+            yield (
+                rows,
+                CommittedPosition(group=group, offset=highest, op=op, process=process, ns=ns),
+            )
+
+
+def to_see(p: KernelView, position: CommittedPosition) -> Array:
+    """Slots below a committed position that a read_committed consumer has to see."""
+    slots = np.flatnonzero(p.expected(RC))
+    offsets = p.slots.offsets(slots)
+    return np.asarray(slots[(offsets >= p.start) & (offsets < position.offset)])
+
+
+def _skipped(
+    p: KernelView,
+    result: PartitionResult,
+    position: CommittedPosition,
+    commits: Columns,
+    spans: _Spans,
+) -> None:
+    """group-skip. `commits`: the group's."""
+    slots = to_see(p, position)
+    read = np.zeros(p.slots.size, bool)
+    mine = spans.group == position.group
+    for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
+        read[p.read_slot[start:end]] = True
+    missed = slots[~read[slots]]
+    if not len(missed):
+        return
+
+    def never_given(slot: int, variant: Variant) -> Finding:
+        return _never_given(p, position, slot, variant)
+
+    codes = _automatic(p, position.group, commits, missed)
+    result.report(NEVER_GIVEN, missed, never_given, codes, VARIANTS)
+
+
+def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Array:
+    """Of each missed slot: whether an automatic member that was not closed may have had it (flags)."""
+    suspects = p.known.unclosed.get(group)
+    found = np.zeros(len(missed), np.int8)
+    if suspects is None:
+        return found
+    rows = np.flatnonzero(stored(commits))
+    rows = rows[np.argsort(commits["offset"][rows], kind="stable")]
+    done = np.append(np.minimum.accumulate(commits["done"][rows][::-1])[::-1], NEVER)
+    offsets = p.slots.offsets(missed)
+    passed = done[np.searchsorted(commits["offset"][rows], offsets, side="right")]
+    sent = np.full(len(missed), NEVER)
+    reads = np.flatnonzero(np.isin(p.read_slot, missed))
+    at = np.searchsorted(missed, p.read_slot[reads])
+    np.minimum.at(sent, at, p.of_writer(p.sends["invoke_ns"], -1)[reads])
+    for n, process in enumerate(suspects.process.tolist()):
+        began = min(int(suspects.open_ns[n]), _first_change(p, process))
+        found |= (began < passed) & (sent < suspects.gone_ns[n])
+    return found
+
+
+def _first_change(p: KernelView, process: int) -> int:
+    """When it first was on record that the process reads this partition; NEVER: never."""
+    if p.assignments is None:
+        return NEVER
+    own = p.assignments["ns"][p.assignments["process"] == process]
+    return int(own.min(initial=NEVER))
+
+
+def _never_given(
+    p: KernelView, position: CommittedPosition, slot: int, variant: Variant
+) -> Finding:
+    read = int(np.flatnonzero(p.read_slot == slot)[0])
+    writer = int(p.writer[read])
+    shown = [p.sent(writer)] if writer >= 0 else []
+    shown += [p.got(read), position.shown(p.tp)]
+    return NeverGiven(
+        name=NEVER_GIVEN,
+        key=integers(p.tp, position.group, p.slots.offset(slot)),
+        variant=variant,
+        tp=p.tp,
+        process=position.process,
+        ops=ops_of(shown),
+        records=tuple(shown),
+        at_ns=position.ns,
+    )
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    if run.known.facts.groups:
+        tally.doubts += [silence(NAME, group) for group in silent(run)]
+
+
+def silent(run: WholeRun) -> list[int]:
+    """Groups that were given records, without a commit that is known to have succeeded: there is nothing
+    to judge them by."""
+    processes = columns(run.tables["processes"], ("process", "group"))
+    ops = columns(run.tables["ops"], ("process", "phase", "n_reads"))
+    reading = ops["process"][(ops["phase"] != FINAL) & (ops["n_reads"] > 0)]
+    given = processes["group"][np.isin(processes["process"], reading)]
+    commits = columns(run.tables["commits"], ("group", "op", "kind", "outcome"))
+    in_txn = (commits["kind"] == CommitKind.TXN) & np.isin(commits["op"], run.proven)
+    known = commits["group"][stored(commits) | in_txn]
+    return sorted(set(given[given >= 0].tolist()) - set(known.tolist()))
+
+
+def silence(check: str, group: int) -> Doubt:
+    """Why a check cannot judge a silent group."""
+    why = "no commit of group {group} is known to have succeeded"
+    return Doubt(check=check, number=1, why=why, group=group)
+
+
+def passed(ground: Ground, variant: str) -> Answer:
+    """A record that a group passed and was never given."""
+    if variant == Passed.AUTO:
+        return (
+            True,
+            "a client that commits automatically died with records that it had not handed out",
+        )
+    return truncated(ground, "a group commits only offsets behind what its members were given")
+
+
+NAME = "group-delivery"
+CHECK = Check(
+    claim="A group is given every record that it commits an offset behind, and after a rebalance nothing"
+    " below its committed offset.",
+    anomalies={
+        AGAIN: AnomalyClass(
+            title="Record given to a group again",
+            meaning="A member of a group started below an offset that the group had committed before the"
+            " member was assigned the partition.",
+            literature="redelivery below the committed offset",
+            rule=unless_truncated("a member starts where its group has committed"),
+        ),
+        NEVER_GIVEN: AnomalyClass(
+            title="Record never given to a group",
+            meaning="A group committed an offset behind a record that no member of it was ever given.",
+            literature="missed delivery; consumer gap",
+            rule=passed,
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+    content=True,
+)

@@ -1,0 +1,119 @@
+"""integrity: records that were not sent like this, or not here (docs/checks.md, "Isolation and
+integrity")."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import never
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.findings import Finding, PartitionResult, at, integers, reader
+from checkers.engine.partition_view import KernelView
+from history.reader import History
+from history.tables import FOREIGN_REASONS
+
+PHANTOM = "phantom-read"
+CORRUPT = "corrupt-record"
+MISDIRECTED = "misdirected-record"
+
+FOREIGN: Final = {
+    "unreadable": (CORRUPT, "a payload that cannot be read"),
+    "corrupt": (CORRUPT, "a payload whose checksum is wrong"),
+    "misdirected": (MISDIRECTED, "a record that was sent to another topic or partition"),
+    "other-run": (PHANTOM, "a record of another run"),
+}
+"""Reason of a row of `foreign` -> anomaly class, and what the consumer got."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhantomRead(Finding):
+    """A record that no process sent to this partition."""
+
+    def sentence(self, history: History) -> str:
+        """Who read it."""
+        (r,) = self.records
+        return (
+            f"{reader(history, history.op(r.op))} got {r.text(history)} at offset {r.offset}"
+            f" {at(history, self.at_ns)}; no client sent that record to this partition."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignRecord(Finding):
+    """A payload at `offset` that is not a record of this partition. reason: a key of `FOREIGN`."""
+
+    reason: str
+    offset: int
+
+    def sentence(self, history: History) -> str:
+        """Who got what."""
+        return (
+            f"{reader(history, history.op(self.ops[0]))} got {FOREIGN[self.reason][1]} at offset"
+            f" {self.offset} of {history.tp(self.tp)}."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    rows = np.flatnonzero(p.writer < 0)
+    if not len(rows):
+        return
+    pairs = np.stack((p.reads["offset"][rows], p.reads["value"][rows]), axis=1)
+    _, first = np.unique(pairs, axis=0, return_index=True)
+
+    def phantom(row: int, _: object) -> Finding:
+        return PhantomRead(
+            name=PHANTOM,
+            key=integers(p.tp, p.reads["offset"][row], p.reads["value"][row]),
+            tp=p.tp,
+            ops=integers(p.reads["op"][row]),
+            records=(p.got(row),),
+            at_ns=int(p.reads["complete_ns"][row]),
+        )
+
+    result.report(PHANTOM, rows[first], phantom)
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    found: dict[tuple[str, int, int], Finding] = {}
+    for row in run.tables["foreign"].to_pylist():
+        tp, offset, reason = row["tp"], row["offset"], FOREIGN_REASONS[row["reason"]]
+        name = FOREIGN[reason][0]
+        value = (-1,) if name == PHANTOM else ()
+        finding = ForeignRecord(
+            name=name,
+            key=(tp, offset, *value),
+            tp=tp,
+            ops=(row["op"],),
+            reason=reason,
+            offset=offset,
+        )
+        found.setdefault((name, tp, offset), finding)
+    tally.add(found.values())
+
+
+CHECK = Check(
+    claim="Consumers get what was sent to the partition, unchanged, and nothing else.",
+    anomalies={
+        PHANTOM: AnomalyClass(
+            title="Record that no client sent",
+            meaning="A consumer was given a record that no producer of this run sent to this partition.",
+            rule=never("a log holds what was sent to it, nothing else"),
+        ),
+        CORRUPT: AnomalyClass(
+            title="Record damaged",
+            meaning="A record came back with a payload that fails its checksum or cannot be read.",
+            rule=never("payloads come back unchanged"),
+        ),
+        MISDIRECTED: AnomalyClass(
+            title="Record in the wrong partition",
+            meaning="A record was stored in, or served from, another topic or partition than it was"
+            " sent to.",
+            rule=never("a record stays where it was sent"),
+        ),
+    },
+    kernel=_kernel,
+    join=_join,
+    content=True,
+)

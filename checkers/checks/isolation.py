@@ -1,0 +1,157 @@
+"""isolation: records of aborted or open transactions that were read (docs/checks.md, "Isolation and
+integrity")."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, truncation
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.findings import (
+    FAIL,
+    FINAL,
+    RC,
+    Finding,
+    Level,
+    PartitionResult,
+    Variant,
+    What,
+    at,
+    integers,
+    ops_of,
+    reader,
+)
+from checkers.engine.partition_view import KernelView
+from history.reader import Array, History
+
+ABORTED = "aborted-read"
+PRECOMMITTED = "precommitted-read"
+
+_RU, _RC, _LOG, _UNSENT = range(4)
+LEVELS: Final = {_UNSENT: Level.UNSENT, _RC: Level.RC, _RU: Level.RU, _LOG: Level.LOG}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedRead(Finding):
+    """A record that was never to be read; its process is the writer."""
+
+    def sentence(self, history: History) -> str:
+        """The fate of the record, and who read it."""
+        (s,), (r,) = self.only(What.SEND), self.only(What.READ)
+        writer = history.op(s.op)
+        if not writer.txn:
+            fate = "was definitely not written, as its client reported"
+        elif writer.outcome == FAIL:
+            meant = "on purpose" if writer.deliberate else "after an error"
+            fate = f"belongs to the transaction op {s.op}, which was aborted {meant}"
+        else:
+            fate = f"was never handed over within the transaction op {s.op}"
+        return (
+            f"{s.text(history)} by {history.client(self.process)} {fate}; yet"
+            f" {reader(history, history.op(r.op))} got it at offset {r.offset}"
+            f" {at(history, self.at_ns)}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecommittedRead(Finding):
+    """A record that its own transaction read."""
+
+    def sentence(self, history: History) -> str:
+        """Who read it, when."""
+        (r,) = self.only(What.READ)
+        return (
+            f"The transaction op {r.op} of {reader(history, history.op(r.op))} read its own"
+            f" {r.text(history)} at offset {r.offset} {at(history, self.at_ns)}, before it could"
+            " commit."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    sends, reads = p.sends, p.reads
+    written = p.writer >= 0
+    final = reads["phase"] == FINAL
+    level = np.where(reads["isolation"] == RC, _RC, np.where(final, _LOG, _RU))
+    never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
+    failed = one_of_each_op(p, written & np.append(p.failed, False)[p.writer])
+    codes = np.where(never[p.writer[failed]], _UNSENT, level[failed])
+    result.report(ABORTED, failed, _maker(p, AbortedRead, ABORTED), codes, LEVELS)
+    own = (p.of_writer(sends["op"], -1) == reads["op"]) & (p.of_writer(sends["txn"], 0) == 1)
+    early = one_of_each_op(p, written & own)
+    make = _maker(p, PrecommittedRead, PRECOMMITTED)
+    result.report(PRECOMMITTED, early, make, level[early], LEVELS)
+
+
+def one_of_each_op(p: KernelView, reads: Array) -> Array:
+    """Of these reads (a mask): the first of each value and reading op."""
+    rows = np.flatnonzero(reads)
+    if not len(rows):
+        return rows
+    keys = p.writer[rows].astype(np.int64) << 32 | p.reads["op"][rows]
+    return np.asarray(rows[np.unique(keys, return_index=True)[1]])
+
+
+def _maker(p: KernelView, kind: type[Finding], name: str) -> Callable[[int, Variant], Finding]:
+    def finding(read: int, variant: Variant) -> Finding:
+        return of_read(p, kind, name, read, variant)
+
+    return finding
+
+
+def of_read(p: KernelView, kind: type[Finding], name: str, read: int, variant: Variant) -> Finding:
+    """A finding about a read (a row) and the send of its value."""
+    writer = int(p.writer[read])
+    shown = (p.sent(writer), p.got(read))
+    return kind(
+        name=name,
+        key=integers(p.tp, p.reads["value"][read], p.reads["op"][read]),
+        variant=variant,
+        tp=p.tp,
+        process=p.process_of(writer),
+        ops=ops_of(shown),
+        records=shown,
+        at_ns=int(p.reads["complete_ns"][read]),
+    )
+
+
+def uncommitted(ground: Ground, variant: str) -> Answer:
+    """A record of no committed transaction was read."""
+    if variant == Level.RU:
+        return True, "the reader used read_uncommitted"
+    if variant == Level.UNSENT:
+        return False, "the record was never written, as its client reported"
+    if reason := truncation(ground):
+        return True, f"{reason}; a marker that is gone ends nothing"
+    return False, "read_committed readers see committed transactions only"
+
+
+def own(ground: Ground, variant: str) -> Answer:
+    """A transaction read its own record."""
+    if variant == Level.RU:
+        return True, "the reader used read_uncommitted"
+    return False, "a read_committed reader sees no open transaction, not even its own"
+
+
+CHECK = Check(
+    claim="Consumers at read_committed see nothing of aborted and open transactions.",
+    anomalies={
+        ABORTED: AnomalyClass(
+            title="Aborted record read",
+            meaning="A consumer was given a record whose transaction was aborted, or whose write was"
+            " refused.",
+            literature="G1a",
+            rule=uncommitted,
+        ),
+        PRECOMMITTED: AnomalyClass(
+            title="Record read inside its own transaction",
+            meaning="A transaction's own poll returned a record that the same transaction had not"
+            " committed yet.",
+            literature="G1b, dirty read",
+            rule=own,
+        ),
+    },
+    kernel=_kernel,
+    content=True,
+)

@@ -1,0 +1,223 @@
+"""poll-order: what one process was returned, in order, without gaps (docs/checks.md, "Order of polls")."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, truncated
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.findings import (
+    OK,
+    RC,
+    RU,
+    Finding,
+    PartitionResult,
+    Shown,
+    integers,
+    ops_of,
+    reader,
+)
+from checkers.engine.partition_view import KernelView
+from core.op import AssignmentKind
+from history.reader import Array, History
+
+BACK = "nonmonotonic-poll"
+BACK_INSIDE = "int-nonmonotonic-poll"
+SKIP = "poll-skip"
+SKIP_INSIDE = "int-poll-skip"
+UNEXPLAINED = "no rebalance, assignment, rewind or reset on record explains it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WentBack(Finding):
+    """A step back: its records are the read before and the read after."""
+
+    def sentence(self, history: History) -> str:
+        """From where to where."""
+        q, r = self.records
+        went = "the same record again" if r.offset == q.offset else "an earlier one"
+        return (
+            f"{_who(self, history)} was given {went} of {history.tp(self.tp)}: offset {q.offset}, then"
+            f" {r.offset}; {UNEXPLAINED}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped(Finding):
+    """A step over records: the read before, up to two reads of what lies between, the read after."""
+
+    def sentence(self, history: History) -> str:
+        """From where to where, and what was left out."""
+        q, *others, r = self.records
+        between = ", ".join(f"{s.name} at {s.offset}" for s in others)
+        left = f" (among them {between})" if between else ""
+        return (
+            f"{_who(self, history)} was given offset {q.offset} of {history.tp(self.tp)}, then"
+            f" {r.offset}, and never the records between{left}; {UNEXPLAINED}."
+        )
+
+
+def _who(finding: Finding, history: History) -> str:
+    q, r = finding.records[0], finding.records[-1]
+    when = f"within op {r.op}" if q.op == r.op else f"in op {r.op}, after op {q.op},"
+    return f"{reader(history, history.op(r.op))} {when}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Pairs of reads (rows): from `q` to `r`; `inside` one op or between two."""
+
+    q: Array
+    r: Array
+    inside: Array
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    if len(p.reads["op"]) < 2:
+        return
+    steps = _steps(p)
+    position = p.positions
+    a, b = position[steps.q], position[steps.r]
+    back = b <= a
+    skip = np.zeros(len(a), bool)
+    low, high = p.slots(np.minimum(a, b)), p.slots(np.maximum(a, b))
+    level = p.reads["isolation"][steps.r]
+    for isolation in (RU, RC):
+        mine = np.flatnonzero((level == isolation) & ~back)
+        if len(mine):
+            order = p.order(isolation)
+            skip[mine] = order[high[mine] - 1] > order[low[mine]]
+    hits = np.flatnonzero(back | skip)
+    hits = hits[~_explained(p, steps, hits)]
+    inside = steps.inside[hits]
+    for name, mine in (
+        (BACK_INSIDE, hits[inside & back[hits]]),
+        (SKIP_INSIDE, hits[inside & ~back[hits]]),
+        (BACK, hits[~inside & back[hits]]),
+        (SKIP, hits[~inside & ~back[hits]]),
+    ):
+        _report(p, result, steps, mine, name)
+
+
+def _steps(p: KernelView) -> _Steps:
+    reads = p.reads
+    process, op = reads["process"], reads["op"]
+    new_process = np.append(True, process[1:] != process[:-1])
+    new_op = new_process | np.append(True, op[1:] != op[:-1])
+    rows = np.arange(len(op))
+    stands = np.where(_undone(p), -1, rows)
+    last = np.maximum.accumulate(stands)  # last read that stands, up to each row
+    first = np.flatnonzero(new_op & ~new_process)
+    q = last[first - 1]
+    kept = (q >= 0) & (process[q] == process[first])
+    inner = np.flatnonzero(~new_op)
+    return _Steps(
+        q=np.concatenate((inner - 1, q[kept])),
+        r=np.concatenate((inner, first[kept])),
+        inside=np.repeat((True, False), (len(inner), int(kept.sum()))),
+    )
+
+
+def _undone(p: KernelView) -> Array:
+    """Reads whose op did not happen, so that the process went back to before them."""
+    bad: Array = p.reads["op_outcome"] != OK
+    if not p.known.facts.moves or not bad.any():
+        return bad
+    changes = p.assignments
+    if changes is None:
+        return np.zeros(len(bad), bool)
+    rewinds = changes["op"][changes["kind"] == AssignmentKind.REWIND]
+    return np.asarray(bad & np.isin(p.reads["op"], rewinds))  # an op belongs to one process
+
+
+def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
+    """For each of these steps: an event on record moved the position between the two reads."""
+    explained = np.zeros(len(hits), bool)
+    changes, reads = p.assignments, p.reads
+    if changes is None:
+        return explained
+    moved = reads["assignment"][steps.q[hits]] < reads["assignment"][steps.r[hits]]
+    by_op = steps.inside[hits] & (not p.known.facts.moves)
+    for at in np.flatnonzero(moved | by_op).tolist():  # no more than there are events
+        q, r = int(steps.q[hits[at]]), int(steps.r[hits[at]])
+        number = changes["assignment"]
+        between = (number > reads["assignment"][q]) & (number <= reads["assignment"][r])
+        if by_op[at]:
+            between = between | (changes["op"] == reads["op"][r])
+        mine = changes["process"] == reads["process"][r]
+        explained[at] = (between & mine & (changes["kind"] != AssignmentKind.REWIND)).any()
+    return explained
+
+
+def _report(p: KernelView, result: PartitionResult, steps: _Steps, hits: Array, name: str) -> None:
+    reads = p.reads
+    skips, inside = name in (SKIP, SKIP_INSIDE), name in (BACK_INSIDE, SKIP_INSIDE)
+
+    def step(at: int, _: object) -> Finding:
+        q, r = int(steps.q[at]), int(steps.r[at])
+        kind = Skipped if skips else WentBack
+        shown = (p.got(q), *(_between(p, q, r) if skips else ()), p.got(r))
+        key = integers(p.tp, reads["op"][r])
+        return kind(
+            name=name,
+            key=(*key, int(reads["pos"][r])) if inside else key,
+            tp=p.tp,
+            process=int(reads["process"][r]),
+            ops=ops_of((shown[0], shown[-1])),
+            records=shown,
+            at_ns=int(reads["complete_ns"][r]),
+        )
+
+    result.report(name, hits, step)
+
+
+def _between(p: KernelView, q: int, r: int) -> list[Shown]:
+    """At most two reads, by any process, of what lies between two reads."""
+    low, high = sorted((int(p.reads["offset"][q]), int(p.reads["offset"][r])))
+    offsets = p.reads["offset"]
+    between = np.flatnonzero((offsets > low) & (offsets < high))
+    first = between[np.unique(offsets[between], return_index=True)[1]]
+    return [p.got(row) for row in first[:2].tolist()]
+
+
+def moved(ground: Ground, variant: str) -> Answer:
+    """A step of a consumer between two ops."""
+    if ground.subscribe:
+        return True, "consumers subscribe: a rebalance may have moved the position"
+    return stepped(ground, variant)
+
+
+def stepped(ground: Ground, variant: str) -> Answer:
+    """A step of a consumer that nothing on record explains."""
+    why = "no rebalance, new assignment, rewind or reset on record explains this step"
+    return truncated(ground, why)
+
+
+CHECK = Check(
+    claim="A consumer reads on from where it was: nothing twice, nothing left out.",
+    anomalies={
+        BACK: AnomalyClass(
+            title="Consumer went back",
+            meaning="Between two polls a consumer's position went back or stood still, without a reason.",
+            rule=moved,
+        ),
+        BACK_INSIDE: AnomalyClass(
+            title="Consumer went back within one operation",
+            meaning="Within one operation a consumer was given records out of order or twice.",
+            rule=stepped,
+        ),
+        SKIP: AnomalyClass(
+            title="Consumer skipped records",
+            meaning="Between two polls a consumer's position passed over records that it had to see,"
+            " without a reason.",
+            rule=moved,
+        ),
+        SKIP_INSIDE: AnomalyClass(
+            title="Consumer skipped records within one operation",
+            meaning="Within one operation a consumer was not given records between those that it was"
+            " given.",
+            rule=stepped,
+        ),
+    },
+    kernel=_kernel,
+)

@@ -1,0 +1,86 @@
+"""real-time: records that stand before one that was acknowledged before they were sent (docs/checks.md,
+"Offsets")."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.checks.durability import loss
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.findings import (
+    ACKS,
+    Finding,
+    PartitionResult,
+    Variant,
+    at,
+    integers,
+    ops_of,
+)
+from checkers.engine.partition_view import KernelView
+from history.reader import History
+
+INVERSION = "offset-realtime-inversion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inversion(Finding):
+    """A later send at a lower offset: its records are the earlier and the later send."""
+
+    def sentence(self, history: History) -> str:
+        """Both records."""
+        s, t = self.records
+        return (
+            f"{s.text(history)} was acknowledged at offset {s.offset} {at(history, s.acked_ns)};"
+            f" record {t.name}, sent afterwards ({at(history, t.invoke_ns)}), stands before it, at"
+            f" offset {t.offset}."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    sends = p.sends
+    first = np.flatnonzero(p.acked & (sends["ack_ns"] >= 0))
+    second = np.flatnonzero(sends["place"] >= 0)
+    if not len(first) or not len(second):
+        return
+    first = first[np.argsort(sends["ack_ns"][first], kind="stable")]
+    highest = np.maximum.accumulate(sends["offset"][first])
+    before = np.searchsorted(sends["ack_ns"][first], sends["invoke_ns"][second], side="left")
+    bound = np.append(highest, -1)[before - 1]  # before = 0: the -1 at the end
+    hits = np.flatnonzero(bound > sends["place"][second])
+    if not len(hits):
+        return
+    # the earlier send is the first in order of acknowledgement with that highest offset
+    earlier = first[np.searchsorted(highest, bound[hits], side="left")]
+    later = second[hits]
+
+    def inversion(hit: int, variant: Variant) -> Finding:
+        s, t = int(earlier[hit]), int(later[hit])
+        shown = (p.sent(s), p.placed(t))
+        return Inversion(
+            name=INVERSION,
+            key=integers(p.tp, sends["value"][t]),
+            variant=variant,
+            tp=p.tp,
+            process=p.process_of(t),
+            ops=ops_of(shown),
+            records=shown,
+            at_ns=int(sends["ack_ns"][t]),
+        )
+
+    acks = p.known.acks[p.owner[earlier]]
+    result.report(INVERSION, np.arange(len(hits)), inversion, acks, ACKS)
+
+
+CHECK = Check(
+    claim="A record that is sent after another was acknowledged stands behind it.",
+    anomalies={
+        INVERSION: AnomalyClass(
+            title="Later send, lower offset",
+            meaning="A record was sent after another of the same partition had been acknowledged, and"
+            " stands before it in the log. A log grows at its end only.",
+            literature="real-time order violation",
+            rule=loss,
+        ),
+    },
+    kernel=_kernel,
+)

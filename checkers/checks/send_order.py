@@ -1,0 +1,191 @@
+"""send-order: what one process sent, in the order in which it stands in the log (docs/checks.md, "Order
+of sends")."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, always, truncation
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.findings import OK, RU, Finding, PartitionResult, Variant, integers, ops_of
+from checkers.engine.partition_view import KernelView
+from core.op import AssignmentKind
+from history.reader import Array, History
+
+BETWEEN_OPS = "nonmonotonic-send"
+INSIDE_OP = "int-nonmonotonic-send"
+SKIP = "int-send-skip"
+
+
+class Order(Variant):
+    """What keeps two records of a producer in order.
+
+    ABANDONED: it is not idempotent, and the earlier record was not acknowledged. WEAK: that record was
+    not acknowledged by all in-sync replicas.
+    """
+
+    PLAIN = "0"
+    IDEMPOTENT = "1"
+    WEAK = "weak"
+    ABANDONED = "abandoned"
+
+
+_PLAIN, _IDEMPOTENT, _WEAK, _ABANDONED = range(4)
+VARIANTS: Final = dict(enumerate(Order))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reordered(Finding):
+    """Two records of one process (`records`, in the order of sending) that stand the other way round."""
+
+    def sentence(self, history: History) -> str:
+        """Both records."""
+        s, t = self.records
+        how = f"in op {s.op}" if s.op == t.op else f"in op {s.op}, then op {t.op}"
+        return (
+            f"{history.client(self.process)} sent records {s.name} and {t.name} to"
+            f" {history.tp(self.tp)} in this order ({how}); they stand at offsets {s.offset} and"
+            f" {t.offset}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleaved(Finding):
+    """Two neighbouring records of one transaction with others between them."""
+
+    def sentence(self, history: History) -> str:
+        """Both records."""
+        s, t = self.records
+        return (
+            f"Between records {s.name} and {t.name} of the transaction op {s.op}"
+            f" (offsets {s.offset} and {t.offset} of {history.tp(self.tp)}) stand records of others."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    sends = p.sends
+    rows = np.flatnonzero(sends["place"] >= 0)
+    process = p.owner[rows].astype(np.uint32)
+    if len(rows) and int(process.max()) < 1 << 16:
+        process = process.astype(np.uint16)  # numpy sorts these in linear time
+    rows = rows[np.argsort(process, kind="stable")]
+    s, t = rows[:-1], rows[1:]  # neighbours
+    same_process = sends["process"][s] == sends["process"][t]
+    same_op = sends["op"][s] == sends["op"][t]
+    place = sends["place"]
+    back = same_process & (place[t] < place[s])
+    _backwards(p, result, INSIDE_OP, s[back & same_op], t[back & same_op])
+    earlier, later = s[back & ~same_op], t[back & ~same_op]
+    kept = ~_dropped(p, earlier, later)
+    _backwards(p, result, BETWEEN_OPS, earlier[kept], later[kept])
+    inside = same_process & same_op & (place[t] > place[s]) & (sends["txn"][t] == 1)
+    _skips(p, result, s[inside], t[inside])
+
+
+def _dropped(p: KernelView, s: Array, t: Array) -> Array:
+    """For each pair of sends: the process gave the partition up between the two."""
+    dropped = np.zeros(len(s), bool)
+    changes = p.assignments
+    if changes is None:
+        return dropped
+    manual = changes["kind"] == AssignmentKind.MANUAL
+    process, ns = changes["process"][manual], changes["ns"][manual]
+    invoke = p.sends["invoke_ns"]
+    for at in np.flatnonzero(np.isin(p.sends["process"][s], process)).tolist():
+        between = (ns > invoke[s[at]]) & (ns <= invoke[t[at]])
+        dropped[at] = (between & (process == p.sends["process"][s[at]])).any()
+    return dropped
+
+
+def _backwards(p: KernelView, result: PartitionResult, name: str, s: Array, t: Array) -> None:
+    if not len(s):
+        return
+    owner = p.owner[s]
+    weak = np.where(p.known.acks[owner] == -1, _PLAIN, _WEAK)
+    codes = np.where(p.sends["outcome"][s] == OK, weak, _ABANDONED)
+    codes[p.known.idempotent[owner] == 1] = _IDEMPOTENT
+
+    def reordered(pair: int, variant: Variant) -> Finding:
+        return _finding(p, Reordered, name, int(s[pair]), int(t[pair]), variant)
+
+    result.report(name, np.arange(len(s)), reordered, codes, VARIANTS)
+
+
+def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
+    if not len(s):
+        return
+    order = p.order(RU)
+    low, high = p.slots(p.sends["place"][s]), p.slots(p.sends["place"][t])
+
+    def interleaved(pair: int, variant: Variant) -> Finding:
+        return _finding(p, Interleaved, SKIP, int(s[pair]), int(t[pair]), variant)
+
+    result.report(SKIP, np.flatnonzero(order[high - 1] > order[low]), interleaved)
+
+
+def _finding(
+    p: KernelView, kind: type[Finding], name: str, s: int, t: int, variant: Variant
+) -> Finding:
+    sends = p.sends
+    shown = (p.placed(s), p.placed(t))
+    return kind(
+        name=name,
+        key=integers(p.tp, sends["value"][s], sends["value"][t]),
+        variant=variant,
+        tp=p.tp,
+        process=p.process_of(t),
+        ops=ops_of(shown),
+        records=shown,
+        at_ns=int(sends["ack_ns"][t]),
+    )
+
+
+def reorder(ground: Ground, variant: str) -> Answer:
+    """A producer's records are out of order."""
+    plain = variant in (Order.PLAIN, Order.WEAK, Order.ABANDONED)
+    if plain and ground.retries and ground.pipelined:
+        return True, "the producer is not idempotent, retries, and has several requests under way"
+    if variant == Order.ABANDONED:
+        return (
+            True,
+            "the producer is not idempotent: a request that it has given up may still arrive",
+        )
+    if variant == Order.WEAK:
+        return (
+            True,
+            "acks=0 or 1: where a record was acknowledged, another leader may put other records",
+        )
+    if reason := truncation(ground):
+        return True, f"{reason}; what it knew of the producer is gone too"
+    if variant == Order.PLAIN:
+        return (
+            False,
+            "the producer never has a retry overtaken (no retries, or one request at a time), and"
+            " the earlier record was acknowledged",
+        )
+    return False, "an idempotent producer keeps its order"
+
+
+CHECK = Check(
+    claim="The log keeps the order in which a producer sent.",
+    anomalies={
+        BETWEEN_OPS: AnomalyClass(
+            title="A producer's later record stands earlier",
+            meaning="One producer sent two records to a partition in two operations; the log has them"
+            " the other way round.",
+            rule=reorder,
+        ),
+        INSIDE_OP: AnomalyClass(
+            title="Records of one operation reordered",
+            meaning="Records that one operation sent to a partition stand in the log in another order.",
+            rule=reorder,
+        ),
+        SKIP: AnomalyClass(
+            title="Foreign records between those of a transaction",
+            meaning="Between two records of one transaction the log has records of others.",
+            rule=always("informational: Kafka interleaves transactions"),
+        ),
+    },
+    kernel=_kernel,
+)

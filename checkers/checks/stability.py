@@ -1,0 +1,170 @@
+"""stability: what keeps read_committed consumers waiting once all clients are gone (docs/checks.md,
+"Groups, LSO, recovery")."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.allowed import unless_truncated
+from checkers.checks.atomicity import of_transaction
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.evidence import FetchedRecords, Wanted
+from checkers.engine.findings import RC, RU, Finding, Shown
+from core.cluster import OpenTransaction
+from history.events import Event, Recovered, TransactionsOpen, incomplete
+from history.reader import Bound, History, columns
+
+STUCK = "stuck-lso"
+HANGING = "hanging-txn"
+PROMISE = "every transaction ends, at the latest by its time-out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckLso(Finding):
+    """A partition whose last stable offset `lso` stays below its high watermark `hw`.
+
+    opened: the transactions that the last listing shows open from there on, the lowest first.
+    """
+
+    lso: int
+    hw: int
+    opened: tuple[OpenTransaction, ...]
+
+    def sentence(self, history: History) -> str:
+        """Both ends, and who holds the partition."""
+        name = history.tp(self.tp)
+        held = "; ".join(map(_open, self.opened[:4]))
+        return (
+            f"After all clients were gone and every transaction past its time-out, the last stable"
+            f" offset of {name} stayed at {self.lso}, its high watermark at {self.hw}"
+            + (f": {held}." if held else ".")
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HangingTransaction(Finding):
+    """A transaction that a partition holds open; `ops`: the last transaction of its producer, if known."""
+
+    opened: OpenTransaction
+
+    @property
+    def wanted(self) -> Wanted:
+        """All its records, and who read them."""
+        return Wanted(written=self.ops)
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """All its records, and one read of each that was read."""
+        return of_transaction(self.ops[0], fetched) if self.ops else []
+
+    def sentence(self, history: History) -> str:
+        """What the listing shows, and what the client saw."""
+        last = ""
+        if self.ops:
+            op = history.op(self.ops[0])
+            ended = f"ended {op.outcome.name.lower()}" if op.completed else "never ended"
+            last = (
+                f"; the last transaction of {history.client(self.process)} with that id, op {op.op},"
+                f" {ended}"
+            )
+        return (
+            f"With all clients gone and all transactions past their time-out, {history.tp(self.tp)}"
+            f" holds a transaction open: {_open(self.opened)}{last}."
+        )
+
+
+def _open(row: OpenTransaction) -> str:
+    held = f"producer id {row.producer_id}, epoch {row.producer_epoch}, since offset {row.start}"
+    if not row.transactional_id:
+        return f"{held}; no coordinator claims it"
+    node = f", coordinated by node {row.coordinator}" if row.coordinator >= 0 else ""
+    return f"{held}, transactional id {row.transactional_id}{node}"
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    if not run.known.facts.ends:
+        return
+    # Cut short, or never recovered: open transactions had no time to end, or no coordinator to end them.
+    early = any(map(incomplete, run.events))
+    early |= any(isinstance(e, Recovered) and not e.recovered for e in run.events)
+    opened = _last_listing(run.events)
+    unlisted: list[int] = []
+    for row in run.tables["tps"].to_pylist():
+        tp, levels = row["tp"], run.known.bounds.get(row["tp"], {})
+        ru, rc = _listed(levels.get(RU)), _listed(levels.get(RC))
+        if ru is None or rc is None or (rc.end < ru.end and early):
+            unlisted.append(tp)
+        elif rc.end < ru.end:
+            own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
+            own = sorted((o for o in own if o.start >= rc.end), key=lambda o: o.start)
+            stuck = StuckLso(name=STUCK, key=(tp,), tp=tp, lso=rc.end, hw=ru.end, opened=tuple(own))
+            tally.add([stuck, *_hanging(run.tables, tp, own)])
+    why = "where the logs of {where} end with all transactions over is not known"
+    tally.doubt(NAME, len(unlisted), why, tps=unlisted)
+
+
+def _last_listing(events: Iterable[Event]) -> Sequence[OpenTransaction]:
+    """What the last listing of open transactions showed; nothing where there was none."""
+    listed = [event for event in events if isinstance(event, TransactionsOpen)]
+    return listed[-1].rows if listed else ()
+
+
+def _listed(bound: Bound | None) -> Bound | None:
+    return bound if bound is not None and bound.end >= 0 else None
+
+
+def _hanging(
+    tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]
+) -> Iterable[Finding]:
+    """One finding for each producer: its lowest transaction (rows are sorted so)."""
+    found: dict[int, Finding] = {}
+    for row in rows:
+        if row.producer_id not in found:
+            process, ops = _last_transaction(tables, row)
+            found[row.producer_id] = HangingTransaction(
+                name=HANGING, key=(tp, row.producer_id), tp=tp, process=process, ops=ops, opened=row
+            )
+    return found.values()
+
+
+def _last_transaction(
+    tables: Mapping[str, pa.Table], row: OpenTransaction
+) -> tuple[int, tuple[int, ...]]:
+    """The last process whose client gave this producer id as its own, and its last transaction; -1 and
+    none where no client did."""
+    identities = columns(tables["producers"], ("process", "producer_id", "ns"))
+    mine = np.flatnonzero(identities["producer_id"] == row.producer_id)
+    if not len(mine):
+        return -1, ()
+    process = int(identities["process"][mine[np.argmax(identities["ns"][mine])]])
+    ops = columns(tables["ops"], ("op", "process", "txn", "invoke_ns"))
+    own = np.flatnonzero((ops["process"] == process) & (ops["txn"] == 1))
+    if not len(own):
+        return process, ()
+    return process, (int(ops["op"][own[np.argmax(ops["invoke_ns"][own])]]),)
+
+
+NAME = "stability"
+CHECK = Check(
+    claim="Every transaction ends: the last stable offset reaches the end of the log once all clients"
+    " are gone.",
+    anomalies={
+        STUCK: AnomalyClass(
+            title="Last stable offset stuck",
+            meaning="With all clients gone and all transactions past their time-out, the last stable"
+            " offset stays below the high watermark: read_committed consumers wait for ever.",
+            literature="hanging transaction",
+            rule=unless_truncated(PROMISE),
+        ),
+        HANGING: AnomalyClass(
+            title="Hanging transaction",
+            meaning="With all clients gone and all transactions past their time-out, a partition still"
+            " holds a transaction open: nothing behind it reaches a read_committed consumer.",
+            literature="hanging transaction",
+            rule=unless_truncated(PROMISE),
+        ),
+    },
+    join=_join,
+)

@@ -1,0 +1,130 @@
+"""uniqueness: records that stand in the log twice (docs/checks.md, "Delivery")."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from checkers.allowed import Answer, Ground, truncation
+from checkers.engine.check import AnomalyClass, Check
+from checkers.engine.findings import Finding, PartitionResult, Variant, What, integers, ops_of
+from checkers.engine.partition_view import KernelView
+from history.reader import Array, History
+
+DUPLICATE = "duplicate"
+
+
+class Idempotence(Variant):
+    """Whether the sending process is idempotent."""
+
+    WITHOUT = "0"
+    WITH = "1"
+
+
+VARIANTS: Final = {0: Idempotence.WITHOUT, 1: Idempotence.WITH}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicate(Finding):
+    """A value at several offsets; `copies` of them."""
+
+    copies: int
+
+    def sentence(self, history: History) -> str:
+        """Who sent it, and where it stands."""
+        reads, sends = self.only(What.READ), self.only(What.SEND)
+        offsets = sorted({s.offset for s in self.records if s.offset >= 0})
+        places = ", ".join(map(str, offsets[:4]))
+        epochs = sorted({s.leader_epoch for s in reads if s.leader_epoch >= 0})
+        by = history.client(self.process) if self.process >= 0 else "no process on record"
+        under = f" (leader epochs {', '.join(map(str, epochs))})" if epochs else ""
+        acked = ""
+        if sends and sends[0].offset >= 0:
+            acked = f", acknowledged at offset {sends[0].offset}"
+        return (
+            f"{self.records[0].text(history)} was sent once, by {by}{acked}, and stands in the"
+            f" log {self.copies} times: at offsets {places}{under}."
+        )
+
+
+def _kernel(p: KernelView, result: PartitionResult) -> None:
+    sends, reads = p.sends, p.reads
+    place = p.of_writer(sends["place"], -1)
+    odd = np.flatnonzero((p.writer < 0) | (place != reads["offset"]))
+    if not len(odd):
+        return
+    suspects = np.unique(reads["value"][odd])
+    near = np.flatnonzero(np.isin(reads["value"], suspects))
+    acks = np.flatnonzero(p.acked & p.committed & np.isin(sends["value"], suspects))
+    values = np.concatenate((reads["value"][near], sends["value"][acks]))
+    offsets = np.concatenate((reads["offset"][near], sends["offset"][acks]))
+    pairs = np.unique(np.stack((values, offsets), axis=1), axis=0)
+    found, counts = np.unique(pairs[:, 0], return_counts=True)
+    found = found[counts > 1]
+    if len(found):
+        row = _rows_of(p, found)
+        codes = np.where(row >= 0, np.append(p.known.idempotent[p.owner], 1)[row], 1)
+        hits = np.arange(len(found))
+
+        def duplicate(at: int, variant: Variant) -> Finding:
+            value = int(found[at])
+            places = pairs[pairs[:, 0] == value, 1].tolist()
+            return _duplicate(p, value, places, int(row[at]), variant)
+
+        result.report(DUPLICATE, hits, duplicate, codes, VARIANTS)
+
+
+def _rows_of(p: KernelView, values: Array) -> Array:
+    """Of each of these sorted values: its row in sends, -1 = no process sent it."""
+    row = np.full(len(values), -1)
+    rows = np.flatnonzero(np.isin(p.sends["value"], values))
+    row[np.searchsorted(values, p.sends["value"][rows])] = rows
+    return row
+
+
+def _duplicate(p: KernelView, value: int, places: list[int], row: int, variant: Variant) -> Finding:
+    reads = np.flatnonzero(p.reads["value"] == value)
+    shown = [p.sent(row)] if row >= 0 else []
+    first_seen = -1
+    for place in places[:4]:
+        there = reads[p.reads["offset"][reads] == place]
+        if len(there):
+            first = int(there[np.argmin(p.reads["complete_ns"][there])])
+            shown.append(p.got(first))
+            first_seen = max(first_seen, int(p.reads["complete_ns"][first]))
+    return Duplicate(
+        name=DUPLICATE,
+        key=integers(p.tp, value),
+        variant=variant,
+        tp=p.tp,
+        process=p.process_of(row),
+        ops=ops_of(shown),
+        records=tuple(shown),
+        at_ns=first_seen,
+        copies=len(places),
+    )
+
+
+def repeat(ground: Ground, variant: str) -> Answer:
+    """A record was written again."""
+    if variant == Idempotence.WITHOUT and ground.retries:
+        return True, "the producer is not idempotent and retries: a lost answer means a second copy"
+    if reason := truncation(ground):
+        return True, f"{reason}; what it knew of the producer is gone too"
+    if variant == Idempotence.WITHOUT:
+        return False, "the producer does not retry"
+    return False, "an idempotent producer writes each record once"
+
+
+CHECK = Check(
+    claim="A record that was sent once is in the log at most once.",
+    anomalies={
+        DUPLICATE: AnomalyClass(
+            title="Record written twice",
+            meaning="The application sent a record once; the log holds it at several offsets.",
+            rule=repeat,
+        ),
+    },
+    kernel=_kernel,
+    content=True,
+)

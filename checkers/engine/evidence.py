@@ -1,0 +1,100 @@
+"""Records that few findings need and no kernel had: looked up for all examples of a run at once.
+
+A kernel hands on the records of its own partition. What is left are findings over several partitions:
+whole transactions, cycles, inputs and their copies.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from history.reader import History, ReadRow, SendRow
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one finding needs.
+
+    ops: all records of these ops; of `written` also every read of what they sent. inputs: what was read
+    at these places (partition, offset), and the copies of it.
+    """
+
+    ops: tuple[int, ...] = ()
+    written: tuple[int, ...] = ()
+    inputs: tuple[tuple[int, int], ...] = ()
+
+
+class InputRecords(NamedTuple):
+    """What is on record of an input: its sends (of the value that stands there first), reads, copies."""
+
+    sends: Sequence[SendRow] = ()
+    reads: Sequence[ReadRow] = ()
+    copies: Sequence[SendRow] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedRecords:
+    """What all of them wanted: sends and reads by op; reads of a record by partition and value; inputs by
+    partition and offset."""
+
+    sends: Mapping[int, Sequence[SendRow]] = field(default_factory=dict)
+    reads: Mapping[int, Sequence[ReadRow]] = field(default_factory=dict)
+    reads_of: Mapping[tuple[int, int], Sequence[ReadRow]] = field(default_factory=dict)
+    inputs: Mapping[tuple[int, int], InputRecords] = field(default_factory=dict)
+
+
+def fetch(history: History, wanted: Iterable[Wanted]) -> FetchedRecords:
+    """Look up what is wanted.
+
+    Raises: HistoryError, where a file cannot be read.
+    """
+    everything = list(wanted)
+    written = {op for each in everything for op in each.written}
+    ops = written.union(*(each.ops for each in everything))
+    inputs = {place for each in everything for place in each.inputs}
+    if not ops and not inputs:
+        return FetchedRecords()
+    by_op = history.everywhere({"op": ops})
+    sends: dict[int, list[SendRow]] = defaultdict(list)
+    reads: dict[int, list[ReadRow]] = defaultdict(list)
+    for send in history.sends(by_op) if ops else ():
+        sends[send.op].append(send)
+    for read in history.reads(by_op) if ops else ():
+        reads[read.op].append(read)
+    reads_of: dict[tuple[int, int], list[ReadRow]] = defaultdict(list)
+    values: dict[int, set[int]] = defaultdict(set)
+    for send in (row for op in written for row in sends.get(op, ())):
+        values[send.tp].add(send.value)
+    for read in history.reads({tp: {"value": some} for tp, some in values.items()}):
+        reads_of[read.tp, read.value].append(read)
+    return FetchedRecords(sends, reads, reads_of, _inputs(history, inputs))
+
+
+def _inputs(
+    history: History, places: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], InputRecords]:
+    offsets: dict[int, set[int]] = defaultdict(set)
+    for tp, offset in places:
+        offsets[tp].add(offset)
+    if not offsets:
+        return {}
+    reads: dict[tuple[int, int], list[ReadRow]] = defaultdict(list)
+    values: dict[int, set[int]] = defaultdict(set)
+    for read in history.reads({tp: {"offset": some} for tp, some in offsets.items()}):
+        reads[read.tp, read.offset].append(read)
+        values[read.tp].add(read.value)
+    senders = {
+        (row.tp, row.value): row
+        for row in history.sends({tp: {"value": some} for tp, some in values.items()})
+    }
+    copies: dict[tuple[int, int], list[SendRow]] = defaultdict(list)
+    for row in history.sends(history.everywhere({"src_offset": set().union(*offsets.values())})):
+        copies[row.src_tp, row.src_offset].append(row)
+    found = {}
+    for tp, offset in {(tp, offset) for tp, some in offsets.items() for offset in some}:
+        own = reads[tp, offset]
+        known = {row.value: senders.get((tp, row.value)) for row in own}
+        sends = sorted(filter(None, known.values()), key=lambda row: row.place != offset)
+        found[tp, offset] = InputRecords(sends, own, copies[tp, offset])
+    return found

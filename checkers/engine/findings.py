@@ -1,0 +1,261 @@
+"""What the checks give: findings with their evidence, and the result of one partition.
+
+Everything here can be pickled: kernels run in this process or in Spark's workers. Findings may be many,
+so each carries only what its sentence and the signatures of known bugs need.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Self, SupportsInt
+
+import numpy as np
+
+from checkers.engine.evidence import FetchedRecords, Wanted
+from core.op import Outcome
+from history.reader import Array, History, OpRecord, ReadRow, SendRow, value_text
+
+RU: Final = 0
+RC: Final = 1
+OK: Final = 0
+FAIL: Final = 1
+INFO: Final = 2
+FINAL: Final = 6
+"""Integer values of `Isolation`, `Outcome` and `Phase` (core.op), as the tables hold them."""
+NEVER: Final = 2**63 - 1
+"""A time that does not come."""
+
+CAP: Final = 64
+"""Findings kept of one class and variant in one partition; counts stay exact."""
+
+
+class Variant(StrEnum):
+    """What the rule of an anomaly class needs to know of a finding; each check has its own kinds."""
+
+
+class Plain(Variant):
+    """Of classes without variants."""
+
+    PLAIN = ""
+
+
+class Acks(Variant):
+    """The `acks` of the process that had the acknowledgement."""
+
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+class Level(Variant):
+    """At which level a client read a record that none should see.
+
+    UNSENT: at any level, a record that its client never wrote. LOG: by a final read at
+    read_uncommitted: it shows what the log holds, and no consumer's anomaly.
+    """
+
+    UNSENT = "unsent"
+    RC = "rc"
+    RU = "ru"
+    LOG = "log"
+
+
+PLAIN: Final[Mapping[int, Variant]] = {0: Plain.PLAIN}
+ACKS: Final[Mapping[int, Variant]] = {0: Acks.NONE, 1: Acks.LEADER, -1: Acks.ALL}
+
+
+class What(StrEnum):
+    """What an op did with a record, or with an offset of a partition."""
+
+    SEND = "send"
+    READ = "read"
+    COMMIT = "commit"
+    FETCHED = "fetch committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A record as a witness shows it: `what` an op did to `value` at `offset`.
+
+    outcome, source, acked_ns: of sends; source: partition and offset that it was copied from.
+    leader_epoch: of reads, as the client knew it. acked_ns: -1 = never.
+    """
+
+    op: int
+    what: What
+    tp: int
+    value: int
+    offset: int
+    outcome: int = OK
+    leader_epoch: int = -1
+    source: tuple[int, int] = (-1, -1)
+    invoke_ns: int = -1
+    acked_ns: int = -1
+
+    @property
+    def name(self) -> str:
+        """Its value as people read it."""
+        return value_text(self.value)
+
+    def text(self, history: History) -> str:
+        """The record with its partition."""
+        return f"record {self.name} of {history.tp(self.tp)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One finding. Checks derive their own kinds, with the evidence that their sentences need.
+
+    name: the anomaly class. key: docs/checks.md, section 2. at_ns: when it came to light, -1 unknown.
+    process: the process whose promise was broken, -1 = none.
+    """
+
+    name: str
+    key: tuple[int, ...]
+    variant: Variant = Plain.PLAIN
+    tp: int = -1
+    process: int = -1
+    ops: tuple[int, ...] = ()
+    records: tuple[Shown, ...] = ()
+    at_ns: int = -1
+
+    @property
+    def canonical(self) -> tuple[str | int, ...]:
+        """The key by which kernel and oracle are compared."""
+        return (self.name, *self.key)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What its witness needs beside `records`."""
+        return Wanted()
+
+    def more(self, fetched: FetchedRecords) -> Sequence[Shown]:
+        """Further records of its witness."""
+        return ()
+
+    def completed(self, fetched: FetchedRecords) -> Self:
+        """The finding with all records of its witness."""
+        return replace(self, records=(*self.records, *self.more(fetched)))
+
+    def sentence(self, history: History) -> str:
+        """The whole story: what was promised, what was seen, when, for an expert to go and look."""
+        raise NotImplementedError(type(self))
+
+    def only(self, what: What) -> list[Shown]:
+        """Records of its witness of one kind."""
+        return [shown for shown in self.records if shown.what is what]
+
+
+def ops_of(records: Collection[Shown]) -> tuple[int, ...]:
+    """Their ops, each once."""
+    return tuple(dict.fromkeys(each.op for each in records))
+
+
+def at(history: History, ns: int) -> str:
+    """A moment in words."""
+    return f"at {history.seconds(ns):.3f} s" if ns > 0 else "at an unknown time"
+
+
+def reader(history: History, op: OpRecord) -> str:
+    """The process of an op in words, with the level at which it reads."""
+    process = history.processes.get(op.process)
+    level = f", reading at {process.level}," if process is not None and process.level else ""
+    return f"{history.client(op.process)}{level}"
+
+
+def sent(row: SendRow) -> Shown:
+    """A row of sends as a witness shows it."""
+    at_ = row.offset if row.offset >= 0 else row.place
+    source = row.src_tp, row.src_offset
+    return Shown(row.op, What.SEND, row.tp, row.value, at_, row.outcome, -1, source)
+
+
+def got(row: ReadRow) -> Shown:
+    """A row of reads as a witness shows it."""
+    return Shown(row.op, What.READ, row.tp, row.value, row.offset, Outcome.OK, row.leader_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """What kept a check from deciding, `number` times. why: may name `{number}`, `{where}`, `{group}`."""
+
+    check: str
+    number: int
+    why: str
+    tps: tuple[int, ...] = ()
+    group: int = -1
+
+    def text(self, history: History | None = None) -> str:
+        """The reason in words, with the names of the history."""
+        names = [str(tp) if history is None else history.tp(tp) for tp in self.tps[:4]]
+        more = f" and {len(self.tps) - 4} more" if len(self.tps) > 4 else ""
+        group = str(self.group) if history is None else history.group(self.group)
+        return self.why.format(number=self.number, where=", ".join(names) + more, group=group)
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionResult:
+    """What the kernels found in one partition.
+
+    counts: exact, by (class, variant). proven: INFO transactions with a record seen here. waiting: INFO
+    transactions whose proof elsewhere would change this result. undecided: check -> records that may
+    break its claim or not. unread: the final reads did not show all of a partition with sends, at a
+    level that matters. parts: check -> what its join over all partitions needs. crashed: check -> how.
+    seconds: check -> time spent.
+    """
+
+    tp: int
+    cap: int = CAP
+    rows: int = 0
+    acknowledged: int = 0
+    counts: Counter[tuple[str, Variant]] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    undecided: Counter[str] = field(default_factory=Counter)
+    unread: bool = False
+    parts: dict[str, object] = field(default_factory=dict)
+    crashed: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def report(
+        self,
+        name: str,
+        hits: Array,
+        make: Callable[[int, Variant], Finding],
+        codes: Array | None = None,
+        variants: Mapping[int, Variant] = PLAIN,
+    ) -> None:
+        """Count all hits of a class; keep the first `cap` of each variant as findings.
+
+        hits: what `make` takes (a row, an offset …). codes: of each hit, a key of `variants`.
+        """
+        for code, variant in variants.items():
+            mine = hits if codes is None else hits[codes == code]
+            if len(mine):
+                self.counts[name, variant] += len(mine)
+                self.findings += [make(hit, variant) for hit in mine[: self.cap].tolist()]
+
+
+def integers(*values: SupportsInt) -> tuple[int, ...]:
+    """Plain ints of numpy scalars (keys are compared and pickled)."""
+    return tuple(int(value) for value in values)
+
+
+Runs = Array
+"""Offsets as runs of neighbours, shape (2, n): from, up to but not including."""
+
+
+def runs(offsets: Array) -> Runs:
+    """Sorted distinct offsets as runs."""
+    starts = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1] + 1)[: len(offsets)])
+    ends = np.append(starts[1:], len(offsets))[: len(starts)] - 1
+    return np.stack((offsets[starts], offsets[ends] + 1)).astype(np.int64)
+
+
+def offsets_of(found: Runs) -> Array:
+    """The offsets of runs (inverse of `runs`)."""
+    lengths = found[1] - found[0]
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(found[0] - before, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)

@@ -1,0 +1,248 @@
+"""What kernels know beside the rows of their partition, made from the small tables.
+
+Not here: the rows themselves (`checkers.engine.partition_view`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
+from core.op import CommitKind, End
+from history.reader import Array, Bound, Columns, bounds, by_tp, columns, grouped
+from history.tables import OPEN
+
+TABLES: Final = ("processes", "ops", "bounds", "assignments", "commits")
+"""Tables that a kernel input is made from."""
+
+SENDS: Final = (
+    "op", "process", "pos", "value", "offset", "place", "outcome", "op_outcome", "txn", "op_sends",
+    "invoke_ns", "ack_ns",
+)  # fmt: skip
+READS: Final = (
+    "op", "process", "pos", "isolation", "op_outcome", "phase", "assignment", "leader_epoch",
+    "offset", "value", "complete_ns",
+)  # fmt: skip
+"""Columns that the kernels use (in addition to `tp`)."""
+COPIES: Final = ("src_tp", "src_offset")
+"""Columns of sends that they use in addition, where there may be copies (`KernelInput.copies`)."""
+
+NO_PRODUCER: Final = -2
+"""`acks` of a process that does not produce."""
+OPS: Final = (
+    "op", "process", "outcome", "txn", "n_sends", "n_reads", "invoke_ns", "complete_ns",
+)  # fmt: skip
+
+
+class Facts(NamedTuple):
+    """What a history has on record, by the way in which it was made.
+
+    ends: it ended with final reads of every partition, or was to; without, the acknowledged offsets are
+    evidence of what the log holds. moves: how positions of consumers moved, in the order in which it
+    happened, rewinds after aborted ops included. groups: what groups committed, and which process held
+    which transactional id. times: times of a clock, phases, faults, recovery.
+    """
+
+    ends: bool
+    moves: bool
+    groups: bool
+    times: bool
+
+
+RECORDED: Final = Facts(ends=True, moves=True, groups=True, times=True)
+PORTABLE: Final = Facts(ends=False, moves=False, groups=False, times=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelInput:
+    """What a kernel knows beside the rows of its partition.
+
+    processes, acks, idempotent, group, isolation: one entry a process, sorted by process number.
+    tenure: who held which transactional id when; None where no id had two holders.
+    commits: rows of `commits` of each partition with a group, `done` = when each is complete.
+    copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
+    commits may have passed records that they never returned.
+    copies: whether there may be copies at all, so that sends have the columns `COPIES`.
+    vertex, relay: flags by op (docs/checks.md, "Cycles").
+    proven: ops proven committed in other partitions, sorted.
+    ww: whether write-write edges are wanted.
+    cap: findings kept of one class and variant.
+    """
+
+    facts: Facts
+    processes: Array
+    acks: Array
+    idempotent: Array
+    vertex: Array
+    relay: Array
+    bounds: Mapping[int, Mapping[int, Bound]]
+    assignments: Mapping[int, Columns]
+    group: Array
+    isolation: Array
+    tenure: "Tenure | None" = None
+    commits: Mapping[int, Columns] = field(default_factory=dict)
+    copying: frozenset[int] = frozenset()
+    unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
+    copies: bool = False
+    proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    ww: bool = True
+    cap: int = CAP
+
+    def process_rows(self, processes: Array) -> Array:
+        """Positions in `processes`."""
+        return np.searchsorted(self.processes, processes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """Who held a transactional id when; one entry a process, as in `KernelInput.processes`.
+
+    begun: when its first transaction had ended (NEVER: none did); first: when its first one was invoked
+    (-1: none); fenced: when the earliest successor had begun (NEVER: none had). holders: of each id
+    that several processes held, their positions in order of `first`.
+    """
+
+    begun: Array
+    first: Array
+    fenced: Array
+    holders: tuple[Array, ...]
+
+    def lowest_of_successors(self, values: Array) -> Array:
+        """For each process: the lowest value (one a process) among the processes that it precedes,
+        NEVER where there is none."""
+        lowest = np.full(len(values), NEVER)
+        for mine in self.holders:
+            onward = np.minimum.accumulate(values[mine][::-1])[::-1]
+            after = np.searchsorted(self.first[mine], self.begun[mine], side="right")
+            lowest[mine] = np.append(onward, NEVER)[after]
+        return lowest
+
+    def successors(self, process: int) -> Array:
+        """Positions of the processes that the one at a position precedes."""
+        holders = next(mine for mine in self.holders if process in mine)
+        return np.asarray(holders[self.first[holders] > self.begun[process]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclosed:
+    """Processes of one group whose clients committed automatically and were not closed, one entry each.
+
+    open_ns: invocation of the op that never completed (NEVER: none); what it was assigned then is not
+    on record. gone_ns: when the next process of its slot began, where its worker died (else NEVER).
+    """
+
+    process: Array
+    open_ns: Array
+    gone_ns: Array
+
+
+def kernel_input(
+    tables: Mapping[str, pa.Table], facts: Facts, *, ww: bool = True, cap: int = CAP
+) -> KernelInput:
+    """The input of all partitions of a history."""
+    process = columns(tables["processes"])
+    order = np.argsort(process["process"])
+    process = {name: column[order] for name, column in process.items()}
+    ops = columns(tables["ops"], OPS)
+    vertex, relay = vertices(ops)
+    member = process["group"] >= 0
+    sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
+    return KernelInput(
+        facts=facts,
+        processes=process["process"],
+        acks=process["acks"],
+        idempotent=process["idempotent"],
+        group=process["group"],
+        isolation=process["isolation"],
+        vertex=vertex,
+        relay=relay,
+        bounds=bounds(tables["bounds"]) if facts.ends else {},
+        assignments=dict(by_tp(tables["assignments"])),
+        tenure=tenure(process, ops) if facts.groups else None,
+        commits=_commits(tables["commits"], ops) if facts.groups else {},
+        copying=frozenset(process["group"][member & sends & reads].tolist()),
+        unclosed=unclosed(process, ops) if facts.groups else {},
+        copies=facts.groups and bool((member & sends).any()),
+        ww=ww,
+        cap=cap,
+    )
+
+
+def vertices(ops: Columns) -> tuple[Array, Array]:
+    """Flags by op: vertex of the dependency graph, relay (docs/checks.md, "Cycles")."""
+    size = int(ops["op"].max(initial=-1)) + 1
+    vertex, relay = np.zeros(size, bool), np.zeros(size, bool)
+    txn, sends, reads = ops["txn"] == 1, ops["n_sends"], ops["n_reads"]
+    alive = ops["outcome"] != FAIL
+    vertex[ops["op"]] = alive & (txn | (sends == 0) | ((sends == 1) & (reads == 0)))
+    relay[ops["op"]] = alive & txn & (sends > 0) & (reads > 0)
+    return vertex, relay
+
+
+def _commits(table: pa.Table, ops: Columns) -> dict[int, Columns]:
+    """Rows of each partition that belong to a group, with `done`."""
+    rows = columns(table)
+    rows["done"] = done_ns(rows, ops)
+    mine = rows["group"] >= 0
+    rows = {name: column[mine] for name, column in rows.items()}
+    return dict(grouped(rows["tp"], rows))
+
+
+def done_ns(commits: Columns, ops: Columns) -> Array:
+    """When each row of `commits` is complete: never, where it is indefinite."""
+    size = int(max(ops["op"].max(initial=-1), commits["op"].max(initial=-1))) + 2
+    op_done = np.full(size, OPEN)
+    op_done[ops["op"]] = ops["complete_ns"]
+    own = np.where(commits["outcome"] == INFO, OPEN, commits["complete_ns"])
+    return np.where(commits["kind"] == CommitKind.TXN, op_done[commits["op"]], own)
+
+
+def unclosed(process: Columns, ops: Columns) -> dict[int, Unclosed]:
+    """Whose automatic commits may have passed too much (docs/checks.md, "group-skip"), by group."""
+    member = (process["group"] >= 0) & (process["auto_commit"] == 1)
+    rows = np.flatnonzero(member & (process["end"] != End.CLOSED))
+    if not len(rows):
+        return {}
+    open_ns = np.full(len(rows), NEVER)
+    left = np.flatnonzero(
+        (ops["complete_ns"] == OPEN) & np.isin(ops["process"], process["process"][rows])
+    )
+    owner = np.searchsorted(process["process"][rows], ops["process"][left])
+    np.minimum.at(open_ns, owner, ops["invoke_ns"][left])
+    gone_ns = np.full(len(rows), NEVER)
+    for n, row in enumerate(rows.tolist()):
+        if process["end"][row] == End.CRASHED:
+            begun = process["start_ns"][process["slot"] == process["slot"][row]]
+            gone_ns[n] = begun[begun > process["start_ns"][row]].min(initial=NEVER)
+    found = {}
+    for group in np.unique(process["group"][rows]).tolist():
+        mine = process["group"][rows] == group
+        own = process["process"][rows][mine]
+        found[group] = Unclosed(process=own, open_ns=open_ns[mine], gone_ns=gone_ns[mine])
+    return found
+
+
+def tenure(process: Columns, ops: Columns) -> Tenure | None:
+    """Who held which transactional id when (docs/checks.md, "zombie-write"); None where no id had
+    several holders."""
+    ids, counts = np.unique(process["txn_id"][process["txn_id"] >= 0], return_counts=True)
+    if not (counts > 1).any():
+        return None
+    size = len(process["process"])
+    begun, first = np.full(size, NEVER), np.full(size, NEVER)
+    txn = ops["txn"] == 1
+    owner = np.searchsorted(process["process"], ops["process"])
+    np.minimum.at(first, owner[txn], ops["invoke_ns"][txn])
+    ok = txn & (ops["outcome"] == OK)
+    np.minimum.at(begun, owner[ok], ops["complete_ns"][ok])
+    first[first == NEVER] = -1
+    holders = []
+    for one in ids[counts > 1].tolist():
+        mine = np.flatnonzero(process["txn_id"] == one)
+        holders.append(mine[np.argsort(first[mine], kind="stable")])
+    bare = Tenure(begun=begun, first=first, fenced=begun, holders=tuple(holders))
+    fenced = bare.lowest_of_successors(begun)
+    return Tenure(begun=begun, first=first, fenced=fenced, holders=bare.holders)

@@ -1,0 +1,306 @@
+"""One topic-partition as the kernels see it: which read shows which send, and what is committed.
+
+Rows of sends are in (op, pos) order, rows of reads in (process, op, pos) order. All arrays are as
+long as their table; `writer` joins them. Offsets are mapped to *slots*, dense numbers in offset
+order, so that most work is plain indexing. The words are those of docs/checks.md, section 1.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from checkers.engine.findings import (
+    FAIL,
+    FINAL,
+    INFO,
+    OK,
+    RC,
+    RU,
+    Shown,
+    What,
+    integers,
+)
+from checkers.engine.kernel_input import KernelInput
+from history.reader import Array, Bound, Columns
+
+SPARSE = 8
+"""Offsets spread over more than this many times the rows are compressed by sorting."""
+
+
+class Slots:
+    """Known offsets of a partition -> dense slots in offset order."""
+
+    def __init__(self, offsets: Array) -> None:
+        lowest = int(offsets.min()) if len(offsets) else 0
+        highest = int(offsets.max()) if len(offsets) else -1
+        self._base = lowest
+        self._sorted: Array | None = None
+        self.size = highest - lowest + 1
+        if self.size > SPARSE * len(offsets) + 1024:
+            self._sorted = np.unique(offsets)
+            self.size = len(self._sorted)
+
+    def __call__(self, offsets: Array) -> Array:
+        """Slots of offsets, which are all known."""
+        if self._sorted is None:
+            return offsets - self._base
+        return np.searchsorted(self._sorted, offsets)
+
+    def offsets(self, slots: Array) -> Array:
+        """The offsets of slots."""
+        return slots + self._base if self._sorted is None else self._sorted[slots]
+
+    def offset(self, slot: int) -> int:
+        """The offset of a slot."""
+        return int(self._sorted[slot]) if self._sorted is not None else slot + self._base
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelView:
+    """Rows of one topic-partition, joined. `writer[i]`: row in sends of the value of read i, or -1.
+
+    seen, shown_any, shown_rc, proven, failed, committed: of each send (docs/checks.md, section 1);
+    open_txn: whether it belongs to an indeterminate transaction.
+    """
+
+    tp: int
+    known: KernelInput
+    sends: Columns
+    reads: Columns
+    slots: Slots
+    read_slot: Array
+    writer: Array
+    acked: Array
+    counting: Array
+    seen: Array = field(init=False)
+    shown_any: Array = field(init=False)
+    shown_rc: Array = field(init=False)
+    open_txn: Array = field(init=False)
+    proven: Array = field(init=False)
+    failed: Array = field(init=False)
+    committed: Array = field(init=False)
+    _owner: Array | None = None
+    _expected: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> Array:
+        """Position in the kernel input of the process of each send."""
+        if self._owner is None:
+            self._owner = self.known.process_rows(self.sends["process"])
+        return self._owner
+
+    @property
+    def bounds(self) -> tuple[Bound | None, Bound | None]:
+        """Bounds at RU and RC."""
+        rows = self.known.bounds.get(self.tp, {})
+        return rows.get(RU), rows.get(RC)
+
+    @property
+    def start(self) -> int:
+        """Where the log starts, as far as any listing tells."""
+        return max([0, *(b.start for b in self.bounds if b is not None)])
+
+    @property
+    def assignments(self) -> Columns | None:
+        """Rows of `assignments` of this partition."""
+        return self.known.assignments.get(self.tp)
+
+    def flagged(self, of_reads: Array) -> Array:
+        """Sends that at least one of the reads (a mask) shows."""
+        flags = np.zeros(len(self.sends["op"]) + 1, bool)
+        flags[self.writer[of_reads]] = True  # -1 (no send) hits the extra last place
+        return flags[:-1]
+
+    def of_writer(self, column: Array, otherwise: int) -> Array:
+        """A column of sends, for each read; `otherwise` where the read has no send."""
+        return np.append(column, column.dtype.type(otherwise))[self.writer]
+
+    def order(self, level: int) -> Array:
+        """Running count, by slot, of the offsets that a consumer at this level has to see."""
+        return np.cumsum(self.expected(level), dtype=np.int64)
+
+    def expected(self, level: int) -> Array:
+        """Flags, by slot: a consumer at this level has to see the offset."""
+        if level not in self._expected:
+            self._expected[level] = self._expect(level)
+        return self._expected[level]
+
+    def _expect(self, level: int) -> Array:
+        evidence = self._evidence()
+        if level == RC:
+            plain = (self.sends["txn"] == 0) | self.committed
+            evidence = evidence & (
+                (self.reads["isolation"] == RC) | np.append(plain, False)[self.writer]
+            )
+        known = np.zeros(self.slots.size, bool)
+        known[self.read_slot[evidence]] = True
+        if not self.known.facts.ends:
+            known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
+        return known
+
+    def _evidence(self) -> Array:
+        reads = self.reads
+        if any(b is not None and b.complete for b in self.bounds):
+            return np.asarray(reads["phase"] == FINAL)
+        return np.ones(len(reads["op"]), bool)
+
+    @property
+    def positions(self) -> Array:
+        """Of each read: where it stands for the order of polls.
+
+        Its offset; where moves are not on record, the highest offset of its value in the log pairs, so
+        that a value returned twice goes back.
+        """
+        if self.known.facts.moves:
+            return self.reads["offset"]
+        return self._of_values(np.maximum, self.highest_offsets, -1)
+
+    @property
+    def first_offsets(self) -> Array:
+        """Of each read: the lowest offset of its value in the log pairs."""
+        none = np.iinfo(np.int64).max
+        lowest = np.where(self.acked & self.committed, self.sends["offset"], none)
+        written = self.writer >= 0
+        np.minimum.at(lowest, self.writer[written], self.reads["offset"][written])
+        return self._of_values(np.minimum, lowest, none)
+
+    @property
+    def highest_offsets(self) -> Array:
+        """Of each send: the highest offset of its value in the log pairs, -1 = none."""
+        highest = np.where(self.acked & self.committed, self.sends["offset"], -1)
+        written = self.writer >= 0
+        np.maximum.at(highest, self.writer[written], self.reads["offset"][written])
+        return np.asarray(highest)
+
+    def _of_values(self, extreme: np.ufunc, of_sends: Array, none: int) -> Array:
+        """Of each read: what `of_sends` says of its value; of values without a send, the extreme of the
+        offsets at which they were read."""
+        found = np.append(of_sends, none)[self.writer]
+        phantom = np.flatnonzero(self.writer < 0)
+        if len(phantom):
+            _, which = np.unique(self.reads["value"][phantom], return_inverse=True)
+            best = np.full(int(which.max()) + 1, none, np.int64)
+            extreme.at(best, which, self.reads["offset"][phantom])
+            found[phantom] = best[which]
+        return np.asarray(found)
+
+    def fates(self, rows: Array) -> tuple[Array, Array]:
+        """Of sends that the final reads did not show: the missing ones, the undecided ones."""
+        ru, rc = self.bounds
+        offset = self.sends["offset"][rows]
+        missing = np.zeros(len(rows), bool)
+        removed = np.zeros(len(rows), bool)
+        hiding = ru is not None and rc is not None and ru.end >= 0 and rc.end < ru.end
+        for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):
+            if bound is not None:
+                missing |= _covers(bound, offset, hides=hides) & ~shown[rows]
+                removed |= (offset >= 0) & (offset < bound.start)
+        missing &= ~removed
+        return rows[missing], rows[~missing & ~removed]
+
+    @property
+    def unread(self) -> bool:
+        """It has sends, and lacks a complete final read at a level that they need."""
+        if not self.known.facts.ends or not len(self.sends["op"]):
+            return False
+        ru, rc = (bound is not None and bound.complete for bound in self.bounds)
+        return not (rc or (ru and not bool((self.sends["txn"] == 1).any())))
+
+    def sent(self, row: int) -> Shown:
+        """A send as a witness shows it."""
+        return self._send(row, int(self.sends["offset"][row]))
+
+    def placed(self, row: int) -> Shown:
+        """A send at the offset where it was acknowledged or read."""
+        return self._send(row, int(self.sends["place"][row]))
+
+    def _send(self, row: int, offset: int) -> Shown:
+        s = self.sends
+        op, value, outcome = (int(s[name][row]) for name in ("op", "value", "outcome"))
+        source = (-1, -1)
+        if self.known.copies:
+            source = int(s["src_tp"][row]), int(s["src_offset"][row])
+        times = int(s["invoke_ns"][row]), int(s["ack_ns"][row])
+        return Shown(op, What.SEND, self.tp, value, offset, outcome, -1, source, *times)
+
+    def got(self, row: int) -> Shown:
+        """A read as a witness shows it."""
+        r = self.reads
+        op, value, offset, epoch = integers(
+            *(r[name][row] for name in ("op", "value", "offset", "leader_epoch"))
+        )
+        return Shown(op, What.READ, self.tp, value, offset, OK, epoch)
+
+    def process_of(self, row: int) -> int:
+        """The process of a send; -1 for the row -1."""
+        return int(self.sends["process"][row]) if row >= 0 else -1
+
+
+def _covers(bound: Bound, offset: Array, *, hides: bool) -> Array:
+    whole = bound.complete and not hides
+    placed = (offset >= bound.start) & ((offset < bound.read_to) | whole)
+    return np.asarray(np.where(offset >= 0, placed, whole and bound.start == 0))
+
+
+def view(tp: int, sends: Columns, reads: Columns, known: KernelInput) -> KernelView:
+    """Join the rows of one partition."""
+    acked = sends["offset"] >= 0
+    placed = sends["place"] >= 0
+    offsets = (reads["offset"], sends["offset"][acked], sends["place"][placed])
+    slots = Slots(np.concatenate(offsets))
+    read_slot = slots(reads["offset"])
+    writer = _writers(sends, reads, slots, read_slot, placed)
+    partition = KernelView(
+        tp=tp,
+        known=known,
+        sends=sends,
+        reads=reads,
+        slots=slots,
+        read_slot=read_slot,
+        writer=writer,
+        acked=acked,
+        counting=(reads["op_outcome"] == OK) | (reads["phase"] == FINAL),
+    )
+    _decide(partition)
+    return partition
+
+
+def _writers(sends: Columns, reads: Columns, slots: Slots, slot: Array, placed: Array) -> Array:
+    """Row in sends of each read's value, -1 where no process sent it."""
+    at = np.full(slots.size + 1, -1, np.int64)
+    rows = np.flatnonzero(placed)
+    at[slots(sends["place"][rows])] = rows
+    values = sends["value"]
+    writer = at[slot]
+    wrong = np.flatnonzero((writer < 0) | (np.append(values, -1)[writer] != reads["value"]))
+    if len(wrong):
+        writer[wrong] = -1
+    if len(wrong) and len(values):
+        by_value = np.argsort(values, kind="stable")
+        wanted = reads["value"][wrong]
+        found = np.searchsorted(values, wanted, sorter=by_value)
+        row = by_value[np.minimum(found, len(values) - 1)]
+        hit = values[row] == wanted
+        writer[wrong[hit]] = row[hit]
+    return writer
+
+
+def _decide(p: KernelView) -> None:
+    """Which sends are seen, shown by final reads, failed, committed."""
+    sends, reads = p.sends, p.reads
+    rc = reads["isolation"] == RC
+    txn = sends["txn"] == 1
+    counts = p.counting & (rc | (p.of_writer(sends["txn"], 1) == 0))
+    p.seen = p.flagged(counts)
+    final = reads["phase"] == FINAL
+    p.shown_any = p.flagged(final)
+    p.shown_rc = np.where(txn, p.flagged(final & rc), p.shown_any)
+    p.failed = (sends["outcome"] == FAIL) | (txn & (sends["op_outcome"] == FAIL))
+    p.open_txn = txn & (sends["op_outcome"] == INFO)
+    p.proven = np.zeros(len(txn), bool)
+    if p.open_txn.any():
+        here = np.unique(sends["op"][p.open_txn & p.seen])
+        proven = np.union1d(here, p.known.proven)
+        p.proven = p.open_txn & np.isin(sends["op"], proven)
+    decided = np.where(txn, (sends["op_outcome"] == OK) | p.proven, sends["outcome"] == OK)
+    p.committed = ~p.failed & (decided | (~txn & p.seen))

@@ -1,0 +1,304 @@
+"""The portable history format: small histories as JSON, read by people and by other checkers.
+
+A file holds one case, an array of cases, or one case a line. A case has a `name` and a `history`: the
+list of its *events* in real-time order (`time` is not used). Each op stands there as its invocation and,
+unless it never completed, its completion, distinguished by `type`. docs/portable-history.schema.json is
+the published schema; `python -m checkers.portable.format` prints it.
+
+    {"name": "example", "history": [
+      {"index": 0, "type": "invoke", "process": 0, "f": "send", "value": [["send", "x", "a"]]},
+      {"index": 1, "type": "ok", "process": 0, "f": "send", "value": [["send", "x", [0, "a"]]]},
+      {"index": 2, "type": "invoke", "process": 1, "f": "poll", "value": [["poll"]]},
+      {"index": 3, "type": "ok", "process": 1, "f": "poll", "value": [["poll", {"x": [[0, "a"]]}]]}]}
+
+A *key* is one topic-partition; a *value* is unique within its key and sent once. Consumers read
+committed, producers use acks=all. An op is a transaction if it has several micro-ops or its `f` is
+txn; a field `txn` wins over both.
+
+Not here: what such a history becomes for the checks (`checkers.portable.tables`).
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from core.errors import HistoryError
+from core.op import Outcome
+
+Name = str | int
+"""A key or a value as the file spells it. Keys that differ only in type are the same key."""
+
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+
+
+class SendMop(msgspec.Struct, frozen=True, array_like=True, tag="send", forbid_unknown_fields=True):
+    """`["send", key, value]`, acknowledged `["send", key, [offset or null, value]]`."""
+
+    key: Name
+    value: Name | tuple[Offset | None, Name]
+
+
+class PollMop(msgspec.Struct, frozen=True, array_like=True, tag="poll", forbid_unknown_fields=True):
+    """`["poll"]`, completed `["poll", {key: [[offset, value], …], …}]`, in order of delivery."""
+
+    records: dict[str, list[tuple[Offset, Name]]] = {}
+
+
+class Rebalance(msgspec.Struct, frozen=True):
+    """Keys that a consumer group gave to the process, or took from it, during the op."""
+
+    type: Literal["assigned", "revoked", "lost"]
+    keys: list[Name]
+
+
+class _CommonFields(msgspec.Struct, frozen=True, kw_only=True, tag_field="f"):
+    index: int
+    process: Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
+    type: Literal["invoke", "ok", "fail", "info"]
+    time: int | None = None
+    rebalance_log: list[Rebalance] = []
+    txn: bool | None = None
+
+
+class SendEvent(_CommonFields, frozen=True, tag="send"):
+    """Only sends."""
+
+    value: list[SendMop] | None = None
+
+
+class PollEvent(_CommonFields, frozen=True, tag="poll"):
+    """Only polls."""
+
+    value: list[PollMop] | None = None
+
+
+class TxnEvent(_CommonFields, frozen=True, tag="txn"):
+    """Sends and polls, or polls within a transaction."""
+
+    value: list[SendMop | PollMop] | None = None
+
+
+class AssignEvent(_CommonFields, frozen=True, tag="assign"):
+    """Read these keys instead of the previous ones."""
+
+    value: list[Name] | None = None
+
+
+class SubscribeEvent(_CommonFields, frozen=True, tag="subscribe"):
+    """Join a group for these keys instead of the previous ones."""
+
+    value: list[Name] | None = None
+
+
+class CrashEvent(_CommonFields, frozen=True, tag="crash"):
+    """The client ends without a word."""
+
+    value: None = None
+
+
+Event = SendEvent | PollEvent | TxnEvent | AssignEvent | SubscribeEvent | CrashEvent
+
+
+class CaseFile(msgspec.Struct, frozen=True):
+    """One case as it stands in a file; other fields are ignored.
+
+    Cases of the kind `unit` test single functions: their history is not read.
+    """
+
+    name: str
+    history: list[Event]
+    kind: str = "history"
+    description: str = ""
+
+
+class _RawCase(msgspec.Struct, frozen=True):
+    """A case whose events are still text, so that an error can name the event."""
+
+    name: str
+    history: list[msgspec.Raw]
+    kind: str = "history"
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortableOp:
+    """One op: its invocation and completion, and where in the list of events they stand."""
+
+    invoked: Event
+    completed: Event | None
+    invoked_at: int
+    completed_at: int | None
+
+    @property
+    def process(self) -> int:
+        """The process that invoked it."""
+        return self.invoked.process
+
+    @property
+    def f(self) -> str:
+        """The kind of op."""
+        return str(self.invoked.__struct_config__.tag)
+
+    @property
+    def index(self) -> int:
+        """The index by which findings name the op: of its completion, else of its invocation."""
+        return (self.completed or self.invoked).index
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is known of it; an op without completion is indeterminate."""
+        return Outcome.INFO if self.completed is None else Outcome[self.completed.type.upper()]
+
+    @property
+    def mops(self) -> Sequence[SendMop | PollMop]:
+        """The micro-ops, with as much of their results as is known."""
+        for event in (self.completed, self.invoked):
+            if isinstance(event, SendEvent | PollEvent | TxnEvent) and event.value is not None:
+                return event.value
+        return ()
+
+    @property
+    def sends(self) -> list[SendMop]:
+        """The micro-ops that send."""
+        return [mop for mop in self.mops if isinstance(mop, SendMop)]
+
+    @property
+    def assigned(self) -> list[str] | None:
+        """The keys that an assign or subscribe lists; None for other ops."""
+        for event in (self.completed, self.invoked):
+            if isinstance(event, AssignEvent | SubscribeEvent) and event.value is not None:
+                return [str(key) for key in event.value]
+        return None
+
+    @property
+    def rebalances(self) -> list[Rebalance]:
+        """What happened to the process's assignment during the op."""
+        return self.completed.rebalance_log if self.completed is not None else []
+
+    @property
+    def said_txn(self) -> bool | None:
+        """What the history itself says about being a transaction, if anything."""
+        said = None if self.completed is None else self.completed.txn
+        return self.invoked.txn if said is None else said
+
+    @property
+    def txn(self) -> bool:
+        """Whether the micro-ops form one transaction."""
+        if self.said_txn is not None:
+            return self.said_txn
+        return len(self.mops) > 1 or self.f == "txn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortableCase:
+    """One case, its events paired to ops: completed ones in order of completion, then open ones."""
+
+    name: str
+    kind: str
+    description: str
+    ops: tuple[PortableOp, ...]
+
+
+def read(path: Path) -> Iterator[PortableCase]:
+    """The cases of a file, in order. A case of the kind `unit` has no ops.
+
+    Raises: HistoryError, where it cannot be read or is not of the format.
+    """
+    seen: set[str] = set()
+    for number, raw in enumerate(_split(path), 1):
+        try:
+            case = msgspec.json.decode(raw, type=_RawCase)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise HistoryError(f"{path}: case {number}: {error}") from None
+        if case.name in seen:
+            raise HistoryError(f"{path}: two cases are called {case.name!r}")
+        seen.add(case.name)
+        where = f"{path}: case {case.name!r}"
+        ops = () if case.kind == "unit" else _ops(where, _events(where, case.history))
+        yield PortableCase(name=case.name, kind=case.kind, description=case.description, ops=ops)
+
+
+def _split(path: Path) -> Iterable[msgspec.Raw]:
+    """The undecoded cases of an array, of one object, or of one object a line."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror}") from None
+    if not data.strip():
+        raise HistoryError(f"{path}: the file is empty; expected one case or an array of cases")
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if data.lstrip().startswith(b"{") and len(lines) > 1 and lines[0].rstrip().endswith(b"}"):
+        return [msgspec.Raw(line) for line in lines]
+    try:
+        if data.lstrip().startswith(b"["):
+            return msgspec.json.decode(data, type=list[msgspec.Raw])
+        return [msgspec.json.decode(data, type=msgspec.Raw)]
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{path}: not one JSON value, nor one a line: {error}") from None
+
+
+def _events(where: str, raw: list[msgspec.Raw]) -> list[Event]:
+    events: list[Event] = []
+    decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+    for number, one in enumerate(raw):
+        try:
+            events.append(decoder.decode(one))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise HistoryError(f"{where}: history[{number}]: {error}") from None
+    return events
+
+
+def _ops(where: str, events: list[Event]) -> tuple[PortableOp, ...]:
+    pending: dict[int, tuple[int, Event]] = {}
+    ops: list[PortableOp] = []
+    for at, event in enumerate(events):
+        here = f"{where}: history[{at}]"
+        if event.type == "invoke":
+            if event.process in pending:
+                raise HistoryError(
+                    f"{here}: process {event.process} invokes an op while its op invoked at "
+                    f"history[{pending[event.process][0]}] has not completed"
+                )
+            pending[event.process] = (at, event)
+            continue
+        if event.process not in pending:
+            raise HistoryError(
+                f"{here}: a completion, but process {event.process} has no op invoked"
+            )
+        invoked_at, invoked = pending.pop(event.process)
+        if type(invoked) is not type(event):
+            raise HistoryError(f"{here}: f differs from its invocation at history[{invoked_at}]")
+        expected = len(invoked.value or ())
+        if event.value is not None and len(event.value) != expected:
+            raise HistoryError(
+                f"{here}: {len(event.value)} entries in value, expected {expected} as in its "
+                f"invocation at history[{invoked_at}]"
+            )
+        ops.append(
+            PortableOp(invoked=invoked, completed=event, invoked_at=invoked_at, completed_at=at)
+        )
+    for at, event in pending.values():
+        ops.append(PortableOp(invoked=event, completed=None, invoked_at=at, completed_at=None))
+    return tuple(ops)
+
+
+def json_schema() -> str:
+    """JSON Schema of a file: one case, or an array of cases (a third way is one case a line)."""
+    schema: dict[str, Any] = msgspec.json.schema(CaseFile | list[CaseFile])
+    for definition in schema["$defs"].values():
+        definition["description"] = inspect.cleandoc(definition.get("description", ""))
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Portable history of Inquest",
+    }
+    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json_schema())

@@ -1,0 +1,21 @@
+"""Words and contracts that every room shares; no behaviour.
+
+client_settings  What a session asks of its clients, and the settings that they work with.
+cluster        What a system under test offers: `Cluster`, and the capabilities that
+               nemeses need.
+config         RunConfig: everything that defines a run, seed included; and the
+               presets.
+errors         Errors that end a command with one sentence, and the exit codes of
+               `inquest`.
+generator      Generators: pure schedules of ops, and the random sources they draw
+               from.
+java_hash      The hash by which Kafka places coordinators.
+op             Ops: what a process was asked to do, and the result.
+payload        Payloads that describe themselves: made here, recognised here.
+replica_order  The order of a partition's replicas, the preferred leader first: what
+               nodes tell of it, what may be asked.
+runtime        Time and tasks of a run: the run program is written once, over a
+               `Runtime`.
+session        The seam to a system under test: the verbs of one client, as Kafka
+               names them.
+"""

@@ -1,0 +1,348 @@
+"""What a system under test offers: `Cluster`, and the capabilities that nemeses need.
+
+All verbs are `async` and, in a real run, never suspend (`core.runtime.run_blocking`). A capability is a
+runtime-checkable protocol: a nemesis names the ones it needs, and a system without one is refused
+before the run starts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from core.errors import ClusterError
+from core.java_hash import java_hash
+from core.op import Isolation, TopicPartition
+
+TRANSACTION_TOPIC = "__transaction_state"
+GROUP_TOPIC = "__consumer_offsets"
+
+
+def unserved(said: Mapping[int, str]) -> ClusterError:
+    """A request that no broker served in time. said: the last answer of each."""
+    words = "; ".join(dict.fromkeys(said.values())) or "no broker was asked"
+    return ClusterError(f"no broker served the request in time: {words}")
+
+
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that a partition's leader holds open (DescribeProducers).
+
+    start: its first offset. coordinator: node that coordinates its transactional id, -1 unknown.
+    transactional_id: "" where no coordinator that answered claims it, the mark of a hanging transaction.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start: int
+    coordinator: int = -1
+    transactional_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener is reached; as text `host:port`."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class SecurityProtocol(StrEnum):
+    """How a listener is secured, in Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether it runs over TLS."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether clients authenticate by SASL."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    """How clients and admin calls secure their connections.
+
+    settings: further ones by librdkafka's names (`ssl.ca.location`, `sasl.username`, …).
+    """
+
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def client_settings(self) -> dict[str, str]:
+        """All of it by librdkafka's names."""
+        return {"security.protocol": self.protocol.value, **self.settings}
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker process reaches the cluster.
+
+    factory: `module:function`, called as `function(endpoint.args, spec) -> Session`.
+    """
+
+    factory: str
+    args: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """Which node leads what, as far as it is known.
+
+    leaders: node that leads each partition, internal topics included; -1 where none does, or
+        where no two of the nodes that answer name the same.
+    isr: in-sync replicas as the agreed leader (else any node) reports them.
+    controller: leader of the metadata quorum (DescribeQuorum), -1 unknown. The `controller_id` of
+        Metadata is a random live broker in KRaft and never used.
+    answering: brokers that answered.
+    agreed: every broker of the cluster answered, and all name the same leaders.
+    """
+
+    ns: int
+    leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    isr: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    controller: int = -1
+    answering: tuple[int, ...] = ()
+    agreed: bool = False
+
+    def coordinator(self, topic: str, name: str) -> int:
+        """Node that coordinates a transactional id (TRANSACTION_TOPIC) or group (GROUP_TOPIC)."""
+        count = sum(tp.topic == topic for tp in self.leaders)
+        if count == 0:
+            return -1
+        return self.leaders.get(TopicPartition(topic, java_hash(name) % count), -1)
+
+
+class Cluster(Protocol):
+    """A system under test. One object per run; not thread-safe unless said."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All nodes: the brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """The nodes that are brokers, 1 to N."""
+
+    async def start(self) -> None:
+        """Start all nodes; returns when they are one cluster. Raises ClusterError."""
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when every partition has a leader that all nodes agree on."""
+
+    async def roles(self) -> Roles:
+        """Best-effort, bounded (2 s), never raises. Safe to call from any thread."""
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """(log start, end) of each partition: LSO at read_committed, else HW, from its leader.
+
+        Partitions that could not be listed are left out.
+        """
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        """Transactions that the leaders of these partitions hold open now. Bounded, never raises;
+        what could not be asked is left out."""
+
+    async def trouble(self) -> str:
+        """Why this system can no longer be judged ("" = it can): what runs it has failed (the Docker
+        engine died), for which the system itself is not to blame. Bounded (5 s), never raises."""
+
+    async def collect(self, into: Path) -> None:
+        """Write each node's log to `into/<node>/server.log`. Never raises; says what it missed
+        in `into/<node>/missing.txt`."""
+
+    async def stop(self) -> None:
+        """Leave nothing behind; idempotent; never raises."""
+
+
+class ServedCluster(Cluster, Protocol):
+    """A system that other processes reach: every one but a simulated one."""
+
+    def endpoint(self) -> Endpoint:
+        """How worker processes reach it; known before `start`."""
+
+
+class Direction(StrEnum):
+    """Which packets a node drops."""
+
+    IN = "in"
+    OUT = "out"
+
+
+class Listener(StrEnum):
+    """Which listener of a node a cut concerns; brokers fetch and register through their own
+    connections to the *peer's* listeners, so a cut by listener concerns both ends of it."""
+
+    CLIENT = "client"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """`node` drops packets from (IN) or to (OUT) `peer`; peer None = clients (client listener).
+
+    listener: limits the cut to connections of one listener; None = all.
+    """
+
+    node: int
+    direction: Direction
+    peer: int | None = None
+    listener: Listener | None = None
+
+
+@runtime_checkable
+class Killable(Protocol):
+    """Nodes can be ended by SIGKILL and started again with their data."""
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        """SIGKILL all of them as nearly at once as possible."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start killed nodes; does not wait until they are ready. No-op for running ones."""
+
+
+@runtime_checkable
+class Powered(Protocol):
+    """Nodes can lose their power: what was not flushed to disk is gone. Containers cannot."""
+
+    async def lose_power(self, nodes: Sequence[int]) -> None:
+        """End all of them at once, and cut their logs back to what was flushed."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Nodes can be frozen (SIGSTOP or the freezer) and thawed."""
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        """Freeze."""
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        """Thaw. No-op for nodes that are not frozen."""
+
+
+@runtime_checkable
+class Partitionable(Protocol):
+    """Links can be cut. The cluster holds the set of cuts in force and reapplies it when a node
+    is revived."""
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        """Add cuts to the ones in force; one atomic change per node."""
+
+    async def mend(self, cuts: Sequence[Cut]) -> None:
+        """Remove cuts. No-op for cuts that are not in force."""
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """Nodes can be stopped in order (SIGTERM: they hand over and flush) and started again."""
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        """SIGTERM; returns when all have ended, or after 30 s have been killed."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
+
+
+@runtime_checkable
+class Electable(Protocol):
+    """Leaders can be moved on a healthy cluster."""
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """ElectLeaders, type preferred. Raises ClusterError; "not needed" is not an error."""
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """AlterPartitionReassignments to the same replicas in another order: the first one becomes
+        the preferred leader. Raises ClusterError."""
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """Replicas of each partition, the preferred leader first."""
+
+
+class Toxic(msgspec.Struct, frozen=True, kw_only=True):
+    """One toxic of toxiproxy: `type` as toxiproxy names it (latency, bandwidth, timeout, reset_peer,
+    limit_data, slicer), with its attributes; `downstream` = what the broker answers, else requests."""
+
+    type: str
+    attributes: dict[str, int]
+    downstream: bool = True
+
+
+@runtime_checkable
+class Linked(Protocol):
+    """Client links can be degraded: a proxy stands in front of each broker's client listener."""
+
+    async def use_proxies(self) -> None:
+        """Ask for the proxies; before `start`. Raises ClusterError, where there is no toxiproxy."""
+
+    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        """Add toxics to the links between all clients and these brokers."""
+
+    async def cure(self, nodes: Sequence[int]) -> None:
+        """Remove all toxics of these brokers. No-op where there are none, or no proxies."""
+
+
+class CrashPoint(StrEnum):
+    """Where in its work a client dies."""
+
+    ANYWHERE = "anywhere"
+    IN_TRANSACTION = "in-transaction"
+    """After the records of a transaction were sent, before it ends."""
+    BEFORE_COMMIT = "before-commit"
+    """After records were polled (and copied), right before their offsets are committed."""
+    AFTER_COMMIT = "after-commit"
+    """After offsets were committed (not in a transaction), before the op continues."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSlot:
+    """One load client, as a nemesis aims at it."""
+
+    slot: int
+    transactional_id: str = ""
+    group: str = ""
+    produces: bool = False
+
+
+@runtime_checkable
+class Clients(Protocol):
+    """The load clients of a run: operating-system processes that can die and be paused.
+
+    Not part of the system under test; nemeses reach them beside it."""
+
+    @property
+    def slots(self) -> tuple[ClientSlot, ...]:
+        """All load clients."""
+
+    async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
+        """SIGKILL each when it gets to the point; after 2 s wherever it is then."""
+
+    async def restart(self, slots: Sequence[int]) -> None:
+        """Start clients that are down: new processes of the same slots. No-op for running ones."""
+
+    async def pause(self, slots: Sequence[int]) -> None:
+        """SIGSTOP. They resume when the harness dies, whatever happens."""
+
+    async def resume(self, slots: Sequence[int]) -> None:
+        """SIGCONT. No-op for running ones."""

@@ -1,0 +1,321 @@
+"""RunConfig: everything that defines a run, seed included; and the presets.
+
+A run is repeated by its `config.json`. A *preset* is a named set of settings; a *control* is a preset
+that must misbehave: it lists the anomaly classes that the run has to find (`expect`).
+
+Not here: which workloads and nemeses exist (their registries), the paths (`history.run_folder`).
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from core.errors import ConfigError, HistoryError
+from core.op import Isolation
+
+KAFKA_VERSION = "4.3.1"
+KAFKA_LINES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3")
+"""Released lines that can run. 3.3 was the first one whose KRaft was declared ready for production."""
+
+
+class KafkaSection(BaseModel):
+    """Settings of real Kafka in containers (`sut` kafka)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: str = KAFKA_VERSION
+
+    @field_validator("version")
+    @classmethod
+    def _can_run(cls, version: str) -> str:
+        if why := refused_version(version):
+            raise ValueError(why)
+        return version
+
+
+class SimulatedSection(BaseModel):
+    """Settings of the modelled cluster in virtual time (`sut` simulated)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    era: str = "4.2"
+    """Behaviour of the cluster, by the release that had it (`model.eras`)."""
+    mutant: str = ""
+    """A bug that is planted in the cluster (`model.mutants`), "" = none."""
+
+
+def refused_version(version: str) -> str:
+    """Why this version of Kafka cannot run, "" = it can, if it exists."""
+    if re.fullmatch(r"\d+\.\d+\.\d+(\.\d+)?", version) is None:
+        return f"a Kafka version has three numbers, such as {KAFKA_VERSION}"
+    oldest = KAFKA_LINES[0]
+    if _line(version) < _line(oldest):
+        return f"KRaft needs Kafka {oldest} or later; {lines()}"
+    return ""
+
+
+def lines() -> str:
+    """Which versions can run, in words."""
+    return f"versions of the lines {KAFKA_LINES[0]} to {KAFKA_LINES[-1]} can run"
+
+
+def _line(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+SECTIONS: dict[str, type[BaseModel]] = {"kafka": KafkaSection, "simulated": SimulatedSection}
+"""Systems under test that have settings of their own, in a section of the config that has their name."""
+SHORT: dict[str, tuple[str, str]] = {
+    "kafka": ("kafka", "version"),
+    "era": ("simulated", "era"),
+    "mutant": ("simulated", "mutant"),
+}
+"""Short names for settings in sections, wherever a user writes settings: `--kafka 4.3.1`, `--set era=2.4`,
+presets, the matrix of a soak."""
+
+
+class RunConfig(BaseModel):
+    """Settings of one run. Times are in seconds, sizes in bytes, rates in ops per second."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workload: str = "queue"
+    nemesis: str = "partition"
+    preset: str = "safe"
+    sut: str = "kafka"
+    kafka: KafkaSection | None = None
+    simulated: SimulatedSection | None = None
+    """Exactly the section of the chosen system (`sut`) is set."""
+    seed: int = Field(ge=0, lt=2**63)
+    duration_s: float = Field(default=60.0, ge=1, le=86_400)
+    """Length of the phase of faults."""
+
+    brokers: int = Field(default=3, ge=1, le=9)
+    controllers: Literal[0, 1, 3] = 0
+    """Isolated controllers, nodes of their own after the brokers; 0 = every broker is one too."""
+    partitions: int = Field(default=6, ge=1, le=1000)
+    replication_factor: int = Field(default=3, ge=1, le=9)
+    min_insync_replicas: int = Field(default=2, ge=1, le=9)
+    unclean_leader_election: bool = False
+    broker_settings: dict[str, str] = Field(default_factory=dict)
+    topic_settings: dict[str, str] = Field(default_factory=dict)
+
+    producers: int = Field(default=4, ge=1, le=64)
+    consumers: int = Field(default=3, ge=0, le=64)
+    rate: float = Field(default=100.0, ge=0, le=1_000_000)
+    """Ops that all producers together invoke per second; 0 = as fast as they can."""
+    batch_max: int = Field(default=20, ge=1, le=100)
+    """Most records of one op."""
+    record_size: int = Field(default=100, ge=64, le=1_000_000)
+    abort_share: float = Field(default=0.15, ge=0, le=1)
+    acks: Literal[0, 1, -1] = -1
+    idempotent: bool = True
+    isolation: Isolation = Isolation.READ_COMMITTED
+    """Of the consumers during the run; final reads use both levels."""
+    commit: Literal["transaction", "after", "before"] = "transaction"
+    """When a copier commits its input offsets: in the transaction of its output, or outside of it,
+    after or before it produced."""
+    client_settings: dict[str, str] = Field(default_factory=dict)
+    """librdkafka settings; `producer.` or `consumer.` as a prefix limits one to that client."""
+    verb_deadline_s: float = Field(default=10.0, ge=0.5, le=300)
+    transaction_timeout_s: float = Field(default=10.0, ge=1, le=900)
+
+    fault_s: float = Field(default=6.0, ge=0.1, le=3600)
+    """Mean length of a fault."""
+    calm_s: float = Field(default=4.0, ge=0, le=3600)
+    """Mean pause between faults."""
+    recovery_deadline_s: float = Field(default=120.0, ge=1, le=3600)
+    final_deadline_s: float = Field(default=60.0, ge=1, le=3600)
+
+    expect: tuple[str, ...] = ()
+    """Anomaly classes that this control has to find."""
+
+    def short(self) -> dict[str, Any]:
+        """All settings, those of the system's section by their short names."""
+        found = self.model_dump(exclude={"kafka", "simulated"})
+        for name, (section, field) in SHORT.items():
+            if (made := getattr(self, section)) is not None:
+                found[name] = getattr(made, field)
+        return found
+
+    def settings_of_topics(self) -> dict[str, str]:
+        """Settings of every topic of the run, by Kafka's names: what is said of safety, then
+        `topic_settings`."""
+        return {
+            "min.insync.replicas": str(self.min_insync_replicas),
+            "unclean.leader.election.enable": str(self.unclean_leader_election).lower(),
+            **self.topic_settings,
+        }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections(cls, given: object) -> object:
+        """Put settings with short names into their sections; refuse those of another system."""
+        if not isinstance(given, dict):
+            return given
+        sut = given.get("sut", cls.model_fields["sut"].default)
+        made = {name: value for name, value in given.items() if name not in SHORT}
+        for name, (section, field) in SHORT.items():
+            value = given.get(name)
+            if value is None:
+                continue
+            if section != sut:
+                raise ValueError(
+                    f"{name}={value} is a setting of sut={section}, and this run has sut={sut}"
+                )
+            if isinstance(value, dict | BaseModel):
+                made[section] = value
+            else:
+                made[section] = {**made.get(section, {}), field: value}
+        for section, kind in SECTIONS.items():
+            if section == sut:
+                made[section] = made.get(section) or kind()
+            elif made.get(section) is not None:
+                raise ValueError(
+                    f"{section} is a section of sut={section}, and this run has sut={sut}"
+                )
+        return made
+
+    @field_validator("isolation", mode="before")
+    @classmethod
+    def _isolation_by_name(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        name = value.upper().replace("-", "_")
+        if name not in ("READ_COMMITTED", "READ_UNCOMMITTED"):
+            raise ValueError("read_committed or read_uncommitted")
+        return Isolation[name]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.replication_factor > self.brokers:
+            raise ValueError(
+                f"replication_factor {self.replication_factor} needs as many brokers, "
+                f"there are {self.brokers}"
+            )
+        if self.min_insync_replicas > self.replication_factor:
+            raise ValueError(
+                f"min_insync_replicas {self.min_insync_replicas} is more than "
+                f"replication_factor {self.replication_factor}: nothing could ever be written"
+            )
+        if self.idempotent and self.acks != -1:
+            raise ValueError("an idempotent producer needs acks=all (acks -1)")
+        return self
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # What Kafka promises to keep: acks=all, idempotent producers, min.insync.replicas 2.
+    "safe": {},
+    # Control. A leader that is cut off from its followers still acknowledges acks=1 records;
+    # after healing it truncates them away.
+    "acks1": {
+        "nemesis": "partition:isolate@leader",
+        "acks": 1,
+        "idempotent": False,
+        "expect": ("lost-write",),
+    },
+    # Control. A request that times out at the client while the broker is frozen is sent again;
+    # the thawed broker appends both.
+    "no-idempotence": {
+        "nemesis": "pause:short@leader,partition:clients-responses@leader",
+        "idempotent": False,
+        "client_settings": {
+            "producer.socket.timeout.ms": "1000",
+            "producer.linger.ms": "0",
+            "producer.batch.num.messages": "1",
+        },
+        "expect": ("duplicate",),
+    },
+    # Control. Consumers at read_uncommitted are shown records of aborted transactions.
+    "read-uncommitted": {
+        "workload": "transactions",
+        "isolation": "read_uncommitted",
+        "abort_share": 0.3,
+        "expect": ("aborted-read",),
+    },
+    # What was safe before producers were idempotent: acks=all, one request in flight. Nothing is lost
+    # or reordered; what is sent again after a lost answer stands twice.
+    "safe-legacy": {
+        "idempotent": False,
+        "client_settings": {"producer.max.in.flight.requests.per.connection": "1"},
+    },
+    # Control. With acks=0 the client calls a record delivered once it is on its way.
+    "acks0": {
+        "nemesis": "kill:one@leader",
+        "acks": 0,
+        "idempotent": False,
+        "expect": ("lost-write",),
+    },
+    # Control. A follower that misses records becomes leader; the old leader's records are gone, and
+    # their offsets hold others.
+    "unclean": {
+        "nemesis": "unclean",
+        "acks": 1,
+        "idempotent": False,
+        "min_insync_replicas": 1,
+        "unclean_leader_election": True,
+        "expect": ("lost-write", "inconsistent-offsets"),
+    },
+    # Consume, transform, produce in one transaction, while copiers die with transactions open.
+    "exactly-once": {"workload": "copier", "nemesis": "client:crash-in-transaction,kill"},
+    # Control. A copier that dies after producing and before committing its offsets: its successor
+    # produces the same again.
+    "at-least-once": {
+        "workload": "copier",
+        "nemesis": "client:crash-before-commit@member",
+        "commit": "after",
+        "expect": ("eos-duplicate",),
+    },
+    # Control. A copier that dies after committing its offsets and before producing: the copy is never made.
+    "at-most-once": {
+        "workload": "copier",
+        "nemesis": "client:crash-after-commit@member",
+        "commit": "before",
+        "expect": ("eos-loss",),
+    },
+    # No control: what it finds (KAFKA-15591, without any fault) is forbidden, known and not fixed in
+    # the versions that can be run today.
+    "fresh-topic": {"workload": "fresh-topic", "nemesis": "none"},
+}
+"""What each preset sets in addition to the defaults; options given by the user win over it."""
+
+
+def run_config(settings: Mapping[str, object]) -> RunConfig:
+    """A checked config from the user's settings over those of their preset.
+
+    Raises: ConfigError, naming the first wrong setting.
+    """
+    preset = settings.get("preset", "safe")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise ConfigError(f"unknown preset {preset!r}; known: {', '.join(PRESETS)}")
+    try:
+        return RunConfig.model_validate({**PRESETS[preset], **settings})
+    except ValidationError as error:
+        raise ConfigError(_first(error)) from None
+
+
+def recorded_config(path: Path) -> RunConfig:
+    """The config of a recorded run (`config.json`).
+
+    Raises: HistoryError, where it is missing, damaged, or written by a version with other settings.
+    """
+    try:
+        return RunConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        raise HistoryError(
+            f"{path}: {_first(error)}; use the version of Inquest that recorded the run"
+        ) from None
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong: setting, reason, value."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if first["type"] == "missing" or not where else f" (given: {first['input']!r})"
+    return f"{where}: {message}{given}" if where else message

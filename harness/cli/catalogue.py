@@ -1,0 +1,81 @@
+"""The generated parts of docs/: the catalogue from the registries, JSON Schemas from the types, the model's
+mechanisms from its scenarios.
+
+`make catalogue` writes them (`python -m harness.cli.catalogue docs`); a test keeps them up to date.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from checkers.catalogue import ANOMALIES
+from checkers.checks import CHECKS
+from checkers.known_bugs import KNOWN_BUGS
+from checkers.portable.format import json_schema
+from core.config import PRESETS, RunConfig
+from history.run_folder import write_atomically
+from history.verdict import Verdict
+from model.scenarios.page import page
+from nemesis.registry import NEMESES
+from workloads.registry import WORKLOADS
+
+
+def catalogue() -> str:
+    """The whole page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Catalogue"
+    yield ""
+    yield "Generated from the registries by `make catalogue`: do not edit."
+    yield ""
+    yield "## Workloads"
+    for name, workload in WORKLOADS.items():
+        yield from ("", f"### {name}", "", workload.doc.strip())
+    yield from ("", "## Nemeses")
+    for name, nemesis in NEMESES.items():
+        yield from ("", f"### {name}", "", nemesis.doc.strip())
+        if nemesis.kinds:
+            yield from ("", "| kind | what |", "|---|---|")
+            yield from (f"| {kind} | {value.doc} |" for kind, value in nemesis.kinds.items())
+        if nemesis.targets:
+            yield from ("", "| target | what |", "|---|---|")
+            yield from (f"| {target} | {what} |" for target, what in nemesis.targets.items())
+    yield from ("", "## Presets", "", "| preset | sets | must find |", "|---|---|---|")
+    for name, settings in PRESETS.items():
+        sets = ", ".join(f"{key} = {value}" for key, value in settings.items() if key != "expect")
+        must = ", ".join(settings.get("expect", ())) or "nothing"
+        yield f"| {name} | {sets or 'the defaults'} | {must} |"
+    yield from ("", "## Checks", "", "| check | claim |", "|---|---|")
+    yield from (f"| {name} | {check.claim} |" for name, check in CHECKS.items())
+    yield from ("", "## Anomalies", "", "| anomaly | name in the literature | meaning |")
+    yield "|---|---|---|"
+    for name, anomaly in ANOMALIES.items():
+        yield f"| {name} | {anomaly.literature or '—'} | {anomaly.meaning} |"
+    yield from ("", "## Known bugs", "", "| id | what | evidence that labels a finding |")
+    yield "|---|---|---|"
+    yield from (f"| {name} | {bug.title} | {bug.evidence} |" for name, bug in KNOWN_BUGS.items())
+
+
+def _schema(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "catalogue.md": catalogue,
+    "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
+    "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
+    "portable-history.schema.json": json_schema,
+    "model.md": page,
+}
+"""File of docs/ -> what makes its content."""
+
+
+if __name__ == "__main__":
+    for name, make in GENERATED.items():
+        write_atomically(Path(sys.argv[1]) / name, make())

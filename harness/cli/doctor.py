@@ -1,0 +1,220 @@
+"""The prerequisites of a run: `doctor` checks them; `setup` prepares Java, the Docker engine and the images.
+
+Installing packages needs root on Debian.
+"""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from core.config import KAFKA_VERSION
+from core.errors import ClusterError, ExitCode
+from harness.kafka.containers import engine
+from history.run_folder import RESULTS
+
+MIN_PYTHON = (3, 11)
+MIN_JAVA = 17
+MIN_DISK_GB = 5
+MIN_MEMORY_GB = 4
+
+
+class Status(StrEnum):
+    """What a finding means for the user."""
+
+    THERE = "there"
+    LATER = "the first run makes it"
+    OPTIONAL = "not needed to run"
+    MISSING = "missing"
+
+
+class Prerequisite(NamedTuple):
+    """One line of the doctor's table. `advice` says what to do, if anything."""
+
+    subject: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+def doctor() -> int:
+    """Print all prerequisites; 0 if this machine has those that a run needs, else 70."""
+    from rich.console import Console
+    from rich.table import Table
+
+    lines = list(examine())
+    colours = {Status.THERE: "green", Status.MISSING: "red bold"}
+    table = Table("subject", "status", "found", "what to do")
+    for one in lines:
+        colour = colours.get(one.status, "yellow")
+        table.add_row(one.subject, f"[{colour}]{one.status}[/]", one.found, one.advice)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(table)
+    missing = [one.subject for one in lines if one.status is Status.MISSING]
+    console.print(
+        f"missing: {', '.join(missing)}"
+        if missing
+        else "this machine has everything that a run needs"
+    )
+    return ExitCode.HARNESS if missing else ExitCode.VALID
+
+
+def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
+    """Prepare engine, images and Spark's class archive, unless they are ready.
+
+    browser: Chromium too, for the tests of the report.
+
+    Raises: ClusterError, SparkError: what is missing and what to do.
+    """
+    from checkers.engine.spark import prepare
+    from harness.kafka.containers.images import ensure_image
+    from harness.kafka.containers.jars import java
+
+    can_install = os.geteuid() == 0 and Path("/etc/debian_version").exists()
+    try:
+        java()
+    except ClusterError:
+        if not can_install:
+            raise
+        engine.install_packages(["openjdk-17-jre-headless"])
+    if browser and _chromium() is None:
+        if not can_install:
+            raise ClusterError("no Chromium for the browser tests; install it (apt: chromium)")
+        engine.install_packages(["chromium"])
+    client = engine.ensure()
+    try:
+        tag = ensure_image(client, kafka_version)
+        version = client.version()["Version"]
+    finally:
+        client.close()
+    prepare()
+    engine.say(f"ready: Docker engine {version}, image {tag}")
+
+
+def examine() -> Iterator[Prerequisite]:
+    """All prerequisites. One that cannot be checked is a line of the table, not an error."""
+    yield _python()
+    yield _java()
+    yield from _packages()
+    yield from _docker()
+    yield _links()
+    yield _proxies()
+    yield _disk()
+    yield _memory()
+    yield _browser()
+
+
+def _python() -> Prerequisite:
+    wanted = ".".join(map(str, MIN_PYTHON))
+    status = Status.THERE if sys.version_info >= MIN_PYTHON else Status.MISSING
+    return Prerequisite("Python", status, platform.python_version(), f"{wanted} or later")
+
+
+def _java() -> Prerequisite:
+    from harness.kafka.containers.jars import java
+
+    try:
+        done = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False)
+    except (ClusterError, OSError) as error:
+        return Prerequisite("Java", Status.MISSING, "none", str(error))
+    words = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    if words is None:
+        return Prerequisite("Java", Status.MISSING, "does not start", f"install a JRE {MIN_JAVA}")
+    major = int(words[2] or 0) if words[1] == "1" else int(words[1])
+    status = Status.THERE if major >= MIN_JAVA else Status.MISSING
+    return Prerequisite(
+        "Java", status, str(major), f"{MIN_JAVA} or later: Spark, fetching Kafka's jars"
+    )
+
+
+def _packages() -> Iterator[Prerequisite]:
+    for name in ("kafka-inquest", "confluent-kafka", "pyspark", "pyarrow", "docker"):
+        try:
+            yield Prerequisite(name, Status.THERE, importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Prerequisite(name, Status.MISSING, "none", "make setup")
+
+
+def _docker() -> Iterator[Prerequisite]:
+    from harness.kafka.containers.images import base_tag, exists, image_tag
+    from harness.kafka.containers.jars import cached_versions
+
+    try:
+        client = engine.connect()
+    except ClusterError as error:
+        can = engine.startable()
+        status = Status.LATER if can else Status.MISSING
+        advice = "installed and started by a run (root on Debian)" if can else str(error)
+        yield Prerequisite("Docker engine", status, "none answers", advice)
+        client = None
+    if client is not None:
+        try:
+            version = client.version()
+            yield Prerequisite(
+                "Docker engine", Status.THERE, f"{version['Version']} (API {version['ApiVersion']})"
+            )
+            for tag in (base_tag(), image_tag(KAFKA_VERSION)):
+                there = exists(client, tag)
+                yield Prerequisite("image", Status.THERE if there else Status.LATER, tag)
+        finally:
+            client.close()
+    versions = cached_versions()
+    status = Status.THERE if KAFKA_VERSION in versions else Status.LATER
+    yield Prerequisite("Kafka's jars", status, ", ".join(versions) or "none cached")
+
+
+def _links() -> Prerequisite:
+    programs = [name for name in ("nsenter", "iptables-restore") if shutil.which(name) is None]
+    if os.geteuid() != 0 or programs:
+        why = f"no {' or '.join(programs)}" if programs else "not root"
+        return Prerequisite(
+            "cutting links", Status.THERE, "by sidecar containers", f"slower: {why}"
+        )
+    return Prerequisite("cutting links", Status.THERE, "from the host (nsenter, iptables-restore)")
+
+
+def _proxies() -> Prerequisite:
+    from harness.kafka.containers import toxiproxy
+
+    if program := toxiproxy.found():
+        return Prerequisite("toxiproxy", Status.THERE, program)
+    if shutil.which("go"):
+        return Prerequisite(
+            "toxiproxy", Status.LATER, "none", "built with Go; only nemesis links needs it"
+        )
+    advice = f"only nemesis links needs it: put {toxiproxy.PROGRAM} on the PATH, or install Go"
+    return Prerequisite("toxiproxy", Status.OPTIONAL, "none", advice)
+
+
+def _disk() -> Prerequisite:
+    place = RESULTS if RESULTS.exists() else Path()
+    free = shutil.disk_usage(place).free / 1e9
+    status = Status.THERE if free >= MIN_DISK_GB else Status.MISSING
+    return Prerequisite("disk", status, f"{free:.0f} GB free", f"{MIN_DISK_GB} GB or more")
+
+
+def _memory() -> Prerequisite:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    status = Status.THERE if total >= MIN_MEMORY_GB else Status.MISSING
+    return Prerequisite(
+        "memory", status, f"{total:.0f} GB", f"{MIN_MEMORY_GB} GB or more for 3 brokers"
+    )
+
+
+def _browser() -> Prerequisite:
+    found = _chromium()
+    if found is None:
+        return Prerequisite("Chromium", Status.OPTIONAL, "none", "only make test needs it")
+    return Prerequisite("Chromium", Status.THERE, found)
+
+
+def _chromium() -> str | None:
+    find: Callable[[str], str | None] = shutil.which
+    return next(filter(None, map(find, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -1,0 +1,318 @@
+"""The command `inquest`: run, soak, check, report, serve, list, doctor, setup; replay, shrink, explore.
+
+Commands share nothing but the files of a run folder. `main` turns every verdict and every error into an
+exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
+"""
+
+import errno
+import json
+import random
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import ConfigError, ExitCode, InquestError, UsageError
+from harness.cli import simulated
+from harness.cli.verdict import (
+    Engine,
+    Master,
+    WithoutSpark,
+    existing,
+    interruptible,
+    judge,
+    own_files,
+)
+from history.run_folder import RESULTS, Run
+
+if TYPE_CHECKING:
+    from core.config import RunConfig
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Break a Kafka cluster on purpose, record what its clients saw, and judge it.",
+)
+
+
+Option = typer.Option
+
+SURROUNDINGS = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EISDIR,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Errors of files that the user can mend, such as a full disk: one line, no traceback."""
+
+
+@app.command()
+def run(
+    workload: Annotated[
+        str | None, Option(help="What the clients do (inquest list workloads).")
+    ] = None,
+    nemesis: Annotated[
+        str | None,
+        Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses)."),
+    ] = None,
+    preset: Annotated[
+        str | None, Option(help="A named set of settings (inquest list presets).")
+    ] = None,
+    sut: Annotated[
+        str | None, Option(help="System under test: kafka or simulated (default kafka).")
+    ] = None,
+    kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
+    duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
+    brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
+    rate: Annotated[float | None, Option(help="Ops per second; 0 = as fast as possible.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option("--set", help="Any other setting as name=value (docs/config.schema.json)."),
+    ] = None,
+    results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS,
+    master: Master = None,
+    without_spark: WithoutSpark = False,
+    owner: Annotated[str, Option(hidden=True)] = "",
+) -> None:
+    """Run a workload under faults, check what the clients saw, and write a report."""
+    from core.config import run_config
+
+    given = {
+        "workload": workload,
+        "nemesis": nemesis,
+        "preset": preset,
+        "sut": sut,
+        "kafka": kafka,
+        "seed": seed,
+        "duration_s": duration,
+        "brokers": brokers,
+        "rate": rate,
+    }
+    settings: dict[str, object] = {n: value for n, value in given.items() if value is not None}
+    settings.setdefault("seed", random.SystemRandom().randrange(2**31))
+    config = run_config(settings | dict(map(_setting, set_ or ())))
+    raise typer.Exit(_run(config, results, owner, Engine(master, without_spark)))
+
+
+def _setting(text: str) -> tuple[str, object]:
+    """A name and its value: JSON where it is JSON, else text."""
+    from core.config import SHORT, RunConfig
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--set takes name=value, not {text!r}")
+    try:
+        known: object = json.loads(value)
+    except ValueError:
+        return name, value
+    field = RunConfig.model_fields.get(name)
+    textual = name in SHORT or (field is not None and field.annotation is str)
+    if textual and not isinstance(known, str | dict):
+        return name, value  # era=0.10 is text, not the number 0.1
+    return name, known
+
+
+def _run(config: "RunConfig", results: Path, owner: str, engine: Engine) -> int:
+    from harness.compose import plan, record
+    from harness.run.progress import Display
+    from harness.systems import system_of
+
+    plan(config)  # refuses what cannot work before the first line of output
+    display = Display()
+    display.say(
+        f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
+        f"preset {config.preset} · {system_of(config).title(config)} · {config.brokers} brokers · "
+        f"{config.duration_s:g} s of faults"
+    )
+    with own_files(), interruptible("no run was recorded"):
+        recorded = record(config, results=results, owner=owner, display=display)
+    with own_files(), interruptible(f"check it later: inquest check {recorded.run.folder}"):
+        return judge(recorded.run, engine, interrupted=recorded.interrupted)
+
+
+@app.command()
+def check(
+    run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
+    history: Annotated[
+        Path | None, Option(help="A file of portable histories, in place of a run folder.")
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="With --history: print one JSON object per case.")
+    ] = False,
+    master: Master = None,
+    without_spark: WithoutSpark = False,
+) -> None:
+    """Check a recorded run again, or histories that another program recorded."""
+    if (run is None) == (history is None):
+        raise UsageError("give either a run folder or --history FILE")
+    if history is not None:
+        raise typer.Exit(_check_portable(history, as_json=as_json))
+    assert run is not None
+    with interruptible("the run folder is as it was"):
+        raise typer.Exit(judge(existing(run), Engine(master, without_spark)))
+
+
+def _check_portable(path: Path, *, as_json: bool) -> int:
+    from checkers.api import check_portable
+
+    answers = check_portable(path)
+    verdicts = [config["valid"] for a in answers for config in a["by_config"].values()]
+    for answer in answers:
+        if as_json:
+            typer.echo(json.dumps(answer))
+            continue
+        for name, config in answer["by_config"].items():
+            found = ", ".join(config["anomalies"]) or "nothing"
+            typer.echo(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
+    if False in verdicts:
+        return ExitCode.ANOMALY
+    return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.VALID
+
+
+@app.command()
+def report(run: Annotated[Path, typer.Argument(help="A checked run folder.")]) -> None:
+    """Write the HTML report of a checked run again."""
+    from harness import report as reports
+
+    typer.echo(str(reports.build(Run(run))))
+
+
+@app.command()
+def soak(
+    budget: Annotated[
+        str | None,
+        Option(
+            help="Time budget, e.g. 8h or 1h30m "
+            "(default 30m, or the budget of the session being resumed)."
+        ),
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        Option(help="TOML file with the combinations to run (default: the built-in matrix)."),
+    ] = None,
+    results: Annotated[Path, Option(help="Folder for sessions and run folders.")] = RESULTS,
+    seed: Annotated[int | None, Option(help="Seed of the session (default: drawn).")] = None,
+    new: Annotated[
+        bool, Option("--new", help="Start a new session, even if one was interrupted.")
+    ] = False,
+    master: Master = None,
+    without_spark: WithoutSpark = False,
+) -> None:
+    """Run combinations until the time budget is used up. Resumes an interrupted session (docs/soak.md)."""
+    from harness.soak.matrix import check, load
+    from harness.soak.session import SoakRequest, budget_seconds
+    from harness.soak.session import soak as perform
+
+    options = ["--master", master] if master else []
+    options += ["--without-spark"] if without_spark else []
+    wanted = load(matrix)
+    check(wanted)
+    request = SoakRequest(
+        results=results,
+        budget_s=None if budget is None else budget_seconds(budget),
+        matrix=wanted,
+        seed=seed,
+        new=new,
+        options=options,
+    )
+    raise typer.Exit(perform(request))
+
+
+@app.command()
+def serve(
+    port: Annotated[int, Option(help="Port on 127.0.0.1; 0 takes any free port.")] = 8765,
+    results: Annotated[Path, Option(help="The results folder.")] = RESULTS,
+) -> None:
+    """Serve the results folder to browsers on this machine until Ctrl-C."""
+    from harness.soak.serve import server
+
+    with server(results, port) as serving:
+        typer.echo(f"http://127.0.0.1:{serving.server_port}/")
+        sys.stdout.flush()
+        try:
+            serving.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("inquest: stopped", err=True)
+
+
+@app.command(name="list")
+def list_(what: Annotated[str, typer.Argument(help="Which list (default: all).")] = "") -> None:
+    """List workloads, nemeses, checks, anomalies and presets."""
+    from harness.cli.listing import LISTS
+
+    if what and what not in LISTS:
+        raise UsageError(f"unknown list {what!r}; known: {', '.join(LISTS)}")
+    for name, lines in LISTS.items():
+        if what in ("", name):
+            typer.echo(f"{name}:")
+            for key, text in lines().items():
+                typer.echo(f"  {key:28} {text}")
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine's prerequisites and say how to install what is missing."""
+    from harness.cli.doctor import doctor as examine
+
+    raise typer.Exit(examine())
+
+
+@app.command()
+def setup(
+    kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
+) -> None:
+    """Prepare the Docker engine and the images. Takes no time where they are ready."""
+    from core.config import KAFKA_VERSION
+    from harness.cli.doctor import setup as prepare
+
+    prepare(kafka or KAFKA_VERSION)
+
+
+for command_ in (simulated.replay, simulated.shrink, simulated.explore):
+    app.command()(command_)
+
+
+def main(command: Callable[..., object] = app) -> None:
+    """Entry point and the only handler of errors: see `core.errors`.
+
+    Only a verdict ends with a code from 0 to 4: every error has a higher one.
+    """
+    from typer.exceptions import TyperException
+
+    try:
+        ended = command(standalone_mode=False)
+        code = ended if isinstance(ended, int) else ExitCode.VALID
+    except SystemExit:  # typer exits with 1 when its output is closed; here 1 means an anomaly
+        code = ExitCode.HARNESS
+    except KeyboardInterrupt:
+        code = _say("interrupted", ExitCode.INTERRUPTED)
+    except InquestError as error:
+        code = _say(str(error), error.exit_code)
+    except TyperException as error:
+        code = _say(error.format_message(), ExitCode.USAGE)
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        if isinstance(error, OSError) and error.errno in SURROUNDINGS:
+            code = _say(str(error), ExitCode.HARNESS)
+        else:
+            traceback.print_exc()
+            code = _say(f"a fault of the harness: {error}", ExitCode.HARNESS)
+    sys.exit(int(code))
+
+
+def _say(message: str, code: ExitCode) -> ExitCode:
+    typer.echo(f"inquest: {message}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""From a run folder to verdict, report and exit code: what every command that ends with a verdict does.
+
+Heavy parts (Spark, the report) are imported when they are needed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from core.errors import ExitCode, HistoryError, InquestError, UsageError
+from history.run_folder import Run
+
+WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
+
+
+Master = Annotated[
+    str | None,
+    typer.Option(help="Spark master, e.g. local[4] (default: all processors of this machine)."),
+]
+WithoutSpark = Annotated[bool, typer.Option(help="Check in this process, without Spark.")]
+
+
+class Engine(NamedTuple):
+    """Where a check runs."""
+
+    master: str | None = None
+    without_spark: bool = False
+
+
+@contextmanager
+def interruptible(left: str) -> Iterator[None]:
+    """Ctrl-C in this block ends the command; `left` tells the user what remains."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise InquestError(f"interrupted; {left}", ExitCode.INTERRUPTED) from None
+
+
+@contextmanager
+def own_files() -> Iterator[None]:
+    """A file that this very command wrote and cannot read is a fault of the harness, not of the user."""
+    try:
+        yield
+    except HistoryError as error:
+        raise InquestError(str(error)) from error
+
+
+def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> ExitCode:
+    """Check a sealed run, build its report, print the verdict line; the exit code.
+
+    Raises: HistoryError.
+    """
+    from checkers.api import check
+    from harness import report as reports
+
+    verdict = check(run_folder, master=engine.master, without_spark=engine.without_spark)
+    page = "none"
+    try:
+        page = str(reports.build(run_folder))
+    except (InquestError, OSError) as error:  # the verdict stands without its picture
+        typer.echo(f"inquest: no report: {error}", err=True)
+    typer.echo(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
+    typer.echo(f"report: {page}")
+    typer.echo(f"repeat: {verdict.repro}")
+    return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
+
+
+def existing(folder: Path) -> Run:
+    """The run in a folder; seals it, if nothing has yet. Raises: UsageError, HistoryError."""
+    from history.jsonl import being_written
+    from history.seal import seal
+
+    found = Run(folder)
+    if not found.config.is_file():
+        raise UsageError(f"{folder} is not a run folder (no config.json)")
+    if being_written(found.events):  # journals that still grow do not fit together
+        raise UsageError(f"{folder} is still being recorded")
+    seal(found)
+    return found

@@ -1,0 +1,269 @@
+"""What one process reads: its positions, what an op may copy or commit of it, and its journal lines.
+
+Polls and the events around them are journaled in the order in which they happened, which stays true
+wherever the journal is cut off. For the current op we track the records that polls returned since each
+partition was last assigned. Only these may be copied, committed or rewound: a record of a partition that was
+revoked meanwhile is the next owner's work.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from core.op import AssignmentKind, CommitKind, Outcome, TopicPartition
+from core.payload import Foreign, decode
+from core.session import (
+    AssignmentEvent,
+    AutoCommitted,
+    ClientError,
+    CommittedSeen,
+    EndReached,
+    Fetched,
+    ProducerEvent,
+    SessionEvent,
+)
+from history import journal as j
+from history.journal import JournalWriter
+
+BEGINNING = -2
+"""Position of a partition that was never read: the beginning of its log."""
+
+Run = tuple[str, int, list[int], list[int], list[int]]
+"""Records of one partition in a row: topic, partition, offsets, values, leader epochs."""
+
+REBALANCES = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """One process. `op`: number of the op under way, or of the last one."""
+
+    run: str
+    journal: JournalWriter
+    now_ns: Callable[[], int]
+    op: int = 0
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """Highest end of each partition that the consumer reported to have reached."""
+    _positions: dict[TopicPartition, int] = field(default_factory=dict)
+    _taken: set[TopicPartition] = field(default_factory=set)
+    """Partitions that were taken away and not given back."""
+    _records: list[tuple[TopicPartition, list[int]]] = field(default_factory=list)
+    """Offsets of this op's records of this run, in order."""
+    _first: dict[TopicPartition, int] = field(default_factory=dict)
+    """The lowest offset that this op was given of each partition, foreign records included."""
+    _copied: set[TopicPartition] = field(default_factory=set)
+    _orphaned: bool = False
+    _unsettled: set[TopicPartition] = field(default_factory=set)
+    """Partitions that were polled since their offsets were last committed."""
+
+    def begin(self) -> None:
+        """The next op begins."""
+        self.op += 1
+        self._records.clear()
+        self._first.clear()
+        self._copied.clear()
+        self._orphaned = False
+
+    # what the op may do with what it polled
+
+    def to_copy(self) -> list[tuple[TopicPartition, int]]:
+        """Partition and offset of each record that this op polled and still answers for."""
+        records = [(tp, offset) for tp, offsets in self._records for offset in offsets]
+        self._copied.update(tp for tp, _ in records)
+        return records
+
+    def to_offer(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int] | None:
+        """Positions after the records that this op polled and still answers for.
+
+        positions: the client's own. They pass control records too, which makes them the better ones
+            where they are at least as high.
+
+        None: the op copied records of a partition that was taken away since. To commit the copies
+        without their offsets would copy them twice: the transaction has to abort.
+        """
+        offered = {
+            tp: max(self._positions[tp], positions[tp]) for tp in self._first if tp in positions
+        }
+        if self._orphaned or not self._copied <= offered.keys():
+            return None
+        return offered
+
+    def to_rewind(self) -> dict[TopicPartition, int]:
+        """Where the partitions that this op polled, and that are still assigned, stood before it."""
+        return dict(self._first)
+
+    def rewound(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The client went back to these positions."""
+        self._positions.update(positions)
+        self._unsettled.difference_update(positions)
+        self._journal_assignment(AssignmentKind.REWIND, tuple(positions))
+
+    @property
+    def uncommitted(self) -> bool:
+        """This process polled records that it still owns and whose offsets it has not committed yet."""
+        return bool(self._unsettled)
+
+    def committed(self, tps: Iterable[TopicPartition]) -> None:
+        """The positions of these partitions were committed, or sent to the open transaction."""
+        self._unsettled.difference_update(tps)
+
+    # what is assigned
+
+    def to_assign(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The process's own last positions of these partitions, else their beginnings."""
+        return {tp: self._positions.get(tp, BEGINNING) for tp in tps}
+
+    def assigned(self, tps: Sequence[TopicPartition]) -> None:
+        """The process now reads these partitions, by its own choice."""
+        self._drop(self._positions.keys() - set(tps))
+        self._taken.clear()
+        self._journal_assignment(AssignmentKind.MANUAL, tps)
+
+    def subscribed(self) -> None:
+        """The process leaves it to its group what it reads; no position is kept."""
+        self._drop(set(self._positions))
+        self._journal_assignment(AssignmentKind.MANUAL, ())
+
+    def _drop(self, tps: Iterable[TopicPartition]) -> None:
+        """What was polled of these partitions is no longer this process's business."""
+        dropped = set(tps)
+        self._unsettled -= dropped
+        self._orphaned = self._orphaned or bool(self._copied & dropped)
+        self._records = [(tp, offsets) for tp, offsets in self._records if tp not in dropped]
+        for tp in dropped:
+            self._positions.pop(tp, None)
+            self._first.pop(tp, None)
+
+    # what was read
+
+    def polled(
+        self, at: int, begin: int, fetched: list[Fetched], events: Sequence[SessionEvent]
+    ) -> None:
+        """Journal what a poll (micro-op `at`) returned, and around it what happened meanwhile.
+
+        A rebalance stands where it happened. A reset stands in the client's queue between the records
+        before it and those after it. An end comes after the records below it: an end without them
+        would make them lost.
+        """
+        resets = [event for event in events if _is(event, AssignmentKind.RESET)]
+        done, told = 0, False
+        for event in events:
+            if event in resets or isinstance(event, EndReached):
+                continue
+            if _is(event, *REBALANCES) and event.after > done:
+                resets = self._read(at, begin, fetched[done : event.after], resets)
+                done, told = event.after, True
+            self.note((event,))
+        if fetched[done:] or not (resets or told):
+            resets = self._read(at, begin, fetched[done:], resets)
+        self.note(resets)
+        self.note([event for event in events if isinstance(event, EndReached)])
+
+    def _read(
+        self, at: int, begin: int, fetched: list[Fetched], resets: list[AssignmentEvent]
+    ) -> list[AssignmentEvent]:
+        """Journal records, and the resets in their place among them; those that are still to come."""
+        before, after = _parted(fetched, {tp for e in resets for tp in e.tps}, self._positions)
+        self._records_read(at, begin, before)
+        if not after:
+            return resets
+        self.note(resets)
+        self._records_read(at, begin, after)
+        return []
+
+    def _records_read(self, at: int, begin: int, fetched: list[Fetched]) -> None:
+        runs: list[Run] = []
+        foreign: list[tuple[str, int, int, int, bytes]] = []
+        last: TopicPartition | None = None
+        run: Run = ("", -1, [], [], [])
+        for record in fetched:
+            tp, offset = record.tp, record.offset
+            if tp != last:
+                last, run = tp, (tp.topic, tp.partition, [], [], [])
+                if tp not in self._taken:
+                    self._unsettled.add(tp)
+                    self._first[tp] = min(offset, self._first.get(tp, offset))
+                    self._records.append((tp, run[2]))
+            self._positions[tp] = offset + 1
+            value = decode(self.run, tp, record.payload)
+            if isinstance(value, Foreign):
+                payload = record.payload[:1024]
+                foreign.append((tp.topic, tp.partition, offset, int(value), payload))
+                continue
+            if not run[2]:
+                runs.append(run)
+            run[2].append(offset)
+            run[3].append(value)
+            run[4].append(record.leader_epoch)
+        self.journal.write(j.Polled(self.op, at, begin, self.now_ns(), runs, foreign))
+
+    # what happened beside
+
+    def note(self, events: Iterable[SessionEvent]) -> None:
+        """Journal events, and take in what they change."""
+        for event in events:
+            match event:
+                case AssignmentEvent():
+                    self._rebalanced(event)
+                case CommittedSeen() | AutoCommitted():
+                    self._journal_commit(event)
+                case ProducerEvent():
+                    identity = (event.producer_id, event.producer_epoch, event.epoch_cnt)
+                    self.journal.write(j.ProducerChanged(event.ns, *identity))
+                case EndReached(tp=tp):
+                    self.ends[tp] = max(event.offset, self.ends.get(tp, -1))
+                    line = j.EndSeen(event.ns, tp.topic, tp.partition, event.offset)
+                    self.journal.write(line)
+                case ClientError():
+                    self.journal.write(j.ErrorSeen(event.ns, event.code, event.message))
+
+    def _rebalanced(self, event: AssignmentEvent) -> None:
+        if event.kind in REBALANCES:
+            self._drop(event.tps)
+            if event.kind is AssignmentKind.ASSIGNED:
+                self._taken.difference_update(event.tps)
+            else:
+                self._taken.update(event.tps)
+        names = [(tp.topic, tp.partition) for tp in event.tps]
+        line = j.AssignmentChanged(self.op, event.ns, event.kind, event.generation, names)
+        self.journal.write(line)
+
+    def _journal_assignment(self, kind: AssignmentKind, tps: Sequence[TopicPartition]) -> None:
+        names = [(tp.topic, tp.partition) for tp in tps]
+        self.journal.write(j.AssignmentChanged(self.op, self.now_ns(), kind, -1, names))
+
+    def _journal_commit(self, event: CommittedSeen | AutoCommitted) -> None:
+        seen = isinstance(event, CommittedSeen)
+        kind = CommitKind.FETCHED if seen else CommitKind.AUTO
+        outcome = Outcome.OK if isinstance(event, CommittedSeen) else event.outcome
+        offsets = [(tp.topic, tp.partition, at) for tp, at in event.offsets.items()]
+        head = (self.op, -1, event.begin_ns, event.ns)
+        self.journal.write(j.OffsetsCommitted(*head, kind, event.generation, outcome, offsets))
+
+
+def _is(event: SessionEvent, *kinds: AssignmentKind) -> TypeGuard[AssignmentEvent]:
+    return isinstance(event, AssignmentEvent) and event.kind in kinds
+
+
+def _parted(
+    fetched: list[Fetched], reset: set[TopicPartition], positions: Mapping[TopicPartition, int]
+) -> tuple[list[Fetched], list[Fetched]]:
+    """Records of one poll before and after the resets of some partitions in it.
+
+    The client does not say where in a poll a reset happened. A truncated log sends its reader back, so
+    from the first record that goes back on come those after it. Where none does, all came before.
+    """
+    if not reset:
+        return fetched, []
+    before: list[Fetched] = []
+    after: list[Fetched] = []
+    next_: dict[TopicPartition, int] = {tp: positions.get(tp, -1) for tp in reset}
+    gone_back: set[TopicPartition] = set()
+    for record in fetched:
+        tp = record.tp
+        if tp in reset:
+            if record.offset < next_[tp]:
+                gone_back.add(tp)
+            next_[tp] = record.offset + 1
+        (after if tp in gone_back else before).append(record)
+    return before, after

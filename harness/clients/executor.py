@@ -1,0 +1,323 @@
+"""The client loop: op → session verbs → outcome, journaled. The same for every system under test.
+
+`Client` is one process: one session, one journal. It executes the micro-ops of an op in order,
+journals each result as it comes, ends the transaction if the op is one, and decides the outcome:
+
+- non-transactional: the records decide. All acknowledged: OK; none sent: FAIL; else INFO. Offsets are
+  committed only where all records before them were acknowledged: otherwise the op ends there.
+- transaction: a deliberate abort, a definite error, or an error that asks for an abort → abort; FAIL
+  if the abort is confirmed (then the consumer goes back to where the op began). Otherwise commit.
+- anything indefinite → INFO. The process ends there: the slot continues with a new process and new
+  clients. Its transactional id stays, so that the successor fences it. An op that does not wait for its
+  records (`forget`) leaves them in doubt without that.
+
+No verb is ever repeated: a second attempt would forge the history.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.cluster import CrashPoint
+from core.op import (
+    Assign,
+    CommitKind,
+    CommitOffsets,
+    Copy,
+    CreateTopic,
+    End,
+    Isolation,
+    Mop,
+    Op,
+    Outcome,
+    Phase,
+    Poll,
+    Send,
+    SendOffsets,
+    Subscribe,
+    TopicPartition,
+)
+from core.payload import encode
+from core.runtime import Clock
+from core.session import Acked, Definite, Delivery, Failed, Indefinite, Record, Session
+from harness.clients.consumer_state import Reading
+from harness.clients.worker_protocol import ClientProgress
+from history import journal as j
+from history.journal import JournalWriter
+
+CommitVerb = Callable[[Mapping[TopicPartition, int]], Coroutine[Any, Any, int]]
+
+TAKEN_AWAY = "_ASSIGNMENT_LOST"
+"""Code of a transaction that is aborted because a partition that it copied from was taken away."""
+
+
+def _anywhere(_: CrashPoint) -> None:
+    """No crash is planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The outcome of an op. `replace`: the process must end after it. `error`: the deciding code."""
+
+    outcome: Outcome
+    error: str = ""
+    replace: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Client:
+    """One process. `phase` tells the phase of the run at any moment.
+
+    at: called when the process gets to a point at which it may be made to crash.
+    replication, topic_settings: of topics that the process creates.
+    """
+
+    run: str
+    process: int
+    session: Session
+    journal: JournalWriter
+    clock: Clock
+    phase: Callable[[], Phase]
+    record_size: int
+    isolation: Isolation
+    progress: ClientProgress = field(default_factory=ClientProgress)
+    at: Callable[[CrashPoint], None] = _anywhere
+    replication: int = 1
+    topic_settings: Mapping[str, str] = field(default_factory=dict)
+    _reading: Reading = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reading = Reading(run=self.run, journal=self.journal, now_ns=self.clock.now_ns)
+
+    @property
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Highest end of each partition that the consumer reported to have reached."""
+        return self._reading.ends
+
+    async def invoke(self, op: Op) -> Completion:
+        """Execute one op and journal it whole."""
+        assert not (op.txn and op.forget), "the end of a transaction waits for its records"
+        self.at(CrashPoint.ANYWHERE)
+        self._reading.begin()
+        number, invoked, read = self._reading.op, self.clock.now_ns(), self.progress.read
+        head = (number, invoked, self.phase(), op.f, op.txn, op.abort)
+        self.journal.write(j.Invoked(*head, op.mops, op.forget))
+        done = await (self._transaction(op) if op.txn else self._plain(op))
+        if self.session.fatal is not None and not done.replace:
+            done = Completion(done.outcome, done.error, replace=True)
+        self._reading.note(self.session.events())
+        self.journal.write(j.OpCompleted(number, self.clock.now_ns(), done.outcome, done.error))
+        self._count(op, done, invoked, given=self.progress.read > read)
+        return done
+
+    async def close(self, end: End) -> None:
+        """Close the session and the journal."""
+        await self.session.close()
+        self._reading.note(self.session.events())
+        self.journal.write(j.Closed(self.clock.now_ns(), end))
+        self.journal.close()
+
+    def _count(self, op: Op, done: Completion, invoked: int, *, given: bool) -> None:
+        progress = self.progress
+        aborted = op.abort and done.outcome is Outcome.FAIL
+        forgotten = op.forget and done.outcome is Outcome.INFO and not done.replace
+        if done.outcome is Outcome.OK or aborted or forgotten:
+            progress.ok_invoked_ns = max(progress.ok_invoked_ns, invoked)
+            if given:
+                progress.worked_ns = max(progress.worked_ns, invoked)
+        match done.outcome:
+            case Outcome.OK:
+                progress.ok += 1
+            case Outcome.FAIL:
+                progress.fail += 1
+            case Outcome.INFO:
+                progress.info += 1
+
+    async def _plain(self, op: Op) -> Completion:
+        deliveries: list[Delivery] = []
+        try:
+            await self._mops(op, deliveries)
+        except Definite as error:
+            none_sent = all(isinstance(d, Failed) for d in deliveries)
+            outcome = Outcome.FAIL if none_sent else Outcome.INFO
+            done = Completion(outcome, error.code, replace=error.fatal or not none_sent)
+        except Indefinite as error:
+            done = Completion(Outcome.INFO, error.code, replace=True)
+        else:
+            done = _judged(deliveries, op.forget)
+        if done.outcome is not Outcome.OK and any(isinstance(mop, Copy) for mop in op.mops):
+            # The consumer has moved past records that may not have been copied.
+            return Completion(done.outcome, done.error, replace=True)
+        return done
+
+    async def _transaction(self, op: Op) -> Completion:
+        try:
+            await self.session.begin()
+        except (Definite, Indefinite) as error:
+            # Nothing was sent yet, and nothing will be: the op did not happen.
+            return Completion(Outcome.FAIL, error.code, replace=True)
+        deliveries: list[Delivery] = []
+        try:
+            await self._mops(op, deliveries)
+            if not all(isinstance(d, Failed) for d in deliveries):  # else nothing is open there
+                self.at(CrashPoint.IN_TRANSACTION)
+            if not op.abort:
+                await self.session.commit()
+        except Definite as error:
+            return await self._abort(error.code)
+        except Indefinite as error:
+            if not error.wants_abort:
+                return Completion(Outcome.INFO, error.code, replace=True)
+            return await self._abort(error.code)
+        return await self._abort("") if op.abort else Completion(Outcome.OK)
+
+    async def _abort(self, cause: str) -> Completion:
+        try:
+            await self.session.abort()
+        except (Definite, Indefinite) as error:
+            return Completion(Outcome.INFO, error.code, replace=True)
+        positions = self._reading.to_rewind()
+        if not positions:
+            return Completion(Outcome.FAIL, cause)
+        try:
+            # The client does not rewind (KAFKA-17582: by design).
+            await self.session.seek(positions)
+        except (Definite, Indefinite):
+            return Completion(Outcome.FAIL, cause, replace=True)
+        self._reading.rewound(positions)
+        return Completion(Outcome.FAIL, cause)
+
+    async def _mops(self, op: Op, deliveries: list[Delivery]) -> None:
+        """Execute micro-ops in order, consecutive sends pipelined as one verb; appends the
+        results of the records to `deliveries`."""
+        mops, at = op.mops, 0
+        while at < len(mops):
+            match mop := mops[at]:
+                case Send():
+                    upto = at
+                    while upto < len(mops) and isinstance(mops[upto], Send):
+                        upto += 1
+                    sends = [(m.tp, m.value) for m in mops[at:upto] if isinstance(m, Send)]
+                    deliveries += await self._send(op, at, sends)
+                    at = upto
+                    continue
+                case Copy():
+                    copies = await self._copy(op, at, mop)
+                    deliveries += copies
+                    refused = next((d for d in copies if isinstance(d, Failed)), None)
+                    if op.txn and refused is not None:
+                        # The transaction would commit offsets behind a record that was not copied.
+                        raise Definite(refused.code, "a copy was not taken")
+                case CommitOffsets():
+                    if not op.txn and any(not isinstance(d, Acked) for d in deliveries):
+                        return  # a commit says that the work before it is done, and it is not
+                    if await self._commit_offsets(at) and not op.txn and at + 1 < len(mops):
+                        self.at(CrashPoint.AFTER_COMMIT)
+                case _:
+                    await self._other_mop(at, mop)
+            at += 1
+
+    async def _send(
+        self, op: Op, at: int, values: Sequence[tuple[TopicPartition, int]]
+    ) -> list[Delivery]:
+        records = [
+            Record(tp, value, encode(self.run, tp, value, self.record_size)) for tp, value in values
+        ]
+        begin = self.clock.now_ns()
+        deliveries = await self.session.send(records, wait=not op.forget)
+        assert len(deliveries) == len(records), "a session must answer for each record"
+        ns = self.clock.now_ns()
+        results = [
+            (0, d.offset, d.ns, "")
+            if isinstance(d, Acked)
+            else (1 if isinstance(d, Failed) else 2, -1, ns, d.code)
+            for d in deliveries
+        ]
+        self.journal.write(j.SendResults(self._reading.op, at, begin, ns, results))
+        self.progress.sent += len(records)
+        self.progress.acked += sum(result[0] == 0 for result in results)
+        return deliveries
+
+    async def _copy(self, op: Op, at: int, mop: Copy) -> list[Delivery]:
+        inputs = self._reading.to_copy()
+        assert len(inputs) <= mop.most, "the op polled more than it has values for"
+        if not inputs:
+            return []
+        values = [
+            (TopicPartition(mop.topic, tp.partition), mop.first + n)
+            for n, (tp, _) in enumerate(inputs)
+        ]
+        copies = [
+            (out.topic, out.partition, value, tp.topic, tp.partition, offset)
+            for (out, value), (tp, offset) in zip(values, inputs, strict=True)
+        ]
+        self.journal.write(j.Copying(self._reading.op, at, self.clock.now_ns(), copies))
+        return await self._send(op, at, values)
+
+    async def _other_mop(self, at: int, mop: Mop) -> None:
+        match mop:
+            case Poll(max_records=most, wait_ms=wait_ms):
+                begin = self.clock.now_ns()
+                fetched = await self.session.poll(most, wait_ms)
+                self._reading.polled(at, begin, fetched, self.session.events())
+                self.progress.read += len(fetched)
+            case Assign(tps=tps):
+                await self.session.assign(self._reading.to_assign(tps))
+                self._reading.assigned(tps)
+            case Subscribe(topics=topics):
+                await self.session.subscribe(topics)
+                self._reading.subscribed()
+                self._reading.note(self.session.events())
+            case SendOffsets():
+                await self._send_offsets(at)
+            case CreateTopic(topic=topic, partitions=partitions):
+                await self.session.create_topic(
+                    topic, partitions, self.replication, self.topic_settings
+                )
+            case _:
+                raise AssertionError(f"unknown micro-op {mop!r}")
+
+    async def _send_offsets(self, at: int) -> None:
+        offered = self._reading.to_offer(await self.session.position())
+        if offered is None:
+            raise Definite(TAKEN_AWAY, "a partition that was copied from is another member's now")
+        if offered:
+            await self._commit(at, CommitKind.TXN, self.session.send_offsets, offered)
+
+    async def _commit_offsets(self, at: int) -> bool:
+        """Commit all positions; whether that was news: something was polled since the last time."""
+        news = self._reading.uncommitted
+        positions = {tp: p for tp, p in (await self.session.position()).items() if p >= 0}
+        if positions:
+            await self._commit(at, CommitKind.SYNC, self.session.commit_offsets, positions)
+        return news and bool(positions)
+
+    async def _commit(
+        self, at: int, kind: CommitKind, verb: CommitVerb, positions: Mapping[TopicPartition, int]
+    ) -> None:
+        if self._reading.uncommitted:
+            self.at(CrashPoint.BEFORE_COMMIT)
+        begin = self.clock.now_ns()
+        generation, outcome = -1, Outcome.INFO
+        try:
+            generation = await verb(positions)
+            outcome = Outcome.OK
+            self._reading.committed(positions)
+        except Definite:
+            outcome = Outcome.FAIL
+            raise
+        finally:
+            offsets = [(tp.topic, tp.partition, p) for tp, p in positions.items()]
+            head = (self._reading.op, at, begin, self.clock.now_ns())
+            self.journal.write(j.OffsetsCommitted(*head, kind, generation, outcome, offsets))
+
+
+def _judged(deliveries: Sequence[Delivery], forgotten: bool) -> Completion:
+    """What the records make of an op without a transaction."""
+    bad = [d for d in deliveries if not isinstance(d, Acked)]
+    if not bad:
+        return Completion(Outcome.OK)
+    if len(bad) == len(deliveries) and all(isinstance(d, Failed) for d in bad):
+        return Completion(Outcome.FAIL, bad[0].code)
+    unknown = next((d for d in bad if not isinstance(d, Failed)), bad[0])
+    return Completion(Outcome.INFO, unknown.code, replace=not forgotten)

@@ -1,0 +1,212 @@
+"""The life of one load client, in whatever runs it: it takes commands, and lives through processes.
+
+A client has a *slot*, and works as one *process* (incarnation) after another: after an indefinite op it
+closes its session and continues under the next process number of its slot (slot, slot + width, …). A client
+that is started after a crash takes the first number without a journal: no number is used twice.
+
+Slots below the number of the workload's plans load the cluster; the two after them read everything at the
+end, one at each isolation level.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from core.client_settings import SessionSpec
+from core.cluster import CrashPoint
+from core.config import RunConfig
+from core.generator import Planned, Slot, source
+from core.op import Assign, End, Isolation, Op, Outcome, Phase, Poll, TopicPartition
+from core.runtime import Clock, Runtime
+from core.session import Session
+from harness.clients.executor import Client
+from harness.clients.worker_protocol import ClientProgress, Command, Crash, Enter, ReadFinal
+from history.journal import JournalHeader, JournalWriter
+from history.run_folder import FORMAT
+from workloads.registry import WORKLOADS
+
+REOPEN_S = 0.1
+"""Pause before the next process of a slot: a client that fails at once must not spin."""
+BEHIND_NS = 1_000_000_000
+"""A client that is later than this does not try to catch up."""
+FINAL_LEVELS = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
+"""Isolation levels of the final readers, in the order of their slots."""
+
+
+class Died(BaseException):
+    """The client was crashed at this point of its work."""
+
+
+class Host(Protocol):
+    """What runs a client: a worker process, or the simulator."""
+
+    def connect(self, spec: SessionSpec) -> Session:
+        """Open the session of a process."""
+
+    def journal(self, header: JournalHeader) -> JournalWriter:
+        """Open the journal of a process."""
+
+    def used(self, process: int) -> bool:
+        """Whether a journal of this process exists."""
+
+    def die(self) -> None:
+        """SIGKILL: nothing of the client has an effect from now on."""
+
+
+class Worker:
+    """One slot. `take` may be called from another thread than `serve`."""
+
+    def __init__(
+        self, run: str, slot: int, config: RunConfig, runtime: Runtime, host: Host
+    ) -> None:
+        self.slot = slot
+        self.phase = Phase.SETUP
+        self.progress = ClientProgress()
+        self._run = run
+        self._config = config
+        self._workload = WORKLOADS[config.workload]
+        self._plans = self._workload.plans(config)
+        self._width = len(self._plans) + len(FINAL_LEVELS)
+        self._host = host
+        self._dead = False
+        self._crash_at: CrashPoint | None = None
+        self._final: ReadFinal | None = None
+        self._begun = runtime.signal()
+        self._stopping = runtime.signal()
+        self._clock = runtime.clock(self._stopping)
+
+    def take(self, command: Command) -> None:
+        """Do what a command says."""
+        match command:
+            case Enter(phase=phase):
+                self.phase = phase
+                if phase >= Phase.QUIESCE:
+                    self._stopping.set()
+                if phase >= Phase.WARMUP:
+                    self._begun.set()
+            case ReadFinal():
+                self.phase = Phase.FINAL
+                self._final = command
+                self._begun.set()
+            case Crash(point=CrashPoint.ANYWHERE):
+                self.die()
+            case Crash(point=point):
+                self._crash_at = point
+
+    def die(self) -> None:
+        """SIGKILL."""
+        self._dead = True
+        self._host.die()
+
+    async def serve(self) -> None:
+        """The whole life. Raises: Died, in a simulation; a worker process dies instead."""
+        await self._begun.wait()
+        if self.slot < len(self._plans):
+            await self._load(self._plans[self.slot])
+        else:
+            await self._read_final(FINAL_LEVELS[self.slot - len(self._plans)])
+
+    def at(self, point: CrashPoint) -> None:
+        """The client gets to this point of its work, and dies if a crash was asked for here. Raises: Died."""
+        if self._crash_at is point:
+            self.die()
+        if self._dead:
+            raise Died
+
+    async def _load(self, plan: SessionSpec) -> None:
+        while not self._stopping.is_set():
+            process = self._unused()
+            spec = replace(plan, process=process)
+            client = self._open(spec)
+            slot = Slot(
+                slot=self.slot,
+                process=process,
+                tps=self._workload.tps(self._config),
+                rng=source(self._config.seed, self.slot, (process - self.slot) // self._width),
+            )
+            ops = self._workload.ops(self._config, spec, slot)
+            end = await invoke_when_due(client, ops, self._clock, self._stopping.is_set)
+            await client.close(end)
+            await self._clock.sleep(REOPEN_S)
+
+    async def _read_final(self, isolation: Isolation) -> None:
+        """Read every partition from its beginning up to the listed end, with a fresh consumer."""
+        assert self._final is not None
+        spec = SessionSpec(
+            slot=self.slot,
+            process=self.slot,
+            isolation=isolation,
+            report_end=True,
+            deadline_s=self._config.verb_deadline_s,
+        )
+        ends = {TopicPartition(topic, p): end for topic, p, end in self._final.ends[isolation]}
+        client = self._open(spec)
+        await read_to_ends(client, ends, self._clock, self._config.final_deadline_s)
+        await client.close(End.CLOSED)
+
+    def _unused(self) -> int:
+        process = self.slot
+        while self._host.used(process):
+            process += self._width
+        return process
+
+    def _open(self, spec: SessionSpec) -> Client:
+        session = self._host.connect(spec)
+        header = JournalHeader(
+            format=FORMAT,
+            run=self._run,
+            process=spec.process,
+            slot=spec.slot,
+            ns=self._clock.now_ns(),
+            spec=spec,
+            client=session.client,
+        )
+        return Client(
+            run=self._run,
+            process=spec.process,
+            session=session,
+            journal=self._host.journal(header),
+            clock=self._clock,
+            phase=lambda: self.phase,
+            record_size=self._config.record_size,
+            isolation=spec.isolation,
+            progress=self.progress,
+            at=self.at,
+            replication=self._config.replication_factor,
+            topic_settings=self._config.settings_of_topics(),
+        )
+
+
+async def invoke_when_due(
+    client: Client, ops: Iterable[Planned], clock: Clock, stopping: Callable[[], bool]
+) -> End:
+    """Invoke the ops when they are due, until they end, the load stops, or one calls for a new process.
+
+    Ops are due at fixed distances, so that waiting for one answer does not lower the rate.
+    """
+    planned_ns = clock.now_ns()
+    for planned in ops:
+        planned_ns += int(planned.wait_s * 1e9)
+        now = clock.now_ns()
+        planned_ns = max(planned_ns, now - BEHIND_NS)
+        await clock.sleep((planned_ns - now) / 1e9)
+        if stopping():
+            break
+        done = await client.invoke(planned.op)
+        if done.replace or (planned.first and done.outcome is not Outcome.OK):
+            return End.REPLACED
+    return End.CLOSED
+
+
+async def read_to_ends(
+    client: Client, ends: Mapping[TopicPartition, int], clock: Clock, deadline_s: float
+) -> None:
+    """Read every partition from its beginning up to the listed end, or until the deadline."""
+    deadline = clock.now_ns() + int(deadline_s * 1e9)
+    done = await client.invoke(Op(f="assign", mops=(Assign(tuple(ends)),)))
+    while (
+        not done.replace
+        and clock.now_ns() < deadline
+        and any(client.ends.get(tp, -1) < end for tp, end in ends.items())
+    ):
+        done = await client.invoke(Op(f="poll", mops=(Poll(5000, 200),)))

@@ -1,0 +1,123 @@
+"""A worker: the operating-system process of one load client (`python -m
+harness.clients.worker_main RUN SLOT`).
+
+The run program starts it in a session of its own, with a pipe on stdin and one on stdout. Lines in: `Start`
+first, then commands. Lines out: `ClientProgress` every 250 ms. The end of stdin ends the worker at once: its
+journal is whole up to the last line.
+
+Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_IOERR where the
+journal cannot be written; EX_SOFTWARE for any other fault of the harness.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from core.client_settings import SessionSpec
+from core.cluster import Endpoint
+from core.config import RunConfig
+from core.errors import ConfigError
+from core.runtime import run_blocking
+from core.session import Session
+from harness.clients.worker import Worker
+from harness.clients.worker_protocol import Command, Start
+from harness.processes.real_time import RealRuntime
+from history.journal import Journal, JournalHeader
+from history.run_folder import Run
+
+PROGRESS_S = 0.25
+
+
+class ProcessHost:
+    """This process: sessions at the endpoint, journals in the run folder."""
+
+    def __init__(self, run: Run, endpoint: Endpoint) -> None:
+        self._run = run
+        self._connect = connector(endpoint)
+
+    def connect(self, spec: SessionSpec) -> Session:
+        """Open a session. Raises: ConfigError, where the client refuses a setting."""
+        return self._connect(spec)
+
+    def journal(self, header: JournalHeader) -> Journal:
+        """Open the file."""
+        return Journal(self._run.journal / f"{header.process}.jsonl", header)
+
+    def used(self, process: int) -> bool:
+        """Whether the file exists."""
+        return (self._run.journal / f"{process}.jsonl").exists()
+
+    def die(self) -> None:
+        """SIGKILL to this process."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def connector(endpoint: Endpoint) -> Callable[[SessionSpec], Session]:
+    """The function that opens sessions at an endpoint."""
+    module, _, name = endpoint.factory.partition(":")
+    factory = getattr(importlib.import_module(module), name)
+    return lambda spec: factory(endpoint.args, spec)
+
+
+def serve(run: Run, slot: int) -> None:
+    """The whole life of the worker."""
+    config = RunConfig.model_validate_json(run.config.read_text())
+    first = sys.stdin.buffer.readline()
+    if not first:
+        return  # the parent ended before it said anything
+    start = msgspec.json.decode(first, type=Start)
+    worker = Worker(run.name, slot, config, RealRuntime(), ProcessHost(run, start.endpoint))
+    threading.Thread(target=_take_commands, args=(worker,), daemon=True).start()
+    threading.Thread(target=_report, args=(worker,), daemon=True).start()
+    run_blocking(worker.serve())
+    _emit(worker)
+
+
+def _take_commands(worker: Worker) -> None:
+    decoder = msgspec.json.Decoder(Command)
+    for line in sys.stdin.buffer:
+        worker.take(decoder.decode(line))
+    os._exit(0)
+
+
+def _report(worker: Worker) -> None:
+    while True:
+        time.sleep(PROGRESS_S)
+        _emit(worker)
+
+
+def _emit(worker: Worker) -> None:
+    try:
+        os.write(1, msgspec.json.encode(worker.progress) + b"\n")
+    except OSError:
+        os._exit(0)  # the parent is gone
+
+
+def main() -> None:
+    """Entry point of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    try:
+        serve(Run(Path(sys.argv[1])), int(sys.argv[2]))
+    except ConfigError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(os.EX_CONFIG)
+    except OSError as error:
+        print(f"journal: {error}", file=sys.stderr, flush=True)
+        os._exit(os.EX_IOERR)  # the run program knows it as a full disk
+    except Exception:  # noqa: BLE001 - a client thread that does not end must not hide the failure
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(os.EX_SOFTWARE)
+    os._exit(0)  # a client thread that does not end must not hold the worker
+
+
+if __name__ == "__main__":
+    main()

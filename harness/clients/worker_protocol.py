@@ -1,0 +1,114 @@
+"""What the run program and its load clients say to each other, and how the program holds one of them.
+
+A worker process reads commands from its stdin and writes its progress to its stdout, one JSON line each; a
+simulated client is handed the same commands in memory.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from core.cluster import CrashPoint, Endpoint
+from core.op import Phase
+
+
+class Start(msgspec.Struct, frozen=True, tag="start", tag_field="command"):
+    """The first line to a worker process: where the cluster is."""
+
+    endpoint: Endpoint
+
+
+class Enter(msgspec.Struct, frozen=True, tag="enter", tag_field="command"):
+    """The run enters a phase."""
+
+    phase: Phase
+
+
+class ReadFinal(msgspec.Struct, frozen=True, tag="read-final", tag_field="command"):
+    """To a final reader: read up to these ends; by isolation level, (topic, partition, end)."""
+
+    ends: dict[int, list[tuple[str, int, int]]]
+
+
+class Crash(msgspec.Struct, frozen=True, tag="crash", tag_field="command"):
+    """Die by SIGKILL, by the worker's own hand, when it gets to this point of its work."""
+
+    point: CrashPoint
+
+
+Command = Enter | ReadFinal | Crash
+
+
+class ClientProgress(msgspec.Struct, array_like=True):
+    """What one client has done since it started: ops by outcome, records, times of its newest work."""
+
+    ok: int = 0
+    fail: int = 0
+    info: int = 0
+    sent: int = 0
+    acked: int = 0
+    read: int = 0
+    ok_invoked_ns: int = 0
+    """When the newest op that went as meant was invoked."""
+    worked_ns: int = 0
+    """When the newest op was invoked that went as meant and whose polls returned records. An empty poll goes
+    as meant too, and does not show that the group still works."""
+
+    def plus(self, other: "ClientProgress") -> "ClientProgress":
+        """Both together: the counts added, the newer of the times."""
+        return ClientProgress(
+            self.ok + other.ok,
+            self.fail + other.fail,
+            self.info + other.info,
+            self.sent + other.sent,
+            self.acked + other.acked,
+            self.read + other.read,
+            max(self.ok_invoked_ns, other.ok_invoked_ns),
+            max(self.worked_ns, other.worked_ns),
+        )
+
+
+class WorkerHandle(Protocol):
+    """A started client, as the pool holds it: an operating-system process or a simulated task.
+
+    condemned: a fault crashes it; then its end is not a loss. Safe from any thread: reading, `tell`, `strike`
+    and `kill`.
+    """
+
+    condemned: bool
+
+    @property
+    def slot(self) -> int:
+        """Its slot."""
+
+    @property
+    def progress(self) -> ClientProgress:
+        """Its newest report."""
+
+    @property
+    def ended(self) -> int | None:
+        """Exit status (negative: signal), None while it runs."""
+
+    def tell(self, command: Command) -> None:
+        """Send a command; no error where the client has ended."""
+
+    def pause(self) -> None:
+        """SIGSTOP; no-op where it is paused. Raises: OSError, where it has ended."""
+
+    def resume(self) -> None:
+        """SIGCONT; no-op where it is not paused, or has ended."""
+
+    def strike(self) -> None:
+        """SIGKILL, without waiting: safe in a handler of signals."""
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for its end."""
+
+    def close(self) -> None:
+        """Release what belongs to a client that has ended."""
+
+    def why_ended(self) -> str:
+        """What its exit status and last words say."""
+
+    def last_words(self) -> str:
+        """The last line that it wrote to stderr, "" = none."""

@@ -1,0 +1,135 @@
+"""Composition root: a config → a recorded and sealed run folder.
+
+It looks names up, refuses before anything starts what cannot work, makes the folder, and lets the system
+record into it.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from core.client_settings import check
+from core.config import RunConfig
+from core.errors import ConfigError
+from harness.run.planning import RunPlan, names_of
+from harness.run.progress import Display
+from harness.systems import system_of
+from history.run_folder import RESULTS, Run, write_atomically
+from nemesis import execute, schedule
+from nemesis.types import PlannedFault
+from workloads.registry import WORKLOADS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A run that was recorded and sealed. `interrupted`: the user asked for its end; where that came
+    after the final reads, the recording is whole all the same."""
+
+    run: Run
+    interrupted: bool
+
+
+def plan(config: RunConfig) -> RunPlan:
+    """What a config means, faults included.
+
+    Raises: ConfigError, where a name is unknown (the known ones are listed), or the system cannot honour a
+    setting.
+    """
+    if config.workload not in WORKLOADS:
+        raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
+    system = system_of(config)
+    if config.commit != "transaction" and config.workload != "copier":
+        raise ConfigError(
+            f"commit {config.commit!r} is a setting of the workload copier; "
+            f"it is without effect in {config.workload}"
+        )
+    workload = WORKLOADS[config.workload]
+    names = names_of(workload, config)
+    steps = schedule.plan(config.nemesis, config, names)
+    if why := system.refusal(config):
+        raise ConfigError(why)
+    check(workload.plans(config), system.client_library())
+    if lacking := execute.missing(steps, system.cluster_type()):
+        raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
+    return RunPlan(config=config, workload=workload, names=names, steps=steps)
+
+
+def record(
+    config: RunConfig, *, results: Path = RESULTS, owner: str = "", display: Display
+) -> Recorded:
+    """Make one run: start the system, load it, break it, read it back, seal the history.
+
+    owner: mark of the soak session that wants the run, "" = none.
+
+    Raises: see `harness.systems.System.record`.
+    """
+    return _record(plan(config), create_folder(config, results, owner), display)
+
+
+def record_shrunk(
+    config: RunConfig,
+    steps: Sequence[PlannedFault],
+    shrunk: msgspec.Struct,
+    results: Path,
+    display: Display,
+) -> Run:
+    """A simulated run with these faults, not those that its config plans, and what it was shrunk from.
+
+    Raises: ConfigError, OSError.
+    """
+    run = create_folder(config, results)
+    write_atomically(run.shrunk, msgspec.json.encode(shrunk))
+    workload = WORKLOADS[config.workload]
+    names = names_of(workload, config)
+    shrunk_plan = RunPlan(config=config, workload=workload, names=names, steps=steps)
+    return _record(shrunk_plan, run, display).run
+
+
+def _record(planned: RunPlan, run: Run, display: Display) -> Recorded:
+    try:
+        interrupted = system_of(planned.config).record(planned, run, display)
+    finally:
+        display.close()
+    point_latest(run)
+    return Recorded(run=run, interrupted=interrupted)
+
+
+def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
+    """A new run folder with its config, and the mark of its owner if it has one.
+
+    Raises: ConfigError, where it cannot be written.
+    """
+    try:
+        return _create_folder(config, results, owner)
+    except OSError as error:
+        raise ConfigError(f"the results folder {results} cannot be written: {error}") from None
+
+
+def _create_folder(config: RunConfig, results: Path, owner: str) -> Run:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
+    base = f"{stamp}-{config.workload}-{slug}-{config.seed}"
+    results.mkdir(parents=True, exist_ok=True)
+    name, number = base, 1
+    while (results / name).exists():
+        number += 1
+        name = f"{base}-{number}"
+    run = Run(results / name)
+    for folder in (run.folder, run.journal, run.cluster):
+        folder.mkdir()
+    if owner:
+        write_atomically(run.owner, owner)
+    write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
+    return run
+
+
+def point_latest(run: Run) -> None:
+    """Make `latest` beside the run folder point to it."""
+    temporary = run.folder.with_name(f".latest-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(run.folder.name)
+    os.replace(temporary, run.folder.with_name("latest"))

@@ -1,0 +1,18 @@
+"""Many short simulated runs, with and without planted bugs; shrinking a run.
+
+exploration  `inquest explore`: batches of seeds without planted bugs, and rounds of runs
+             for each planted bug, on Spark.
+profile      From a seed to a run: which workload under which nemesis, on which
+             cluster.
+result       The result of an exploration: as JSON, as a table, as an exit code.
+shrink       From a simulated run with a finding to a smallest one that still has it
+             (delta debugging).
+trial        One run of an exploration: simulated in memory, checked in this process,
+             judged.
+
+`explore` performs many short runs: runs without a planted bug must be clean, and the checks must find
+each planted bug as an anomaly that its twin without the bug does not show. `replay` repeats a recorded
+run and compares journals byte by byte. `shrink` leaves out faults (ddmin), then time, load and nodes that
+a finding does not need; each try is a whole run of the same seed. The result is a run folder whose faults
+are not those of its config.
+"""

@@ -1,0 +1,235 @@
+"""`inquest explore`: batches of seeds without planted bugs, and rounds of runs for each planted bug.
+
+    result = explore(seeds=60, mutants="all", say=print)
+
+Each round of a mutant has more runs than the one before: a bug that shows at once costs little, and one that
+hides keeps all processors busy. The first run that shows a bug does not depend on their number: within a
+round the lowest run counts.
+"""
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from checkers.engine.spark import scatter, spark
+from core.errors import ConfigError, SparkError
+from harness.explore.profile import MODERN, clean, hunted, hunting, without_mutant
+from harness.explore.result import CleanSeeds, Exploration, MutantResult, RunToRepeat
+from harness.explore.trial import Trial, trial
+from model.eras import ERAS
+from model.mutants.registry import MUTANTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCHES_AT_A_TIME = 4
+"""For each processor. Fewer leave some of them idle at the end of each job; more delay the progress line."""
+CLEAN_BATCH = 10
+ROUNDS = (2, 6, 24, 96)
+"""Runs of a mutant in each round; all later rounds are as long as the last one here."""
+HUNT_BATCH = 6
+
+
+class TrialBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Without a mutant: seeds `begin` to `begin` + `count` - 1. With one: its runs with these numbers, whose
+    seeds count from `first`, up to the first that shows it."""
+
+    mutant: str = ""
+    begin: int
+    count: int
+    first: int = 0
+    era: str
+
+
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs of a batch came to.
+
+    trials: the seeds that are not clean; of a mutant, the run that shows it. runs, simulated_s: of all runs,
+    without the twins. broke: runs of a mutant that broke an invariant or crashed. anomaly: the class that
+    shows the mutant, "" = none does.
+    """
+
+    batch: TrialBatch
+    trials: tuple[Trial, ...] = ()
+    runs: int = 0
+    simulated_s: float = 0.0
+    broke: int = 0
+    anomaly: str = ""
+
+
+Runner = Callable[[Sequence[TrialBatch]], Iterable[BatchResult]]
+"""Runs batches; the results come in the same order."""
+
+
+def explore(
+    *,
+    seeds: int,
+    first: int = 0,
+    mutants: str = "none",
+    era: str = MODERN,
+    master: str | None = None,
+    without_spark: bool = False,
+    say: Callable[[str], None],
+) -> Exploration:
+    """Run `seeds` seeds from `first` on, and up to as many runs for each mutant.
+
+    mutants: "all", "none", or names joined by commas. master: Spark's; all processors of this machine if
+    None. say: gets a line of progress after each batch. Raises: ConfigError, before the first run.
+    """
+    names = named(mutants)
+    if era not in ERAS:
+        raise ConfigError(f"unknown era {era!r}; known: {', '.join(ERAS)}")
+    if seeds < 1 or first < 0:
+        raise ConfigError("seeds must be at least 1, and the first one at least 0")
+    with _runner(master, without_spark) as runner:
+        clean_seeds = run_clean(seeds, first, era, runner, say)
+        found = hunt(names, seeds, first, era, runner, say)
+    if mutants == "all":
+        found |= {name: MutantResult(hunted=False) for name in MUTANTS if name not in names}
+    return Exploration(clean=clean_seeds, mutants=found)
+
+
+def named(mutants: str) -> list[str]:
+    """The mutants that an option names. Raises: ConfigError, with the known ones."""
+    known = hunted()
+    if mutants in ("all", "none"):
+        return known if mutants == "all" else []
+    names = list(dict.fromkeys(name.strip() for name in mutants.split(",")))
+    for name in names:
+        if name in MUTANTS and name not in known:
+            raise ConfigError(f"mutant {name} shows in no run: see docs/model.md for its scenario")
+        if name not in MUTANTS:
+            raise ConfigError(f"unknown mutant {name!r}; known: all, none, {', '.join(known)}")
+    return names
+
+
+def run_clean(
+    seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]
+) -> CleanSeeds:
+    """Run the seeds without planted bugs."""
+    end = first + seeds
+    batches = [
+        TrialBatch(begin=begin, count=min(CLEAN_BATCH, end - begin), era=era)
+        for begin in range(first, end, CLEAN_BATCH)
+    ]
+    found = CleanSeeds()
+    for done in runner(batches):
+        found.seeds += done.runs
+        found.simulated_s = round(found.simulated_s + done.simulated_s, 3)
+        found.failures += map(RunToRepeat.of, done.trials)
+        say(f"{found.seeds} of {seeds} seeds, {len(found.failures)} failed")
+    return found
+
+
+def hunt(
+    names: Sequence[str],
+    seeds: int,
+    first: int,
+    era: str,
+    runner: Runner,
+    say: Callable[[str], None],
+) -> dict[str, MutantResult]:
+    """Run up to `seeds` runs of each of these mutants, until one shows it."""
+    found = {name: MutantResult() for name in names}
+    begin, size, rounds = 0, 0, iter(ROUNDS)
+    while begin < seeds and (left := [name for name in names if not found[name].found]):
+        size = min(next(rounds, size), seeds - begin)
+        end = begin + size
+        batches = [
+            TrialBatch(mutant=name, begin=at, count=min(HUNT_BATCH, end - at), first=first, era=era)
+            for name in left
+            for at in range(begin, end, HUNT_BATCH)
+        ]
+        for done in runner(batches):
+            found[done.batch.mutant].add(done.runs, done.simulated_s, done.broke)
+            if done.anomaly:
+                found[done.batch.mutant].find(done.anomaly, done.trials[-1])
+            count = sum(one.found for one in found.values())
+            say(f"{count} of {len(found)} mutants found, runs up to {end}")
+        begin = end
+    return found
+
+
+def run_batch(batch: TrialBatch) -> BatchResult:
+    """Run a batch in this process."""
+    return _hunt_batch(batch) if batch.mutant else _clean_batch(batch)
+
+
+def _clean_batch(batch: TrialBatch) -> BatchResult:
+    trials = [trial(clean(batch.begin + n, batch.era)) for n in range(batch.count)]
+    return BatchResult(
+        batch=batch,
+        trials=tuple(one for one in trials if one.failures),
+        runs=len(trials),
+        simulated_s=round(sum(one.simulated_s for one in trials), 3),
+    )
+
+
+def _hunt_batch(batch: TrialBatch) -> BatchResult:
+    runs, simulated, broke = 0, 0.0, 0
+    for number in range(batch.begin, batch.begin + batch.count):
+        one, anomaly = hunt_once(batch.mutant, number, batch.first, batch.era)
+        runs += 1
+        simulated = round(simulated + one.simulated_s, 3)
+        broke += bool(one.broken or one.crashed)
+        if anomaly:
+            return BatchResult(
+                batch=batch,
+                trials=(one,),
+                runs=runs,
+                simulated_s=simulated,
+                broke=broke,
+                anomaly=anomaly,
+            )
+    return BatchResult(batch=batch, runs=runs, simulated_s=simulated, broke=broke)
+
+
+def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> tuple[Trial, str]:
+    """One run of a mutant, and the class of the mutant that it shows, the principal one before others.
+
+    "" = none: the run does not show it, or its twin without the planted bug shows the same class, crashes or
+    is undecided. Eras have bugs of their own.
+    """
+    config = hunting(mutant, number, first, era)
+    one = trial(config, invariants=False)
+    anomaly = next((name for name in MUTANTS[mutant].anomalies if name in one.anomalies), "")
+    if not anomaly:
+        return one, ""
+    twin = trial(without_mutant(config), invariants=False)
+    proves_nothing = anomaly in twin.anomalies or twin.crashed or twin.unknown
+    return one, "" if proves_nothing else anomaly
+
+
+@contextlib.contextmanager
+def _runner(master: str | None, without_spark: bool) -> Iterator[Runner]:
+    """Runs batches on Spark; in this process where Spark is not wanted or does not start."""
+    with contextlib.ExitStack() as stack:
+        if not without_spark:
+            try:
+                session = stack.enter_context(spark(master))
+            except SparkError as error:
+                print(f"inquest: {error}; exploring in this process instead", file=sys.stderr)
+            else:
+                width = BATCHES_AT_A_TIME * session.sparkContext.defaultParallelism
+                yield lambda batches: _on_spark(session, batches, width)
+                return
+        yield lambda batches: map(run_batch, batches)
+
+
+def _on_spark(
+    session: "SparkSession", batches: Sequence[TrialBatch], width: int
+) -> Iterator[BatchResult]:
+    """`width` batches a job, so that there is progress to show between jobs."""
+    decoder = msgspec.json.Decoder(BatchResult)
+    for at in range(0, len(batches), width):
+        some = tuple(batches[at : at + width])
+        work = functools.partial(_encoded_result, some)
+        yield from map(decoder.decode, scatter(session, work, len(some)))
+
+
+def _encoded_result(batches: Sequence[TrialBatch], number: int) -> list[bytes]:
+    return [msgspec.json.encode(run_batch(batches[number]))]

@@ -1,0 +1,147 @@
+"""From a seed to a run: which workload under which nemesis, on which cluster.
+
+The same seed is the same config. It depends on the names of workloads and nemeses, not on their order or
+number: a new workload changes only the seeds that now have it. Runs are short and their load is modest: ten
+simulated seconds of faults take about a second of one processor or less.
+"""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from core.config import RunConfig, SimulatedSection, run_config
+from core.errors import ConfigError
+from core.generator import source
+from harness.run.planning import names_of
+from harness.simulation.cluster import SimulatedCluster
+from model.eras import ERAS
+from model.mutants.registry import MUTANTS
+from nemesis import execute, schedule
+from workloads.registry import WORKLOADS
+
+MODERN: Final = SimulatedSection().era
+BASE: Final[Mapping[str, Any]] = {
+    "sut": "simulated",
+    "duration_s": 10,
+    "rate": 20,
+    "partitions": 3,
+    "producers": 3,
+    "consumers": 2,
+    "batch_max": 6,
+    "verb_deadline_s": 5,
+    "transaction_timeout_s": 4,
+    "fault_s": 2.5,
+    "calm_s": 1.5,
+    "recovery_deadline_s": 60,
+}
+"""Settings of every run, times in seconds."""
+
+NEMESES: Final = (
+    "none", "random", "partition", "kill", "pause", "partition,kill", "client", "restart", "elections",
+    "partition:isolate@leader", "kill:all", "pause:long@leader", "partition:clients", "kill:majority",
+    "client:crash-in-transaction,kill", "partition:ring", "pause,client:crash",
+    "kill:one@txn-coordinator", "partition:one-way@controller", "restart:graceful", "elections,pause",
+    "kill:one@group-coordinator", "partition:bridge", "client:pause", "partition,pause",
+    "kill,client:crash", "partition:isolate@txn-coordinator",
+    "pause:short@leader,partition:clients-responses", "partition:halves", "restart:rolling",
+    "kill:one@controller", "partition:isolate@group-coordinator", "links", "links,kill",
+)  # fmt: skip
+"""The nemeses of clean seeds."""
+WEIGHTS: Final[Mapping[str, int]] = {"random": 3}
+"""How often a name is drawn; every other one once."""
+
+FAULTS_S: Final = (1.5, 2.5, 4.5)
+"""Mean lengths of faults: well within the session of a broker, about as long, and longer."""
+LEGACY_SHARE: Final = 0.25
+ROLL_S: Final = 12
+"""Seconds for each broker that is restarted in turn: a little more than `nemesis.families.restart`
+reserves."""
+WIDE_SHARE: Final = 0.2
+ISOLATED_SHARE: Final = 0.25
+
+
+def clean(seed: int, era: str = MODERN) -> RunConfig:
+    """The config of a seed without planted bugs."""
+    workload = drawn(seed, WORKLOADS)[0]
+    rng = source(seed, "explore", workload)
+    settings: dict[str, Any] = {
+        "workload": workload,
+        "preset": _preset(workload, rng),
+        "brokers": 5 if rng.random() < WIDE_SHARE else 3,
+        "controllers": 3 if rng.random() < ISOLATED_SHARE and not ERAS[era].zookeeper else 0,
+        "consumers": rng.choice((2, 3)),
+        "fault_s": rng.choice(FAULTS_S),
+        "era": era,
+    }
+    return _possible(settings, drawn(seed, NEMESES, workload), seed)
+
+
+def drawn(seed: int, names: Iterable[str], *path: str) -> list[str]:
+    """The names in the order in which this seed prefers them; the first are as frequent as their weights.
+
+    Each name draws its own number (rendezvous hashing: Thaler and Ravishankar, 1998). So a new name takes
+    some seeds over from others, and every other seed stays as it is.
+    """
+    score = {
+        name: source(seed, "explore", *path, name).random() ** (1 / WEIGHTS.get(name, 1))
+        for name in names
+    }
+    return sorted(score, key=lambda name: score[name], reverse=True)
+
+
+def hunting(name: str, number: int, first: int = 0, era: str = MODERN) -> RunConfig:
+    """The config of one run of a mutant. number: of the run, from 0; workloads and nemeses take turns.
+
+    era: used unless the mutant needs another one. Raises: KeyError, ConfigError.
+    """
+    hunt = MUTANTS[name].hunt
+    if hunt is None:
+        raise ConfigError(f"mutant {name} shows in no run")
+    turn, at = divmod(number, len(hunt.workloads))
+    settings = {"era": era, "workload": hunt.workloads[at], **hunt.settings, "mutant": name}
+    start = turn % len(hunt.nemeses)
+    return _possible(settings, (*hunt.nemeses[start:], *hunt.nemeses[:start]), first + number)
+
+
+def hunted() -> list[str]:
+    """The mutants that a run can show."""
+    return [name for name, mutant in MUTANTS.items() if mutant.hunt is not None]
+
+
+def without_mutant(config: RunConfig) -> RunConfig:
+    """The same run without its planted bug."""
+    assert config.simulated is not None
+    sound = config.simulated.model_copy(update={"mutant": ""})
+    return config.model_copy(update={"simulated": sound})
+
+
+def _preset(workload: str, rng: random.Random) -> str:
+    if workload == "copier":
+        return "exactly-once"
+    plain = workload in ("queue", "groups", "send-modes", "fresh-topic")
+    return "safe-legacy" if rng.random() < LEGACY_SHARE and plain else "safe"
+
+
+def _possible(settings: Mapping[str, Any], around: Sequence[str], seed: int) -> RunConfig:
+    """With the first nemesis that the workload and the simulated cluster can have."""
+    refused: list[str] = []
+    for nemesis in around:
+        config = run_config({**BASE, **settings, "nemesis": nemesis, "seed": seed})
+        if nemesis == "restart:rolling" and "duration_s" not in settings:
+            config = config.model_copy(update={"duration_s": ROLL_S * config.brokers})
+        why = _refused(config)
+        if not why:
+            return config
+        refused.append(why)
+    raise ConfigError(refused[0])
+
+
+def _refused(config: RunConfig) -> str:
+    """Why the simulated cluster cannot have this run, "" = it can."""
+    workload = WORKLOADS[config.workload]
+    try:
+        steps = schedule.plan(config.nemesis, config, names_of(workload, config))
+    except ConfigError as error:
+        return str(error)
+    lacking = execute.missing(steps, SimulatedCluster)
+    return f"nemesis {config.nemesis}: needs {', '.join(lacking)}" if lacking else ""

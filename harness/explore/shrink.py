@@ -1,0 +1,228 @@
+"""From a simulated run with a finding to a smallest one that still has it (delta debugging).
+
+The shrinker first leaves out faults (Zeller's ddmin, TSE 2002), then shortens the run and reduces cluster
+and load, one setting at a time, as long as the run still has a finding of the same class. It starts again
+until it can leave out nothing more. Every try is a whole simulated run of the same seed, judged by the
+same checks.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from checkers.catalogue import ANOMALIES
+from core.config import RunConfig, run_config
+from core.errors import ConfigError
+from harness.explore.trial import checked, forbidden
+from harness.simulation.run import simulate
+from nemesis.types import PlannedFault
+
+LEAST_HOLD_S: Final = 0.5
+CALM_S: Final = 0.5
+SMALLER: Final[dict[str, tuple[Any, ...]]] = {
+    "controllers": (0,),
+    "brokers": (3,),
+    "partitions": (1, 2, 3),
+    "producers": (1, 2),
+    "consumers": (0, 1),
+    "batch_max": (1, 3),
+    "abort_share": (0.0,),
+    "rate": (2.0, 5.0, 10.0, 20.0),
+}
+"""Smaller values of each setting, tried from the left as long as they are smaller than the present one."""
+
+
+class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
+    """What was left out (`shrunk.json`).
+
+    of: the original run. anomaly: the class that every smaller run kept. tries: simulated runs. steps:
+    planned faults before and after. settings: name → before and after. whole: nothing more could be left
+    out; else the time was used up.
+    """
+
+    of: str
+    anomaly: str
+    tries: int
+    steps: tuple[int, int]
+    settings: dict[str, tuple[Any, Any]]
+    whole: bool
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        faults = f"{self.steps[0]} → {self.steps[1]} faults"
+        settings = [f"{name} {old} → {new}" for name, (old, new) in self.settings.items()]
+        rest = "" if self.whole else " (the time was used up: perhaps more can be left out)"
+        return f"{self.anomaly}, {', '.join([faults, *settings])}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShrinkCase:
+    """A run to try."""
+
+    config: RunConfig
+    steps: tuple[PlannedFault, ...]
+
+
+@dataclass(slots=True)
+class Shrinker:
+    """`shrink` goes from a failing case to a smallest one. say: gets a line for each smaller case."""
+
+    anomaly: str
+    budget_s: float
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    tries: int = 0
+    _until: float = field(init=False)
+    _known: dict[bytes, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._until = self.clock() + self.budget_s
+
+    def out_of_time(self) -> bool:
+        """Whether the time is used up."""
+        return self.clock() >= self._until
+
+    def fails(self, case: ShrinkCase) -> bool:
+        """Whether the case has a forbidden finding of the class. A simulation that fails itself has none."""
+        key = case.config.model_dump_json().encode() + msgspec.json.encode(case.steps)
+        if key not in self._known:
+            self.tries += 1
+            self._known[key] = self.anomaly in findings(case)
+        return self._known[key]
+
+    def shrink(self, case: ShrinkCase) -> ShrinkCase:
+        """A case that still fails and from which no single part can be left out; when the time is used up,
+        the smallest so far."""
+        before: ShrinkCase | None = None
+        while case != before and not self.out_of_time():
+            before = case
+            case = self._fewer_steps(case)
+            case = self._first_that_fails(case, _shorter)
+            case = self._first_that_fails(case, _smaller)
+        return case
+
+    def summary(self, of: str, before: ShrinkCase, after: ShrinkCase) -> Shrunk:
+        """What was left out."""
+        return Shrunk(
+            of=of,
+            anomaly=self.anomaly,
+            tries=self.tries,
+            steps=(len(before.steps), len(after.steps)),
+            settings=changed(before.config, after.config),
+            whole=not self.out_of_time(),
+        )
+
+    def _first_that_fails(
+        self, case: ShrinkCase, candidates: Callable[[ShrinkCase], Iterator[ShrinkCase]]
+    ) -> ShrinkCase:
+        """Take the first candidate that fails, and repeat until none does."""
+        moved = True
+        while moved and not self.out_of_time():
+            moved = False
+            for candidate in candidates(case):
+                if self.out_of_time():
+                    break
+                if candidate != case and self.fails(candidate):
+                    self._tell(case, candidate)
+                    case, moved = candidate, True
+                    break
+        return case
+
+    def _fewer_steps(self, case: ShrinkCase) -> ShrinkCase:
+        """Zeller's ddmin over the planned faults."""
+        parts = 2
+        while case.steps and not self.out_of_time():
+            size = max(1, len(case.steps) // parts)
+            chunks = [range(at, at + size) for at in range(0, len(case.steps), size)]
+            smaller = self._without_one_of(case, chunks)
+            if smaller is not None:
+                case, parts = smaller, max(parts - 1, 2)
+            elif size == 1:
+                break
+            else:
+                parts = min(2 * parts, len(case.steps))
+        return case
+
+    def _without_one_of(self, case: ShrinkCase, chunks: Sequence[range]) -> ShrinkCase | None:
+        for chunk in chunks:
+            if self.out_of_time():
+                return None
+            left = [step for n, step in enumerate(case.steps) if n not in chunk]
+            candidate = ShrinkCase(case.config, numbered(left))
+            if self.fails(candidate):
+                self._tell(case, candidate)
+                return candidate
+        return None
+
+    def _tell(self, before: ShrinkCase, after: ShrinkCase) -> None:
+        words = [f"{len(after.steps)} faults", f"{after.config.duration_s:g} s"]
+        words += [f"{n} {new}" for n, (_, new) in changed(before.config, after.config).items()]
+        self.say(f"{self.tries} tries: {', '.join(words)}")
+
+
+def findings(case: ShrinkCase) -> list[str]:
+    """Classes of forbidden or, in a control, expected findings of a run, in the catalogue's order. A
+    simulation that fails itself has none."""
+    try:
+        done = simulate(case.config, steps=case.steps)
+    except (ConfigError, AssertionError):
+        return []
+    tally = checked(done)
+    found = set(forbidden(case.config, done, tally))
+    found |= {f.name for f in tally.findings} & set(case.config.expect)
+    return [name for name in ANOMALIES if name in found]
+
+
+def numbered(steps: Sequence[PlannedFault]) -> tuple[PlannedFault, ...]:
+    """With dense ids, by start."""
+    return tuple(msgspec.structs.replace(step, fault=n) for n, step in enumerate(steps))
+
+
+def changed(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Settings that differ: before and after."""
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {name: (old[name], new[name]) for name in old if old[name] != new[name]}
+
+
+def _with(
+    case: ShrinkCase, steps: tuple[PlannedFault, ...] | None = None, **settings: Any
+) -> ShrinkCase | None:
+    """The case with other settings; None, where they exclude each other."""
+    given = case.config.model_dump(mode="json") | settings
+    given["isolation"] = case.config.isolation
+    try:
+        config = run_config(given)
+    except ConfigError:
+        return None
+    return ShrinkCase(config, case.steps if steps is None else steps)
+
+
+def _shorter(case: ShrinkCase) -> Iterator[ShrinkCase]:
+    """Faults that start sooner and last shorter, and a run that ends soon after them."""
+    end = max((step.at_s + step.hold_s for step in case.steps), default=0.0) + CALM_S
+    found = [_with(case, duration_s=max(1.0, min(end, case.config.duration_s)))]
+    for n, step in enumerate(case.steps):
+        if step.hold_s > 2 * LEAST_HOLD_S:
+            shorter = msgspec.structs.replace(step, hold_s=max(LEAST_HOLD_S, step.hold_s / 2))
+            found.append(_with(case, (*case.steps[:n], shorter, *case.steps[n + 1 :])))
+        before = case.steps[n - 1].at_s if n else 0.0
+        gap = step.at_s - before - CALM_S
+        if gap > CALM_S:
+            later = (msgspec.structs.replace(s, at_s=s.at_s - gap) for s in case.steps[n:])
+            found.append(_with(case, (*case.steps[:n], *later)))
+    yield from filter(None, found)
+
+
+def _smaller(case: ShrinkCase) -> Iterator[ShrinkCase]:
+    """Fewer and smaller parts of the cluster and of the load."""
+    now = case.config.model_dump(mode="json")
+    for name, values in SMALLER.items():
+        for value in values:
+            if now[name] > value:
+                candidate = _with(case, **{name: value})
+                if candidate is not None:
+                    yield candidate

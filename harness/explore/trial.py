@@ -1,0 +1,107 @@
+"""One run of an exploration: simulated in memory, checked in this process, judged."""
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from checkers.api import check_tables
+from checkers.catalogue import allowed
+from checkers.engine.cross_partition import Tally
+from checkers.engine.findings import Level
+from core.client_settings import ProducerConfig
+from core.config import RunConfig
+from harness.simulation.run import Simulated, simulate
+from history import events as ev
+from history.journal import JournalHeader
+from history.rows import rows_of
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one run.
+
+    anomalies: forbidden classes → number of findings. unknown: what the checks could not decide. broken:
+    invariants of the model that did not hold. unfinished: what the cluster left undone. crashed: the
+    exception that ended the simulation. simulated_s: seconds of the simulated clock.
+    """
+
+    seed: int
+    config: dict[str, Any]
+    anomalies: dict[str, int] = {}
+    unknown: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    crashed: str = ""
+    simulated_s: float = 0.0
+
+    @property
+    def failures(self) -> list[str]:
+        """Why the run is not clean, in words; empty = it is clean."""
+        found = [f"{name} ({count})" for name, count in self.anomalies.items()]
+        told = {"unknown": self.unknown, "broken": self.broken, "unfinished": self.unfinished}
+        found += [f"{word}: {why}" for word, reasons in told.items() for why in reasons]
+        return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
+
+
+def trial(config: RunConfig, *, invariants: bool = True) -> Trial:
+    """Perform the run and judge it. An exception of the simulation becomes part of the result.
+
+    invariants: check those of the model too, after every event.
+    """
+    told = config.model_dump(mode="json", exclude_defaults=True)
+    try:
+        done = simulate(config, invariants=invariants)
+    except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
+        where = "".join(traceback.format_exception(error, limit=-2)).strip().splitlines()
+        return Trial(seed=config.seed, config=told, crashed=" | ".join(map(str.strip, where[-3:])))
+    tally = checked(done)
+    return Trial(
+        seed=config.seed,
+        config=told,
+        anomalies=forbidden(config, done, tally),
+        unknown=tuple(_undecided(tally, done.events)),
+        broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
+        unfinished=tuple(done.unfinished),
+        simulated_s=round(done.simulated_s, 3),
+    )
+
+
+def checked(done: Simulated) -> Tally:
+    """All findings of a simulated run."""
+    rows = rows_of(done.journals)
+    bounds = [event for event in done.events if isinstance(event, ev.BoundsListed)]
+    rows.add_bounds(bounds[-1].rows if bounds else ())
+    return check_tables(rows.tables(), portable=False, events=done.events)
+
+
+def producers_of(done: Simulated) -> list[ProducerConfig]:
+    """What the producers of a run worked with, as their journals say."""
+    headers = [lines[0] for _, lines in done.journals if isinstance(lines[0], JournalHeader)]
+    return [one.client.producer for one in headers if one.client.producer is not None]
+
+
+def forbidden(config: RunConfig, done: Simulated, tally: Tally) -> dict[str, int]:
+    """How many findings of each class are not allowed in this run."""
+    faults = [event for event in done.events if isinstance(event, ev.FaultStarted)]
+    producers = producers_of(done)
+    found: dict[str, int] = {}
+    for finding in tally.findings:
+        if finding.variant is Level.LOG:
+            continue
+        if not allowed(config, faults, producers, finding.name, finding.variant)[0]:
+            found[finding.name] = found.get(finding.name, 0) + 1
+    return dict(sorted(found.items()))
+
+
+def _undecided(tally: Tally, events: Sequence[ev.Event]) -> list[str]:
+    """What keeps the run from being decided. Unlike in `checkers.verdict`, faults without a target and
+    groups that committed nothing make no run unclean."""
+    reasons = [f"the check of {subject} crashed" for subject in sorted(tally.crashed)]
+    reasons += [doubt.text() for doubt in tally.doubts if doubt.group < 0]
+    if tally.unread:
+        reasons.append(f"{len(tally.unread)} partitions were not read to their end")
+    reasons += filter(None, map(ev.incomplete, events))
+    if not tally.rows:
+        reasons.append("nothing was sent or read")
+    return reasons

@@ -1,0 +1,29 @@
+"""The system `kafka`: real brokers in containers.
+
+addresses      Addresses of one cluster: ports on the host's loopback and a private
+               subnet.
+admin          Questions to chosen brokers by Kafka's raw protocol.
+broker_config  A node's `server.properties`: KRaft; broker and controller at once, or
+               one of them.
+client         A session over confluent-kafka.
+cluster        A real Kafka cluster in containers: KRaft nodes of any released
+               version from 3.3 on.
+containers     Docker: engine, images, nodes, network faults, cleaning up.
+waiting        Waiting with a deadline for something that is not there yet.
+
+A run has N brokers (3) in KRaft mode, combined or with isolated controllers (`controllers` 1 or 3), of
+any released version from 3.3 on, with tight timings. Each version has one image, built locally; only its
+base, a JRE on Debian, is pulled if a registry answers, and made with mmdebstrap otherwise. Nodes have
+static addresses on a private network; client listeners are published on the loopback. The harness talks
+to the brokers through a listener of its own, so that it still sees the cluster while clients are cut off.
+
+One atomic `iptables-restore` in the node's network namespace cuts links, again after each revival of the
+node. Halves and rings need 5 brokers: with 3, halves are an isolated node and a ring cuts every pair. If
+the plan has `links`, toxiproxy stands before the client listeners. The controller is the leader of the
+metadata quorum (DescribeQuorum); the `controller_id` of Metadata is any live broker in KRaft. Roles are
+what several nodes agree on. A topic's name belongs to one run on a new cluster: "exists already" in
+answer to its creation is a broker's own repetition of the request, and success.
+
+A reaper process in its own session removes containers and networks after a SIGKILL of the harness, and
+retries for 3 minutes if the engine was too slow for the harness to do it.
+"""

@@ -1,0 +1,9 @@
+"""Questions to chosen brokers by Kafka's raw protocol, over plain connections, TLS or SASL PLAIN.
+
+broker_views       Ask all brokers of a cluster at once, and agree on roles from their answers.
+connection         Connections to one chosen broker: addresses, security, deadlines.
+elections          Leaders moved on request: preferred elections, and the order of replicas that
+                   decides who is preferred.
+open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
+protocol           Requests to one chosen broker: what it says of the cluster, offsets, topics.
+"""

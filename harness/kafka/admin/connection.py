@@ -1,0 +1,232 @@
+"""Connections to one chosen broker by Kafka's raw protocol (schemas by kio), synchronous.
+
+A client library asks any broker and retries; a fault harness has to know what *this* broker says now.
+One connection per exchange, one deadline for all of it, no retries.
+
+TLS and SASL PLAIN use the settings by which librdkafka reaches the same listeners.
+"""
+
+import io
+import itertools
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from kio.schema.errors import ErrorCode
+from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.primitive import i32
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from core.cluster import Address, Security
+from core.errors import ConfigError, InquestError
+
+R = TypeVar("R", bound=ResponsePayload)
+
+_ids = itertools.count(1)
+
+_TLS: Final = frozenset(
+    {
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+    }
+)
+_SASL: Final = frozenset({"sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password"})
+
+
+class AdminError(InquestError):
+    """The broker did not answer in time, hung up, or refused. `code` is Kafka's error, if it sent one."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.none) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def check(what: str, code: ErrorCode, message: str | None = "") -> None:
+    """Raises: AdminError, where Kafka's code is an error."""
+    if code != ErrorCode.none:
+        raise AdminError(f"{what}: {code.name.upper()} {message or ''}".strip(), code)
+
+
+class Brokers:
+    """The brokers of one cluster, as the harness asks them: by node, at addresses of their own."""
+
+    def __init__(self, addresses: Mapping[int, Address], security: Security | None = None) -> None:
+        """Raises: ConfigError, for security settings that these connections cannot honour."""
+        self.addresses = addresses
+        security = security or Security()
+        self._tls = tls_context(security)
+        self._sasl = sasl_plain(security)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Numbers of all of them."""
+        return tuple(self.addresses)
+
+    def connect(self, node: int, deadline_s: float) -> "BrokerConnection":
+        """A connection to one of them; `deadline_s` covers everything until it is closed.
+
+        Raises: AdminError.
+        """
+        return BrokerConnection(self.addresses[node], deadline_s, self._tls, self._sasl)
+
+
+class BrokerConnection:
+    """See `Brokers.connect`."""
+
+    def __init__(
+        self, address: Address, deadline_s: float, tls: ssl.SSLContext | None, sasl: bytes | None
+    ) -> None:
+        self._ends = time.monotonic() + deadline_s
+        try:
+            self._socket = socket.create_connection(
+                (address.host, address.port), timeout=deadline_s
+            )
+        except OSError as error:
+            raise AdminError(f"{address}: {error}") from error
+        try:
+            if tls is not None:
+                self._wait()
+                self._socket = tls.wrap_socket(self._socket, server_hostname=address.host)
+            if sasl is not None:
+                self._authenticate(sasl)
+        except OSError as error:
+            self._socket.close()
+            raise AdminError(f"{address}: {error}") from error
+        except AdminError:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+
+    def _authenticate(self, credentials: bytes) -> None:
+        shaken = self.call(SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse)
+        offered = ", ".join(shaken.mechanisms)
+        check("SASL PLAIN", shaken.error_code, f"(the broker offers {offered})")
+        answer = self.call(
+            SaslAuthenticateRequest(auth_bytes=credentials), SaslAuthenticateResponse
+        )
+        check("SASL PLAIN", answer.error_code, answer.error_message)
+
+    def call(self, request: RequestPayload, response: type[R]) -> R:
+        """Send a request and read its response.
+
+        Raises: AdminError; the connection is of no use afterwards.
+        """
+        try:
+            self._send(request)
+            size = struct.unpack(">i", self._read(4))[0]
+            payload = self._read(size)
+        except OSError as error:
+            raise AdminError(f"{type(request).__name__}: {error}") from error
+        try:
+            _, after = entity_reader(response.__header_schema__)(payload, 0)
+            return entity_reader(response)(payload, after)[0]
+        except (SerialError, ValueError, IndexError) as error:
+            raise AdminError(f"{type(request).__name__}: unreadable response: {error}") from error
+
+    def _send(self, request: RequestPayload) -> None:
+        header = request.__header_schema__(
+            request_api_key=request.__api_key__,
+            request_api_version=request.__version__,
+            correlation_id=i32(next(_ids) & 0x7FFFFFFF),
+            client_id="inquest",
+        )
+        body = io.BytesIO()
+        entity_writer(type(header))(body, header)
+        entity_writer(type(request))(body, request)
+        self._wait()
+        self._socket.sendall(struct.pack(">i", body.tell()) + body.getvalue())
+
+    def _read(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._wait()
+            got = self._socket.recv(size - len(parts))
+            if not got:
+                raise ConnectionError("the broker closed the connection")
+            parts += got
+        return bytes(parts)
+
+    def _wait(self) -> None:
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("deadline passed")
+        self._socket.settimeout(left)
+
+
+def tls_context(security: Security) -> ssl.SSLContext | None:
+    """The TLS settings of admin connections; None = without TLS.
+
+    Raises: ConfigError, for a setting they cannot honour, or a file that cannot be read.
+    """
+    unknown = sorted(set(security.settings) - _TLS - _SASL)
+    if unknown:
+        raise ConfigError(
+            f"admin connections cannot honour {', '.join(unknown)}; they know "
+            f"{', '.join(sorted(_TLS | _SASL))}"
+        )
+    if not security.protocol.encrypted:
+        return None
+    given = security.settings
+    try:
+        place = given.get("ssl.ca.location")
+        folder = place is not None and Path(place).is_dir()
+        context = ssl.create_default_context(
+            cafile=None if folder else place,
+            capath=place if folder else None,
+            cadata=given.get("ssl.ca.pem"),
+        )
+        if certificate := given.get("ssl.certificate.location"):
+            key, password = given.get("ssl.key.location"), given.get("ssl.key.password")
+            context.load_cert_chain(certificate, key, password)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"TLS settings of admin connections: {error}") from error
+    if given.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if given.get("enable.ssl.certificate.verification") == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def sasl_plain(security: Security) -> bytes | None:
+    """Credentials as SASL PLAIN sends them (RFC 4616); None = without SASL.
+
+    Raises: ConfigError, for another mechanism, or without user name and password.
+    """
+    if not security.protocol.authenticated:
+        return None
+    given = security.settings
+    mechanism = given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "GSSAPI"
+    if mechanism != "PLAIN":
+        raise ConfigError(
+            f"admin connections speak SASL PLAIN only, not {mechanism}: set sasl.mechanism=PLAIN"
+        )
+    user, password = given.get("sasl.username"), given.get("sasl.password")
+    if not user or not password:
+        raise ConfigError("SASL PLAIN needs sasl.username and sasl.password")
+    return f"\0{user}\0{password}".encode()

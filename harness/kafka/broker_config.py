@@ -1,0 +1,124 @@
+"""A node's `server.properties`: KRaft; broker and controller at once, or one of them.
+
+Settings come in three layers, later ones win: `docker/kafka/broker.properties` (tight timings), what
+the run's config says of replication, and the run's `broker_settings`.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from core.cluster import Listener
+from core.config import RunConfig
+from core.errors import ClusterError
+
+RECIPES = Path(__file__).resolve().parents[2] / "docker"
+"""Image recipes and the template; the project is run from its source tree."""
+
+PORTS: Mapping[Listener, int] = {
+    Listener.BROKER: 9092,
+    Listener.CONTROLLER: 9093,
+    Listener.CLIENT: 9094,
+}
+HARNESS_PORT = 9095
+"""The harness's own listener: cuts of client traffic and proxies do not touch it."""
+
+
+CONTROLLER_HEAP = "128m"
+"""Enough for metadata alone; a broker has 384 MB."""
+
+
+def host(config: RunConfig, node: int) -> str:
+    """Name of a node inside the cluster (each node's hosts file knows all of them)."""
+    return f"{'broker' if node <= config.brokers else 'controller'}-{node}"
+
+
+def environment(config: RunConfig, node: int) -> dict[str, str]:
+    """Environment of a node's entry point, apart from its properties."""
+    return {} if node <= config.brokers else {"HEAP": CONTROLLER_HEAP}
+
+
+def cluster_id(run: str) -> str:
+    """A cluster id (16 bytes, base64url) made from the run's name.
+
+    Its first bit is 0, so it never begins with `-`, which Kafka's tools would take for an option.
+    """
+    digest = hashlib.sha256(run.encode()).digest()
+    raw = bytes([digest[0] & 0x7F]) + digest[1:16]
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def server_properties(config: RunConfig, node: int, advertised: int, harness: int) -> str:
+    """The file of one node. Controllers get the run's `broker_settings` too: they elect leaders and
+    create topics.
+
+    advertised, harness: host ports that clients and the harness dial; unused by an isolated controller.
+    """
+    ports = {str(name).upper(): port for name, port in PORTS.items()} | {"HARNESS": HARNESS_PORT}
+    votes = range(1, config.brokers + 1)
+    if config.controllers:
+        votes = range(config.brokers + 1, config.brokers + config.controllers + 1)
+    roles = [
+        role
+        for role, has in (("broker", node <= config.brokers), ("controller", node in votes))
+        if has
+    ]
+    listeners = {
+        name: port
+        for name, port in ports.items()
+        if ("controller" if name == "CONTROLLER" else "broker") in roles
+    }
+    own = {
+        "process.roles": ",".join(roles),
+        "node.id": str(node),
+        "controller.quorum.voters": ",".join(
+            f"{peer}@{host(config, peer)}:{PORTS[Listener.CONTROLLER]}" for peer in votes
+        ),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(f"{name}://:{port}" for name, port in listeners.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
+        "log.dirs": "/data",
+    }
+    if "broker" in roles:
+        own |= {
+            "inter.broker.listener.name": "BROKER",
+            "advertised.listeners": (
+                f"BROKER://{host(config, node)}:{PORTS[Listener.BROKER]},"
+                f"CLIENT://127.0.0.1:{advertised},HARNESS://127.0.0.1:{harness}"
+            ),
+            "listener.name.harness.num.network.threads": "1",
+        }
+    settings = {**_template(), **_replication(config), **own, **config.broker_settings}
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def topic_settings(config: RunConfig, settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a workload's topic: what the config says of safety, then the caller's own."""
+    return {
+        "min.insync.replicas": str(config.min_insync_replicas),
+        "unclean.leader.election.enable": str(config.unclean_leader_election).lower(),
+        **settings,
+    }
+
+
+def _replication(config: RunConfig) -> dict[str, str]:
+    copies = min(3, config.brokers)
+    return {
+        "default.replication.factor": str(copies),
+        "offsets.topic.replication.factor": str(copies),
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(min(2, copies)),
+        "min.insync.replicas": str(min(config.min_insync_replicas, copies)),
+        "unclean.leader.election.enable": str(config.unclean_leader_election).lower(),
+    }
+
+
+def _template() -> dict[str, str]:
+    path = RECIPES / "kafka" / "broker.properties"
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise ClusterError(f"{path} cannot be read ({error}); run from a source tree") from error
+    pairs = (line.partition("=") for line in lines if line.strip() and not line.startswith("#"))
+    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,0 +1,123 @@
+"""What both halves of a session need of librdkafka: bounded calls, errors taken apart, callbacks as events.
+
+A call that outlives its deadline is left behind in its thread. It may still take effect, and its client
+must not be used or closed before it has ended.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Final, ParamSpec, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from core.op import AssignmentKind, TopicPartition
+from core.session import AssignmentEvent, ClientError, SessionEvent
+from harness.kafka.client.error_table import Failure
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+QUIET_NS: Final = 1_000_000_000
+"""The same error is an event at most once in this time: a dead broker causes 50 a second."""
+
+_RESET: Final = re.compile(r"(?:\[thrd:[^\]]*\]: )?(\S+) \[(\d+)\]: offset reset ")
+
+
+class Expired(Exception):
+    """The call did not end in time; `thread` still runs it."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        super().__init__(thread.name)
+        self.thread = thread
+
+
+def bounded(seconds: float, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What the function returns or raises, if it ends within `seconds`.
+
+    For calls of confluent-kafka that have no deadline of their own. Raises: Expired.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function(*arguments, **named))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name=f"bounded {function!r}", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise Expired(thread)
+    return results[0]
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An exception of confluent-kafka as a Failure.
+
+    A SystemError without a KafkaError behind it stands for a fatal error that was swallowed while
+    delivery reports ran (confluent-kafka 2.16.1, `flush` inside commit and abort).
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        kafka = cause.args[0] if isinstance(cause, KafkaException) and cause.args else None
+        if isinstance(kafka, KafkaError):
+            return Failure(
+                code=kafka.name(),
+                message=kafka.str(),
+                fatal=kafka.fatal() or kafka.code() == KafkaError._FATAL,
+                wants_abort=kafka.txn_requires_abort(),
+            )
+        cause = cause.__cause__
+    return Failure(code="_FATAL", message=repr(error), fatal=True)
+
+
+class ClientEvents:
+    """What a client reports outside of any verb's result, until a session hands it out.
+
+    Appending is safe from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[SessionEvent] = []
+        self._noted_ns: dict[str, int] = {}
+
+    def add(self, event: SessionEvent) -> None:
+        """Append one event."""
+        self._events.append(event)
+
+    def error(self, error: KafkaError) -> None:
+        """librdkafka's error callback."""
+        self.note(error.name(), error.str())
+
+    def log(self, _level: int, _format: str, facility: str, _client: str, text: str) -> None:
+        """librdkafka's log, as confluent-kafka passes it to a Python logger.
+
+        Only a warning shows an offset reset after an error (offset out of range, truncation):
+        rdkafka_offset.c, rd_kafka_offset_reset. All other lines are dropped.
+        """
+        found = _RESET.match(text) if facility == "OFFSET" else None
+        if found is None:
+            return
+        tps = (TopicPartition(found[1], int(found[2])),)
+        now = monotonic_ns()
+        self.add(AssignmentEvent(kind=AssignmentKind.RESET, tps=tps, generation=-1, ns=now))
+        self.note("_AUTO_OFFSET_RESET", text)
+
+    def note(self, code: str, message: str) -> None:
+        """Append a ClientError, unless one of the same code came within `QUIET_NS`."""
+        now = monotonic_ns()
+        last = self._noted_ns.get(code)
+        if last is None or now - last >= QUIET_NS:
+            self._noted_ns[code] = now
+            self._events.append(ClientError(code=code, message=message, ns=now))
+
+    def take(self) -> list[SessionEvent]:
+        """All events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events

@@ -1,0 +1,85 @@
+"""librdkafka as the client of real Kafka: defaults with time-outs that suit faults, and what librdkafka is
+given.
+
+librdkafka's own defaults wait a minute for an answer and ten seconds before a reconnect; under faults
+that last seconds such a client would see one fault per run.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from core.client_settings import (
+    AUTO_COMMIT,
+    BATCH,
+    IN_FLIGHT,
+    LINGER,
+    MESSAGE_TIMEOUT,
+    REQUEST_TIMEOUT,
+    RETRIES,
+    SESSION_TIMEOUT,
+    SOCKET_TIMEOUT,
+    ClientLibrary,
+    Properties,
+    SessionSpec,
+    properties_of_admin,
+    properties_of_consumer,
+    properties_of_producer,
+)
+
+LIBRDKAFKA: Final = ClientLibrary(
+    name="librdkafka",
+    within_transaction=True,
+    common={
+        "log_level": 0,
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 500,
+        "retry.backoff.ms": 50,
+        "retry.backoff.max.ms": 500,
+        "socket.connection.setup.timeout.ms": 1000,
+        SOCKET_TIMEOUT: 3000,
+        "topic.metadata.refresh.interval.ms": 5000,
+        "topic.metadata.propagation.max.ms": 5000,
+    },
+    producer={
+        LINGER: 1,
+        "statistics.interval.ms": 1000,
+    },
+    consumer={
+        AUTO_COMMIT: 1000,
+        "auto.offset.reset": "earliest",
+        "fetch.error.backoff.ms": 100,
+        "fetch.wait.max.ms": 100,
+        "heartbeat.interval.ms": 1000,
+        SESSION_TIMEOUT: 6000,
+    },
+    unset={  # CONFIGURATION.md of librdkafka 2.16
+        RETRIES: 2_147_483_647,
+        IN_FLIGHT: 1_000_000,
+        BATCH: 10_000,
+        MESSAGE_TIMEOUT: 300_000,
+        REQUEST_TIMEOUT: 30_000,
+    },
+)
+
+
+def producer_settings(args: Mapping[str, str], spec: SessionSpec) -> Properties:
+    """What librdkafka is given for the producer of a session at the cluster that `args` reaches."""
+    return {**_reaching(args), **properties_of_producer(spec, LIBRDKAFKA)}
+
+
+def consumer_settings(args: Mapping[str, str], spec: SessionSpec) -> Properties:
+    """What librdkafka is given for the consumer of a session at the cluster that `args` reaches."""
+    made = {**_reaching(args), **properties_of_consumer(spec, LIBRDKAFKA)}
+    # Offset resets show in warnings only (see Sidelight.log).
+    return {**made, "log_level": 4}
+
+
+def admin_settings(args: Mapping[str, str], spec: SessionSpec) -> Properties:
+    """What librdkafka is given for the admin client of a session at the cluster that `args` reaches."""
+    return {**_reaching(args), **properties_of_admin(spec, LIBRDKAFKA)}
+
+
+def _reaching(args: Mapping[str, str]) -> dict[str, str]:
+    """An endpoint's arguments: `bootstrap`, and further settings by librdkafka's names."""
+    further = {name: value for name, value in args.items() if name != "bootstrap"}
+    return {"bootstrap.servers": args["bootstrap"], **further}

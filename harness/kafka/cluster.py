@@ -1,0 +1,385 @@
+"""A real Kafka cluster in containers: KRaft nodes of any released version from 3.3 on.
+
+N brokers, which are controllers as well unless the run asks for isolated ones: those are nodes N + 1
+to N + M, without any listener on the host. Nodes have static addresses on a private network (a
+restarted container keeps its own, so firewall rules still match it); brokers publish two listeners on
+the host's loopback: one for clients, one for the harness. Data live in the containers and are removed
+with them.
+
+Verbs block and never suspend. Those that only send requests to Kafka (`roles`, `offsets`,
+`open_transactions`, `replicas`, `elect_preferred`, `reorder`) may be called from any thread; the
+other verbs from one thread at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.cluster import Address, Cut, Endpoint, Listener, OpenTransaction, Roles, Security, Toxic
+from core.config import RunConfig
+from core.errors import ClusterError
+from core.op import Isolation, TopicPartition
+from harness.kafka import broker_config
+from harness.kafka.addresses import address, reserve
+from harness.kafka.admin import broker_views, elections, open_transactions
+from harness.kafka.admin.connection import Brokers
+from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
+from harness.kafka.containers import engine, firewall, toxiproxy
+from harness.kafka.containers.images import ensure_image
+from harness.kafka.containers.nodes import (
+    NodeContainer,
+    NodeSpec,
+    RunEngine,
+    RunNetwork,
+    kill_all,
+    on_each,
+)
+from harness.kafka.containers.reaper import Reaper, start_reaper
+from harness.kafka.waiting import NotYet, until
+from history.run_folder import Run
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+READY_DEADLINE_S = 120.0
+READY_POLL_S = 0.2
+TOPIC_DEADLINE_S = 30.0
+TROUBLE_S = 4.0
+LOOPBACK = "127.0.0.1"
+PROPERTIES = "/etc/kafka/node.properties"
+
+
+class KafkaCluster:
+    """`Cluster` and all capabilities over containers of one Docker engine.
+
+    run: value of the label that all its containers and networks carry. admin: the brokers as the
+    harness asks them, each at a listener that only the harness uses. addresses: IP address of each
+    node, once started.
+    """
+
+    def __init__(
+        self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
+    ) -> None:
+        """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""
+        self._config = config
+        self.run = Run(run_dir).name
+        self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
+        self._ready_deadline_s = ready_deadline_s
+        self._plan = reserve()
+        self.admin = Brokers({n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers})
+        self._image = ""
+        self._client: DockerClient | None = None
+        self._containers: dict[int, NodeContainer] = {}
+        self._links: firewall.Links | None = None
+        self._reaper: Reaper | None = None
+        self._toxiproxy = ""
+        self._proxies: toxiproxy.ToxiproxyServer | None = None
+        self._from_host: bool | None = None
+        self.addresses: Mapping[int, str] = {}
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Node numbers: brokers, 1 to N, then isolated controllers, N + 1 to N + M."""
+        return self._nodes
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Numbers of the brokers, 1 to N."""
+        return self._nodes[: self._config.brokers]
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The cuts in force, each once."""
+        return self._links.in_force if self._links else ()
+
+    def endpoint(self) -> Endpoint:
+        """The client listeners of all brokers, on the loopback."""
+        listeners = [Address(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]
+        return endpoint(listeners, Security())
+
+    async def start(self) -> None:
+        """Engine, image, network, nodes; returns when every broker sees all of them and the metadata
+        quorum has a leader.
+
+        Raises: ClusterError; what exists by then stays for `collect`, and `stop` removes it.
+        """
+        self._client = engine.ensure()
+        assert self._config.kafka is not None
+        self._image = ensure_image(self._client, self._config.kafka.version)
+        self._reaper = start_reaper(self.run)
+        if self._toxiproxy:
+            self._proxies = self._start_proxies()
+        run_engine = RunEngine(self._client, self.run)
+        subnet = RunNetwork(run_engine).create_on(self._plan.subnets())
+        self.addresses = {node: address(subnet, node) for node in self._nodes}
+        self._links = firewall.Links(self.addresses, PORTS, self._set_table)
+        for node in self._nodes:
+            self._containers[node] = NodeContainer(run_engine, self._spec(node))
+            self._containers[node].create()
+        on_each(NodeContainer.start, self._made(self._nodes))
+        self._wait_until_ready()
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
+    ) -> None:
+        """Create a topic; returns when every partition has a leader that all brokers agree on.
+
+        min.insync.replicas and unclean election of the run's config are set at the topic.
+        Raises: ClusterError.
+        """
+        wanted = broker_config.topic_settings(self._config, settings)
+        broker_views.create_topic(
+            self.admin, topic, partitions, replication, wanted, TOPIC_DEADLINE_S
+        )
+
+    async def roles(self) -> Roles:
+        """Agreed from the answers of all brokers; within 2 s, whatever they do."""
+        return broker_views.roles(self.admin)
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """(log start, LSO or HW) from each partition's agreed leader, in the agreed epoch."""
+        return broker_views.offsets(self.admin, broker_views.roles(self.admin), tps, isolation)
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        """As the agreed leaders and all coordinators report them; within 4 s."""
+        return open_transactions.open_transactions(self.admin, tps)
+
+    async def trouble(self) -> str:
+        """The Docker engine does not answer, or the proxies have ended."""
+        try:
+            engine.connect(timeout_s=TROUBLE_S).close()
+        except ClusterError as error:
+            return str(error)
+        return self._proxies.trouble() if self._proxies else ""
+
+    async def collect(self, into: Path) -> None:
+        """Each node's complete log, over its restarts, and the settings that it ran with."""
+        for node in self._nodes:
+            folder = into / str(node)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "node.properties").write_text(self._properties(node))
+                with (folder / "server.log").open("wb") as file:
+                    file.writelines(self._made([node])[0].log())
+            except (ClusterError, OSError) as error:
+                _note(folder, f"server.log: {error}\n")
+
+    async def stop(self) -> None:
+        """Remove everything that carries the run's label; the reaper removes later what cannot be
+        removed now. A step that fails does not prevent the next one."""
+        try:
+            if self._proxies is not None:
+                self._proxies.stop()
+                self._proxies = None
+        finally:
+            try:
+                self._remove()
+            finally:
+                self._plan.release()
+
+    def _remove(self) -> None:
+        if self._client is None:
+            return
+        removed = False
+        try:
+            left = engine.clear(self.run)
+            for line in left:
+                engine.say(f"not removed: {line}")
+            removed = not left
+            self._client.close()
+            self._client = self._links = None
+            self._containers = {}
+        finally:
+            reaper, self._reaper = self._reaper, None
+            if reaper is not None and removed:
+                reaper.dismiss()
+            elif reaper is not None:
+                engine.say(f"cleanup of {self.run} continues in the background")
+                reaper.act()
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        """SIGkill_all(self._made(nodes)) all of them at once; returns when they have ended."""
+        kill_all(self._made(nodes))
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        """SIGTERM to all of them at once; returns when they have ended, killed after 30 s.
+
+        Isolated controllers after the brokers: without them no broker can hand over.
+        """
+        brokers = [node for node in nodes if node in self.brokers]
+        controllers = [node for node in nodes if node not in self.brokers]
+        on_each(NodeContainer.shut_down, self._made(brokers))
+        on_each(NodeContainer.shut_down, self._made(controllers))
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start ended nodes, with their data, addresses and cuts."""
+
+        def one(node: NodeContainer) -> None:
+            if not node.is_up():
+                node.start()
+                self._cuts().reapply(node.number)  # long before the JVM reaches the network
+
+        on_each(one, self._made(nodes))
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        """Freeze by the cgroup freezer."""
+        on_each(NodeContainer.pause, self._made(nodes))
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        """Thaw."""
+        on_each(NodeContainer.unpause, self._made(nodes))
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        """Add cuts. One that was made twice has to be mended twice. Raises: ClusterError."""
+        self._cuts().cut(cuts)
+
+    async def mend(self, cuts: Sequence[Cut]) -> None:
+        """Remove cuts. Raises: ClusterError, where a link may still be cut."""
+        self._cuts().mend(cuts)
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        """Make preferred replicas leaders. Raises: ClusterError."""
+        elections.elect_preferred(self.admin, tps)
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        """Change the preferred leaders; returns when most brokers know. Raises: ClusterError."""
+        elections.reorder(self.admin, replicas)
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        """Replicas of each partition in their order; empty where no broker answers."""
+        return elections.replicas(self.admin)
+
+    async def use_proxies(self) -> None:
+        """Find (or build, 20 s) toxiproxy; it is started with the cluster. Raises: ClusterError."""
+        self._toxiproxy = toxiproxy.ensure()
+
+    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        """Add toxics. Raises: ClusterError, where there are no proxies, or one refuses."""
+        if self._proxies is None:
+            raise ClusterError("the cluster was started without proxies")
+        self._proxies.poison(nodes, toxics)
+
+    async def cure(self, nodes: Sequence[int]) -> None:
+        """Remove toxics. Raises: ClusterError, where one may still be in force."""
+        if self._proxies is not None:
+            self._proxies.cure(nodes)
+
+    # ---- starting
+
+    def _start_proxies(self) -> toxiproxy.ToxiproxyServer:
+        routes = {
+            node: toxiproxy.Route(self._plan.advertised(node), self._plan.behind(node))
+            for node in self.brokers
+        }
+        return toxiproxy.ToxiproxyServer(self._toxiproxy, self._plan.toxiproxy, routes)
+
+    def _spec(self, node: int) -> NodeSpec:
+        clients = self._plan.behind(node) if self._toxiproxy else self._plan.advertised(node)
+        published = {
+            PORTS[Listener.CLIENT]: clients,
+            HARNESS_PORT: self._plan.harness(node),
+        }
+        return NodeSpec(
+            number=node,
+            image=self._image,
+            hostname=host(self._config, node),
+            address=self.addresses[node],
+            ports=published if node in self.brokers else {},
+            files={PROPERTIES: self._properties(node)},
+            environment={
+                "CLUSTER_ID": broker_config.cluster_id(self.run),
+                **environment(self._config, node),
+            },
+            hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
+        )
+
+    def _properties(self, node: int) -> str:
+        return broker_config.server_properties(
+            self._config, node, self._plan.advertised(node), self._plan.harness(node)
+        )
+
+    # ---- containers and cuts
+
+    def _made(self, nodes: Sequence[int]) -> list[NodeContainer]:
+        if self._links is None or not self._containers.keys() >= set(nodes):
+            raise ClusterError("the cluster was not started")
+        return [self._containers[node] for node in nodes]
+
+    def _cuts(self) -> firewall.Links:
+        if self._links is None:
+            raise ClusterError("the cluster was not started")
+        return self._links
+
+    def _set_table(self, node: int, table: str) -> None:
+        """Apply a node's firewall rules; a node that is down gets them when it is revived."""
+        (made,) = self._made([node])
+        if not made.is_up():
+            return
+        sandbox = made.sandbox()
+        if self._from_host is None:  # decided once: one way may not see the rules of the other
+            self._from_host = firewall.host_can_enter(sandbox)
+        try:
+            if self._from_host:
+                firewall.restore_from_host(sandbox, table)
+            else:
+                firewall.restore_from_sidecar(
+                    made.own, self._image, table, {engine.RUN_LABEL: self.run}
+                )
+        except ClusterError:
+            if made.is_up():
+                raise
+
+    def _wait_until_ready(self) -> None:
+        """Return when every broker sees all brokers, and the metadata quorum has a leader.
+
+        Raises: ClusterError, where a node has ended or the deadline passed, with the end of its log.
+        """
+        try:
+            until(self._ready_deadline_s, READY_POLL_S, self._must_be_ready)
+        except _Blind as error:
+            (first,) = self._made([error.node])
+            raise ClusterError(f"{error}; the end of its log:\n{first.log_tail()}") from None
+
+    def _must_be_ready(self) -> None:
+        for node in self._made(self._nodes):
+            if not node.is_up():
+                raise ClusterError(
+                    f"node {node.number} ended with exit code {node.exit_code()} while starting; "
+                    f"the end of its log:\n{node.log_tail()}"
+                )
+        allowed = f"within {self._ready_deadline_s:.0f} s"
+        views = broker_views.views(self.admin)
+        everyone = frozenset(self.brokers)
+        blind = [n for n in self.brokers if n not in views or views[n].brokers != everyone]
+        if blind:
+            raise _Blind(
+                f"node {blind[0]} did not see all {len(everyone)} brokers {allowed} "
+                f"(nor did {len(blind) - 1} others)",
+                blind[0],
+            )
+        if broker_views.roles(self.admin).controller < 0:
+            raise NotYet(f"the controllers elected no leader {allowed}")
+
+
+def endpoint(listeners: Sequence[Address], security: Security) -> Endpoint:
+    """How clients reach brokers at these addresses."""
+    args = {"bootstrap": ",".join(map(str, listeners)), **security.client_settings()}
+    return Endpoint(factory="harness.kafka.client.session:connect", args=args)
+
+
+class _Blind(NotYet):
+    """A broker does not see all brokers."""
+
+    def __init__(self, message: str, node: int) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+def _note(folder: Path, text: str) -> None:
+    try:
+        with (folder / "missing.txt").open("a") as file:
+            file.write(text)
+    except OSError as error:
+        engine.say(f"{folder}: {text.strip()} ({error})")

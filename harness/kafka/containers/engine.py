@@ -1,0 +1,269 @@
+"""The Docker engine: find it, start one where that is possible, remove what a run left in it.
+
+Everything that a run creates in the engine carries the label `inquest.run=<run name>`: `stop`, the
+reaper and a person need nothing else to remove it.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.errors import ClusterError
+from harness.kafka.containers.cache import locked
+from harness.kafka.waiting import NotYet, until
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+RUN_LABEL = "inquest.run"
+NODE_LABEL = "inquest.node"
+DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+ENGINE_LOG = Path("/var/log/inquest-dockerd.log")
+PID_FILES = {
+    Path("/var/run/docker.pid"): "dockerd",
+    Path("/var/run/docker/containerd/containerd.pid"): "containerd",
+}
+START_DEADLINE_S = 60.0
+POLL_S = 0.2
+CALL_DEADLINE_S = 60.0
+
+
+def say(text: str) -> None:
+    """Print what set-up does, on stderr."""
+    print(f"inquest: {text}", file=sys.stderr, flush=True)
+
+
+def sdk_errors() -> tuple[type[Exception], ...]:
+    """What calls of the SDK raise where the engine refuses, or does not answer in time: errors of
+    sockets, requests (which are OSErrors) and urllib3 come through it as they are."""
+    from docker.errors import DockerException
+    from urllib3.exceptions import HTTPError
+
+    return DockerException, HTTPError, OSError
+
+
+def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
+    """A client of the engine that answers now; each of its calls may take `timeout_s`.
+
+    Which engine that is, testcontainers decides (DOCKER_HOST, its own properties, Docker's context).
+    Raises: ClusterError, which says why none answers.
+    """
+    import docker
+
+    where = chosen() or DEFAULT_SOCKET
+    client = None
+    try:
+        if where.startswith("unix://"):
+            _knock(where.removeprefix("unix://"))
+        around = {**os.environ, "DOCKER_HOST": where}
+        client = docker.from_env(timeout=int(timeout_s), max_pool_size=32, environment=around)
+        client.ping()
+    except sdk_errors() as error:
+        if client is not None:
+            client.close()
+        raise ClusterError(_why_silent(where, error)) from error
+    return client
+
+
+def chosen() -> str | None:
+    """Address of the engine that the user chose; None = the one of this machine."""
+    from testcontainers.core.docker_client import get_docker_host
+
+    return get_docker_host()
+
+
+def _knock(path: str) -> None:
+    """Connect and hang up: the SDK leaves a socket open where this fails. Raises: OSError."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5)
+        probe.connect(path)
+
+
+def ensure() -> "DockerClient":
+    """A client of an engine; as root on Debian it is installed and started where none answers.
+
+    Raises: ClusterError, with what is missing and what to do.
+    """
+    try:
+        return connect()
+    except ClusterError:
+        if not startable():
+            raise
+    with locked("engine"):
+        try:
+            return connect()  # another process was faster
+        except ClusterError:
+            _install()
+            return _start()
+
+
+def startable() -> bool:
+    """Whether `ensure` may start an engine here: root on Debian, no other engine asked for."""
+    return not chosen() and os.geteuid() == 0 and Path("/etc/debian_version").exists()
+
+
+def remove_run(run: str) -> list[str]:
+    """Remove all containers (running or paused too) and networks of a run.
+
+    Returns what could not be removed, as sentences; empty = nothing is left. Raises: ClusterError
+    where the engine does not answer.
+    """
+    client = connect()
+    try:
+        return _remove_labelled(client, f"{RUN_LABEL}={run}")
+    finally:
+        client.close()
+
+
+def clear(run: str) -> list[str]:
+    """`remove_run`, also where the engine died and can be started again: its containers may have
+    survived. Returns what could not be removed, as sentences; never raises."""
+    try:
+        return remove_run(run)
+    except ClusterError as error:
+        if not startable():
+            return [str(error)]
+    try:
+        ensure().close()
+        return remove_run(run)
+    except ClusterError as error:
+        return [str(error)]
+
+
+def leftovers(run: str) -> list[str]:
+    """Names of the containers and networks of a run that are still there.
+
+    Raises: ClusterError where the engine does not answer.
+    """
+    client = connect()
+    try:
+        label = f"{RUN_LABEL}={run}"
+        containers = client.api.containers(all=True, filters={"label": label})
+        networks = client.api.networks(filters={"label": label})
+        return [one["Names"][0].lstrip("/") for one in containers] + [
+            str(one["Name"]) for one in networks
+        ]
+    except sdk_errors() as error:
+        raise ClusterError(
+            f"the Docker engine did not list what is left of {run}: {error}"
+        ) from error
+    finally:
+        client.close()
+
+
+def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
+    errors = sdk_errors()
+    failed: list[str] = []
+
+    def remove_container(identity: str) -> None:
+        from docker.errors import APIError, NotFound
+
+        try:
+            client.api.remove_container(identity, force=True, v=True)
+        except NotFound:
+            pass
+        except APIError as error:
+            if "already in progress" not in str(error):
+                failed.append(f"container {identity[:12]}: {error.explanation}")
+        except errors as error:
+            failed.append(f"container {identity[:12]}: {error}")
+
+    try:
+        found = client.api.containers(all=True, filters={"label": label})
+        if found:
+            with ThreadPoolExecutor(len(found)) as pool:
+                list(pool.map(remove_container, [str(one["Id"]) for one in found]))
+        for network in client.networks.list(filters={"label": label}):
+            try:
+                network.remove()
+            except errors as error:
+                failed.append(f"network {network.name}: {error}")
+    except errors as error:
+        failed.append(str(error))
+    return failed
+
+
+def _why_silent(where: str, error: Exception) -> str:
+    if "Permission denied" in str(error):
+        return (
+            f"the Docker engine at {where} refuses this user; "
+            "run as root, or add the user to the group docker and log in again"
+        )
+    return (
+        f"no Docker engine answers at {where}; install and start one "
+        "(Debian: apt-get install docker.io), or set DOCKER_HOST"
+    )
+
+
+def _install() -> None:
+    packages = [
+        package
+        for package, program in (("docker.io", "dockerd"), ("iptables", "iptables"))
+        if shutil.which(program) is None
+    ]
+    if packages:
+        install_packages(packages)
+
+
+def install_packages(packages: list[str]) -> None:
+    """Install Debian packages as root, saying so.
+
+    Raises: ClusterError, with the tail of apt's output.
+    """
+    say(f"installing {' '.join(packages)} (apt-get)")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+    for command in (install, ["apt-get", "update", "-q"], install):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and command is install:
+            return
+    raise ClusterError(
+        f"apt-get could not install {' '.join(packages)}; install them by hand. Its last lines:\n"
+        + "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+    )
+
+
+def _forget_dead_daemons() -> None:
+    """Remove pid files that name another process or a zombie: dockerd would refuse to start."""
+    for file, name in PID_FILES.items():
+        try:
+            pid = int(file.read_text())
+            alive = Path(os.readlink(f"/proc/{pid}/exe")).name.startswith(name)
+        except (OSError, ValueError):
+            alive = False
+        if not alive:
+            file.unlink(missing_ok=True)
+
+
+def _start() -> "DockerClient":
+    """Start the daemon detached, so that it outlives this process, and wait until it answers."""
+    if Path("/run/systemd/system").exists():
+        say("starting the Docker engine (systemctl start docker)")
+        command = ["systemctl", "start", "docker"]
+    else:
+        say(f"starting the Docker engine (dockerd, log in {ENGINE_LOG})")
+        _forget_dead_daemons()
+        # setsid --fork: a session of its own, and no child of ours.
+        command = ["setsid", "--fork", "dockerd"]
+    with ENGINE_LOG.open("ab") as log:
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+    try:
+        return until(START_DEADLINE_S, POLL_S, _answering)
+    except NotYet:
+        tail = ENGINE_LOG.read_text(errors="replace").splitlines()[-15:]
+        raise ClusterError(
+            f"the Docker engine did not answer {START_DEADLINE_S:.0f} s after its start; "
+            f"the end of {ENGINE_LOG}:\n" + "\n".join(tail)
+        ) from None
+
+
+def _answering() -> "DockerClient":
+    try:
+        return connect()
+    except ClusterError as error:
+        raise NotYet(str(error)) from error

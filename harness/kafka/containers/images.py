@@ -1,0 +1,179 @@
+"""Images of nodes: one per Kafka version, always built here, on one base.
+
+`inquest-base:<hash>` is a JRE 17 on Debian: built on Debian's image where a registry answers within
+seconds, else made from Debian packages by mmdebstrap. `inquest-kafka:<version>-<hash>` adds Kafka's
+jars. The hash covers the recipe: a changed recipe makes a new image, and an image that exists is used.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import threading
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from core.errors import ClusterError
+from harness.kafka.broker_config import RECIPES
+from harness.kafka.containers.cache import locked
+from harness.kafka.containers.engine import install_packages, say, sdk_errors
+from harness.kafka.containers.jars import jars
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+SUITE = "bookworm"
+DEBIAN_IMAGE = f"debian:{SUITE}-slim"
+"""What `docker/base/Dockerfile` builds on."""
+PULL_DEADLINE_S = 45.0
+"""A registry that is reached delivers the 30 MB of `DEBIAN_IMAGE` well within this."""
+
+
+def ensure_image(client: "DockerClient", version: str) -> str:
+    """Tag of the image of a Kafka version; built when it is missing.
+
+    Raises: ClusterError: unknown version, or the build failed (with the tail of its log).
+    """
+    tag = image_tag(version)
+    if exists(client, tag):
+        return tag
+    with locked("images"):
+        if not exists(client, tag):
+            libs = jars(version)
+            base = _ensure_base(client)
+            say(f"building image {tag}")
+            build(client, tag, RECIPES / "kafka", {"BASE": base}, libs)
+    return tag
+
+
+def image_tag(version: str) -> str:
+    """Tag of a version's image, by the recipes as they are now."""
+    return f"inquest-kafka:{version}-{_hash(RECIPES / 'base', RECIPES / 'kafka')}"
+
+
+def base_tag() -> str:
+    """Tag of the base image, by its recipe as it is now."""
+    return f"inquest-base:{_hash(RECIPES / 'base')}"
+
+
+def exists(client: "DockerClient", tag: str) -> bool:
+    """Whether the engine has an image of this tag."""
+    from docker.errors import ImageNotFound
+
+    try:
+        client.images.get(tag)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def build(
+    client: "DockerClient", tag: str, recipe: Path, args: dict[str, str], libs: Path | None = None
+) -> None:
+    """Build the recipe folder's Dockerfile; `libs` becomes the folder `libs` of its context.
+
+    Raises: ClusterError, with the tail of the build's log.
+    """
+    from docker.errors import BuildError
+
+    with tempfile.TemporaryFile() as context:
+        _write_context(context, recipe, libs)
+        try:
+            client.images.build(
+                fileobj=context, custom_context=True, tag=tag, buildargs=args, rm=True, forcerm=True
+            )
+        except BuildError as error:
+            words = [
+                str(entry.get("stream") or entry.get("error") or "") for entry in error.build_log
+            ]
+            tail = "\n".join("".join(words).splitlines()[-20:])
+            raise ClusterError(
+                f"image {tag} could not be built: {error.msg}; the end of the build log:\n{tail}"
+            ) from error
+        except sdk_errors() as error:
+            raise ClusterError(f"image {tag} could not be built: {error}") from error
+
+
+def _hash(*recipes: Path) -> str:
+    digest = hashlib.sha256()
+    for recipe in recipes:
+        # broker.properties is read at start and never part of an image.
+        for path in sorted(p for p in recipe.iterdir() if p.name != "broker.properties"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _write_context(file: IO[bytes], recipe: Path, libs: Path | None) -> None:
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for path in sorted(recipe.iterdir()):
+            tar.add(path, arcname=path.name)
+        if libs is not None:
+            tar.add(libs, arcname="libs")
+    file.seek(0)
+
+
+def _ensure_base(client: "DockerClient") -> str:
+    tag = base_tag()
+    if exists(client, tag):
+        return tag
+    if _pulled(client, DEBIAN_IMAGE):
+        say(f"building image {tag} on {DEBIAN_IMAGE}")
+        try:
+            build(client, tag, RECIPES / "base", {})
+            return tag
+        except ClusterError as error:
+            say(f"{error}\ninquest: falling back to mmdebstrap")
+    _bootstrap(client, tag)
+    return tag
+
+
+def _pulled(client: "DockerClient", image: str) -> bool:
+    """Whether the image is here, or comes from a registry before the deadline."""
+    if exists(client, image):
+        return True
+    done: list[bool] = []
+
+    def pull() -> None:
+        try:
+            client.images.pull(image)
+            done.append(True)
+        except sdk_errors():
+            done.append(False)
+
+    thread = threading.Thread(target=pull, daemon=True)
+    thread.start()
+    thread.join(PULL_DEADLINE_S)
+    return done == [True]
+
+
+def _bootstrap(client: "DockerClient", tag: str) -> None:
+    """Make the base from Debian packages: no registry is needed.
+
+    Raises: ClusterError, with what is missing or the tail of the log.
+    """
+    if shutil.which("mmdebstrap") is None:
+        if os.geteuid() != 0 or not Path("/etc/debian_version").exists():
+            raise ClusterError(
+                f"no image registry answers, so {DEBIAN_IMAGE} cannot be pulled, and mmdebstrap is "
+                "not installed; give the engine access to a registry, or apt-get install mmdebstrap"
+            )
+        install_packages(["mmdebstrap"])
+    say(f"making image {tag} from Debian packages (mmdebstrap, about half a minute, once)")
+    packages = ",".join((RECIPES / "base" / "packages").read_text().split())
+    with tempfile.TemporaryDirectory() as work:
+        archive = Path(work, "base.tar")
+        done = subprocess.run(
+            ["mmdebstrap", "--variant=minbase", f"--include={packages}", SUITE, str(archive)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ClusterError(
+                "mmdebstrap could not make the base image; the end of its log:\n"
+                + "\n".join(done.stderr.splitlines()[-20:])
+            )
+        name, _, version = tag.partition(":")
+        client.api.import_image_from_file(str(archive), repository=name, tag=version)

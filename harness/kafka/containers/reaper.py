@@ -1,0 +1,107 @@
+"""The reaper: a small process that removes what a harness left that was killed.
+
+`python -m harness.kafka.containers.reaper <run>` waits on its stdin. The harness holds the other end.
+When that end closes without the line `done` (SIGKILL, out of memory, a crash, or an engine that was
+too slow), the reaper removes all containers and networks of the run. It has a session of its own, so
+that a Ctrl-C does not reach it.
+"""
+
+import subprocess
+import sys
+from contextlib import suppress
+
+from core.errors import ClusterError
+from harness.kafka.containers import engine
+from harness.kafka.waiting import NotYet, until
+
+DEADLINE_S = 180.0
+"""Longer than the engine may take for a few calls (`engine.CALL_DEADLINE_S`)."""
+PAUSE_S = 0.5
+DONE = b"done\n"
+
+
+class Reaper:
+    """A running reaper of one run."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def act(self) -> None:
+        """Make it clean up now, in the background; returns at once."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def dismiss(self) -> None:
+        """End it without effect; idempotent. For a run that has removed everything already."""
+        stdin = self._process.stdin
+        if stdin is None or stdin.closed:
+            return
+        try:
+            stdin.write(DONE)
+            stdin.close()
+        except OSError:
+            pass  # it has ended
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def start_reaper(run: str) -> Reaper:
+    """Start the reaper of a run; it watches until this process ends or dismisses it."""
+    return Reaper(
+        subprocess.Popen(
+            [sys.executable, "-m", "harness.kafka.containers.reaper", run],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
+        )
+    )
+
+
+def reap(run: str) -> list[str]:
+    """Remove what is left of a run until nothing is found twice in a row; what stayed, if any.
+
+    The killed harness may have asked the engine for a container that appears only now. An engine that
+    does not answer is asked again until the deadline: it may be busy, or restarting.
+    """
+    left = ["the deadline passed"]
+    quiet = 0
+
+    def look() -> None:
+        nonlocal left, quiet
+        failed = engine.clear(run)
+        try:
+            found = engine.leftovers(run)
+        except ClusterError as error:
+            found = [str(error)]
+        left = (failed or found) if found else []
+        quiet = 0 if found else quiet + 1
+        if quiet < 2:
+            raise NotYet(f"something of {run} may be left")
+
+    with suppress(NotYet):
+        until(DEADLINE_S, PAUSE_S, look)
+    return left
+
+
+def main(arguments: list[str]) -> int:
+    """Wait for the end of stdin, then reap unless dismissed."""
+    (run,) = arguments
+    if sys.stdin.buffer.read().endswith(DONE):
+        return 0
+    left = reap(run)
+    for line in left:
+        engine.say(f"left behind by {run}: {line}")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,30 @@
+"""Waiting with a deadline for something that is not there yet.
+
+Never for a client's operation: trying one again would change the history that is judged.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from core.errors import ClusterError
+
+T = TypeVar("T")
+
+
+class NotYet(ClusterError):
+    """Not there now, but worth another look. The message says what is missing."""
+
+
+def until(deadline_s: float, pause_s: float, look: Callable[[], T]) -> T:
+    """What `look` returns, once it no longer raises NotYet; at least one look, `pause_s` between two.
+
+    Raises: the last NotYet, when `deadline_s` have passed; every other error at once.
+    """
+    return Retrying(
+        stop=stop_after_delay(deadline_s),
+        wait=wait_fixed(pause_s),
+        retry=retry_if_exception_type(NotYet),
+        reraise=True,
+    )(look)

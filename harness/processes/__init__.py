@@ -1,0 +1,6 @@
+"""The harness as operating-system processes.
+
+guard       A shell that acts for this process as soon as this process has ended.
+interrupts  SIGINT and SIGTERM while a run or a soak is under way.
+real_time   The real runtime: the wall clock, threads, and the signals of the user.
+"""

@@ -1,0 +1,90 @@
+"""A guard: a shell that acts for this process as soon as this process has ended, by whatever death.
+
+The guard waits on its stdin, a pipe that only this process holds open: the kernel closes it even after
+a SIGKILL. It runs in a session of its own, where no Ctrl-C reaches it.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+END_S = 10.0
+"""How long a guard may take to end after its release."""
+
+HOLD = """
+exec 3<&0
+"$@" 3<&- </dev/null >/dev/null 2>&1 & held=$!
+{ read -r _ <&3; kill -KILL $held; } & watch=$!
+wait $held; code=$?
+kill $watch
+exit $code
+"""
+PAUSE = 'trap "" PIPE; kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
+"""It must outlive a harness that dies before it reads what the guard reports."""
+
+
+class Guard:
+    """A running guard, made by `hold` or `pause`."""
+
+    def __init__(
+        self, script: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises: OSError, where no shell can be started."""
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", script, "sh", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Process id of the guard, and of its process group."""
+        return self._shell.pid
+
+    @property
+    def ended(self) -> int | None:
+        """Exit code of a guard that has ended; None while it runs."""
+        return self._shell.poll()
+
+    def reports(self) -> bool:
+        """Whether the guard has done the first half of its work; waits for that."""
+        assert self._shell.stdout is not None
+        return bool(self._shell.stdout.readline())
+
+    def release(self) -> None:
+        """Let it do the second half of its work now, and end; idempotent."""
+        for pipe in (self._shell.stdin, self._shell.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self._shell.wait(END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)
+            self._shell.wait()
+
+
+def hold(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Guard:
+    """Run a command until the guard is released or this process ends; then it gets SIGKILL.
+
+    Its output is discarded. The guard ends with it, and has its exit code (128 + signal for one that
+    died by a signal, 127 for one that is not there). environment: added to that of this process.
+    """
+    return Guard(HOLD, command, environment)
+
+
+def pause(pid: int) -> Guard:
+    """SIGSTOP to a process; SIGCONT when the guard is released or this process ends.
+
+    Raises: ProcessLookupError, where there is no such process; OSError.
+    """
+    guard = Guard(PAUSE, [str(pid)])
+    if not guard.reports():
+        guard.release()
+        raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
+    return guard

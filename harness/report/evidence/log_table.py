@@ -1,0 +1,329 @@
+"""The log of a partition around a finding: what stands at each offset, who sent it, who read it.
+
+Sends say which offsets brokers acknowledged, reads say what consumers received. A row is one value at
+one offset, so an offset with several values has several rows, and a value at
+several offsets too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from core.errors import HistoryError
+from core.op import Isolation, Outcome, Phase
+from harness.report.inputs import Inputs
+from harness.report.wording import Key, in_turn
+from history.events import TransactionsOpen
+from history.reader import History, ReadRow, SendRow
+from history.verdict import Example
+
+AROUND = 8
+"""Offsets shown on either side."""
+TABLES_MAX = 24
+PLACES_MAX = 4
+"""Offsets of one finding whose surroundings are shown."""
+READERS_MAX = 5
+VALUES_MAX = 6
+"""Values shown of one offset."""
+LEVELS = {Isolation.READ_UNCOMMITTED: "RU", Isolation.READ_COMMITTED: "RC"}
+NOWHERE = -1
+APART = "not shown: far from the finding"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One value at one offset (-1: at none that is on record), or a gap from `offset` to `last`.
+
+    gap: why a gap has no record; "" for a record. style: `ok`, `fail` or `info`, by what happened to the
+    record. acked: what the acknowledgement said, where it was not this offset. here: it belongs to the
+    finding.
+    """
+
+    offset: int
+    last: int
+    gap: str = ""
+    value: int = -1
+    producer: str = ""
+    op: int = -1
+    sent: float | None = None
+    fate: str = ""
+    style: str = ""
+    acked: str = ""
+    readers: list[str] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)
+    here: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTable:
+    """The log of a partition around some offsets. left_out: offsets of the finding not shown."""
+
+    partition: str
+    entries: list[Entry]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTables:
+    """Logs by example; `same`: examples that lie within the log of an earlier one of their class;
+    `missing`: examples of partitions that got none, because there were too many."""
+
+    shown: dict[Key, LogTable]
+    same: dict[Key, int]
+    missing: set[Key]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What is to be shown for one example."""
+
+    example: Example
+    tp: int
+    places: list[int]
+    left_out: int
+
+    def window(self) -> set[int]:
+        return {o for p in self.places for o in range(max(p - AROUND, 0), p + AROUND + 1)}
+
+
+Place = tuple[int, int]
+Row = TypeVar("Row", SendRow, ReadRow)
+
+
+def build(inputs: Inputs) -> LogTables:
+    """The logs around the findings of the verdict. A file that cannot be read becomes a gap."""
+    chosen, same, missing = _chosen(inputs)
+    if not chosen or inputs.history is None:
+        return LogTables(shown={}, same={}, missing=set())
+    try:
+        sends, reads = _fetch(inputs.history, list(chosen.values()))
+    except HistoryError as error:
+        inputs.gaps.append(f"{error}: the logs around findings are not shown.")
+        return LogTables(shown={}, same={}, missing=set())
+    builder = _LogBuilder(inputs, inputs.history, sends, reads)
+    logs = {key: builder.log(wanted) for key, wanted in chosen.items()}
+    shown = {key: log for key, log in logs.items() if log.entries}
+    kept = {key: number for key, number in same.items() if (key[0], number) in shown}
+    return LogTables(shown=shown, same=kept, missing=missing)
+
+
+def _chosen(
+    inputs: Inputs,
+) -> tuple[dict[Key, _Wanted], dict[Key, int], set[Key]]:
+    """Examples in turn, without those that an earlier log of their class shows already."""
+    chosen: dict[Key, _Wanted] = {}
+    same: dict[Key, int] = {}
+    missing: set[Key] = set()
+    if inputs.history is None:
+        return chosen, same, missing
+    for key, example in in_turn(inputs.verdict):
+        tp = inputs.history.tp_numbers.get(example.partition)
+        if tp is None:
+            continue
+        places = _places(inputs, inputs.history, tp, example)
+        if not places and not example.values:
+            continue
+        first = next(
+            (
+                n
+                for (name, n), w in chosen.items()
+                if name == key[0] and w.tp == tp and places and set(places) <= w.window()
+            ),
+            None,
+        )
+        if first is not None:
+            same[key] = first
+        elif len(chosen) < TABLES_MAX:
+            left = len(places[PLACES_MAX:])
+            chosen[key] = _Wanted(example, tp, places[:PLACES_MAX], left)
+        else:
+            missing.add(key)
+    return chosen, same, missing
+
+
+def _places(inputs: Inputs, history: History, tp: int, example: Example) -> list[int]:
+    """Offsets of the finding; of a stuck partition, where its last stable offset stands."""
+    if example.offsets or example.values:
+        return list(dict.fromkeys(offset for offset in example.offsets if offset >= 0))
+    opened = [event for event in inputs.events if isinstance(event, TransactionsOpen)]
+    starts = [
+        row.start
+        for row in (opened[-1].rows if opened else ())
+        if f"{row.topic}-{row.partition}" == example.partition and row.start >= 0
+    ]
+    bound = history.bounds.get(tp, {}).get(Isolation.READ_COMMITTED)
+    stuck = [bound.end] if bound and bound.end >= 0 else []
+    return list(dict.fromkeys(starts or stuck))
+
+
+def _fetch(history: History, wanted: list[_Wanted]) -> tuple[list[SendRow], list[ReadRow]]:
+    """Rows of the windows and of the findings' values; then all rows of every value among them."""
+    windows: dict[int, set[int]] = defaultdict(set)
+    values: dict[int, set[int]] = defaultdict(set)
+    for each in wanted:
+        windows[each.tp] |= each.window()
+        values[each.tp] |= set(each.example.values)
+    near = {tp: {"offset": some, "place": some} for tp, some in windows.items() if some}
+    for sent in history.sends(near):
+        values[sent.tp].add(sent.value)
+    for read in history.reads({tp: {"offset": some} for tp, some in windows.items() if some}):
+        values[read.tp].add(read.value)
+    same = {tp: {"value": some} for tp, some in values.items() if some}
+    return history.sends(same), history.reads(same)
+
+
+def _grouped(rows: Iterable[tuple[Place, Row]]) -> dict[Place, list[Row]]:
+    """Rows by (tp, offset) or (tp, value); -1 is neither."""
+    found: dict[Place, list[Row]] = defaultdict(list)
+    for place, row in rows:
+        if place[1] >= 0:
+            found[place].append(row)
+    return found
+
+
+class _LogBuilder:
+    """The rows, by offset and by value, and the table that they make."""
+
+    def __init__(
+        self, inputs: Inputs, history: History, sends: list[SendRow], reads: list[ReadRow]
+    ) -> None:
+        self.history = history
+        self.ops = inputs.ops
+        self.sends = {(row.tp, row.value): row for row in sends}
+        self.acked = _grouped(((row.tp, row.offset), row) for row in sends)
+        self.placed = _grouped(((row.tp, row.place), row) for row in sends)
+        self.reads = _grouped(((row.tp, row.offset), row) for row in reads)
+        self.reads_of = _grouped(((row.tp, row.value), row) for row in reads)
+        self.transactional = any(p.transactional_id for p in history.processes.values())
+
+    def log(self, wanted: _Wanted) -> LogTable:
+        """The log around one finding."""
+        entries: list[Entry] = []
+        before: int | None = None
+        for offset in sorted(wanted.window()):
+            if before is not None and offset > before + 1:
+                entries.append(Entry(offset=before + 1, last=offset - 1, gap=APART))
+            before = offset
+            found = list(self._at(wanted, offset))
+            if found:
+                entries += found
+            else:
+                self._gap(wanted.tp, offset, entries)
+        while entries and entries[0].gap:
+            del entries[0]
+        while entries and entries[-1].gap == APART:
+            del entries[-1]
+        shown = {entry.value for entry in entries}
+        entries += [
+            self._entry(wanted, NOWHERE, value)
+            for value in wanted.example.values[:VALUES_MAX]
+            if value not in shown and (wanted.tp, value) in self.sends
+        ]
+        return LogTable(
+            partition=wanted.example.partition, entries=entries, left_out=wanted.left_out
+        )
+
+    def _at(self, wanted: _Wanted, offset: int) -> Iterator[Entry]:
+        """The values on record for an offset, in the order in which clients sent them."""
+        key = (wanted.tp, offset)
+        rows = [*self.reads.get(key, ()), *self.acked.get(key, ()), *self.placed.get(key, ())]
+        values = list(dict.fromkeys(row.value for row in rows))
+        values.sort(key=lambda value: value not in wanted.example.values)
+        kept = sorted(values[:VALUES_MAX], key=lambda value: self._sent(wanted.tp, value))
+        for value in kept:
+            yield self._entry(wanted, offset, value, len(values))
+
+    def _sent(self, tp: int, value: int) -> int:
+        send = self.sends.get((tp, value))
+        return send.invoke_ns if send else -1
+
+    def _gap(self, tp: int, offset: int, entries: list[Entry]) -> None:
+        why = self._nothing(tp, offset)
+        begin = entries.pop().offset if entries and entries[-1].gap == why else offset
+        entries.append(Entry(offset=begin, last=offset, gap=why))
+
+    def _nothing(self, tp: int, offset: int) -> str:
+        """Why the history has no record for an offset, as far as the final reads show it."""
+        bound = self.history.bounds.get(tp, {}).get(Isolation.READ_UNCOMMITTED)
+        if bound and 0 <= bound.end <= offset:
+            return f"after the end of the log, which is {bound.end}"
+        if bound and offset < bound.start:
+            return "before the start of the log"
+        if bound and offset < bound.read_to:
+            marker = "; it may hold a transaction marker" if self.transactional else ""
+            return f"the final reads returned no record here{marker}"
+        return "unknown: the final reads stopped before this offset"
+
+    def _entry(self, wanted: _Wanted, offset: int, value: int, values: int = 1) -> Entry:
+        tp, example = wanted.tp, wanted.example
+        send = self.sends.get((tp, value))
+        reads = self.reads_of.get((tp, value), [])
+        here = value in example.values and (not example.offsets or offset in (*example.offsets, -1))
+        if not example.values:
+            here = offset in wanted.places
+        others = sorted({row.offset for row in reads} - {offset})
+        marks = [f"{values} values at this offset"] if values > 1 else []
+        if others and offset >= 0:
+            marks.append(f"also at {', '.join(map(str, others[:4]))}")
+        entry = Entry(
+            offset=offset,
+            last=offset,
+            value=value,
+            producer="no producer on record",
+            readers=_readers(reads, offset),
+            marks=marks,
+            here=here,
+        )
+        if send is None:
+            return entry
+        if send.src_offset >= 0:
+            marks.append(f"copy of {self.history.tp(send.src_tp)} offset {send.src_offset}")
+        fate, style = self._fate(send)
+        return replace(
+            entry,
+            producer=self.history.client(send.process),
+            op=send.op,
+            sent=self.history.seconds(send.invoke_ns),
+            fate=fate,
+            style=style,
+            acked=_acked(send, offset),
+        )
+
+    def _fate(self, send: SendRow) -> tuple[str, str]:
+        """What happened to a record, in words, and its style."""
+        if send.outcome == Outcome.FAIL:
+            return "not written: its producer got a definite error", "fail"
+        if not send.txn:
+            return ("acknowledged", "ok") if send.outcome == Outcome.OK else ("unknown", "info")
+        if send.op_outcome == Outcome.OK:
+            return "committed", "ok"
+        if send.op_outcome == Outcome.INFO:
+            return "transaction unknown", "info"
+        ops = self.ops
+        meant = ops is not None and send.op < len(ops.f) and ops.deliberate[send.op] == 1
+        return f"aborted {'on purpose' if meant else 'after an error'}", "fail"
+
+
+def _readers(reads: list[ReadRow], offset: int) -> list[str]:
+    """Who received the value at an offset: processes by isolation level, final reads apart."""
+    by: dict[tuple[bool, int], set[int]] = defaultdict(set)
+    for row in reads:
+        if row.offset == offset:
+            by[row.phase == Phase.FINAL, -row.isolation].add(row.process)
+    words = []
+    for (final, level), processes in sorted(by.items()):
+        name = LEVELS.get(Isolation(-level), "?")
+        more = len(processes) - READERS_MAX
+        listed = ", ".join(map(str, sorted(processes)[:READERS_MAX]))
+        words.append(f"final {name}" if final else f"{name} {listed}{f' +{more}' * (more > 0)}")
+    return words
+
+
+def _acked(send: SendRow, offset: int) -> str:
+    """What the acknowledgement said, unless it named this offset."""
+    if send.outcome != Outcome.OK:
+        return "" if send.outcome == Outcome.FAIL else "no acknowledgement"
+    if send.offset < 0:
+        return "acknowledged without an offset"
+    return "" if send.offset == offset else f"acknowledged at {send.offset}"

@@ -1,0 +1,251 @@
+"""Lanes of the timeline: what held when, as spans that do not overlap: phases, faults, stalls, clients.
+
+Times are seconds since the start of the run.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from core.op import End, Phase
+from harness.report.inputs import Inputs
+from history.events import PhaseStarted
+from history.reader import Process
+from history.verdict import Fault, Stall, Verdict
+
+CLIENTS_MAX = 12
+FAULT_LANES_MAX = 5
+STALL_LANES_MAX = 3
+LETTERS = 165
+"""Letters that fit into the width of the timeline on a wide screen."""
+SPANS_MAX = 300
+"""A lane with more spans is thinned: short neighbours are shown as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that held from `begin` to `end`; `open`: it still held when the run ended; `short`:
+    its label where there is little room."""
+
+    begin: float
+    end: float
+    label: str
+    text: str
+    colour: str
+    open: bool = False
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineLane:
+    """One row of spans that do not overlap. `named`: there is room for their names. `behind`: faults
+    that hit only this row (clients)."""
+
+    label: str
+    kind: str
+    spans: list[Span]
+    named: bool = False
+    behind: list[Span] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCount:
+    """How many clients have a lane; how many that were hit or replaced have none."""
+
+    shown: int = 0
+    left_out: int = 0
+
+
+def build(inputs: Inputs, begin: float, end: float) -> tuple[list[TimelineLane], ClientCount]:
+    """All lanes of a run, and how many clients have one."""
+    whole = [fault for fault in inputs.verdict.faults if not clients_only(fault)]
+    faults = fault_lanes(whole, end, (end - begin) / LETTERS)
+    clients, counted = _client_lanes(inputs, end, (end - begin) / LETTERS)
+    every = [*_phase_lane(inputs, end), *faults, *_stall_lanes(inputs.verdict), *clients]
+    return [
+        replace(lane, spans=coalesced(lane.spans), behind=coalesced(lane.behind)) for lane in every
+    ], counted
+
+
+def clients_only(fault: Fault) -> bool:
+    """Whether a fault hit clients and no node: it is no matter of the whole cluster."""
+    return bool(fault.slots) and not fault.nodes
+
+
+def _phase_lane(inputs: Inputs, end: float) -> list[TimelineLane]:
+    starts = [event for event in inputs.events if isinstance(event, PhaseStarted)]
+    times = [*(inputs.seconds(event.ns) for event in starts), end]
+    spans = [
+        Span(begin, stop, event.phase.name.lower(), _phase_text(event.phase), "")
+        for event, begin, stop in zip(starts, times, times[1:], strict=False)
+    ]
+    return [TimelineLane(label="phase", kind="phase", spans=spans)] if spans else []
+
+
+def _phase_text(phase: Phase) -> str:
+    return {
+        Phase.SETUP: "the cluster starts",
+        Phase.WARMUP: "first ops, no faults",
+        Phase.FAULTS: "ops under faults",
+        Phase.HEAL: "the harness heals all faults",
+        Phase.RECOVER: "the harness waits until every partition is served again",
+        Phase.QUIESCE: "clients are closed; the harness waits until the logs no longer change",
+        Phase.FINAL: "fresh consumers read every partition to its end",
+        Phase.COLLECT: "the harness collects the logs of the nodes",
+        Phase.SEAL: "the harness writes the tables of the history",
+    }[phase]
+
+
+def fault_lanes(faults: Sequence[Fault], end: float, label_s: float = 0.0) -> list[TimelineLane]:
+    """Faults in as few lanes as show each in full. label_s: time that a letter of a name takes in
+    the drawing; names get room, unless that took more than `FAULT_LANES_MAX` lanes."""
+    lanes: list[list[Span]] = []
+    for fault in sorted(faults, key=lambda fault: (fault.begin_s, fault.fault)):
+        span = fault_span(fault, end)
+        lane = next((lane for lane in lanes if _needs(lane[-1], label_s) <= span.begin), None)
+        if lane is None:
+            lanes.append([span])
+        else:
+            lane.append(span)
+    if label_s and len(lanes) > FAULT_LANES_MAX:
+        return fault_lanes(faults, end)
+    return [
+        TimelineLane(
+            label="faults" if number == 0 else "", kind="fault", spans=spans, named=label_s > 0
+        )
+        for number, spans in enumerate(lanes)
+    ]
+
+
+def _needs(span: Span, label_s: float) -> float:
+    """Until when a span and its name need their lane."""
+    return max(span.end, span.begin + label_s * (len(span.label) + 2))
+
+
+def coalesced(spans: list[Span]) -> list[Span]:
+    """At most twice `SPANS_MAX` spans: neighbours too short to tell apart become one."""
+    if len(spans) <= SPANS_MAX:
+        return spans
+    least = (spans[-1].end - spans[0].begin) / SPANS_MAX
+    groups: list[list[Span]] = []
+    for span in spans:
+        if groups and span.end - groups[-1][0].begin <= least:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return [group[0] if len(group) == 1 else _several(group) for group in groups]
+
+
+def _several(group: list[Span]) -> Span:
+    labels = {span.label for span in group}
+    label = group[0].label if len(labels) == 1 else "several"
+    text = f"{len(group)} in a row: {', '.join(sorted(labels)[:8])}"
+    short = min(span.short for span in group)
+    return Span(group[0].begin, group[-1].end, label, text, group[0].colour, group[-1].open, short)
+
+
+def fault_span(fault: Fault, end: float) -> Span:
+    """The time in which a fault was in force."""
+    stop = end if fault.end_s is None else max(fault.end_s, fault.begin_s)
+    return Span(
+        fault.begin_s,
+        stop,
+        fault.name,
+        fault.text,
+        fault.colour,
+        fault.end_s is None,
+        str(fault.fault),
+    )
+
+
+def _stall_lanes(verdict: Verdict) -> list[TimelineLane]:
+    """Times without any acknowledgement: of the whole run in one lane, of partitions below it."""
+    whole = [stall for stall in verdict.liveness.stalls if not stall.partition]
+    parts = [stall for stall in verdict.liveness.stalls if stall.partition]
+    lanes = [TimelineLane(label="stalls", kind="stall", spans=spans) for spans in _packed(whole, 1)]
+    lanes += [
+        TimelineLane(label="" if number else "partitions", kind="stall", spans=spans)
+        for number, spans in enumerate(_packed(parts, STALL_LANES_MAX))
+    ]
+    return lanes
+
+
+def _packed(stalls: Sequence[Stall], most: int) -> list[list[Span]]:
+    """Stalls in lanes in which they do not overlap; the shorter ones that find none are left out."""
+    lanes: list[list[Span]] = []
+    for stall in sorted(stalls, key=lambda stall: (stall.begin_s - stall.end_s, stall.begin_s)):
+        name = stall.partition or "nothing acknowledged"
+        span = Span(stall.begin_s, stall.end_s, name, _during(stall), "", False, "")
+        lane = next((lane for lane in lanes if all(_apart(span, other) for other in lane)), None)
+        if lane is not None:
+            lane.append(span)
+        elif len(lanes) < most:
+            lanes.append([span])
+    return [sorted(lane, key=lambda span: span.begin) for lane in lanes]
+
+
+def _apart(one: Span, other: Span) -> bool:
+    return one.end <= other.begin or other.end <= one.begin
+
+
+def _during(stall: Stall) -> str:
+    where = f"of {stall.partition}" if stall.partition else "in the whole run"
+    faults = f", under fault {', '.join(map(str, stall.faults))}" if stall.faults else ""
+    return f"records waited, and no broker acknowledged any {where}{faults}"
+
+
+def _client_lanes(
+    inputs: Inputs, end: float, label_s: float
+) -> tuple[list[TimelineLane], ClientCount]:
+    """Lanes of the clients that a fault hit or whose process was replaced, those hit first."""
+    hit: dict[int, list[Fault]] = {}
+    for fault in inputs.verdict.faults:
+        for slot in fault.slots:
+            hit.setdefault(slot, []).append(fault)
+    by: dict[int, list[Process]] = {}
+    for process in inputs.history.processes.values() if inputs.history else ():
+        by.setdefault(process.slot, []).append(process)
+    ended = {slot for slot, rows in by.items() if len(rows) > 1 or rows[0].end is End.CRASHED}
+    slots = sorted(hit.keys() | ended, key=lambda s: (s not in hit, -len(by.get(s, ())), s))
+    lanes = [
+        _client_lane(slot, _lives(inputs, by.get(slot, ())), hit.get(slot, ()), end, label_s)
+        for slot in sorted(slots[:CLIENTS_MAX])
+    ]
+    return lanes, ClientCount(shown=len(lanes), left_out=len(slots) - len(lanes))
+
+
+def _lives(inputs: Inputs, processes: Sequence[Process]) -> list[Span]:
+    """The processes of one client, oldest first."""
+    spans = [
+        Span(
+            inputs.seconds(p.start_ns),
+            inputs.seconds(max(p.end_ns, p.start_ns)),
+            str(p.process),
+            _life(p),
+            p.end.name.lower(),
+        )
+        for p in processes
+    ]
+    return sorted(spans, key=lambda span: span.begin)
+
+
+def _client_lane(
+    slot: int, spans: list[Span], faults: Sequence[Fault], end: float, label_s: float
+) -> TimelineLane:
+    """One client: its processes, and the faults behind them, with names where there is room."""
+    behind = sorted((fault_span(fault, end) for fault in faults), key=lambda span: span.begin)
+    roomy = all(_needs(a, label_s) <= b.begin for a, b in itertools.pairwise(behind))
+    return TimelineLane(
+        label=f"client {slot}", kind="client", spans=spans, named=roomy, behind=behind
+    )
+
+
+def _life(process: Process) -> str:
+    """What a process was and how it ended."""
+    ended = {
+        End.CLOSED: "closed in order",
+        End.REPLACED: "replaced after an op with an unknown outcome or a fatal error",
+        End.CRASHED: "crashed with its worker process, or cut short",
+    }[process.end]
+    parts = [process.transactional_id, process.level, ended]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,285 @@
+"""The verdict and the configuration in words, for all forms of the report.
+
+The verdict itself explains its anomalies; this module names states, settings and numbers.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from core.errors import ExitCode
+from core.op import Isolation
+from history.verdict import Anomaly, Example, Fault, Verdict
+
+NOT_RECOVERED = "not-recovered"
+COMMITS = {
+    "transaction": "committed in the transaction of their output",
+    "after": "committed on their own, after the output",
+    "before": "committed on their own, before the output",
+}
+ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictState:
+    """The overall result of a run. `key` names it in the style sheet."""
+
+    key: str
+    symbol: str
+    word: str
+    meaning: str
+
+
+VALID = VerdictState(
+    "valid",
+    "✓",
+    "Valid",
+    "Every check that applies reached a decision, and none found anything that is forbidden here. "
+    "This holds for what clients saw in this run; it proves nothing about other runs.",
+)
+FIRED = VerdictState(
+    "valid",
+    "✓",
+    "Control fired",
+    "This run is a control: its configuration must cause a known anomaly, and the checks found it. "
+    "They found nothing else that is forbidden.",
+)
+ANOMALY = VerdictState(
+    "anomaly",
+    "✕",
+    "Anomaly found",
+    "Neither the configuration nor the faults permit at least one of the findings.",
+)
+NOT_BACK = VerdictState(
+    "not-recovered",
+    "!",
+    "Did not recover",
+    "The harness healed all faults, and the cluster did not serve every partition within the deadline.",
+)
+SILENT = VerdictState(
+    "silent",
+    "○",
+    "Control did not fire",
+    "This run is a control: its configuration must cause a known anomaly, and the checks did not find it. "
+    "It says nothing about the checks: the anomaly may not have occurred.",
+)
+UNKNOWN = VerdictState(
+    "unknown",
+    "?",
+    "Unknown",
+    "The checks found nothing forbidden, but could not decide everything that matters.",
+)
+
+EXIT_CODES = {code.word: code for code in ExitCode}
+
+
+def state(verdict: Verdict) -> VerdictState:
+    """The overall result: anomaly before not recovered, control silent, unknown, valid.
+
+    It follows from the findings, the worst first, and not from the exit code: a verdict file that
+    another program wrote or edited must not look better than what it contains.
+    """
+    found = any(
+        anomaly.disallowed for name, anomaly in verdict.anomalies.items() if name != NOT_RECOVERED
+    )
+    if found or (verdict.valid is False and verdict.recovered is not False):
+        return ANOMALY
+    if verdict.recovered is False:
+        return NOT_BACK
+    if not all(verdict.expect.values()):
+        return SILENT
+    if verdict.valid == "unknown":
+        return UNKNOWN
+    return FIRED if verdict.expect else VALID
+
+
+def contradiction(verdict: Verdict) -> str:
+    """A sentence if the exit code of the verdict contradicts its findings, else "".
+
+    It fails for verdict files that were edited, merged by hand or written by a version with other
+    rules; the report shows both instead of trusting one.
+    """
+    expected = EXIT_CODES[state(verdict).key]
+    if verdict.exit_code in (expected, ExitCode.INTERRUPTED):
+        return ""
+    return (
+        f"The verdict contradicts itself: its exit code is {verdict.exit_code}, "
+        f"its findings say {expected}."
+    )
+
+
+def forbidden(verdict: Verdict) -> dict[str, Anomaly]:
+    """Classes with findings that nothing permits, most findings first."""
+    return {name: found for name, found in ranked(verdict) if found.disallowed}
+
+
+def ranked(verdict: Verdict) -> list[tuple[str, Anomaly]]:
+    """All classes: forbidden ones first, then by count, then by name."""
+    return sorted(
+        verdict.anomalies.items(), key=lambda item: (-item[1].disallowed, -item[1].count, item[0])
+    )
+
+
+Key = tuple[str, int]
+"""Class and position of an example in the verdict."""
+
+
+def in_turn(verdict: Verdict) -> Iterator[tuple[Key, Example]]:
+    """The first example of every class, then the second of every class, and so on."""
+    classes = ranked(verdict)
+    most = max((len(anomaly.examples) for _, anomaly in classes), default=0)
+    for number in range(most):
+        for name, anomaly in classes:
+            if number < len(anomaly.examples):
+                yield (name, number), anomaly.examples[number]
+
+
+def number(value: float, digits: int = 0) -> str:
+    """A number for people, thousands apart; a dash for none."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.{digits}f}".replace(",", "\u202f")
+
+
+def plain(value: float) -> str:
+    """A number without digits that say nothing: whole if it is, else three significant."""
+    if not math.isfinite(value):
+        return "–"
+    if value == int(value):
+        return number(value)
+    return number(value, 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3)
+
+
+def moment(wall: str) -> str:
+    """An ISO 8601 time to the second, in UTC; as it stands where it is none."""
+    try:
+        when = datetime.fromisoformat(wall)
+    except ValueError:
+        return wall
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if when.tzinfo else wall
+
+
+def count(many: int, one: str, more: str = "") -> str:
+    """`1 op`, `2 ops`."""
+    return f"{number(many)} {one if many == 1 else more or one + 's'}"
+
+
+def ms(value: float) -> str:
+    """Milliseconds with as many digits as they deserve; a dash for none."""
+    return number(value, 0 if value >= 100 else 1)
+
+
+def value(code: int) -> str:
+    """A record's value with the process that sent it, which its high half names."""
+    return f"{code >> 32}/{code & 0xFFFFFFFF}"
+
+
+def isolation(setting: object) -> str:
+    """Kafka's name of an isolation level, however the config spells it."""
+    if isinstance(setting, int) and setting in list(Isolation):
+        setting = Isolation(setting).name
+    return str(setting).lower()
+
+
+def hit(fault: Fault) -> str:
+    """The nodes and clients that a fault hit."""
+    parts = [
+        f"{one if len(numbers) == 1 else one + 's'} {', '.join(map(str, numbers))}"
+        for one, numbers in (("node", fault.nodes), ("client", fault.slots))
+        if numbers
+    ]
+    return "; ".join(parts)
+
+
+def findings(anomaly: Anomaly) -> str:
+    """How many findings, and how many of them are forbidden where only some are."""
+    many = count(anomaly.count, "finding")
+    if anomaly.disallowed in (0, anomaly.count):
+        return many
+    return f"{many}, {number(anomaly.disallowed)} of them forbidden"
+
+
+def sentence(value: str) -> str:
+    """The text with a capital letter first, unless it is a name or setting, and a full stop last."""
+    stop = "." if value and value[-1] not in ".!?…" else ""
+    word = value.split(" ", 1)[0].rstrip(",:;")
+    return (value[:1].upper() + value[1:] if word.isalpha() else value) + stop
+
+
+def undecided(verdict: Verdict) -> list[str]:
+    """What the checks could not decide; checks with the same reason share a sentence."""
+    reasons: dict[str, list[str]] = {}
+    for reason in verdict.unknown:
+        check, colon, why = reason.partition(": ")
+        known = colon and check in verdict.checks
+        reasons.setdefault(why if known else reason, []).extend([check] if known else [])
+    return [
+        sentence(f"{', '.join(checks)}: {why}" if checks else why)
+        for why, checks in reasons.items()
+    ]
+
+
+def held(verdict: Verdict) -> str:
+    """How many checks have which result, in one sentence."""
+    statuses = [check.status for check in verdict.checks.values()]
+    if not statuses:
+        return "No check was run."
+    parts = [f"{statuses.count('valid')} of {count(len(statuses), 'check')} hold"]
+    for status, word in (("invalid", "broken"), ("unknown", "unknown"), ("crashed", "crashed")):
+        if status in statuses:
+            parts.append(f"{statuses.count(status)} {word}")
+    return ", ".join(parts) + "."
+
+
+def tested_system(config: dict[str, Any]) -> str:
+    """The system under test, with its version or era."""
+    match config:
+        case {"kafka": {"version": str(version)}} | {"sut": "kafka", "kafka": str(version)}:
+            return f"Apache Kafka {version}"
+        case {"simulated": {"era": era, "mutant": mutant}}:
+            return f"simulated, era {era}" + (f", mutant {mutant}" if mutant else "")
+    return str(config.get("sut", "unknown"))
+
+
+def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
+    """What was tested: term and description. Settings that the config lacks are left out."""
+
+    def has(*names: str) -> bool:
+        return all(name in config for name in names)
+
+    rows: list[tuple[str, str]] = []
+    if has("sut", "brokers"):
+        system = tested_system(config)
+        nodes = _brokers(config["brokers"])
+        if config.get("controllers"):
+            nodes += f", {count(config['controllers'], 'isolated controller')}"
+        rows.append(("System", f"{system}, {nodes}"))
+    if has("partitions", "replication_factor", "min_insync_replicas"):
+        unclean = config.get("unclean_leader_election")
+        rows.append(
+            (
+                "Topics",
+                f"{config['partitions']} partitions, replication factor "
+                f"{config['replication_factor']}, min.insync.replicas {config['min_insync_replicas']}, "
+                f"unclean leader election {'ON' if unclean else 'off'}",
+            )
+        )
+    if has("workload", "preset"):
+        rows.append(("Workload", f"{config['workload']}, preset {config['preset']}"))
+    if has("producers", "acks", "idempotent"):
+        idempotent = "idempotent" if config["idempotent"] else "not idempotent"
+        acks = ACKS.get(config["acks"], str(config["acks"]))
+        rows.append(("Producers", f"{config['producers']}, acks {acks}, {idempotent}"))
+    if has("consumers", "isolation"):
+        rows.append(("Consumers", f"{config['consumers']}, {isolation(config['isolation'])}"))
+    if config.get("commit", "transaction") in COMMITS and config.get("workload") == "copier":
+        rows.append(("Input offsets", COMMITS[config.get("commit", "transaction")]))
+    if has("nemesis", "duration_s"):
+        rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
+    return rows
+
+
+def _brokers(many: object) -> str:
+    return "1 broker" if many == 1 else f"{many} brokers"

@@ -1,0 +1,29 @@
+"""The run program, for every system and both runtimes.
+
+cluster_monitor  Looks at the cluster during a run: which node leads what, and where the logs end.
+faults           Executing a plan of faults against a running cluster and its clients.
+log_ends         The ends of all logs, once the clients are closed: what the final reads have to reach.
+planning         What a run is to do, before anything is started.
+program          The phases of a run, written once.
+progress         What a person sees during a run: lasting lines, and one status line on a terminal.
+recovery         When a run is warm, and when a cluster has recovered.
+
+Phases: set-up → warm-up → faults → heal → recover → quiesce → final reads → collect → seal.
+
+- Warm-up: every partition has a leader that all brokers agree on; every client has completed an op, and
+  every group has received records. A new idempotent or transactional producer sends one record to each
+  partition and waits for it before it pipelines (KAFKA-15591).
+- Recover: within `recovery_deadline_s` all brokers answer and agree, every data partition has its full
+  ISR, every client has completed an op invoked after healing, and in every group a member has received
+  records by such an op (not every member: there may be more members than partitions). Otherwise the
+  cluster did not recover, exit code 3. If the harness itself could not heal every fault, the recording is
+  broken (unknown) and the run says nothing about the cluster.
+- Quiesce: all clients close, and LSO = HW within the transaction timeout + 1 s + 5 s; otherwise
+  `stuck-lso`, and DescribeProducers names what the leaders still hold open: `hanging-txn`. Data
+  partitions are the workload's and those of every other topic seen, except internal ones: `fresh-topic`
+  creates topics during the run.
+- Final reads: fresh consumers at both isolation levels read up to the ends that the leaders list,
+  unchanged for 2 s. A read that reaches them is complete: an acknowledged record that it did not show is
+  lost, also one at or above the end, and one without an offset. A read that stops short makes the checks
+  that need it *unknown*.
+"""

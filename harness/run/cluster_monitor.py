@@ -1,0 +1,116 @@
+"""Looks at the cluster during a run: which node leads what, and where the logs end.
+
+Two tasks. A look is bounded and may take seconds on a broken cluster; looks of one kind never overlap. A look
+that returns after `stop` is discarded: the cluster may have been stopping.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+
+from core.cluster import Cluster, Roles
+from core.op import Isolation, TopicPartition
+from core.runtime import Runtime
+from history.events import EndsSeen, Event, RolesSeen
+
+ROLES_S = 0.5
+"""Distance between looks at the leaders."""
+ENDS_S = 2.0
+"""Distance between looks at the ends of the logs; one that takes longer costs the next."""
+
+
+class ClusterMonitor:
+    """`roles`: the newest look at the leaders. write: takes events, from any thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        runtime: Runtime,
+        write: Callable[[Event], None],
+        tps: Iterable[TopicPartition],
+        *,
+        ends_s: float = ENDS_S,
+    ) -> None:
+        self._cluster = cluster
+        self._runtime = runtime
+        self._write = write
+        self._ends_s = ends_s
+        self._stop = runtime.signal()
+        self._clock = runtime.clock(self._stop)
+        self._lock = threading.Lock()
+        self._tps = set(tps)
+        self.roles = Roles(ns=0)
+
+    @property
+    def tps(self) -> tuple[TopicPartition, ...]:
+        """The data partitions, sorted: the workload's, and those of every other topic that was ever seen
+        except internal ones (`__…`)."""
+        with self._lock:
+            return tuple(sorted(self._tps))
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._runtime.spawn("roles", self._look_at_roles())
+        self._runtime.spawn("ends", self._look_at_ends())
+
+    def stop(self) -> None:
+        """No further looks; idempotent."""
+        self._stop.set()
+
+    async def look(self) -> None:
+        """Look at the leaders now."""
+        self._take(await self._cluster.roles())
+
+    def _take(self, roles: Roles) -> None:
+        with self._lock:
+            self._tps.update(tp for tp in roles.leaders if not tp.topic.startswith("__"))
+        self.roles = roles
+
+    async def _look_at_roles(self) -> None:
+        before: tuple[object, ...] = ()
+        while not self._stop.is_set():
+            roles = await self._cluster.roles()
+            if self._stop.is_set():
+                return
+            self._take(roles)
+            seen = _seen(roles)
+            now = (seen.leaders, seen.isr, seen.controller, seen.answering, seen.agreed)
+            if now != before:
+                before = now
+                self._write(seen)
+            await self._clock.sleep(ROLES_S)
+
+    async def _look_at_ends(self) -> None:
+        begin = self._clock.now_ns()
+        for number in count():
+            due = self._ends_s * number - (self._clock.now_ns() - begin) / 1e9
+            if due <= -self._ends_s:
+                continue
+            await self._clock.sleep(due)
+            if self._stop.is_set():
+                return
+            tps = self.tps
+            ns = self._clock.now_ns()
+            # In this order, so that a log that grows meanwhile does not seem to hold an LSO above HW.
+            lso = await self._cluster.offsets(tps, Isolation.READ_COMMITTED)
+            hw = await self._cluster.offsets(tps, Isolation.READ_UNCOMMITTED)
+            if self._stop.is_set():
+                return
+            self._write(EndsSeen(ns=ns, hw=_ends(hw), lso=_ends(lso)))
+
+
+def _seen(roles: Roles) -> RolesSeen:
+    """A look as an event."""
+    return RolesSeen(
+        ns=roles.ns,
+        leaders={str(tp): node for tp, node in sorted(roles.leaders.items())},
+        isr={str(tp): nodes for tp, nodes in sorted(roles.isr.items())},
+        controller=roles.controller,
+        answering=roles.answering,
+        agreed=roles.agreed,
+    )
+
+
+def _ends(offsets: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
+    """The listed ends, as `EndsSeen` has them."""
+    return {str(tp): end for tp, (_, end) in sorted(offsets.items())}

@@ -1,0 +1,80 @@
+"""The ends of all logs, once the clients are closed: what the final reads have to reach."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from core.cluster import Cluster
+from core.op import Isolation, TopicPartition
+from core.runtime import Runtime
+from history.events import BoundsListed
+
+STABLE_S = 2.0
+"""The ends of the logs must not change for this long before they are final."""
+TRANSACTION_GRACE_S = 1 + 5
+"""Beyond its timeout a transaction may stay open for the coordinator's next scan (1 s) and a margin."""
+POLL_S = 0.1
+
+Rows = tuple[tuple[str, int, int, int, int], ...]
+"""(topic, partition, isolation, start, end), as in `BoundsListed`."""
+
+
+async def stable_ends(
+    cluster: Cluster,
+    tps: Sequence[TopicPartition],
+    runtime: Runtime,
+    *,
+    allowed_s: float,
+    stable_s: float,
+    cut_short: Callable[[], bool],
+    show: Callable[[str], None],
+) -> BoundsListed:
+    """The ends of all logs: LSO = HW everywhere and unchanged for `stable_s`; or, after `allowed_s` for the
+    transactions to end and `stable_s`, the newest ones seen and why they are not final."""
+    now = runtime.now_ns()
+    deadline = now + int((allowed_s + stable_s) * 1e9)
+    seen: Rows = ()
+    since, why = now, "nothing was listed"
+    while (now := runtime.now_ns()) < deadline and not cut_short():
+        rows = await _listed(cluster, tps)
+        if rows != seen:
+            seen, since = rows, now
+        why = _unstable(rows, tps)
+        if not why and now - since >= stable_s * 1e9:
+            break
+        why = why or f"the ends changed less than {stable_s:g} s ago"
+        show(why)
+        await runtime.until(cut_short, POLL_S)
+    return BoundsListed(ns=runtime.now_ns(), rows=seen, stable=not why, why=why)
+
+
+def open_ends(rows: Rows) -> list[TopicPartition]:
+    """The partitions whose last stable offset is below their high watermark."""
+    ends = _ends(rows)
+    tps = [TopicPartition(topic, p) for topic, p, isolation in ends if isolation == 1]
+    return [tp for tp in tps if ends[*tp, 1] < ends.get((*tp, 0), -1)]
+
+
+async def _listed(cluster: Cluster, tps: Sequence[TopicPartition]) -> Rows:
+    rows = []
+    for isolation in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        offsets = await cluster.offsets(tps, isolation)
+        rows += [
+            (tp.topic, tp.partition, int(isolation), start, end)
+            for tp, (start, end) in sorted(offsets.items())
+        ]
+    return tuple(rows)
+
+
+def _unstable(rows: Rows, tps: Iterable[TopicPartition]) -> str:
+    """Why these ends are not final yet, apart from their age."""
+    ends = _ends(rows)
+    for tp in tps:
+        hw, lso = ends.get((*tp, 0)), ends.get((*tp, 1))
+        if hw is None or lso is None:
+            return f"the end of {tp} could not be listed"
+        if lso < hw:
+            return f"the last stable offset of {tp} is {lso}, its high watermark {hw}"
+    return ""
+
+
+def _ends(rows: Rows) -> dict[tuple[str, int, int], int]:
+    return {(topic, p, isolation): end for topic, p, isolation, _, end in rows}

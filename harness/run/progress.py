@@ -1,0 +1,60 @@
+"""What a person sees during a run: lasting lines, and one status line on a terminal."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.status import Status
+
+PLAIN_S = 5.0
+"""Without a terminal the status is printed as a line, at most this often."""
+
+
+class Display:
+    """Lasting lines and a status. Rich on a terminal, plain lines elsewhere."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self._status: Status | None = None
+        self._printed = 0.0
+
+    def say(self, text: str) -> None:
+        """A lasting line."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def status(self, text: str) -> None:
+        """Replace the status."""
+        self.refresh(lambda: text)
+
+    def refresh(self, text: Callable[[], str]) -> None:
+        """Replace the status, where it is time to."""
+        if self.console.is_terminal:
+            if self._status is None:
+                self._status = self.console.status("")
+                self._status.start()
+            self._status.update(text())
+        elif time.monotonic() - self._printed >= PLAIN_S:
+            self._printed = time.monotonic()
+            self.say(text())
+
+    def close(self) -> None:
+        """Take the status away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
+class Silent(Display):
+    """Shows nothing."""
+
+    def __init__(self) -> None:
+        """No console is made."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def refresh(self, text: Callable[[], str]) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""

@@ -1,0 +1,67 @@
+"""When a run is warm, and when a cluster has recovered: what is still missing, in words."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from core.cluster import ClientSlot, Roles
+from core.op import TopicPartition
+from harness.clients.worker_protocol import ClientProgress
+
+
+def cold(slots: Sequence[ClientSlot], working: Mapping[int, ClientProgress]) -> str:
+    """What is missing until every client has worked once, and every group was given records; "" = nothing.
+
+    working: the progress of each client that is not lost, by slot.
+    """
+    slow = [slot for slot, progress in working.items() if not progress.ok_invoked_ns]
+    if slow:
+        return f"clients {slow} have not completed an op yet"
+    idle = idle_groups(slots, working, since_ns=1)
+    return f"groups {idle} have not been given a record yet" if idle else ""
+
+
+def unrecovered(
+    roles: Roles,
+    data: Collection[TopicPartition],
+    replication_factor: int,
+    slots: Sequence[ClientSlot],
+    working: Mapping[int, ClientProgress],
+    since_ns: int,
+) -> str:
+    """What is still missing after healing ended at `since_ns`, "" = nothing.
+
+    Recovered means: all brokers answer and name the same leaders, every partition has one, every data
+    partition has its full in-sync set, every client has completed an op that it invoked since, and a member
+    of every group was given records by such an op.
+    """
+    if roles.ns < since_ns or not roles.agreed:
+        return f"brokers {list(roles.answering)} answer, and do not all agree on the leaders"
+    for tp, leader in sorted(roles.leaders.items()):
+        if leader < 0:
+            return f"{tp} has no leader"
+        isr = roles.isr.get(tp, ())
+        if tp in data and len(isr) < replication_factor:
+            return f"{tp} has in-sync replicas {list(isr)} only"
+    stuck = [slot for slot, progress in working.items() if progress.ok_invoked_ns < since_ns]
+    if stuck:
+        return f"clients {stuck} have completed nothing since"
+    idle = idle_groups(slots, working, since_ns)
+    return f"groups {idle} were given nothing since" if idle else ""
+
+
+def idle_groups(
+    slots: Sequence[ClientSlot], working: Mapping[int, ClientProgress], since_ns: int
+) -> list[str]:
+    """Groups none of whose members was given a record by an op that it invoked at or after `since_ns`.
+
+    A member of a group that works may be given nothing, where the group has more members than partitions; all
+    together may not, as long as a producer feeds them. Where every producer is itself a member of a group,
+    that cannot be decided, and no group is called idle.
+    """
+    there = [slot for slot in slots if slot.slot in working]
+    if not any(slot.produces and not slot.group for slot in there):
+        return []
+    newest: dict[str, int] = {}
+    for slot in there:
+        worked = working[slot.slot].worked_ns
+        newest[slot.group] = max(worked, newest.get(slot.group, 0))
+    return sorted(group for group, worked in newest.items() if group and worked < since_ns)

@@ -1,0 +1,12 @@
+"""Safety invariants of a simulated cluster.
+
+end           What a simulated cluster has left undone at the end of its run.
+observer      Safety invariants of a simulated cluster, looked at after every event of
+              a node.
+partition     What has to hold of the replicas of one partition; see `invariants` for
+              the list.
+producers     What a log remembers of its producers, and what its batches say of them,
+              derived again.
+transactions  What has to hold of committed transactional records: of the transaction
+              log and of markers.
+"""

@@ -1,0 +1,146 @@
+"""A simulated run: the run program in virtual time and in memory.
+
+done = simulate(config)        # the same config and seed: the same journals, to the byte
+"""
+
+import contextlib
+import gc
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.config import RunConfig
+from harness.clients.pool import ClientPool
+from harness.run.planning import RunPlan, names_of
+from harness.run.program import RunProgram
+from harness.run.progress import Display, Silent
+from harness.simulation.cluster import SimulatedCluster
+from harness.simulation.invariants.end import unfinished
+from harness.simulation.invariants.observer import Broken, Invariants
+from harness.simulation.scheduler import Scheduler
+from harness.simulation.tracer import Tracing
+from harness.simulation.virtual_time import VirtualRuntime
+from harness.simulation.worker_task import Lines, WorkerTask
+from history import events as ev
+from history import journal as j
+from history.trace import Trace
+from nemesis.schedule import plan as plan_faults
+from nemesis.types import PlannedFault
+from workloads.registry import WORKLOADS
+
+LIMIT_S = 3600
+"""Virtual seconds beyond the phase of faults after which a run that does not end is a fault of the
+simulator."""
+COLLECT_EVERY = 100_000
+"""Objects made between two collections of garbage. A run makes many and few of them cyclic: with Python's
+own 700, collecting takes a sixth of the time."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Simulated:
+    """A simulated run that has ended. `journals`: (name, lines) of each process. `calls`: of the scheduler.
+
+    broken: safety invariants that did not hold, oldest first (empty also where they were not looked at).
+    unfinished: what the cluster has left undone at the end, in sentences.
+    """
+
+    config: RunConfig
+    journals: list[tuple[str, list[j.Line]]]
+    events: list[ev.Event]
+    steps: Sequence[PlannedFault]
+    simulated_s: float
+    calls: int
+    cluster: SimulatedCluster
+    broken: list[Broken] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
+    trace: Trace | None = None
+
+
+@dataclass(slots=True)
+class EventList:
+    """See `harness.run.program.EventWriter`: events in memory."""
+
+    events: list[ev.Event] = field(default_factory=list)
+    broken: str = ""
+
+    def write(self, event: ev.Event) -> None:
+        """Append one event."""
+        self.events.append(event)
+
+
+def simulate(
+    config: RunConfig,
+    *,
+    run: str = "simulated",
+    steps: Sequence[PlannedFault] | None = None,
+    invariants: bool = True,
+    trace: bool = False,
+    display: Display | None = None,
+) -> Simulated:
+    """One run. steps: faults instead of the ones that the config plans. invariants: look at the safety
+    invariants after every event. trace: keep all messages and states. Both change nothing of the run.
+
+    Raises: ConfigError; AssertionError, where the run does not end.
+    """
+    workload = WORKLOADS[config.workload]
+    names = names_of(workload, config)
+    if steps is None:
+        steps = plan_faults(config.nemesis, config, names)
+    plan = RunPlan(config=config, workload=workload, names=names, steps=steps)
+    with _seldom_collecting():
+        return _simulate(plan, run, display or Silent(), invariants=invariants, trace=trace)
+
+
+def _simulate(
+    plan: RunPlan, run: str, display: Display, *, invariants: bool, trace: bool
+) -> Simulated:
+    config, scheduler = plan.config, Scheduler()
+    runtime = VirtualRuntime(scheduler)
+    cluster = SimulatedCluster(config, scheduler)
+    watched = Invariants(cluster) if invariants else None
+    tracing = Tracing(cluster) if trace else None
+    journals: dict[int, Lines] = {}
+    clients = ClientPool(
+        plan.names.clients,
+        lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals),
+        runtime,
+    )
+    recorder = EventList()
+    program = RunProgram(
+        plan,
+        cluster,
+        clients,
+        runtime,
+        recorder,
+        display,
+        name=run,
+        versions={},
+        wall=str,
+        logs=Path(),
+    )
+    done = scheduler.spawn(program.run())
+    limit = LIMIT_S + config.duration_s
+    if not scheduler.run(done, limit=int(limit * 1e6)):
+        raise AssertionError(f"{run} did not end within {limit:g} simulated seconds")
+    return Simulated(
+        config=config,
+        journals=[(str(process), journals[process].lines) for process in sorted(journals)],
+        events=recorder.events,
+        steps=plan.steps,
+        simulated_s=scheduler.now / 1e6,
+        calls=scheduler.events,
+        cluster=cluster,
+        broken=watched.broken if watched is not None else [],
+        unfinished=unfinished(cluster),
+        trace=tracing.trace() if tracing is not None else None,
+    )
+
+
+@contextlib.contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,103 @@
+"""A simulated run as a run folder: the files of a real run, and `trace.jsonl`, the messages and states of the
+nodes, which no real cluster tells. Also: which settings a simulation cannot honour.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+
+from core.config import RunConfig
+from core.errors import HistoryError
+from harness.simulation.cluster import MIN_ISR, TOPIC_SETTINGS, UNCLEAN
+from harness.simulation.run import Simulated, simulate
+from history import journal as j
+from history import jsonl
+from history import trace as tr
+from history.run_folder import Run, write_atomically
+from model.eras import ERAS
+from model.mutants.registry import MUTANTS
+from nemesis.types import PlannedFault
+
+
+def refusal(config: RunConfig) -> str:
+    """Which setting the simulation cannot honour, "" = it honours all."""
+    assert config.simulated is not None
+    era, mutant = config.simulated.era, config.simulated.mutant
+    if era not in ERAS:
+        return f"unknown era {era!r}; known: {', '.join(ERAS)}"
+    if mutant and mutant not in MUTANTS:
+        return f"unknown mutant {mutant!r}; known: {', '.join(MUTANTS)}"
+    if ERAS[era].zookeeper and config.controllers:
+        return f"controllers: era {era} has no isolated controllers; set controllers=0"
+    if config.broker_settings:
+        names = ", ".join(config.broker_settings)
+        return f"broker_settings: a simulated broker has no {names}"
+    if unknown := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
+        known = ", ".join(TOPIC_SETTINGS)
+        return f"topic_settings: a simulated topic has no {', '.join(unknown)}; it has {known}"
+    minimum = config.settings_of_topics()[MIN_ISR]
+    if not minimum.isdecimal() or not 1 <= int(minimum) <= config.replication_factor:
+        return (
+            f"topic_settings: {MIN_ISR} must be 1 to {config.replication_factor}, not {minimum!r}"
+        )
+    if config.settings_of_topics()[UNCLEAN] not in ("true", "false"):
+        return f"topic_settings: {UNCLEAN} must be true or false"
+    return ""
+
+
+def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:
+    """The same for the same config and schedule: such runs are the same to the byte."""
+    hashed = hashlib.sha256(config.model_dump_json().encode() + jsonl.encode(steps))
+    return f"simulated-{hashed.hexdigest()[:12]}"
+
+
+def schedule(run: Run) -> tuple[PlannedFault, ...]:
+    """The steps of a recorded run. Raises: HistoryError."""
+    try:
+        lines = run.schedule.read_bytes().splitlines()
+        return tuple(msgspec.json.decode(line, type=PlannedFault) for line in lines)
+    except OSError as error:
+        raise HistoryError(f"{run.schedule}: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise HistoryError(f"{run.schedule}: {error}") from None
+
+
+def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simulated:
+    """Simulate and write journals, events, schedule and trace into a new run folder. Raises: OSError."""
+    write_atomically(run.schedule, jsonl.encode(steps))
+    done = simulate(config, run=run_id(config, steps), steps=steps, trace=True)
+    for name, lines in done.journals:
+        journal = j.Journal(run.journal / f"{name}.jsonl", _header(lines))
+        for line in lines[1:]:
+            journal.write(line)
+        journal.close()
+    write_atomically(run.events, jsonl.encode(done.events))
+    if done.trace is not None:
+        write_atomically(run.trace, tr.encode(done.trace))
+    return done
+
+
+def differences(
+    run: Run, config: RunConfig, steps: Sequence[PlannedFault]
+) -> tuple[list[str], int]:
+    """Where the journals of a recorded run are not what the simulation makes now, one line each, and how
+    many lines it makes in all."""
+    done = simulate(config, run=run_id(config, steps), steps=steps)
+    made = {f"{name}.jsonl": jsonl.encode(lines) for name, lines in done.journals}
+    there = {path.name: path.read_bytes() for path in run.journal.glob("*.jsonl")}
+    found = [f"journal {name} is missing" for name in sorted(made.keys() - there.keys())]
+    found += [f"journal {name} is not of this run" for name in sorted(there.keys() - made.keys())]
+    for name in sorted(made.keys() & there.keys()):
+        if made[name] != there[name]:
+            pairs = zip(made[name].splitlines(), there[name].splitlines(), strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            found.append(f"journal {name} is another one from line {same + 1} on")
+    return found, sum(len(lines) for _, lines in done.journals)
+
+
+def _header(lines: Sequence[j.Line]) -> j.JournalHeader:
+    header = lines[0]
+    assert isinstance(header, j.JournalHeader)
+    return header

@@ -1,0 +1,85 @@
+"""A session in Markdown, appended to the file that `$GITHUB_STEP_SUMMARY` names."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.report import wording
+from harness.report.github import VARIABLE, escaped
+from harness.soak import session_log as sessions
+from harness.soak.index import tables
+from harness.soak.index.page import canary_words, headline, known, lasted, share
+from harness.soak.session_log import SoakSession
+
+ROWS_MAX = 40
+
+
+def append(
+    results: Path, session: SoakSession, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Append the summary, if the environment names a file; whether it does. Raises: OSError."""
+    path = environment.get(VARIABLE)
+    if not path:
+        return False
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(render(results, session))
+    return True
+
+
+def render(results: Path, session: SoakSession) -> str:
+    """The summary: the result of the session, its findings, its errors."""
+    every = sessions.sessions(results)
+    runs, findings = tables.runs_and_findings(results, every)
+    numbers = tables.by_session(runs, findings, every)
+    mine = tables.records(numbers[numbers["session"] == session.name])[0]
+    parts = headline(session, mine)
+    title = ", ".join(f"{part.symbol} {part.word}" for part in parts)
+    lines = [
+        f"### Inquest soak: {escaped(title)}",
+        "",
+        f"Session {escaped(session.name)}, seed {session.started.seed}: "
+        f"{wording.count(mine['runs'], 'run')} with a verdict in {lasted(session.spent_s)} of "
+        f"{lasted(session.started.budget_s)}, {mine['failing']} failing, "
+        f"{wording.count(mine['errors'], 'error')} of the harness. "
+        f"Canary {escaped(session.started.canary)}: {canary_words(session)}.",
+        "",
+        *_findings(tables.records(tables.groups(runs, findings, session.name))),
+        *_errors(session),
+    ]
+    return "\n".join([*lines, "", ""])
+
+
+def _findings(groups: list[tables.Row]) -> list[str]:
+    rows = [_row(group) for group in groups if group["newest"]]
+    if not rows:
+        return ["No forbidden finding.", ""]
+    left = [f"… and {len(rows) - ROWS_MAX} more", ""] if len(rows) > ROWS_MAX else []
+    return [
+        "| Anomaly | Standing | Workload x nemesis x preset | This session | All sessions | Rate |",
+        "|---|---|---|---|---|---|",
+        *rows[:ROWS_MAX],
+        "",
+        *left,
+    ]
+
+
+def _row(group: tables.Row) -> str:
+    standing = "**open**" if group["open"] else "not recovered"
+    if group["known_bug"]:
+        standing = f"known bug {escaped(group['known_bug'])}"
+    combination = " x ".join(escaped(group[name]) for name in tables.COMBINATION)
+    rate = "–"
+    if known(group["rate"]):
+        rate = f"{share(group['rate'])} % ({share(group['low'])}–{share(group['high'])})"
+    return (
+        f"| {escaped(group['name'])} | {standing} | {combination} | "
+        f"{group['newest']}/{group['newest_of']} | {group['all']}/{group['all_of']} | {rate} |"
+    )
+
+
+def _errors(session: SoakSession) -> list[str]:
+    return [
+        f"- Error of the harness in run {a.begun.number}: {escaped(a.outcome.error)}"
+        for a in session.runs
+        if a.outcome is not None and a.outcome.state == "error"
+    ][:ROWS_MAX]

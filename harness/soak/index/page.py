@@ -1,0 +1,306 @@
+"""The index of a results folder: one self-contained page with its sessions, findings and runs.
+
+The page loads nothing, and its policy names the digest of its only script. Without the script filters and the
+choice of a theme are missing, and nothing else.
+"""
+
+import base64
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.report import wording
+from harness.report.page import clip
+from harness.report.wording import VerdictState
+from harness.soak import session_log as sessions
+from harness.soak.index import tables, trend
+from harness.soak.session_log import SoakSession
+from history.run_folder import write_atomically
+
+NAME = "index.html"
+RUNS_MAX = 2000
+NONE = VerdictState("neutral", "–", "No session yet", "This folder holds only runs made by hand.")
+UNDER_WAY = "under way"
+RUN_STATES: dict[str, VerdictState] = {
+    "valid": VerdictState("valid", "✓", "valid", "The checks found nothing forbidden."),
+    "anomaly": VerdictState("anomaly", "✕", "anomaly", "The checks found something forbidden."),
+    "not-recovered": VerdictState(
+        "not-recovered", "!", "not recovered", "The cluster did not recover in time."
+    ),
+    "silent": VerdictState(
+        "silent", "○", "did not fire", "A control did not find what it has to find."
+    ),
+    "unknown": VerdictState("unknown", "?", "unknown", "A check could not decide."),
+    "error": VerdictState(
+        "unknown", "!", "harness error", "The harness failed; nothing can be concluded."
+    ),
+    "interrupted": VerdictState("neutral", "–", "interrupted", "A person ended it."),
+    UNDER_WAY: VerdictState(
+        "neutral", "…", "not finished", "It is under way, or a crash ended it."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionView:
+    """A session for the page. parts: its results, the most severe first. progress: "" = it has ended."""
+
+    session: SoakSession
+    parts: list[VerdictState]
+    progress: str
+    numbers: tables.Row
+
+    @property
+    def key(self) -> str:
+        """Class of the style sheet."""
+        return self.parts[0].key
+
+    @property
+    def canary(self) -> str:
+        """The result of the canary, in words."""
+        return canary_words(self.session)
+
+
+def build(results: Path) -> Path:
+    """Write `index.html` of a results folder; its path. Raises: OSError."""
+    page = render(results)
+    write_atomically(results / NAME, page)
+    return results / NAME
+
+
+def render(results: Path) -> str:
+    """The whole page."""
+    found = sessions.sessions(results)
+    runs, findings = tables.runs_and_findings(results, found)
+    newest = found[-1].name if found else ""
+    numbers = tables.by_session(runs, findings, found)
+    views = [
+        _view(results, session, row)
+        for session, row in zip(found, tables.records(numbers), strict=True)
+    ]
+    shown = runs.head(RUNS_MAX)
+    style = "".join(_source(name) for name in ("report.css", "index.css"))
+    script = _source("index.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = (
+        _environment()
+        .get_template("index.html.j2")
+        .render(
+            results=results.resolve().name,
+            newest=views[-1] if views else None,
+            no_session=NONE,
+            views=views[::-1],
+            groups=tables.records(tables.groups(runs, findings, newest)),
+            allowed=tables.records(tables.allowed(runs, findings)),
+            runs=_run_rows(shown, findings),
+            runs_left_out=len(runs) - len(shown),
+            choices=_choices(shown),
+            trend=trend.build(numbers),
+            trend_box=(trend.WIDTH, trend.HEIGHT),
+            state_of=RUN_STATES,
+            style=Markup(style),
+            script=Markup(script),
+            policy="default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+            f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+        )
+    )
+    return page.encode("utf-8", "replace").decode()  # the name of a folder may not be text
+
+
+def _source(name: str) -> str:
+    package = "harness.soak.index" if name.startswith("index.") else "harness.report"
+    return files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("harness.soak.index", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=wording.number,
+        clip=clip,
+        moment=wording.moment,
+        sentence=wording.sentence,
+        session_name=session_name,
+        href=href,
+        known=known,
+        share=share,
+        lasted=lasted,
+    )
+    environment.globals.update(count=wording.count)
+    return environment
+
+
+def href(path: str) -> str:
+    """A path below the results folder as a relative address, whatever its characters."""
+    return "./" + quote(os.fsencode(path))
+
+
+def session_name(name: str) -> str:
+    """`2026-03-01 22:00` from the name of a session; the name itself, where it holds no time."""
+    stamp = tables.stamp(name)
+    return name if stamp is None else f"{stamp:%Y-%m-%d %H:%M}"
+
+
+def known(value: Any) -> bool:
+    """Whether there is a number."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def share(value: float) -> str:
+    """A share in per cent; one decimal near 0 and near 100."""
+    percent = 100 * value
+    return wording.number(percent, 1 if 0 < percent < 10 or 90 < percent < 100 else 0)
+
+
+def lasted(seconds: float) -> str:
+    """`1 h 5 min`, `12 min`, `40 s`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    hours, minutes = divmod(round(whole / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _view(results: Path, session: SoakSession, numbers: tables.Row) -> SessionView:
+    progress = ""
+    if session.ended is None:
+        progress = "interrupted" if session.paused else "unfinished"
+        if tables.under_way(results / sessions.FOLDER / session.name):
+            progress = UNDER_WAY
+    return SessionView(
+        session=session, parts=headline(session, numbers), progress=progress, numbers=numbers
+    )
+
+
+def canary_words(session: SoakSession) -> str:
+    """The result of the canary, as words after its name."""
+    if session.canary is None:
+        return "did not run" if session.ended is not None else "has not run yet"
+    if session.fired is None:
+        return "interrupted" if session.canary.state == "interrupted" else "reached no verdict"
+    return "fired" if session.fired else "did not fire"
+
+
+def _void(session: SoakSession) -> VerdictState:
+    """Why a session is void."""
+    if session.fired is not None:
+        what = "did not find what it has to find: other runs without findings prove nothing."
+    elif session.canary is None:
+        what = "did not run: nothing shows that the checks would have found anything."
+    else:
+        what = "reached no verdict: nothing shows that the checks would have found anything."
+    return VerdictState("silent", "○", "Void", f"The canary {session.started.canary} {what}")
+
+
+def headline(session: SoakSession, numbers: tables.Row) -> list[VerdictState]:
+    """The results of a session: void first, as it qualifies all others, then the most severe."""
+    parts: list[VerdictState] = []
+    outcomes = [attempt.outcome for attempt in session.runs if attempt.outcome is not None]
+    if session.void:
+        parts.append(_void(session))
+    if numbers["open"]:
+        parts.append(
+            VerdictState(
+                "anomaly",
+                "✕",
+                wording.count(numbers["open"], "open finding"),
+                "Forbidden, and not of a known bug.",
+            )
+        )
+    if numbers["known"]:
+        parts.append(
+            VerdictState(
+                "known",
+                "✕",
+                wording.count(numbers["known"], "finding") + " of known bugs",
+                "Forbidden; all of them have the signature of a known bug.",
+            )
+        )
+    silent = sum(
+        attempt.outcome is not None
+        and attempt.outcome.state == "silent"
+        and attempt.begun.task.why != "canary"
+        for attempt in session.runs
+    )
+    if silent:
+        parts.append(
+            VerdictState(
+                "silent",
+                "○",
+                wording.count(silent, "control") + " did not fire",
+                "A control misbehaves in a known way; here the checks did not see it.",
+            )
+        )
+    for key, one, told in (
+        ("not-recovered", "run did not recover", "The cluster did not recover in time."),
+        ("unknown", "run unknown", "A check of it could not decide."),
+        ("error", "error of the harness", "Nothing can be concluded from it."),
+    ):
+        many = sum(o.state == key or key in {f.name for f in o.forbidden} for o in outcomes)
+        if many:
+            more = one.replace("run ", "runs ").replace("error ", "errors ")
+            parts.append(
+                VerdictState(RUN_STATES[key].key, "!", wording.count(many, one, more), told)
+            )
+    if not parts and not session.tested:
+        told = "No run except the canary has reached a verdict."
+        parts.append(VerdictState("neutral", "–", "Nothing tested yet", told))
+    if not parts and session.fired is None:
+        told = (
+            f"The canary {session.started.canary} has not run. Until it finds what it has to find, "
+        )
+        told += "other runs without findings prove nothing."
+        parts.append(VerdictState("neutral", "–", "Not yet valid", told))
+    return parts or [
+        VerdictState(
+            "valid", "✓", "Valid", "Every run was valid, and the canary found what it has to find."
+        )
+    ]
+
+
+def _classes(findings: pd.DataFrame) -> dict[int, list[tables.Row]]:
+    """The forbidden anomalies of each run, by the index of the run."""
+    forbidden = findings[findings["disallowed"] > 0]
+    found: dict[int, list[tables.Row]] = {}
+    for record in tables.records(forbidden):
+        found.setdefault(record["row"], []).append(record)
+    return found
+
+
+def _run_rows(runs: pd.DataFrame, findings: pd.DataFrame) -> list[tables.Row]:
+    classes = _classes(findings)
+    return [
+        {**row, "classes": classes.get(index, [])}
+        for index, row in zip(runs.index, tables.records(runs), strict=True)
+    ]
+
+
+def _choices(runs: pd.DataFrame) -> list[tuple[str, str, Sequence[tuple[str, str]]]]:
+    """Filters: name of the column, heading, and the choices as (value, text)."""
+    found: list[tuple[str, str, Sequence[tuple[str, str]]]] = []
+    for column in tables.COMBINATION:
+        values = sorted(set(runs[column]) - {""})
+        found.append((column, column.capitalize(), [(value, clip(value, 60)) for value in values]))
+    states = [(key, state.word) for key, state in RUN_STATES.items() if key in set(runs["state"])]
+    found.append(("state", "Verdict", states))
+    names = sorted(set(runs["session"]) - {""}, reverse=True)
+    by_hand = [("-", "by hand")] if "" in set(runs["session"]) else []
+    found.append(
+        ("session", "Session", [*((name, session_name(name)) for name in names), *by_hand])
+    )
+    return found

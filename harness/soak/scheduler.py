@@ -1,0 +1,211 @@
+"""What to run next: a pure function of the session so far, of earlier sessions, and of the matrix.
+
+The order of a session: failing runs of earlier sessions, for at most half of the budget and only while it
+holds the canary too; the canary; the explicit runs of the matrix; then drawn runs until the budget is used
+up. A run is chosen only if its expected time still fits.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from statistics import median
+
+import msgspec
+
+from core.generator import source
+from harness.soak.matrix import Matrix, canary_run, config_of, draws
+from harness.soak.session_log import FAILING, Attempt, PlannedRun, SoakSession
+
+OVERHEAD_S = 40.0
+"""First guess of the seconds that a run takes in addition to its phase of faults."""
+REPEAT_SHARE = 0.5
+"""Share of the budget for repeating runs of earlier sessions."""
+ROOM = 2.0
+"""Repeat an earlier failure only if the remaining budget covers `ROOM` times that run and the canary: a run
+can take longer than expected, and without its canary a session is void."""
+TRIES = 3
+"""Stop repeating a failure after it has passed this many times in a row."""
+ATTEMPTS_MAX = 2
+"""Skip a run after the soak process has died in it this often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The next run. number: its place in the session, also of a repetition after a crash."""
+
+    number: int
+    task: PlannedRun
+
+
+def failing(earlier: Sequence[SoakSession]) -> list[PlannedRun]:
+    """The failing runs of earlier sessions (oldest first), each once: open findings first, then all others
+    but known bugs, then known bugs; within each the newest session first.
+
+    Left out: canaries, as each session has its own; runs that passed the last `TRIES` times; and all but the
+    first of the runs that found nothing but the same known bug.
+    """
+    tries: dict[object, list[_Try]] = {}
+    for age, session in enumerate(reversed(earlier)):
+        for attempt in reversed(session.runs):
+            made = _Try(age=age, session=session.name, attempt=attempt)
+            if attempt.begun.task.why != "canary" and made.rank is not None:
+                tries.setdefault(attempt.begun.task.key, []).append(made)
+    gravest = [min(made[:TRIES], key=lambda one: one.order) for made in tries.values()]
+    found: list[PlannedRun] = []
+    bugs: set[tuple[str, ...]] = set()
+    for one in sorted(gravest, key=lambda one: one.order):
+        if one.rank == _PASSED or (one.rank == _KNOWN and one.bugs in bugs):
+            continue
+        bugs.add(one.bugs)
+        found.append(one.again())
+    return found
+
+
+_OPEN, _OTHER, _KNOWN, _PASSED = range(4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Try:
+    """One attempt at a run, in which session, and how many sessions ago."""
+
+    age: int
+    session: str
+    attempt: Attempt
+
+    @property
+    def rank(self) -> int | None:
+        """How severe its result is; None = its result says nothing."""
+        outcome = self.attempt.outcome
+        if outcome is None:
+            return None
+        if outcome.open:
+            return _OPEN
+        if self.bugs:
+            return _KNOWN
+        if outcome.state in FAILING or outcome.forbidden:
+            return _OTHER
+        return _PASSED if outcome.state == "valid" else None
+
+    @property
+    def bugs(self) -> tuple[str, ...]:
+        """The known bugs of its forbidden findings; empty, where one of these has none."""
+        forbidden = self.attempt.outcome.forbidden if self.attempt.outcome else []
+        names = {found.known_bug for found in forbidden}
+        return () if "" in names else tuple(sorted(names))
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The most severe first, then the newest session, then by number."""
+        rank = _PASSED if self.rank is None else self.rank
+        return rank, self.age, self.attempt.begun.number
+
+    def again(self) -> PlannedRun:
+        """Its repetition."""
+        task = self.attempt.begun.task
+        of = f"{self.session}/{self.attempt.begun.number}"
+        return msgspec.structs.replace(task, why="repeat", of=of)
+
+
+def canary_of(matrix: Matrix, earlier: Sequence[SoakSession]) -> str:
+    """The canary of the next session; the canaries take turns."""
+    names = matrix.canaries()
+    return names[len(earlier) % len(names)]
+
+
+def seed_of(session_seed: int, number: int) -> int:
+    """Seed of a run of a session."""
+    return source(session_seed, "soak", "run", number).getrandbits(31)
+
+
+def expected_s(task: PlannedRun, attempts: Iterable[Attempt]) -> float:
+    """Expected seconds of a run: its phase of faults, plus the median overhead of the runs of its workload,
+    or of all runs, where its workload has none yet."""
+    extra: list[float] = []
+    alike: list[float] = []
+    for attempt in attempts:
+        if attempt.outcome is None or not attempt.outcome.judged:
+            continue
+        besides = attempt.outcome.seconds - config_of(attempt.begun.task).duration_s
+        extra.append(besides)
+        if attempt.begun.task.workload == task.workload:
+            alike.append(besides)
+    overhead = median(alike or extra) if extra else OVERHEAD_S
+    return config_of(task).duration_s + max(overhead, 0.0)
+
+
+def unfinished(session: SoakSession) -> Attempt | None:
+    """The run during which a crash or a person ended the session."""
+    if not session.attempts:
+        return None
+    last = session.attempts[-1]
+    if last.outcome is None or last.outcome.state == "interrupted":
+        return last
+    return None
+
+
+def given_up(session: SoakSession, number: int) -> bool:
+    """Whether the soak process died in this run too often."""
+    return (
+        sum(a.begun.number == number and a.outcome is None for a in session.attempts)
+        >= ATTEMPTS_MAX
+    )
+
+
+def choose(session: SoakSession, repeats: Sequence[PlannedRun], matrix: Matrix) -> Choice | None:
+    """The next run of the session; None, where it does not fit into the budget.
+
+    repeats: `failing` of the sessions before this one.
+    """
+    if (again := unfinished(session)) is not None:
+        choice = Choice(number=again.begun.number, task=again.begun.task)
+        return choice if _fits(session, choice.task, 1.0) else None
+    number = 1 + max((a.begun.number for a in session.attempts), default=0)
+    made = list({a.begun.number: a.begun.task for a in session.attempts}.values())
+    if not any(task.why == "canary" for task in made):
+        keys = {task.key for task in made}
+        seed = seed_of(session.started.seed, number)
+        canary = canary_run(matrix, session.started.canary, seed)
+        for task in repeats:
+            if (
+                task.key not in keys
+                and _fits(session, task, REPEAT_SHARE)
+                and _leaves_room(session, task, canary)
+            ):
+                return Choice(number=number, task=task)
+    task = _next(session, number, made, matrix)
+    return Choice(number=number, task=task) if _fits(session, task, 1.0) else None
+
+
+def _next(
+    session: SoakSession, number: int, made: Sequence[PlannedRun], matrix: Matrix
+) -> PlannedRun:
+    seed = seed_of(session.started.seed, number)
+    if not any(task.why == "canary" for task in made):
+        return canary_run(matrix, session.started.canary, seed)
+    explicit = sum(task.why == "explicit" for task in made)
+    if explicit < len(matrix.runs):
+        run = matrix.runs[explicit]
+        return PlannedRun(
+            why="explicit",
+            workload=run.workload,
+            nemesis=run.nemesis,
+            preset=run.preset,
+            seed=seed if run.seed is None else run.seed,
+            settings=matrix.settings_for(run.preset, run.settings),
+        )
+    drawn = sum(task.why == "matrix" for task in made)
+    combination = next(islice(draws(matrix, session.started.seed), drawn, None))
+    settings = matrix.settings_for(combination.preset)
+    return PlannedRun(why="matrix", seed=seed, settings=settings, **combination._asdict())
+
+
+def _fits(session: SoakSession, task: PlannedRun, share: float) -> bool:
+    left = session.started.budget_s * share - session.spent_s
+    return expected_s(task, session.attempts) <= left
+
+
+def _leaves_room(session: SoakSession, task: PlannedRun, canary: PlannedRun) -> bool:
+    left = session.started.budget_s - session.spent_s
+    return left >= ROOM * (
+        expected_s(task, session.attempts) + expected_s(canary, session.attempts)
+    )

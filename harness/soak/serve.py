@@ -1,0 +1,174 @@
+"""The results folder in a browser: `inquest serve`, read-only, on the loopback only.
+
+Serves files whose path lies in the folder after all links are followed, and plain listings of folders. It
+rebuilds the index when a verdict, a report or a session has changed. It refuses requests that name another
+host: otherwise a web page could point a name of its own to this machine and read the results.
+"""
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from core.errors import UsageError
+from harness.soak.session_log import FILE, FOLDER
+from history.jsonl import being_written
+from history.run_folder import write_atomically
+
+HOST = "127.0.0.1"
+INDEX = "index.html"
+NAMES = ("127.0.0.1", "localhost")
+TEXT = "text/plain; charset=utf-8"
+OURS = (INDEX, "report.html")
+"""Pages that name the digests of their scripts in a stricter policy of their own."""
+COMMON = (
+    "default-src 'none'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGES = f"{COMMON}; script-src 'unsafe-inline'; img-src data: blob:"
+OTHERS = f"{COMMON}; img-src data:; sandbox"
+NOWHERE = f"{os.devnull}/none"
+
+Stamp = frozenset[tuple[str, int, int, bool]]
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """One request: GET and HEAD of files, folders and the index."""
+
+    server: "Server"
+    server_version = "inquest"
+    sys_version = ""
+    timeout = 30
+    policy = OTHERS
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {
+        ".html": "text/html; charset=utf-8",
+        ".xml": "application/xml",
+        **dict.fromkeys((".jsonl", ".log", ".txt", ".toml"), TEXT),
+    }
+
+    def send_head(self) -> BinaryIO | io.BytesIO | None:
+        """Send status and headers; returns the content."""
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            address = urlsplit(self.path).path
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return None
+        if host not in NAMES:
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+            return None
+        if address in ("/", f"/{INDEX}"):
+            return self._index()
+        found = self.server.find(address)
+        if found is not None and found.is_dir() and address.endswith("/"):
+            return self.list_directory(str(found))  # its own index.html could be a link
+        self.policy = PAGES if found is not None and found.name in OURS else OTHERS
+        return super().send_head()
+
+    def _index(self) -> io.BytesIO | None:
+        try:
+            page = self.server.index()
+        except Exception as error:  # noqa: BLE001 - a browser gets an answer, whatever is in the folder
+            print(f"inquest: no index: {error!r}", file=sys.stderr, flush=True)
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return None
+        self.policy = PAGES
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", self.extensions_map[".html"])
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        return io.BytesIO(page)
+
+    def translate_path(self, path: str) -> str:
+        """The file or folder of an address; one that cannot exist, where the server may not show it."""
+        return str(self.server.find(urlsplit(path).path) or NOWHERE)
+
+    def end_headers(self) -> None:
+        """Add what every answer has."""
+        self.send_header("Content-Security-Policy", self.policy)
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("Cache-Control", "no-cache")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: the only reader is the person at the browser."""
+
+
+class Server(ThreadingHTTPServer):
+    """The results folder. render: makes the page of the index."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, results: Path, port: int, render: Callable[[Path], str]) -> None:
+        super().__init__((HOST, port), Handler)
+        self.root = results.resolve()
+        self.render = render
+        self._lock = threading.Lock()
+        self._stamp: Stamp | None = None
+        self._page = b""
+
+    def index(self) -> bytes:
+        """The current index. It is also written to the folder, where the folder is writable."""
+        with self._lock:
+            stamp = self._stamp_now()
+            if stamp != self._stamp:
+                self._page = self.render(self.root).encode()
+                self._stamp = stamp
+                with suppress(OSError):
+                    write_atomically(self.root / INDEX, self._page)
+            return self._page
+
+    def _stamp_now(self) -> Stamp:
+        """Changes when the index has to: verdicts and sessions with time and size, whether a soak still
+        writes to a session, and which reports and outputs of runs exist."""
+        found = []
+        for path in (*self.root.glob("*/verdict.json"), *self.root.glob(f"{FOLDER}/*/{FILE}")):
+            with suppress(OSError):
+                about = path.stat()
+                live = path.name == FILE and being_written(path)
+                found.append((str(path), about.st_mtime_ns, about.st_size, live))
+        links = (*self.root.glob("*/report.html"), *self.root.glob(f"{FOLDER}/*/*.log"))
+        found += [(str(path), 0, 0, False) for path in links]
+        return frozenset(found)
+
+    def find(self, address: str) -> Path | None:
+        """The file or folder of an address, None where the results folder holds none."""
+        text = unquote(address, errors="surrogateescape")
+        try:
+            path = (self.root / text.lstrip("/")).resolve(strict=True)
+        except (OSError, RuntimeError, ValueError):  # not there; a loop of links; no name of a file
+            return None
+        inside = path.is_relative_to(self.root) and (path.is_dir() or path.is_file())
+        return path if inside else None
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Report errors; a browser that hangs up is none."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            print(f"inquest: a request failed: {error!r}", file=sys.stderr, flush=True)
+
+
+def server(results: Path, port: int) -> Server:
+    """A server that listens, and does not serve yet.
+
+    Raises: UsageError, where there is no such folder or the port is taken or refused.
+    """
+    from harness.soak.index.page import render
+
+    if not results.is_dir():
+        raise UsageError(f"there is no results folder {results}; `inquest run` makes one")
+    try:
+        return Server(results, port, render)
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"port {port} of {HOST}: {why}; give another one with --port") from None

@@ -1,0 +1,411 @@
+"""A soak session from its first line to its last: `inquest soak`.
+
+    code = soak(SoakRequest(results=Path("results"), matrix=load(None)))
+
+It opens a session or resumes the unfinished one, performs run after run until the budget is used up, and
+records each step before and after it. docs/soak.md describes it for users.
+"""
+
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from core.errors import ConfigError, ExitCode, InquestError
+from harness.processes.interrupts import Interrupts
+from harness.soak import runs, scheduler
+from harness.soak.matrix import Matrix, canary_run, check_run, config_of
+from harness.soak.runs import say
+from harness.soak.session_log import (
+    FILE,
+    FOLDER,
+    Attempt,
+    PlannedRun,
+    RunBegun,
+    RunEnded,
+    RunResult,
+    SessionEnded,
+    SessionEvent,
+    SessionPaused,
+    SessionResumed,
+    SessionStarted,
+    SoakSession,
+    moment,
+    owner,
+    read,
+    sessions,
+    timestamp,
+)
+from history.jsonl import Appender
+from history.run_folder import Run
+
+RESUME_S = 86_400.0
+"""An unfinished session older than this is not resumed."""
+BUDGET_S = 1800.0
+ERRORS_MAX = 5
+"""This many errors of the harness in a row end the session: the next run would fail too."""
+GIVEN_UP = RunResult(
+    state="error",
+    code=ExitCode.HARNESS,
+    seconds=0.0,
+    error="the soak process died in this run, more than once",
+)
+ENDINGS = {
+    ExitCode.VALID: "everything valid, and the canary fired",
+    ExitCode.ANOMALY: "a run found something forbidden",
+    ExitCode.UNKNOWN: "a run could not decide something",
+    ExitCode.NOT_RECOVERED: "a cluster did not recover",
+    ExitCode.SILENT: "void: a control did not find what it has to find, or did not run",
+    ExitCode.HARNESS: "the harness failed",
+    ExitCode.INTERRUPTED: "interrupted; the same command resumes it",
+}
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakRequest:
+    """What the command line asks for. None: as in the session that is resumed; in a new one BUDGET_S, and
+    a drawn seed. options: words for every `inquest run`."""
+
+    results: Path
+    matrix: Matrix
+    budget_s: float | None = None
+    seed: int | None = None
+    new: bool = False
+    options: Sequence[str] = ()
+
+
+class SessionClock:
+    """The time, as a session measures and writes it."""
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def moment(self) -> str:
+        """Now, as `at` is written."""
+        return moment()
+
+
+class Performs(Protocol):
+    """`runs.Performer`, and what tests put in its place."""
+
+    @property
+    def stopped(self) -> bool:
+        """A person wants the session to end."""
+
+    def command(self, task: PlannedRun) -> list[str]:
+        """The command line of a run."""
+
+    def perform(self, session: SoakSession, begun: RunBegun) -> RunResult:
+        """Perform a run to its end."""
+
+
+def soak(request: SoakRequest) -> int:
+    """Open or resume a session and bring it to its end; the exit code (docs/soak.md).
+
+    Raises: ConfigError; InquestError, where the file of the session cannot be written any more.
+    """
+    clock = SessionClock()
+    with Interrupts(immediate=False) as interrupts:
+        performer = runs.Performer(
+            results=request.results, options=request.options, interrupts=interrupts
+        )
+        under_way = open_session(
+            request, performer, clock=clock, rebuild=lambda: build_index(request.results)
+        )
+        session = under_way.session
+        resumed = ", resumed" if under_way.resumed else ""
+        say(
+            f"session {session.name}: seed {session.started.seed}, budget "
+            f"{session.started.budget_s:.0f} s, canary {session.started.canary}{resumed}"
+        )
+        try:
+            code = under_way.run()
+            _summarise(request.results, session)
+        except OSError as error:
+            raise InquestError(f"the session could not be recorded: {error}") from None
+        finally:
+            under_way.file.close()
+    build_index(request.results)  # once more: no process writes to the session now
+    say(
+        f"session {session.name}: {session.tested} runs beside the canary reached a verdict; "
+        f"{ENDINGS[ExitCode(code)]}"
+    )
+    say(f"index: {request.results / 'index.html'}")
+    return code
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionUnderWay:
+    """A session that this process performs. file: its open log. rebuild: builds the index."""
+
+    results: Path
+    matrix: Matrix
+    session: SoakSession
+    file: Appender
+    resumed: bool
+    performer: Performs
+    clock: SessionClock
+    rebuild: Callable[[], None]
+    _since: float = 0.0
+    _before_s: float = 0.0
+
+    def run(self) -> int:
+        """Perform runs until the budget is used up; the exit code. The index then lacks the last line.
+
+        Raises: OSError, where the log cannot be written any more.
+        """
+        self._count_from(self.session.spent_s)
+        if self.resumed:
+            self._pick_up()
+        earlier = [one for one in sessions(self.results) if one.name < self.session.name]
+        repeats = self._usable(scheduler.failing(earlier))
+        self.rebuild()
+        while not self.performer.stopped and not self._hopeless():
+            self.session.spent_s = self.spent_s
+            chosen = scheduler.choose(self.session, repeats, self.matrix)
+            if chosen is None:
+                break
+            self._one(chosen)
+            self.rebuild()
+        if self.performer.stopped:
+            self._write(SessionPaused(at=self.clock.moment(), spent_s=self.spent_s))
+            return ExitCode.INTERRUPTED
+        over = SessionEnded(at=self.clock.moment(), spent_s=self.spent_s, code=0)
+        self.session.ended = over  # a session without a canary is void only once it has ended
+        self._write(msgspec.structs.replace(over, code=self.session.code))
+        return self.session.code
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of the budget that are used up."""
+        return round(self._before_s + self.clock.monotonic() - self._since, 3)
+
+    def _count_from(self, spent_s: float) -> None:
+        self._since, self._before_s = self.clock.monotonic(), spent_s
+
+    def _one(self, chosen: scheduler.Choice) -> None:
+        task = chosen.task
+        begun = RunBegun(
+            at=self.clock.moment(),
+            spent_s=self.spent_s,
+            number=chosen.number,
+            task=task,
+            command=self.performer.command(task),
+        )
+        say(
+            f"run {chosen.number} ({task.why}): {task.workload} x {task.nemesis} x {task.preset}, "
+            f"seed {task.seed}"
+        )
+        given_up = scheduler.given_up(self.session, chosen.number)
+        self._write(begun)
+        self._end(begun, GIVEN_UP if given_up else self.performer.perform(self.session, begun))
+
+    def _end(self, begun: RunBegun, result: RunResult) -> None:
+        """Record the result of a run, then remove the files of its folder that are not kept."""
+        at = self.clock.moment()
+        self._write(RunEnded(at=at, spent_s=self.spent_s, number=begun.number, outcome=result))
+        found = ", ".join(f"{f.name} ({f.disallowed})" for f in result.forbidden)
+        why = f": {result.error or found}" if result.error or found else ""
+        say(f"run {begun.number}: {result.state} in {result.seconds:.0f} s{why}")
+        runs.tidy(self.results, self.session, begun, result)
+
+    def _hopeless(self) -> bool:
+        last = [attempt.outcome for attempt in self.session.attempts[-ERRORS_MAX:]]
+        if len(last) < ERRORS_MAX or not all(o is not None and o.state == "error" for o in last):
+            return False
+        say(f"{ERRORS_MAX} errors of the harness in a row: the session ends here")
+        return True
+
+    def _usable(self, tasks: Sequence[PlannedRun]) -> list[PlannedRun]:
+        """Those that this version can still perform."""
+        usable = []
+        for task in tasks:
+            try:
+                check_run(task)
+            except ConfigError as error:
+                say(f"run {task.of} cannot be repeated: {error}")
+            else:
+                usable.append(task)
+        return usable
+
+    def _pick_up(self) -> None:
+        """Finish what a crash left: reduce the folders of passed runs; of the interrupted run record the
+        verdict, if it reached one, or remove its folder."""
+        for attempt in self.session.runs:
+            if attempt.outcome is not None:
+                runs.tidy(self.results, self.session, attempt.begun, attempt.outcome)
+        now = self.clock.moment()
+        last = scheduler.unfinished(self.session)
+        broken = last if last is not None and last.outcome is None else None
+        spent = self.session.spent_s
+        if broken is not None:  # it used up as much of the budget as it can have taken
+            gone = timestamp(now) - timestamp(broken.begun.at)
+            most = scheduler.expected_s(broken.begun.task, self.session.attempts)
+            spent += min(max(gone, 0.0), most)
+        self._count_from(spent)
+        self._write(SessionResumed(at=now, spent_s=spent))
+        if broken is not None:
+            self._settle(broken)
+
+    def _settle(self, broken: Attempt) -> None:
+        begun = broken.begun
+        folder = runs.folder_of(owner(self.session.name, begun), self.results)
+        if folder is not None and not runs.quiet(folder):
+            say(f"run {begun.number} still records into {folder.name}: it is left alone")
+            return
+        verdict = runs.verdict_of(folder)
+        for line in runs.release(folder, config_of(begun.task)):
+            say(f"left behind by run {begun.number}: {line}")
+        if folder is not None and verdict is not None:  # only the line about its end is missing
+            seconds = max(Run(folder).verdict.stat().st_mtime - timestamp(begun.at), 0.0)
+            log = runs.log_of(self.results, self.session, begun.number)
+            result = runs.result_of(verdict.exit_code, seconds=seconds, folder=folder, log=log)
+            self._end(begun, result)
+        elif folder is not None:
+            runs.discard(folder)
+
+    def _write(self, event: SessionEvent) -> None:
+        self.file.append(event)
+        self.session.apply(event)
+
+
+def open_session(
+    request: SoakRequest, performer: Performs, *, clock: SessionClock, rebuild: Callable[[], None]
+) -> SessionUnderWay:
+    """The unfinished session of the last day, else a new one.
+
+    Raises: ConfigError, where another soak writes it; where its seed, budget or matrix are not those of the
+    request; where the budget is too small; or where nothing can be written.
+    """
+    now = clock.moment()
+    unfinished = None if request.new else resumable(request.results, now)
+    try:
+        opened = None if unfinished is None else _resume(request, unfinished)
+        session, file = opened or _create(request, now)
+    except BlockingIOError:
+        raise ConfigError(
+            "another soak is at work in this results folder (--new starts another session)"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"the results folder {request.results} cannot be written: {error}"
+        ) from None
+    return SessionUnderWay(
+        results=request.results,
+        matrix=request.matrix,
+        session=session,
+        file=file,
+        resumed=opened is not None,
+        performer=performer,
+        clock=clock,
+        rebuild=rebuild,
+    )
+
+
+def resumable(results: Path, now: str) -> SoakSession | None:
+    """The newest session, if it is unfinished and not too old."""
+    found = sessions(results)
+    if not found or found[-1].ended is not None:
+        return None
+    age = timestamp(now) - timestamp(found[-1].started.at)
+    return found[-1] if age < RESUME_S else None
+
+
+def _resume(request: SoakRequest, session: SoakSession) -> tuple[SoakSession, Appender] | None:
+    """The session as its file is once no other soak writes to it; None, where it has ended meanwhile."""
+    folder = request.results / FOLDER / session.name
+    file = Appender(folder / FILE)
+    fresh = read(folder)
+    others = [] if fresh is None else _others(fresh, request)
+    if fresh is not None and fresh.ended is None and not others:
+        return fresh, file
+    file.close()
+    if fresh is not None and fresh.ended is None:
+        raise ConfigError(
+            f"session {session.name} is unfinished and would be resumed, but its "
+            f"{' and '.join(others)} differ from the given ones (--new starts another session)"
+        )
+    return None
+
+
+def _others(session: SoakSession, request: SoakRequest) -> list[str]:
+    """What the request gives that is not as in the session."""
+    started = session.started
+    same = {
+        "seed": request.seed in (None, started.seed),
+        "budget": request.budget_s in (None, started.budget_s),
+        "matrix": request.matrix.model_dump(mode="json") == started.matrix,
+    }
+    return [name for name, is_same in same.items() if not is_same]
+
+
+def _create(request: SoakRequest, now: str) -> tuple[SoakSession, Appender]:
+    canary = scheduler.canary_of(request.matrix, sessions(request.results))
+    needed = scheduler.expected_s(canary_run(request.matrix, canary, 0), ())
+    budget_s = BUDGET_S if request.budget_s is None else request.budget_s
+    if budget_s < needed:
+        raise ConfigError(
+            f"a budget of {budget_s:.0f} s leaves no room for the canary ({needed:.0f} s)"
+        )
+    seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
+    started = SessionStarted(
+        at=now,
+        seed=seed,
+        budget_s=budget_s,
+        canary=canary,
+        matrix=request.matrix.model_dump(mode="json"),
+    )
+    folder = _new_folder(request.results / FOLDER, now)
+    file = Appender(folder / FILE, new=True)
+    file.append(started)
+    return SoakSession(name=folder.name, started=started, last_at=now), file
+
+
+def _new_folder(parent: Path, now: str) -> Path:
+    base = datetime.fromisoformat(now).strftime("%Y%m%dT%H%M%SZ")
+    name, number = base, 1
+    while (parent / name).exists():
+        number += 1
+        name = f"{base}-{number}"
+    (parent / name).mkdir(parents=True)
+    return parent / name
+
+
+def budget_seconds(text: str) -> float:
+    """Seconds of `90s`, `30m`, `8h`, `1h30m`. Raises: ConfigError."""
+    match = _DURATION.fullmatch(text.strip())
+    if not text.strip() or match is None:
+        raise ConfigError(f"--budget wants a time such as 30m, 8h or 1h30m, got {text!r}")
+    hours, minutes, rest = (int(part or 0) for part in match.groups())
+    return 3600.0 * hours + 60.0 * minutes + rest
+
+
+def build_index(results: Path) -> None:
+    """Build the index of a results folder. An error in it does not end a session; it is reported."""
+    from harness.soak.index import page
+
+    try:
+        page.build(results)
+    except Exception as error:  # noqa: BLE001 - the runs matter more than the picture of them
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
+        say(f"no index: {type(error).__name__}: {error} ({where})")
+
+
+def _summarise(results: Path, session: SoakSession) -> None:
+    from harness.soak.index.github import append
+
+    try:
+        append(results, session)
+    except OSError as error:
+        say(f"no step summary: {error}")

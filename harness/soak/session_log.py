@@ -1,0 +1,308 @@
+"""The log of a session: `nights/<utc>/night.jsonl`, one JSON line an event, written as it happens.
+
+The soak reads it to repeat failures and to resume after a crash; the index of the results folder shows it. A
+line holds all that the index needs, so the log suffices when run folders are gone. The reader leaves damaged
+lines out and counts them.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from core.errors import ExitCode
+
+FOLDER = "nights"
+FILE = "night.jsonl"
+
+Why = Literal["repeat", "canary", "explicit", "matrix"]
+State = Literal["valid", "anomaly", "unknown", "not-recovered", "silent", "error", "interrupted"]
+STATES: dict[int, State] = {
+    ExitCode.VALID: "valid",
+    ExitCode.ANOMALY: "anomaly",
+    ExitCode.UNKNOWN: "unknown",
+    ExitCode.NOT_RECOVERED: "not-recovered",
+    ExitCode.SILENT: "silent",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+"""Exit code of a run that has a verdict → its state. Every other code is an error of the harness."""
+FAILING: tuple[State, ...] = ("anomaly", "unknown", "not-recovered", "silent")
+"""States whose runs later sessions repeat."""
+NOT_RECOVERED = "not-recovered"
+"""The anomaly class with a state and an exit code of its own; it never counts as an open finding."""
+
+
+class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to perform. settings: all others, by name. of: `session/number` of the run that it repeats."""
+
+    why: Why
+    workload: str
+    nemesis: str
+    preset: str
+    seed: int
+    settings: dict[str, Any] = {}
+    of: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, int, bytes]:
+        """Equal for two plans of the same run."""
+        settings = msgspec.json.encode(self.settings, order="deterministic")
+        return self.workload, self.nemesis, self.preset, self.seed, settings
+
+
+class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
+    """One anomaly class of a run. known_bug: its id, where every forbidden finding has the signature."""
+
+    name: str
+    count: int
+    disallowed: int
+    known_bug: str = ""
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a run.
+
+    code: exit code of the process (negative: a signal ended it). folder: name of the run folder, "" =
+    none. seconds: of the process. error: why it counts as an error of the harness. available: share of the
+    phase of faults without a standstill; recovery_s: seconds; both None if unknown. judged: it has a verdict.
+    fired: of a control, whether it found all that it has to find (None: no control, or no verdict).
+    """
+
+    state: State
+    code: int
+    seconds: float
+    folder: str = ""
+    judged: bool = False
+    summary: str = ""
+    error: str = ""
+    anomalies: list[AnomalyCount] = []
+    available: float | None = None
+    recovery_s: float | None = None
+    fired: bool | None = None
+
+    @property
+    def open(self) -> list[AnomalyCount]:
+        """Forbidden findings of no known bug; "did not recover" is not among them."""
+        return [f for f in self.forbidden if not f.known_bug and f.name != NOT_RECOVERED]
+
+    @property
+    def forbidden(self) -> list[AnomalyCount]:
+        """All forbidden findings."""
+        return [found for found in self.anomalies if found.disallowed]
+
+
+class SessionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
+    """First line. at: UTC, ISO 8601. matrix: `Matrix` as JSON. canary: the preset that has to fire."""
+
+    at: str
+    seed: int
+    budget_s: float
+    canary: str
+    matrix: dict[str, Any]
+    format: int = 1
+
+
+class RunBegun(msgspec.Struct, frozen=True, kw_only=True, tag="run-begun", tag_field="event"):
+    """A run is about to start. spent_s: seconds of the budget that are used up. command: with arguments."""
+
+    at: str
+    spent_s: float
+    number: int
+    task: PlannedRun
+    command: list[str]
+
+
+def owner(session: str, begun: RunBegun) -> str:
+    """The mark that this run writes into its folder (option `--owner`); a repetition has another one."""
+    return f"{session}/{begun.number}/{begun.at}"
+
+
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run-ended", tag_field="event"):
+    """A run has ended with this result."""
+
+    at: str
+    spent_s: float
+    number: int
+    outcome: RunResult
+
+
+class SessionPaused(
+    msgspec.Struct, frozen=True, kw_only=True, tag="interrupted", tag_field="event"
+):
+    """A person interrupted the session; it can be resumed."""
+
+    at: str
+    spent_s: float
+
+
+class SessionResumed(msgspec.Struct, frozen=True, kw_only=True, tag="resumed", tag_field="event"):
+    """The session continues after an interruption or a crash. spent_s: what was used up before."""
+
+    at: str
+    spent_s: float
+
+
+class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="event"):
+    """Last line: the session ran to its end. code: its exit code."""
+
+    at: str
+    spent_s: float
+    code: int
+
+
+SessionEvent = SessionStarted | RunBegun | RunEnded | SessionPaused | SessionResumed | SessionEnded
+_DECODER: msgspec.json.Decoder[SessionEvent] = msgspec.json.Decoder(SessionEvent)
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """One try at a run. outcome None: it is under way, or the soak died in it."""
+
+    begun: RunBegun
+    outcome: RunResult | None = None
+    ended_at: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class SoakSession:
+    """A session, as its events describe it.
+
+    attempts: by time; several with the same number, where a run was repeated after a crash. spent_s:
+    seconds used up at the last event. damaged: how many lines could not be read.
+    """
+
+    name: str
+    started: SessionStarted
+    attempts: list[Attempt] = field(default_factory=list)
+    spent_s: float = 0.0
+    last_at: str = ""
+    paused: bool = False
+    ended: SessionEnded | None = None
+    damaged: int = 0
+
+    @property
+    def runs(self) -> list[Attempt]:
+        """The last attempt of each number, and earlier ones that found something forbidden."""
+        last = {attempt.begun.number: place for place, attempt in enumerate(self.attempts)}
+        return [
+            attempt
+            for place, attempt in enumerate(self.attempts)
+            if last[attempt.begun.number] == place
+            or (attempt.outcome is not None and attempt.outcome.forbidden)
+        ]
+
+    @property
+    def canary(self) -> RunResult | None:
+        """The result of the canary; None, as long as it has not ended."""
+        outcomes = [a.outcome for a in self.runs if a.begun.task.why == "canary" and a.outcome]
+        return outcomes[-1] if outcomes else None
+
+    @property
+    def fired(self) -> bool | None:
+        """Whether the canary found what it has to find, whatever else it found. None: it has not ended, or
+        reached no verdict."""
+        canary = self.canary
+        if canary is None or canary.state in ("error", "interrupted"):
+            return None
+        if canary.fired is None:  # of an older version, in which a silent one is never "unknown"
+            return canary.state in ("valid", "unknown")
+        return canary.fired
+
+    @property
+    def void(self) -> bool:
+        """The canary did not fire, reached no verdict, or did not run before the session ended: other runs
+        without findings prove nothing."""
+        if self.fired is None:
+            failed = self.canary is not None and self.canary.state == "error"
+            return failed or self.ended is not None
+        return not self.fired
+
+    @property
+    def code(self) -> int:
+        """Exit code of the session (docs/soak.md): 1 > 3 > 4 > 2 > 70 > 0, and 70 where there are errors
+        and no verdict at all. 130 comes from the soak itself."""
+        outcomes = [attempt.outcome for attempt in self.runs if attempt.outcome is not None]
+        states = {outcome.state for outcome in outcomes}
+        if "error" in states and not any(outcome.judged for outcome in outcomes):
+            return ExitCode.HARNESS
+        if "anomaly" in states or any(
+            found.name != NOT_RECOVERED for outcome in outcomes for found in outcome.forbidden
+        ):
+            return ExitCode.ANOMALY
+        if "not-recovered" in states:
+            return ExitCode.NOT_RECOVERED
+        if self.void or "silent" in states:
+            return ExitCode.SILENT
+        if "unknown" in states or not self.tested:
+            return ExitCode.UNKNOWN
+        return ExitCode.HARNESS if "error" in states else ExitCode.VALID
+
+    @property
+    def tested(self) -> int:
+        """How many runs have a verdict, without canaries."""
+        return sum(
+            attempt.outcome is not None
+            and attempt.outcome.judged
+            and attempt.begun.task.why != "canary"
+            for attempt in self.runs
+        )
+
+    def apply(self, event: SessionEvent) -> None:
+        """Add the next event."""
+        self.last_at = event.at
+        if not isinstance(event, SessionStarted):
+            self.spent_s = max(self.spent_s, event.spent_s)
+        match event:
+            case RunBegun():
+                self.attempts.append(Attempt(begun=event))
+            case RunEnded():
+                for attempt in reversed(self.attempts):
+                    if attempt.begun.number == event.number and attempt.outcome is None:
+                        attempt.outcome, attempt.ended_at = event.outcome, event.at
+                        break
+            case SessionPaused() | SessionResumed():
+                self.paused = isinstance(event, SessionPaused)
+            case SessionEnded():
+                self.ended = event
+            case SessionStarted():
+                pass
+
+
+def read(folder: Path) -> SoakSession | None:
+    """The session of a folder; None, where its first line cannot be read."""
+    try:
+        lines = (folder / FILE).read_bytes().split(b"\n")
+    except OSError:
+        return None
+    session, damaged = None, 0
+    for line in filter(None, lines):
+        try:
+            event = _DECODER.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            damaged += 1
+            continue
+        if session is not None:
+            session.apply(event)
+        elif isinstance(event, SessionStarted):
+            session = SoakSession(name=folder.name, started=event, last_at=event.at)
+    if session is not None:
+        session.damaged = damaged
+    return session
+
+
+def sessions(results: Path) -> list[SoakSession]:
+    """All readable sessions of a results folder, oldest first."""
+    folders = sorted(p for p in (results / FOLDER).glob("*") if p.is_dir())
+    return [session for session in map(read, folders) if session is not None]
+
+
+def timestamp(at: str) -> float:
+    """An `at` as seconds since 1970."""
+    return datetime.fromisoformat(at).timestamp()
+
+
+def moment() -> str:
+    """Now, as `at` is written."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

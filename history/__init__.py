@@ -1,0 +1,38 @@
+"""Every file of a run folder: one writer and one reader each.
+
+events      What the harness itself did and saw during a run (`events.jsonl`).
+journal     What each process was asked, and what it saw, as it happened (`journal/`).
+jsonl       JSON Lines: files of one JSON value a line, appended as things happen and
+            readable after any crash.
+reader      The reader of a sealed run folder: the one that checker and report share.
+rows        Journals → rows of the history's tables.
+run_folder  The paths of a run folder, and writing files so that a crash never leaves
+            half of one.
+seal        Sealing: journals and events of a run → the tables of its history, once.
+tables      The history of a run: schemas of the sealed tables, and the names their
+            codes stand for.
+trace       The trace of a simulated run: messages and states of its nodes
+            (`trace.jsonl`).
+verdict     The verdict of a run: `verdict.json`, written by the checker, read by the
+            report and by people.
+
+The folder of a run, `results/<utc>-<workload>-<nemesis>-<seed>/`:
+
+    config.json       the configuration          schedule.jsonl  the planned faults
+    events.jsonl      what happened              journal/        one file per process
+    cluster/<node>/   logs of the brokers        trace.jsonl     messages and states (simulated runs)
+    history/          sealed tables, names.json  checked/        anomalies.parquet
+    verdict.json      report.html  junit.xml     soak            the session that this run belongs to
+    shrunk.json       the run that this one was shrunk from
+
+`results/nights/<utc>/night.jsonl` is the log of a soak session. JSON Schemas of the configuration, the
+verdict and portable histories are in docs/.
+
+Journals: one file per process, one unbuffered write per line, the invocation before the call. Times come
+from CLOCK_MONOTONIC in ns, with one wall-clock anchor. Tables: integers only, no nulls (-1 = none), `op`
+= dense rank by completion, zstd, DELTA_BINARY_PACKED. `sends` and `reads` are stored in units of whole
+topic-partitions; a unit is the checker's unit of work, so the largest partition bounds its memory.
+Sealing puts small partitions together until a unit has 250 000 rows, because a Spark task costs 50 ms; it
+never splits a partition. Every reader refuses a damaged folder, or one of a newer format, with one clear
+error.
+"""

@@ -1,0 +1,209 @@
+"""Events: what the harness itself did and saw during a run (`events.jsonl`, one JSON line each).
+
+The run program writes them as they happen; the checker reads faults, bounds and recovery, the report shows a
+timeline. Times are ns of CLOCK_MONOTONIC, the clock of the whole history.
+"""
+
+import threading
+from pathlib import Path
+
+import msgspec
+
+from core.cluster import OpenTransaction
+from core.op import Phase
+from history import jsonl
+
+
+class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="event"):
+    """First line. `wall` is the UTC time (ISO 8601) at `ns`: the run's one wall-clock anchor."""
+
+    ns: int
+    wall: str
+    run: str
+    versions: dict[str, str]
+
+
+class PhaseStarted(msgspec.Struct, frozen=True, kw_only=True, tag="phase", tag_field="event"):
+    """A phase of the run began."""
+
+    ns: int
+    phase: Phase
+
+
+class FaultStarted(msgspec.Struct, frozen=True, kw_only=True, tag="fault", tag_field="event"):
+    """A fault is in force: injecting began at `begin_ns` and was done at `ns`.
+
+    name: `family:kind@target` as on the command line; nodes: who was hit; slots: which clients were
+    hit; text: one sentence with the roles that they had; colour: of its band in the report.
+    """
+
+    begin_ns: int
+    ns: int
+    fault: int
+    name: str
+    nodes: tuple[int, ...]
+    text: str
+    colour: str
+    slots: tuple[int, ...] = ()
+
+
+class FaultHealed(msgspec.Struct, frozen=True, kw_only=True, tag="heal", tag_field="event"):
+    """The nemesis healed the fault, from `begin_ns` to `ns`."""
+
+    begin_ns: int
+    ns: int
+    fault: int
+
+
+class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed", tag_field="event"):
+    """A planned fault had no target, or injecting it failed. The nemesis took back what it had done of it;
+    where that failed too, `why` says so, and the fault stays in force until the end of the phase."""
+
+    ns: int
+    fault: int
+    name: str
+    why: str
+
+
+class RolesSeen(msgspec.Struct, frozen=True, kw_only=True, tag="roles", tag_field="event"):
+    """The leaders, written when one changed. Keys are `topic-partition`; -1 = no leader is known."""
+
+    ns: int
+    leaders: dict[str, int]
+    isr: dict[str, tuple[int, ...]]
+    controller: int
+    answering: tuple[int, ...]
+    agreed: bool
+
+
+class EndsSeen(msgspec.Struct, frozen=True, kw_only=True, tag="ends", tag_field="event"):
+    """High watermark (hw) and last stable offset (lso) of the data partitions as their agreed leaders
+    listed them, every two seconds. Keys are `topic-partition`; one that could not be listed is left
+    out. A listed value may fall with a change of leader epoch: that alone is not a finding."""
+
+    ns: int
+    hw: dict[str, int]
+    lso: dict[str, int]
+
+
+class TransactionsOpen(
+    msgspec.Struct, frozen=True, kw_only=True, tag="open-txns", tag_field="event"
+):
+    """Transactions still open at the end of quiescence, after each had had its time to end."""
+
+    ns: int
+    rows: tuple[OpenTransaction, ...]
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True, tag="recovery", tag_field="event"):
+    """The end of the recovery phase; `why` says what was still missing where `recovered` is false."""
+
+    ns: int
+    recovered: bool
+    seconds: float
+    why: str = ""
+
+
+class BoundsListed(msgspec.Struct, frozen=True, kw_only=True, tag="bounds", tag_field="event"):
+    """What the final reads have to reach: rows (topic, partition, isolation, start, end).
+
+    stable: the ends did not change for 2 s, and LSO = HW everywhere; else `why` says what did.
+    """
+
+    ns: int
+    rows: tuple[tuple[str, int, int, int, int], ...]
+    stable: bool
+    why: str = ""
+
+
+class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", tag_field="event"):
+    """A worker process ended unasked, or the harness had to kill it."""
+
+    ns: int
+    slot: int
+    why: str
+
+
+class Interrupted(msgspec.Struct, frozen=True, kw_only=True, tag="interrupted", tag_field="event"):
+    """The user ended the run before its time: the recording is not whole, and the verdict says so (130).
+
+    Recordings of earlier versions have an incomplete `Note` instead; their verdict is unknown (2).
+    """
+
+    ns: int
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, tag="note", tag_field="event"):
+    """Anything else a reader of the run should know (a full disk, …).
+
+    incomplete: the recording is not whole, so a clean check is only worth `unknown`.
+    """
+
+    ns: int
+    text: str
+    incomplete: bool = False
+
+
+Event = (
+    RunStarted
+    | PhaseStarted
+    | FaultStarted
+    | FaultHealed
+    | FaultFailed
+    | RolesSeen
+    | EndsSeen
+    | TransactionsOpen
+    | Recovered
+    | BoundsListed
+    | WorkerLost
+    | Interrupted
+    | Note
+)
+
+
+def incomplete(event: Event) -> str:
+    """Why the recording is not whole, as this event says; "" where it says nothing of the kind."""
+    match event:
+        case Interrupted():
+            return "interrupted"
+        case Note(incomplete=True):
+            return event.text or "for a reason that was not recorded"
+    return ""
+
+
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def decode(data: bytes, name: str = "events.jsonl") -> list[Event]:
+    """All whole lines of an `events.jsonl`. name: of the file, for the message. Raises: HistoryError."""
+    return jsonl.decode(data, _DECODER, name)
+
+
+class Recorder:
+    """Writes `events.jsonl`; may be used from any thread.
+
+    A write that fails (a full disk) does not raise: the recording is broken from then on, `broken` says
+    why, and the run is stopped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file: jsonl.Appender | None = jsonl.Appender(path)
+        self._lock = threading.Lock()
+        self.broken = ""
+
+    def write(self, event: Event) -> None:
+        """Append one event."""
+        with self._lock:
+            if self.broken or self._file is None:
+                return
+            try:
+                self._file.append(event)
+            except OSError as error:
+                self.broken = f"events.jsonl: {error.strerror or error}"
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None

@@ -1,0 +1,202 @@
+"""Journals: what each process was asked to do, and what it saw, as it happened.
+
+One file a process (`journal/<process>.jsonl`). The first line is the header with the settings of its
+session; then, for each op, its invocation with all its values *before* the client is called, the
+results of its micro-ops as they come, and its completion. Each line is one unbuffered write: a
+journal is readable after any crash, up to its last whole line. An op without completion is
+indefinite (INFO).
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from core.client_settings import ClientSettings, SessionSpec
+from core.errors import HistoryError
+from core.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase
+from history import jsonl
+
+
+class JournalHeader(msgspec.Struct, frozen=True, tag="open", tag_field="event"):
+    """Header: the process, what its workload asked of its session, and what its clients work with.
+
+    client: unknown in journals of format 2.
+    """
+
+    format: int
+    run: str
+    process: int
+    slot: int
+    ns: int
+    spec: SessionSpec
+    client: ClientSettings = ClientSettings()
+
+
+class Invoked(msgspec.Struct, frozen=True, tag="invoke", tag_field="event"):
+    """An op is about to be executed."""
+
+    op: int
+    ns: int
+    phase: Phase
+    f: str
+    txn: bool
+    abort: bool
+    mops: tuple[Mop, ...]
+    forget: bool = False
+
+
+class SendResults(msgspec.Struct, frozen=True, tag="sent", tag_field="event"):
+    """Results of consecutive sends, beginning with micro-op `mop`; or of all of a Copy.
+
+    results: (outcome, offset, ns, code) each: OK with the acknowledged offset (-1 = none given) and
+    when it was seen; FAIL and INFO with offset -1 and the error's code.
+    """
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    results: list[tuple[int, int, int, str]]
+
+
+class Copying(msgspec.Struct, frozen=True, tag="copying", tag_field="event"):
+    """Micro-op `mop` (a Copy) is about to send these records: (topic, partition, value, topic, partition
+    and offset of the input record). Their results follow as `SendResults` of the same micro-op, or never."""
+
+    op: int
+    mop: int
+    ns: int
+    records: list[tuple[str, int, int, str, int, int]]
+
+
+class Polled(msgspec.Struct, frozen=True, tag="polled", tag_field="event"):
+    """What a poll returned, in order, as runs of one partition: (topic, partition, offsets, values,
+    leader epochs). foreign: (topic, partition, offset, reason, payload as base64)."""
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    runs: list[tuple[str, int, list[int], list[int], list[int]]]
+    foreign: list[tuple[str, int, int, int, bytes]] = []
+
+
+class OffsetsCommitted(msgspec.Struct, frozen=True, tag="committed", tag_field="event"):
+    """Consumer offsets were committed, or sent to the open transaction (kind TXN)."""
+
+    op: int
+    mop: int
+    begin_ns: int
+    ns: int
+    kind: CommitKind
+    generation: int
+    outcome: Outcome
+    offsets: list[tuple[str, int, int]]
+
+
+class AssignmentChanged(msgspec.Struct, frozen=True, tag="assignment", tag_field="event"):
+    """The set of partitions that the process reads changed. `op`: the op during which it noticed."""
+
+    op: int
+    ns: int
+    kind: AssignmentKind
+    generation: int
+    tps: list[tuple[str, int]]
+
+
+class ProducerChanged(msgspec.Struct, frozen=True, tag="producer", tag_field="event"):
+    """The client's producer identity changed."""
+
+    ns: int
+    producer_id: int
+    producer_epoch: int
+    epoch_cnt: int
+
+
+class EndSeen(msgspec.Struct, frozen=True, tag="end-seen", tag_field="event"):
+    """The consumer reached the end of a partition."""
+
+    ns: int
+    topic: str
+    partition: int
+    offset: int
+
+
+class ErrorSeen(msgspec.Struct, frozen=True, tag="client-error", tag_field="event"):
+    """The client reported an error outside of any verb."""
+
+    ns: int
+    code: str
+    message: str
+
+
+class OpCompleted(msgspec.Struct, frozen=True, tag="complete", tag_field="event"):
+    """The op has ended. `error`: the code that made it FAIL or INFO ("" for a deliberate abort)."""
+
+    op: int
+    ns: int
+    outcome: Outcome
+    error: str = ""
+
+
+class Closed(msgspec.Struct, frozen=True, tag="close", tag_field="event"):
+    """The process has ended."""
+
+    ns: int
+    end: End
+
+
+Line = (
+    JournalHeader
+    | Invoked
+    | SendResults
+    | Copying
+    | Polled
+    | OffsetsCommitted
+    | AssignmentChanged
+    | ProducerChanged
+    | EndSeen
+    | ErrorSeen
+    | OpCompleted
+    | Closed
+)
+
+_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+class JournalWriter(Protocol):
+    """Takes the lines of one process."""
+
+    def write(self, line: Line) -> None:
+        """Append one line."""
+
+    def close(self) -> None:
+        """No more lines; idempotent."""
+
+
+class Journal:
+    """`JournalWriter` to a file."""
+
+    def __init__(self, path: Path, header: JournalHeader) -> None:
+        self._file = jsonl.Appender(path, new=True)
+        self.write(header)
+
+    def write(self, line: Line) -> None:
+        """Append one line in one write. Raises: OSError (a full disk), also for a partial write."""
+        self._file.append(line)
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        self._file.close()
+
+
+def read(path: Path) -> list[Line]:
+    """All whole lines of a journal. A last line without newline is what a crash cut off: left out.
+
+    Raises: HistoryError, where the header is missing or another line cannot be read.
+    """
+    lines = jsonl.decode(path.read_bytes(), _DECODER, str(path))
+    if lines and not isinstance(lines[0], JournalHeader):
+        raise HistoryError(f"{path} line 1 is not the header of a journal")
+    return lines

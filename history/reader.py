@@ -1,0 +1,528 @@
+"""The reader of a sealed run folder: the one that checker and report share.
+
+Names, events and small tables are read once and stay in memory. Sends and reads stay on disk: kernels
+read whole units (`History.unit`), code that shows single records asks for a few (`History.sends`,
+`History.reads`), and Parquet's statistics skip the row groups that cannot hold them.
+
+`load` verifies everything before anything is checked: a folder that is damaged, incomplete or of
+another format is refused with one clear error. A report wants to show what can be read: it composes a
+`History` from `read_names`, `read_events` and `read_table`.
+
+Not here: the meaning of the tables (`history.tables`).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.errors import HistoryError
+from core.op import End, Isolation, Outcome, Phase
+from history.events import Event, decode
+from history.run_folder import FORMAT, Run
+from history.tables import CLUSTERED, OPEN, TABLES
+
+Array = npt.NDArray[Any]
+Columns = Mapping[str, Array]
+"""Columns of a table by name, all of one length."""
+Where = Mapping[str, Iterable[int]]
+"""A condition: rows that have one of these values in at least one of these columns."""
+
+SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
+"""Tables of one file each, read whole; `ops` may have millions of rows, the others are small."""
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """One entry of `names.json` "units": a file of sends and a file of reads; how many rows each has."""
+
+    name: str
+    tps: list[int]
+    sends: int
+    reads: int
+
+
+class Names(msgspec.Struct, frozen=True, kw_only=True):
+    """`names.json`. f, error, group, txn_id: the names that codes in the tables stand for."""
+
+    format: int
+    run: str
+    start_ns: int
+    start_wall: str = ""
+    units: list[Unit]
+    f: list[str]
+    error: list[str]
+    group: list[str]
+    txn_id: list[str]
+
+
+class SendRow(NamedTuple):
+    """One row of `sends` (`history.tables`)."""
+
+    tp: int
+    op: int
+    process: int
+    pos: int
+    value: int
+    offset: int
+    place: int
+    outcome: int
+    op_outcome: int
+    txn: int
+    op_sends: int
+    invoke_ns: int
+    ack_ns: int
+    src_tp: int
+    src_offset: int
+
+
+class ReadRow(NamedTuple):
+    """One row of `reads` (`history.tables`)."""
+
+    tp: int
+    op: int
+    process: int
+    pos: int
+    isolation: int
+    op_outcome: int
+    phase: int
+    assignment: int
+    leader_epoch: int
+    offset: int
+    value: int
+    invoke_ns: int
+    complete_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process of a client: a row of `processes` with names for codes.
+
+    retries, in_flight, socket_timeout_ms: what its producer worked with; -1 = not on record.
+    """
+
+    process: int
+    slot: int
+    group: int
+    isolation: Isolation
+    transactional_id: str
+    acks: int
+    idempotent: bool
+    auto_commit: bool
+    retries: int
+    in_flight: int
+    socket_timeout_ms: int
+    start_ns: int
+    end_ns: int
+    end: End
+
+    @property
+    def level(self) -> str:
+        """Its isolation level by Kafka's name; "" where it does not read."""
+        return "" if self.isolation is Isolation.NONE else self.isolation.name.lower()
+
+    def __str__(self) -> str:
+        """The process with its client and transactional id."""
+        named = f", {self.transactional_id}" if self.transactional_id else ""
+        return f"process {self.process} (client {self.slot}{named})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpRecord:
+    """One op: a row of `ops` with names for codes. error: "" where there was none."""
+
+    op: int
+    process: int
+    f: str
+    outcome: Outcome
+    phase: Phase
+    txn: bool
+    deliberate: bool
+    error: str
+    n_sends: int
+    n_reads: int
+    invoke_ns: int
+    complete_ns: int
+
+    @property
+    def completed(self) -> bool:
+        """Whether it ever completed."""
+        return self.complete_ns != OPEN
+
+    @property
+    def ended_ns(self) -> int:
+        """When it completed; its invocation where it never did."""
+        return self.complete_ns if self.completed else self.invoke_ns
+
+
+class Identity(NamedTuple):
+    """The producer identity of a process from `ns` on, as its client's statistics gave it."""
+
+    ns: int
+    producer_id: int
+    producer_epoch: int
+    epoch_cnt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """One row of `bounds`: what the final reads of one level had to reach, and reached; -1 unknown."""
+
+    start: int
+    end: int
+    read_to: int
+    complete: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """A sealed history: names, small tables and events in memory, units on disk.
+
+    tables: the small ones that were read (`load`: all of them).
+    """
+
+    run: Run
+    names: Names
+    tables: Mapping[str, pa.Table]
+    events: Sequence[Event] = ()
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def seconds(self, ns: int) -> float:
+        """Seconds since the start of the run."""
+        return (ns - self.names.start_ns) / 1e9
+
+    @cached_property
+    def tps(self) -> dict[int, str]:
+        """`topic-partition` by number."""
+        rows = self.tables["tps"].to_pylist()
+        return {row["tp"]: f"{row['topic']}-{row['partition']}" for row in rows}
+
+    def tp(self, tp: int) -> str:
+        """`topic-partition`."""
+        return self.tps.get(tp, str(tp))
+
+    @cached_property
+    def tp_numbers(self) -> dict[str, int]:
+        """Number by `topic-partition`."""
+        return {name: tp for tp, name in self.tps.items()}
+
+    def group(self, group: int) -> str:
+        """Name of a consumer group."""
+        return _named(self.names.group, group, str(group))
+
+    @cached_property
+    def processes(self) -> dict[int, Process]:
+        """Every process on record."""
+        return {
+            row["process"]: Process(
+                process=row["process"],
+                slot=row["slot"],
+                group=row["group"],
+                isolation=Isolation(row["isolation"]),
+                transactional_id=_named(self.names.txn_id, row["txn_id"], ""),
+                acks=row["acks"],
+                idempotent=bool(row["idempotent"]),
+                auto_commit=bool(row["auto_commit"]),
+                retries=row["retries"],
+                in_flight=row["in_flight"],
+                socket_timeout_ms=row["socket_timeout_ms"],
+                start_ns=row["start_ns"],
+                end_ns=row["end_ns"],
+                end=End(row["end"]),
+            )
+            for row in self.tables["processes"].to_pylist()
+        }
+
+    def client(self, process: int) -> str:
+        """A process in words, with its client and transactional id."""
+        return str(self.processes.get(process, f"process {process}"))
+
+    def op(self, op: int) -> OpRecord:
+        """One op (rows of `ops` are sorted by number)."""
+        (row,) = self.tables["ops"].slice(op, 1).to_pylist()
+        return OpRecord(
+            op=row["op"],
+            process=row["process"],
+            f=_named(self.names.f, row["f"], "?"),
+            outcome=Outcome(row["outcome"]),
+            phase=Phase(row["phase"]),
+            txn=bool(row["txn"]),
+            deliberate=bool(row["deliberate"]),
+            error=_named(self.names.error, row["error"], ""),
+            n_sends=row["n_sends"],
+            n_reads=row["n_reads"],
+            invoke_ns=row["invoke_ns"],
+            complete_ns=row["complete_ns"],
+        )
+
+    @cached_property
+    def ops_by_process(self) -> tuple[Array, Array]:
+        """Process numbers, sorted, and the row of `ops` of each, in order of invocation."""
+        process, invoke = (numbers(self.tables["ops"], name) for name in ("process", "invoke_ns"))
+        order = np.lexsort((invoke, process))
+        return process[order], order
+
+    def ops_of(self, process: int) -> Array:
+        """Ops of a process in order of invocation."""
+        processes, ops = self.ops_by_process
+        wanted = np.array((process, process + 1), processes.dtype)  # else numpy casts all of them
+        low, high = np.searchsorted(processes, wanted)
+        return np.asarray(ops[low:high])
+
+    @cached_property
+    def bounds(self) -> dict[int, dict[int, Bound]]:
+        """Bounds by partition and isolation level."""
+        return bounds(self.tables["bounds"])
+
+    @cached_property
+    def _identities(self) -> dict[int, list[Identity]]:
+        found: dict[int, list[Identity]] = defaultdict(list)
+        for row in self.tables["producers"].to_pylist():
+            identity = Identity(*(row[name] for name in Identity._fields))
+            found[row["process"]].append(identity)
+        return {process: sorted(rows) for process, rows in found.items()}
+
+    def identities(self, process: int) -> Sequence[Identity]:
+        """Producer identities of a process in order of time; none where its client gave none."""
+        return self._identities.get(process, ())
+
+    def sends(self, where: Mapping[int, Where]) -> list[SendRow]:
+        """Sends that satisfy the condition of their partition.
+
+        Raises: HistoryError.
+        """
+        return [SendRow._make(row) for row in self._few("sends", SendRow._fields, where)]
+
+    def reads(self, where: Mapping[int, Where]) -> list[ReadRow]:
+        """Reads that satisfy the condition of their partition.
+
+        Raises: HistoryError.
+        """
+        return [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, where)]
+
+    def everywhere(self, where: Where) -> dict[int, Where]:
+        """The same condition for every partition."""
+        return dict.fromkeys((tp for unit in self.names.units for tp in unit.tps), where)
+
+    def _few(
+        self, table: str, wanted: tuple[str, ...], where: Mapping[int, Where]
+    ) -> Iterator[tuple[int, ...]]:
+        for unit in self.names.units:
+            mine = {tp: _Condition(tp, where[tp]) for tp in unit.tps if tp in where}
+            path = self.run.table(table) / f"{unit.name}.parquet"
+            try:
+                rows = list(_matching(path, wanted, mine.values())) if mine else []
+            except (OSError, pa.ArrowException) as error:
+                raise HistoryError(f"{path}: {_first_line(error)}") from None
+            yield from rows
+
+
+class _Condition:
+    """Rows of one partition with one of some values in one of some columns."""
+
+    def __init__(self, tp: int, where: Where) -> None:
+        self.tp = tp
+        self.wanted = {name: np.unique(np.fromiter(some, np.int64)) for name, some in where.items()}
+
+    def possible(self, spans: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether a row group with these smallest and largest values can hold such a row."""
+        low, high = spans.get("tp", (self.tp, self.tp))
+        return low <= self.tp <= high and any(
+            len(values) > 0 and (name not in spans or _holds(values, *spans[name]))
+            for name, values in self.wanted.items()
+        )
+
+    def met(self, rows: pa.Table) -> Array:
+        """Which rows satisfy it."""
+        found = np.zeros(rows.num_rows, dtype=bool)
+        for name, values in self.wanted.items():
+            among = pa.array(values, rows.schema.field(name).type)
+            found |= pc.is_in(rows.column(name), value_set=among).to_numpy()
+        return np.asarray(found & (numbers(rows, "tp") == self.tp))
+
+
+def _holds(values: Array, low: int, high: int) -> bool:
+    """Whether one of the sorted values lies between these two, both included."""
+    at = int(np.searchsorted(values, low))
+    return at < len(values) and bool(values[at] <= high)
+
+
+def _matching(
+    path: Path, wanted: tuple[str, ...], conditions: Collection[_Condition]
+) -> Iterator[tuple[int, ...]]:
+    """Rows of a file that satisfy a condition.
+
+    Row groups whose statistics exclude every condition are not read. Of the others it reads first the
+    columns that the conditions name, and the remaining columns only where a row satisfies one.
+    """
+    file = pq.ParquetFile(path)
+    columns_of = {name: number for number, name in enumerate(file.schema_arrow.names)}
+    named = sorted({"tp", *(name for each in conditions for name in each.wanted)})
+    for group in range(file.num_row_groups):
+        known = file.metadata.row_group(group)
+        stats = {name: known.column(columns_of[name]).statistics for name in named}
+        spans = {name: (each.min, each.max) for name, each in stats.items() if each is not None}
+        here = [each for each in conditions if each.possible(spans)]
+        if not here:
+            continue
+        keys = file.read_row_group(group, columns=named)
+        found = np.logical_or.reduce([each.met(keys) for each in here])
+        if found.any():
+            rows = file.read_row_group(group, columns=list(wanted)).take(np.flatnonzero(found))
+            lists = (rows.column(name).to_pylist() for name in wanted)
+            yield from zip(*lists, strict=True)
+
+
+def _named(names: Sequence[str], code: int, otherwise: str) -> str:
+    return names[code] if 0 <= code < len(names) else otherwise
+
+
+def value_text(value: int) -> str:
+    """A value as people read it: process/number."""
+    return f"{value >> 32}/{value & 0xFFFFFFFF}"
+
+
+def load(run: Run) -> History:
+    """Read and verify a sealed run folder.
+
+    Raises: HistoryError.
+    """
+    if not run.folder.is_dir():
+        raise HistoryError(f"{run.folder}: no such run folder")
+    names = read_names(run)
+    config = _json(run.config)
+    if not isinstance(config, dict):
+        raise HistoryError(f"{run.config}: not an object")
+    events = read_events(run)
+    for unit in names.units:
+        for table in CLUSTERED:
+            _verify(run.table(table) / f"{unit.name}.parquet", table, getattr(unit, table))
+    tables = {name: read_table(run.table(name), name) for name in SMALL}
+    return History(run=run, names=names, config=config, events=events, tables=tables)
+
+
+def read_names(run: Run) -> Names:
+    """The names, of this version's format.
+
+    Raises: HistoryError.
+    """
+    raw = _json(run.names)
+    found = raw.get("format") if isinstance(raw, dict) else None
+    if not isinstance(found, int):
+        raise HistoryError(f"{run.names}: no format number")
+    if found != FORMAT:
+        age = "newer" if found > FORMAT else "older"
+        raise HistoryError(
+            f"{run.names}: format {found} is {age} than the one that this version of Inquest reads "
+            f"({FORMAT}); check it with the version that recorded it"
+        )
+    try:
+        return msgspec.convert(raw, Names)
+    except msgspec.ValidationError as error:
+        raise HistoryError(f"{run.names}: {error}") from None
+
+
+def read_events(run: Run) -> list[Event]:
+    """All events.
+
+    Raises: HistoryError.
+    """
+    try:
+        return decode(run.events.read_bytes())
+    except OSError as error:
+        raise HistoryError(f"{run.events}: {error.strerror}") from None
+    except ValueError as error:
+        raise HistoryError(f"{run.folder}: {error}") from None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise HistoryError(f"{path}: {error.strerror}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{path}: {error}") from None
+
+
+def _verify(path: Path, table: str, rows: int) -> None:
+    """Check a unit's file by its footer; its pages are checked when they are read."""
+    try:
+        meta = pq.read_metadata(path)
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {_first_line(error)}") from None
+    if not schema.equals(TABLES[table]):
+        raise HistoryError(f"{path}: its columns are not those of the table {table}")
+    if meta.num_rows != rows:
+        raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
+
+
+def read_table(path: Path, name: str, wanted: tuple[str, ...] | None = None) -> pa.Table:
+    """A table's file, whole or some of its columns.
+
+    Raises: HistoryError.
+    """
+    try:
+        table = pq.ParquetFile(path).read(columns=list(wanted) if wanted else None)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {_first_line(error)}") from None
+    expected = TABLES[name]
+    if wanted is None and not table.schema.equals(expected):
+        raise HistoryError(f"{path}: its columns are not those of the table {name}")
+    return table.combine_chunks()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+    """Columns of a table as numpy arrays."""
+    return {name: numbers(table, name) for name in names or table.column_names}
+
+
+def numbers(table: pa.Table, name: str) -> Array:
+    """An integer column as a numpy array, without a copy.
+
+    `to_numpy` would do, but imports pandas, which takes longer than most checks.
+    """
+    chunks = table.column(name).chunks
+    array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else None
+    dtype = np.dtype(table.schema.field(name).type.to_pandas_dtype())
+    if array is None or not len(array):
+        return np.zeros(0, dtype)
+    whole = np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))
+    return np.asarray(whole[array.offset :])
+
+
+def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:
+    """Rows of each partition, their order kept."""
+    return grouped(numbers(table, "tp"), columns(table, names))
+
+
+def grouped(tp: Array, rows: Columns) -> Iterator[tuple[int, Columns]]:
+    """Rows of each partition, their order kept; `tp`: of each row."""
+    if len(tp) and bool((tp[1:] < tp[:-1]).any()):
+        order = np.argsort(tp, kind="stable")
+        tp, rows = tp[order], {name: column[order] for name, column in rows.items()}
+    starts = np.flatnonzero(np.append(True, tp[1:] != tp[:-1])[: len(tp)])
+    ends = np.append(starts[1:], len(tp))[: len(starts)]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield int(tp[start]), {name: column[start:end] for name, column in rows.items()}
+
+
+def bounds(table: pa.Table) -> dict[int, dict[int, Bound]]:
+    """Rows of `bounds` by partition and isolation level."""
+    found: dict[int, dict[int, Bound]] = defaultdict(dict)
+    for row in table.to_pylist():
+        tp, isolation = row.pop("tp"), row.pop("isolation")
+        found[tp][isolation] = Bound(**row)
+    return dict(found)

@@ -1,0 +1,473 @@
+"""Journals → rows of the history's tables.
+
+One pass over each journal; columns grow as typed arrays (a run has millions of rows). Afterwards the ops get
+their dense rank and the sends their `place`. `history.tables` says what the columns mean.
+"""
+
+from array import array
+from collections.abc import Iterable, MutableSequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from core.errors import HistoryError
+from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
+from history import journal as j
+from history.run_folder import FORMAT
+from history.tables import OPEN, TABLES
+
+Values = npt.NDArray[np.signedinteger]
+Cell = int | str | bytes
+_CODES = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "b"}
+POSITION_KEPT = (AssignmentKind.REWIND,)
+"""Kinds after which reads continue from where the last completed op left them."""
+
+
+class Columns:
+    """Rows of one table, column by column."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.columns: dict[str, MutableSequence[Any]] = {
+            f.name: array(_CODES[str(f.type)]) if str(f.type) in _CODES else [] for f in schema
+        }
+        self.rows = 0
+
+    def add(self, count: int, **values: Cell | Iterable[Cell]) -> None:
+        """Append `count` rows; each value is a sequence of that length or one for all of them."""
+        for name, column in self.columns.items():
+            value = values[name]
+            if isinstance(value, int | str | bytes):
+                column.extend([value] * count)
+            else:
+                column.extend(value)
+        self.rows += count
+
+    def numpy(self, name: str) -> Values:
+        """One column."""
+        return np.array(self.columns[name], dtype=self.schema.field(name).type.to_pandas_dtype())
+
+    def table(self, **replaced: Values) -> pa.Table:
+        """The table; `replaced` columns stand for the recorded ones."""
+        arrays = []
+        for f in self.schema:
+            if f.name in replaced:
+                arrays.append(pa.array(replaced[f.name], type=f.type))
+            elif str(f.type) in _CODES:
+                arrays.append(pa.array(self.numpy(f.name), type=f.type))
+            else:
+                arrays.append(pa.array(self.columns[f.name], type=f.type))
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+class Codes:
+    """Strings → dense codes, in order of first use."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._codes: dict[str, int] = {}
+
+    def __call__(self, name: str | None) -> int:
+        """The code of a string; -1 for None."""
+        if name is None:
+            return -1
+        if name not in self._codes:
+            self._codes[name] = len(self.names)
+            self.names.append(name)
+        return self._codes[name]
+
+
+class Rows:
+    """All tables of a history while they are built, with provisional numbers of ops and tps."""
+
+    def __init__(self) -> None:
+        self.columns = {name: Columns(schema) for name, schema in TABLES.items()}
+        self.f, self.error, self.group, self.txn_id = Codes(), Codes(), Codes(), Codes()
+        self.ops = 0
+        self._tps: dict[tuple[str, int], int] = {}
+        self._reached: dict[tuple[int, int], int] = {}
+
+    def tp(self, topic: str, partition: int) -> int:
+        """Provisional number of a partition (order of first use)."""
+        return self._tps.setdefault((topic, partition), len(self._tps))
+
+    def reached(self, tp: int, isolation: int, offset: int) -> None:
+        """A final reader of this level has everything of `tp` below `offset`."""
+        self._reached[tp, isolation] = max(offset, self._reached.get((tp, isolation), -1))
+
+    def add_bounds(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
+        """Listed ends, and what the final readers reached. Partitions and levels that were not
+        listed get an incomplete row: nothing is known of their end."""
+        listed = {
+            (self.tp(topic, p), isolation): (start, end) for topic, p, isolation, start, end in rows
+        }
+        for tp in range(len(self._tps)):
+            for isolation in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+                start, end = listed.get((tp, int(isolation)), (-1, -1))
+                reached = self._reached.get((tp, int(isolation)), -1)
+                self.columns["bounds"].add(
+                    1,
+                    tp=tp,
+                    isolation=int(isolation),
+                    start=start,
+                    end=end,
+                    read_to=reached,
+                    complete=int(end >= 0 and reached >= end),
+                )
+
+    def names(self) -> dict[str, list[str]]:
+        """The lists that codes point into."""
+        return {
+            "f": self.f.names,
+            "error": self.error.names,
+            "group": self.group.names,
+            "txn_id": self.txn_id.names,
+        }
+
+    def tables(self) -> dict[str, pa.Table]:
+        """All tables, ops ranked, partitions in order of their names, sends placed."""
+        ranks = self._ranks()
+        order = {tp: n for n, tp in enumerate(sorted(self._tps))}
+        tp_map = np.array([order[tp] for tp in self._tps] or [0], dtype=np.int32)
+        made = {}
+        for name, columns in self.columns.items():
+            replaced: dict[str, Values] = {}
+            if "tp" in columns.columns:
+                replaced["tp"] = tp_map[columns.numpy("tp")]
+            if "op" in columns.columns:
+                ops = columns.numpy("op")
+                replaced["op"] = np.where(ops >= 0, ranks[np.maximum(ops, 0)], -1).astype(np.int32)
+            if name == "sends":
+                replaced["place"] = self._places()
+                sources = columns.numpy("src_tp")
+                replaced["src_tp"] = np.where(sources >= 0, tp_map[np.maximum(sources, 0)], -1)
+            made[name] = columns.table(**replaced)
+        made["ops"] = made["ops"].sort_by("op")
+        made["tps"] = pa.table(
+            {
+                "tp": pa.array(range(len(order)), pa.int32()),
+                "topic": pa.array([topic for topic, _ in order], pa.string()),
+                "partition": pa.array([partition for _, partition in order], pa.int32()),
+            },
+            schema=TABLES["tps"],
+        )
+        return made
+
+    def _ranks(self) -> Values:
+        """Provisional op number → dense rank by completion, open ops last."""
+        ops = self.columns["ops"]
+        order = np.lexsort((ops.numpy("invoke_ns"), ops.numpy("complete_ns")))
+        ranks = np.zeros(max(len(order), 1), dtype=np.int32)
+        ranks[ops.numpy("op")[order]] = np.arange(len(order), dtype=np.int32)
+        return ranks
+
+    def _places(self) -> Values:
+        """Acknowledged offset, else lowest offset at which the value was read, else -1."""
+        sends, reads = self.columns["sends"], self.columns["reads"]
+        place = sends.numpy("offset").copy()
+        missing = np.flatnonzero(place < 0)
+        if not len(missing) or not reads.rows:
+            return place
+        order = np.lexsort((reads.numpy("offset"), reads.numpy("value"), reads.numpy("tp")))
+        tps, values = reads.numpy("tp")[order], reads.numpy("value")[order]
+        first = np.r_[True, (tps[1:] != tps[:-1]) | (values[1:] != values[:-1])]
+        keys = zip(tps[first].tolist(), values[first].tolist(), strict=True)
+        found = dict(zip(keys, reads.numpy("offset")[order][first].tolist(), strict=True))
+        wanted = zip(
+            sends.numpy("tp")[missing].tolist(), sends.numpy("value")[missing].tolist(), strict=True
+        )
+        place[missing] = [found.get(key, -1) for key in wanted]
+        return place
+
+
+def read_journals(paths: Iterable[Path]) -> Rows:
+    """Rows of all these journals. Raises: HistoryError."""
+    return rows_of((str(path), j.read(path)) for path in paths)
+
+
+def rows_of(journals: Iterable[tuple[str, list[j.Line]]]) -> Rows:
+    """Rows of journals that were read: (name, lines) each. Raises: HistoryError."""
+    rows = Rows()
+    for name, lines in journals:
+        if not lines or not isinstance(header := lines[0], j.JournalHeader):
+            continue  # the process ended before its header was written: it did nothing
+        if header.format > FORMAT:
+            raise HistoryError(f"{name} has format {header.format}, newer than {FORMAT}")
+        process = _Process(rows, header)
+        for line in lines[1:]:
+            process.take(line)
+        process.finish(lines[-1].ns)
+    return rows
+
+
+@dataclass(slots=True)
+class _Op:
+    """An op while its journal is read. `polled`: by micro-op, the lines of a poll (two where a reset
+    parts it), each with the assignment number of each run beside it. `copying`, `copied`: of a copy, what
+    it set out to send, and the results."""
+
+    invoked: j.Invoked
+    number: int
+    sent: dict[int, tuple[int, tuple[int, int, int, str]]] = field(default_factory=dict)
+    polled: dict[int, list[tuple[j.Polled, list[int]]]] = field(default_factory=dict)
+    copying: dict[int, j.Copying] = field(default_factory=dict)
+    copied: dict[int, j.SendResults] = field(default_factory=dict)
+    committed: list[j.OffsetsCommitted] = field(default_factory=list)
+    completed: j.OpCompleted | None = None
+    n_sends: int = 0
+    """Records that it set out to send: its sends, and the copies that it came to."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.completed.outcome if self.completed else Outcome.INFO
+
+
+class _Process:
+    """One process: its open op, and what it is assigned."""
+
+    def __init__(self, rows: Rows, header: j.JournalHeader) -> None:
+        self.rows = rows
+        self.header = header
+        self.isolation = int(header.spec.isolation)
+        self.op: _Op | None = None
+        self.last = -1
+        self.end = End.CRASHED
+        self.assigned: set[int] = set()
+        self.assignments: dict[int, int] = {}
+
+    def take(self, line: j.Line) -> None:
+        """One line, in the order of the journal."""
+        op = self.op
+        match line:
+            case j.Invoked():
+                self._flush()
+                self.op = _Op(line, self.rows.ops)
+                self.last = self.rows.ops
+                self.rows.ops += 1
+            case j.Copying() if op:
+                op.copying[line.mop] = line
+            case j.SendResults() if op and line.mop in op.copying:
+                op.copied[line.mop] = line
+            case j.SendResults() if op:
+                for n, result in enumerate(line.results):
+                    op.sent[line.mop + n] = (line.begin_ns, result)
+            case j.Polled() if op:
+                tps = [self.rows.tp(run[0], run[1]) for run in line.runs]
+                numbers = [self.assignments.get(tp, 0) for tp in tps]
+                op.polled.setdefault(line.mop, []).append((line, numbers))
+            case j.OffsetsCommitted() if op:
+                op.committed.append(line)
+            case j.OffsetsCommitted():  # as the client was closed
+                self._commits(self.last, line.outcome, line)
+            case j.OpCompleted() if op:
+                op.completed = line
+                self._flush()
+            case j.AssignmentChanged():
+                self._assignment(line)
+            case j.ProducerChanged():
+                self.rows.columns["producers"].add(
+                    1,
+                    process=self.header.process,
+                    producer_id=line.producer_id,
+                    producer_epoch=line.producer_epoch,
+                    epoch_cnt=line.epoch_cnt,
+                    ns=line.ns,
+                )
+            case j.EndSeen() if self.header.spec.report_end:
+                tp = self.rows.tp(line.topic, line.partition)
+                self.rows.reached(tp, self.isolation, line.offset)
+            case j.Closed():
+                self.end = line.end
+
+    def finish(self, last_ns: int) -> None:
+        """The journal has ended."""
+        self._flush()
+        spec, producer = self.header.spec, self.header.client.producer
+        self.rows.columns["processes"].add(
+            1,
+            process=self.header.process,
+            slot=self.header.slot,
+            group=self.rows.group(spec.group),
+            isolation=self.isolation,
+            txn_id=self.rows.txn_id(spec.transactional_id),
+            acks=-2 if spec.acks is None else spec.acks,
+            idempotent=int(spec.idempotent),
+            auto_commit=int(spec.auto_commit),
+            retries=-1 if producer is None else producer.retries,
+            in_flight=-1 if producer is None else producer.in_flight,
+            socket_timeout_ms=-1 if producer is None else producer.socket_timeout_ms,
+            start_ns=self.header.ns,
+            end_ns=last_ns,
+            end=int(self.end),
+        )
+
+    def _assignment(self, line: j.AssignmentChanged) -> None:
+        """Number the change: reads of a partition under different numbers need not connect."""
+        tps = {self.rows.tp(*tp) for tp in line.tps}
+        if line.kind is AssignmentKind.MANUAL:
+            # The client keeps the position of a partition that it had and still has.
+            changed = tps - self.assigned
+            self.assigned = tps
+        elif line.kind in POSITION_KEPT:
+            changed = set()
+        else:
+            changed = tps
+        for tp in changed:
+            self.assignments[tp] = self.assignments.get(tp, 0) + 1
+        for tp in sorted(tps):
+            self.rows.columns["assignments"].add(
+                1,
+                process=self.header.process,
+                tp=tp,
+                generation=line.generation,
+                op=self.op.number if self.op else -1,
+                assignment=self.assignments.get(tp, 0),
+                kind=int(line.kind),
+                ns=line.ns,
+            )
+
+    def _flush(self) -> None:
+        """The open op has ended, or never will."""
+        op, self.op = self.op, None
+        if op is None:
+            return
+        op.n_sends = sum(isinstance(mop, Send) for mop in op.invoked.mops)
+        op.n_sends += sum(len(line.records) for line in op.copying.values())
+        pos = reads = 0
+        for at, mop in enumerate(op.invoked.mops):
+            if isinstance(mop, Send):
+                self._send(op, at, mop, pos)
+                pos += 1
+            elif isinstance(mop, Copy) and at in op.copying:
+                pos += self._copy(op, at, pos)
+            elif isinstance(mop, Poll):
+                for line, numbers in op.polled.get(at, ()):
+                    count = self._reads(op, line, numbers, pos)
+                    reads, pos = reads + count, pos + count
+        for committed in op.committed:
+            outcome = op.outcome if committed.kind is CommitKind.TXN else committed.outcome
+            self._commits(op.number, outcome, committed)
+        done, invoked = op.completed, op.invoked
+        self.rows.columns["ops"].add(
+            1,
+            op=op.number,
+            process=self.header.process,
+            f=self.rows.f(invoked.f),
+            outcome=int(op.outcome),
+            phase=int(invoked.phase),
+            txn=int(invoked.txn),
+            deliberate=int(invoked.abort),
+            error=self.rows.error(done.error) if done and done.error else -1,
+            n_sends=op.n_sends,
+            n_reads=reads,
+            invoke_ns=invoked.ns,
+            complete_ns=done.ns if done else OPEN,
+        )
+
+    def _send(self, op: _Op, at: int, mop: Send, pos: int) -> None:
+        if at in op.sent:
+            begin, (outcome, offset, ns, _) = op.sent[at]
+        else:
+            # Where the op completed, it ended before this record was handed to the client.
+            outcome = int(Outcome.FAIL if op.completed else Outcome.INFO)
+            begin, offset, ns = op.invoked.ns, -1, -1
+        result = (outcome, offset, ns)
+        self._send_row(op, pos, (*mop.tp, mop.value), (begin, result), (-1, -1))
+
+    def _copy(self, op: _Op, at: int, pos: int) -> int:
+        """Rows of a copy; how many. Without results the number is unknown: the copy's line precedes the
+        hand-over of its records to the client."""
+        line, done = op.copying[at], op.copied.get(at)
+        for n, (topic, partition, value, source, source_partition, offset) in enumerate(
+            line.records
+        ):
+            begin, result = line.ns, (int(Outcome.INFO), -1, -1)
+            if done is not None:
+                begin, result = done.begin_ns, done.results[n][:3]
+            src = (self.rows.tp(source, source_partition), offset)
+            self._send_row(op, pos + n, (topic, partition, value), (begin, result), src)
+        return len(line.records)
+
+    def _send_row(
+        self,
+        op: _Op,
+        pos: int,
+        record: tuple[str, int, int],
+        sent: tuple[int, tuple[int, int, int]],
+        src: tuple[int, int],
+    ) -> None:
+        """One row. record: topic, partition, value; sent: when, and (outcome, offset, ns)."""
+        topic, partition, value = record
+        begin, (outcome, offset, ns) = sent
+        self.rows.columns["sends"].add(
+            1,
+            tp=self.rows.tp(topic, partition),
+            op=op.number,
+            process=self.header.process,
+            pos=pos,
+            value=value,
+            offset=offset,
+            place=-1,
+            outcome=outcome,
+            op_outcome=int(op.outcome),
+            txn=int(op.invoked.txn),
+            op_sends=op.n_sends,
+            invoke_ns=begin,
+            ack_ns=ns if outcome == Outcome.OK else -1,
+            src_tp=src[0],
+            src_offset=src[1],
+        )
+
+    def _reads(self, op: _Op, line: j.Polled, numbers: list[int], pos: int) -> int:
+        count = 0
+        for (topic, partition, offsets, values, epochs), number in zip(
+            line.runs, numbers, strict=True
+        ):
+            n = len(offsets)
+            self.rows.columns["reads"].add(
+                n,
+                tp=self.rows.tp(topic, partition),
+                op=op.number,
+                process=self.header.process,
+                pos=range(pos + count, pos + count + n),
+                isolation=self.isolation,
+                op_outcome=int(op.outcome),
+                phase=int(op.invoked.phase),
+                assignment=number,
+                leader_epoch=epochs,
+                offset=offsets,
+                value=values,
+                invoke_ns=line.begin_ns,
+                complete_ns=line.ns,
+            )
+            count += n
+        for topic, partition, offset, reason, payload in line.foreign:
+            self.rows.columns["foreign"].add(
+                1,
+                tp=self.rows.tp(topic, partition),
+                op=op.number,
+                offset=offset,
+                reason=reason,
+                payload=[payload],
+            )
+        return count
+
+    def _commits(self, op: int, outcome: Outcome, line: j.OffsetsCommitted) -> None:
+        for topic, partition, offset in line.offsets:
+            self.rows.columns["commits"].add(
+                1,
+                group=self.rows.group(self.header.spec.group),
+                tp=self.rows.tp(topic, partition),
+                op=op,
+                process=self.header.process,
+                generation=line.generation,
+                offset=offset,
+                kind=int(line.kind),
+                outcome=int(outcome),
+                invoke_ns=line.begin_ns,
+                complete_ns=line.ns,
+            )

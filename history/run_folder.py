@@ -1,0 +1,59 @@
+"""The paths of a run folder, and writing files so that a crash never leaves half of one."""
+
+import os
+import tempfile
+from pathlib import Path
+
+RESULTS = Path("results")
+FORMAT = 3
+"""Version of the run folder; a newer one is refused."""
+
+
+class Run:
+    """Paths of one run folder: names in one place, no I/O but `write_atomically`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "config.json"
+        self.owner = folder / "soak"
+        self.schedule = folder / "schedule.jsonl"
+        self.shrunk = folder / "shrunk.json"
+        self.events = folder / "events.jsonl"
+        self.trace = folder / "trace.jsonl"
+        self.journal = folder / "journal"
+        self.history = folder / "history"
+        self.names = folder / "history" / "names.json"
+        self.cluster = folder / "cluster"
+        self.checked = folder / "checked"
+        self.anomalies = folder / "checked" / "anomalies.parquet"
+        self.verdict = folder / "verdict.json"
+        self.report = folder / "report.html"
+        self.junit = folder / "junit.xml"
+
+    @property
+    def name(self) -> str:
+        """Name of the run: its folder's."""
+        return self.folder.resolve().name
+
+    def table(self, name: str) -> Path:
+        """The file of a sealed table, or the folder of its units' files (`history.CLUSTERED`)."""
+        return self.history / (name if name in ("sends", "reads") else f"{name}.parquet")
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a whole file or nothing: temporary file beside it, fsync, rename.
+
+    Raises: OSError, with the old file (if any) untouched.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,162 @@
+"""Sealing: journals and events of a run → the tables of its history, once.
+
+Idempotent: `seal` leaves a sealed run as it is. All tables appear at once or none: `seal` writes them
+beside the final place and renames the folder. It seals whatever was recorded, also of a run that a crash cut
+short: an op without completion is indefinite, and a final read that was never performed is an incomplete one.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from history import events as ev
+from history.reader import Names, Unit
+from history.rows import read_journals
+from history.run_folder import FORMAT, Run, write_atomically
+from history.tables import CLUSTERED, TABLES
+
+UNIT_ROWS = 250_000
+"""A unit takes further partitions until it has this many rows."""
+ROW_GROUP = 1 << 15
+"""Rows of a row group. Few enough that looking up single records decodes little."""
+
+
+def seal(run: Run) -> None:
+    """Write `history/` from `journal/` and `events.jsonl`.
+
+    Raises: HistoryError (damaged recording), OSError (full disk); nothing is left half-written.
+    """
+    if run.names.exists():
+        return
+    recorded = run.events.read_bytes() if run.events.exists() else b""
+    events = ev.decode(recorded, str(run.events))
+    rows = read_journals(sorted(run.journal.glob("*.jsonl"), key=lambda p: int(p.stem)))
+    listed = [event for event in events if isinstance(event, ev.BoundsListed)]
+    rows.add_bounds(listed[-1].rows if listed else ())
+    started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
+    write_history(
+        run,
+        rows.tables(),
+        names=rows.names(),
+        start_ns=started.ns if started else 0,
+        start_wall=started.wall if started else "",
+    )
+
+
+def write_history(
+    run: Run,
+    tables: dict[str, pa.Table],
+    *,
+    names: dict[str, list[str]],
+    start_ns: int,
+    start_wall: str,
+) -> None:
+    """Write sealed tables (any row order) as the files that `history.tables` describes.
+
+    tables: one for each name of `TABLES`, with its schema. Replaces an existing history.
+    """
+    temporary = run.history.with_name(f".history-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        units = write_clustered(temporary, tables["sends"], tables["reads"])
+        for name, schema in TABLES.items():
+            if name not in CLUSTERED:
+                write_table(tables[name].cast(schema), temporary / f"{name}.parquet")
+        meta = Names(
+            format=FORMAT,
+            run=run.name,
+            start_ns=start_ns,
+            start_wall=start_wall,
+            units=units,
+            **names,
+        )
+        write_atomically(temporary / "names.json", msgspec.json.encode(meta))
+        shutil.rmtree(run.history, ignore_errors=True)
+        os.replace(temporary, run.history)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Extent(NamedTuple):
+    """The rows of one partition in the sorted tables, as half-open ranges."""
+
+    tp: int
+    send: int
+    send_end: int
+    read: int
+    read_end: int
+
+
+def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:
+    """Write sends and reads as units of whole partitions; the list of units, largest first."""
+    for name in CLUSTERED:
+        (folder / name).mkdir()
+    sends = _sorted(sends, ("tp", "op", "pos")).cast(TABLES["sends"])
+    reads = _sorted(reads, ("tp", "process", "op", "pos")).cast(TABLES["reads"])
+    send_tp, read_tp = (t.column("tp").to_numpy() for t in (sends, reads))
+    tps = np.union1d(send_tp, read_tp)
+    extents = [
+        _Extent(
+            int(tp),
+            *map(int, np.searchsorted(send_tp, (tp, tp + 1))),
+            *map(int, np.searchsorted(read_tp, (tp, tp + 1))),
+        )
+        for tp in tps
+    ]
+    units: list[Unit] = []
+    for group in _grouped(extents):
+        first, last = group[0], group[-1]
+        name = f"{first.tp:05d}-{last.tp:05d}"
+        sent, read = last.send_end - first.send, last.read_end - first.read
+        write_table(sends.slice(first.send, sent), folder / "sends" / f"{name}.parquet")
+        write_table(reads.slice(first.read, read), folder / "reads" / f"{name}.parquet")
+        units.append(Unit(name=name, tps=[one.tp for one in group], sends=sent, reads=read))
+    return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
+
+
+def _grouped(extents: Sequence[_Extent]) -> Iterable[list[_Extent]]:
+    """Neighbours together, until a unit has `UNIT_ROWS`."""
+    group: list[_Extent] = []
+    size = 0
+    for one in extents:
+        group.append(one)
+        size += one.send_end - one.send + one.read_end - one.read
+        if size >= UNIT_ROWS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    columns = [table.column(key).to_numpy() for key in reversed(keys)]
+    order = np.lexsort(columns)
+    if bool((order[1:] > order[:-1]).all()):
+        return table.combine_chunks()
+    return table.take(pa.array(order)).combine_chunks()
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """One Parquet file: zstd, DELTA_BINARY_PACKED on int32 and int64 columns."""
+    delta = {
+        field.name: "DELTA_BINARY_PACKED"
+        for field in table.schema
+        if field.type in (pa.int32(), pa.int64())
+    }
+    others = [field.name for field in table.schema if field.name not in delta]
+    pq.write_table(
+        table,
+        path,
+        compression="zstd",
+        use_dictionary=others or False,
+        column_encoding=delta or None,
+        row_group_size=ROW_GROUP,
+    )

@@ -1,0 +1,161 @@
+"""The verdict of a run: `verdict.json`, written by the checker, read by the report and by people.
+
+Everything that the report says about anomalies stands here, in words, so that a run can be reported
+without the checker. `valid` is True only where every check that applies decided, and found nothing
+that is forbidden.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class OpView(msgspec.Struct, frozen=True, kw_only=True):
+    """One op of a witness. Times are seconds since the start of the run; end_s None = never.
+
+    records: at most 8 of its records that matter here, as text (`send q-3 value 12 -> offset 7`).
+    """
+
+    op: int
+    process: int
+    slot: int
+    f: str
+    outcome: str
+    phase: str
+    error: str = ""
+    txn: bool = False
+    transactional_id: str = ""
+    isolation: str = ""
+    begin_s: float
+    end_s: float | None
+    records: list[str] = []
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding with its minimal witness.
+
+    sentence: the whole story in one plain sentence. faults: ids of the faults in force then.
+    producer: identity as the client's statistics reported it (producer_id, epoch, epoch_cnt), if known.
+    """
+
+    sentence: str
+    allowed: bool
+    why: str
+    known_bug: str = ""
+    partition: str = ""
+    offsets: list[int] = []
+    values: list[int] = []
+    leader_epochs: list[int] = []
+    at_s: float | None = None
+    faults: list[int] = []
+    ops: list[OpView] = []
+    producer: dict[str, int] = {}
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """All findings of one class. `count` is exact; `examples` are capped.
+
+    disallowed: findings that nothing in configuration or faults permits. allowed: disallowed == 0.
+    why: why it is allowed, or forbidden, here. known_bug: id of the known bug whose signature every
+    disallowed finding bears (they stay disallowed), else "".
+    """
+
+    title: str
+    literature: str
+    meaning: str
+    count: int
+    disallowed: int
+    allowed: bool
+    why: str
+    known_bug: str = ""
+    known_bug_url: str = ""
+    examples: list[Example] = []
+
+
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check. `why` says what kept it from deciding, or how it crashed."""
+
+    claim: str
+    status: Literal["valid", "invalid", "unknown", "crashed"]
+    seconds: float
+    rows: int
+    why: str = ""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault as it was in force, seconds since the start of the run; end_s None = never healed."""
+
+    fault: int
+    name: str
+    text: str
+    nodes: list[int]
+    begin_s: float
+    end_s: float | None
+    colour: str
+    slots: list[int] = []
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which nothing was acknowledged: in the whole run (partition "") or in one partition.
+
+    Seconds since the start of the run; only stalls of at least a second, longest first, capped.
+    faults: ids of the faults that were in force at some time of it.
+    """
+
+    partition: str
+    begin_s: float
+    end_s: float
+    faults: list[int] = []
+
+
+class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
+    """What one fault cost, in seconds.
+
+    stalled_s: longest time without any acknowledgement while it was in force or within recovery.
+    partition, partition_stalled_s: the partition that waited longest, and how long.
+    recovered_s: from healing until every partition had an acknowledgement of a record sent after it;
+        None = not before the end of the load, or before the next fault.
+    """
+
+    fault: int
+    stalled_s: float
+    partition: str
+    partition_stalled_s: float
+    recovered_s: float | None
+
+
+class Liveness(msgspec.Struct, frozen=True, kw_only=True):
+    """How the cluster kept serving. `available`: share of the phase of faults outside of whole-run stalls."""
+
+    faults: list[FaultLiveness] = []
+    stalls: list[Stall] = []
+    available: float | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole of verdict.json.
+
+    exit_code: docs/architecture.md, "Exit codes". summary: the verdict in one plain sentence.
+    unknown: what could not be decided, in words. expect: class -> found (controls).
+    stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
+    recovery_s: None where the run did not recover or did not get that far.
+    """
+
+    format: int = 1
+    run: str
+    valid: bool | Literal["unknown"]
+    exit_code: int
+    seed: int
+    summary: str
+    config: dict[str, Any]
+    anomalies: dict[str, Anomaly]
+    checks: dict[str, CheckResult]
+    unknown: list[str]
+    expect: dict[str, bool]
+    recovered: bool | None
+    recovery_s: float | None
+    interrupted: bool
+    faults: list[Fault]
+    stats: dict[str, float]
+    repro: str
+    liveness: Liveness = msgspec.field(default_factory=Liveness)

@@ -1,0 +1,13 @@
+"""Kafka's clients.
+
+client_metadata         What every modelled client has: its view of the cluster, and requests with
+                        answers that may not come.
+consumer                A consumer as real ones are: positions, fetches to the leaders, isolation,
+                        committed offsets.
+consumer_coordinator    A member of a consumer group (classic protocol, eager): joins, is assigned,
+                        sends heartbeats, commits.
+producer                A producer as real ones are: batches, a window of requests, retries,
+                        idempotence, transactions.
+transactional_producer  The transactional side of a producer: its id, the partitions of the open
+                        transaction, its end.
+"""

@@ -1,0 +1,219 @@
+"""A consumer as real ones are: positions, fetches to the leaders, isolation, committed offsets.
+
+It keeps one fetch under way to each leader of a partition that it is assigned and has nothing buffered of,
+hands records out in the order of their offsets, passes control records and, at read_committed, records of
+aborted transactions over without handing them out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from model.client.client_metadata import BACKOFF_MS, ClientMetadata
+from model.errors import KafkaError
+from model.log.unified_log import REMOVED, AbortedTxn, RecordBatch
+from model.protocol.messages import (
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+    ListOffsets,
+    ListOffsetsResponse,
+    Partition,
+)
+from model.protocol.requests import Response
+from model.replication.node import Ask
+
+BEGINNING: Final = -2
+
+
+class ConsumerRecord(NamedTuple):
+    """A record that was handed out."""
+
+    tp: Partition
+    offset: int
+    payload: Any
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class TopicPartitionState:
+    """One assigned partition. `next`: offset to fetch from, BEGINNING = not known yet; `position`: next to
+    hand out; `epoch`: leader epoch of the last record that was; `end`: the end that the newest fetch showed
+    (LSO or HW), -1 unknown."""
+
+    next: int
+    position: int
+    buffer: list[ConsumerRecord] = field(default_factory=list)
+    after: int = -1
+    """Position once the buffer is empty: behind what is not handed out."""
+    end: int = -1
+    epoch: int = -1
+    pause: int = 0
+    aborted: set[int] = field(default_factory=set)
+
+
+class Consumer:
+    """See the module. `resets`: partitions that began again because their offset was out of range."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[int],
+        *,
+        committed: bool,
+        wait_ms: int = 100,
+        bugs: frozenset[str] = frozenset(),
+    ) -> None:
+        self.cluster = ClientMetadata(bootstrap)
+        self.committed = committed
+        self.wait_ms = wait_ms
+        self.bugs = bugs
+        self.positions: dict[Partition, TopicPartitionState] = {}
+        self.resets: list[Partition] = []
+        self.out: list[Ask] = []
+        self._flights: dict[str, tuple[int, dict[Partition, int]]] = {}
+        self._number = 0
+
+    # ---- what the application does
+
+    def assign(self, positions: Mapping[Partition, int]) -> None:
+        """Read these partitions from these offsets (BEGINNING: the log's start); no others."""
+        self.positions = {
+            tp: TopicPartitionState(offset, max(offset, -1)) for tp, offset in positions.items()
+        }
+
+    def seek(self, tp: Partition, offset: int) -> None:
+        """Read on from another offset; what was fetched is thrown away."""
+        self.positions[tp] = TopicPartitionState(
+            offset, max(offset, -1), end=self.positions[tp].end
+        )
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """Buffered records, at most `most`; positions move behind them."""
+        taken: list[ConsumerRecord] = []
+        for position in self.positions.values():
+            room = most - len(taken)
+            if position.buffer and room > 0:
+                part, position.buffer = position.buffer[:room], position.buffer[room:]
+                if "drops-what-does-not-fit" in self.bugs:
+                    position.buffer = []
+                taken += part
+                position.position = part[-1].offset + 1
+                position.epoch = part[-1].leader_epoch
+            if not position.buffer and position.after >= 0:
+                position.position, position.after = max(position.position, position.after), -1
+        return taken
+
+    @property
+    def ready(self) -> bool:
+        """There is something to take."""
+        return any(position.buffer for position in self.positions.values())
+
+    # ---- time and answers
+
+    def pump(self, now: int) -> None:
+        """Ask for what is not under way."""
+        self.out += self.cluster.requests(now)
+        busy = {tp for _, parts in self._flights.values() for tp in parts}
+        asked = {node for node, _ in self._flights.values()}  # one request at a time to each
+        wanted: dict[int, dict[Partition, FetchPartition]] = {}
+        starts: dict[int, list[Partition]] = {}
+        for tp, position in self.positions.items():
+            if tp in busy or position.buffer or position.pause > now:
+                continue
+            node, epoch = self.cluster.leaders.get(tp, (-1, -1))
+            if node < 0:
+                self.cluster.wanted = True
+            elif node in asked:
+                continue
+            elif position.next == BEGINNING:
+                starts.setdefault(node, []).append(tp)
+            else:
+                wanted.setdefault(node, {})[tp] = FetchPartition(position.next, epoch)
+        for node, parts in wanted.items():
+            request = Fetch(-1, parts, self.committed, self.wait_ms)
+            self._ask(node, request, {tp: part.offset for tp, part in parts.items()})
+        for node, tps in starts.items():
+            if node not in wanted:
+                self._ask(node, ListOffsets(tps, earliest=True), dict.fromkeys(tps, BEGINNING))
+
+    def _ask(self, node: int, request: Fetch | ListOffsets, parts: dict[Partition, int]) -> None:
+        self._number += 1
+        channel = f"consume {self._number}"
+        self._flights[channel] = (node, parts)
+        self.out.append(Ask(node, channel, request))
+
+    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
+        """The answer to an `Ask`; whether the question was this consumer's."""
+        if self.cluster.answered(channel, answer, now):
+            return True
+        if channel not in self._flights:
+            return False
+        _, asked = self._flights.pop(channel)
+        for tp, offset in asked.items():
+            position = self.positions.get(tp)
+            if position is None or position.next != offset:
+                continue  # assigned or sought again meanwhile
+            if isinstance(answer, FetchResponse):
+                self._fetched(tp, position, answer.parts[tp], now)
+            elif isinstance(answer, ListOffsetsResponse):
+                self._started(position, *answer.parts[tp], now)
+            else:
+                position.pause = now + BACKOFF_MS
+                self.cluster.wanted = True
+        return True
+
+    def _started(
+        self, position: TopicPartitionState, error: KafkaError, offset: int, now: int
+    ) -> None:
+        if error is KafkaError.NONE:
+            position.next = position.position = offset
+        else:
+            position.pause = now + BACKOFF_MS
+            self.cluster.wanted = True
+
+    def _fetched(
+        self, tp: Partition, position: TopicPartitionState, found: FetchedPartition, now: int
+    ) -> None:
+        if found.error is KafkaError.OFFSET_OUT_OF_RANGE:
+            position.next = BEGINNING  # auto.offset.reset=earliest
+            position.aborted.clear()
+            self.resets.append(tp)
+        elif found.error is not KafkaError.NONE:
+            position.pause = now + BACKOFF_MS
+            self.cluster.wanted = True
+            if "starts-over-on-error" in self.bugs:
+                position.next = BEGINNING
+        else:
+            position.end = found.stable if self.committed else found.high_watermark
+            self._buffer(tp, position, found.batches, list(found.aborted))
+
+    def _buffer(
+        self,
+        tp: Partition,
+        position: TopicPartitionState,
+        batches: Sequence[RecordBatch],
+        aborted: list[AbortedTxn],
+    ) -> None:
+        """Take out what is handed out of the batches (Fetcher.nextFetchedRecord's rule: a producer's
+        records are aborted from the first offset of an aborted transaction to its marker)."""
+        aborted.sort(key=lambda a: a.first)
+        for batch in batches:
+            while aborted and aborted[0].first <= batch.last:
+                position.aborted.add(aborted.pop(0).producer_id)
+            if batch.control and "abort-marker-not-seen" not in self.bugs:
+                position.aborted.discard(batch.producer_id)
+            skip = batch.transactional and batch.producer_id in position.aborted
+            if skip and self.committed and "aborted-not-filtered" in self.bugs:
+                skip = False
+            if not batch.control and not (skip and self.committed):
+                for n, payload in enumerate(batch.records):
+                    if batch.base + n >= position.next and payload is not REMOVED:
+                        position.buffer.append(
+                            ConsumerRecord(tp, batch.base + n, payload, batch.epoch)
+                        )
+            position.next = batch.last + 1
+        if position.buffer:
+            position.after = position.next
+        else:
+            position.position = max(position.position, position.next)

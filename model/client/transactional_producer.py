@@ -1,0 +1,302 @@
+"""The transactional side of a producer: its id, the partitions of the open transaction, its end.
+
+    begin -> records, offsets -> commit or abort
+
+The client asks the coordinator for its producer id once, and adds a partition before it sends the first
+record there; with transaction protocol 2 the leader adds it when the record comes (KIP-890). It asks for the
+end again, on a new connection, when no answer comes: the coordinator makes that harmless, or not
+(KAFKA-17754: with transaction protocol 1 a late copy ends the next transaction).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from model.client.client_metadata import BACKOFF_MS, RETRIABLE
+from model.client.producer import FENCED, Producer, ProducerBatch, ProducerSettings
+from model.errors import KafkaError
+from model.log.unified_log import NO_PRODUCER
+from model.protocol.coordinator_messages import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
+    EndTxn,
+    InitProducerId,
+    ProducerIdResponse,
+    TxnOffsetCommit,
+)
+from model.protocol.messages import ErrorResponse, Partition
+from model.protocol.requests import Request, Response
+from model.replication.node import Ask
+
+FATAL: Final = FENCED | {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVALID_TXN_STATE}
+"""Answers of coordinators after which the producer is finished. To a batch the last two fail the
+transaction only (Java: `TransactionManager.maybeTransitionToErrorState`; librdkafka:
+`rd_kafka_handle_Produce_error`)."""
+ABORTABLE: Final = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.TRANSACTION_ABORTABLE,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
+"""Errors after which the transaction can only be aborted."""
+
+
+class TransactionalRequestResult:
+    """Something that the application waits for. error "" = it went well; `abort`: an abort would help."""
+
+    __slots__ = ("abort", "done", "error")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error = ""
+        self.abort = False
+
+    def finish(self, error: str = "", *, abort: bool = False) -> None:
+        """Record the outcome; the first one counts."""
+        if not self.done:
+            self.done, self.error, self.abort = True, error, abort
+
+
+class TransactionalProducer(Producer):
+    """See the module. `failed`: code of the error for which the open transaction must be aborted."""
+
+    def __init__(self, settings: ProducerSettings, bootstrap: Sequence[int]) -> None:
+        super().__init__(settings, bootstrap)
+        assert settings.transactional_id is not None
+        self.id = settings.transactional_id
+        self.open = False
+        self.failed = ""
+        self._added: dict[Partition, None] = {}
+        """Partitions of the open transaction, in the order in which they were added."""
+        self._adding: dict[str, tuple[Partition, ...]] = {}
+        self._goals: dict[str, TransactionalRequestResult] = {}
+        self._pause = 0
+        self._ending: bool | None = None
+        self._offsets: (
+            tuple[str, Mapping[Partition, int], int, str, Mapping[Partition, int]] | None
+        ) = None
+        self._group_added = False
+
+    # ---- what the application does
+
+    def init(self) -> TransactionalRequestResult:
+        """Get the producer id and fence the previous owner of the transactional id."""
+        return self._goals.setdefault("init", TransactionalRequestResult())
+
+    def begin(self) -> None:
+        """Begin a transaction: nothing is sent yet."""
+        assert not self.open
+        self.open, self.failed, self._ending = True, "", None
+        self._added, self._group_added, self._offsets = {}, False, None
+
+    def add_offsets(
+        self,
+        group: str,
+        offsets: Mapping[Partition, int],
+        generation: int,
+        member: str,
+        epochs: Mapping[Partition, int],
+    ) -> TransactionalRequestResult:
+        """Offsets of a group, with leader epochs, become part of the transaction."""
+        self._offsets = (group, offsets, generation, member, epochs)
+        return self._goals.setdefault("offsets", TransactionalRequestResult())
+
+    def finish(self, *, commit: bool) -> TransactionalRequestResult:
+        """Commit or abort. A commit waits until every record is acknowledged, an abort for those that were
+        sent until they are answered or given up (Java: `TransactionManager.nextRequest`)."""
+        goal = self._goals["finish"] = TransactionalRequestResult()
+        self._ending = commit
+        if not commit:
+            self.purge("_PURGE")
+            self._goals.pop("offsets", None)
+        return goal
+
+    # ---- time and answers
+
+    def pump(self, now: int) -> None:
+        """Send what can be sent."""
+        self.out += self.cluster.requests(now)
+        if self.fatal:
+            for goal in self._goals.values():
+                goal.finish(self.fatal)
+            self.drop(self.fatal)
+            return
+        self._expire(now)
+        if any(lane.broken for lane in self.lanes.values()):
+            self._fail("_MSG_TIMED_OUT")
+        node, asks = self.cluster.coordinator(self.id, False, now)
+        self.out += asks
+        if node < 0 or now < self._pause:
+            return
+        init = self._goals.get("init")
+        if init is not None and not init.done:
+            timeout = self.settings.transaction_timeout_ms
+            self._ask(node, "init", InitProducerId(self.id, timeout, *self._identity))
+            return
+        if self.open:
+            self._advance(node, now)
+
+    def _advance(self, node: int, now: int) -> None:
+        """Add partitions, send records, add offsets, end."""
+        if self._ending is not False:
+            wanted = tuple(
+                tp for tp, lane in self.lanes.items() if lane.queue and tp not in self._added
+            )
+            if self._added_by_leaders:
+                self._added.update(dict.fromkeys(wanted))
+            elif wanted and not self._adding:
+                self._number += 1
+                channel = f"add {self._number}"
+                self._adding[channel] = wanted
+                self._ask(node, channel, AddPartitionsToTxn(self.id, *self._identity, wanted))
+        for tp in self._added:
+            if tp in self.lanes:
+                self._drain(tp, now)
+        if self._ending is not False:
+            self._offer_offsets(node, now)
+        if self._ending is None:
+            return
+        if self._ending and self.failed:
+            self._goals["finish"].finish(self.failed, abort=True)
+            self._ending = None
+        elif self.idle and not self._waits_for_offsets():
+            self._end(node)
+
+    def _finish(self, pending: ProducerBatch, error: str, base: int = -1) -> None:
+        super()._finish(pending, error, base)
+        if error and self.open and self._ending is not False:
+            self._fail(error)  # what is not acknowledged cannot be committed
+
+    def _fail(self, error: str) -> None:
+        if "commits-without-acks" not in self.settings.bugs:
+            self.failed = self.failed or error
+
+    @property
+    def _identity(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
+    @property
+    def _added_by_leaders(self) -> bool:
+        return self.settings.transaction_version >= 2
+
+    def _waits_for_offsets(self) -> bool:
+        goal = self._goals.get("offsets")
+        return goal is not None and not goal.done
+
+    def _offer_offsets(self, node: int, now: int) -> None:
+        if self._offsets is None or not self._waits_for_offsets():
+            return
+        group, offsets, generation, member, epochs = self._offsets
+        if self._added_by_leaders:
+            self._group_added = True
+        if not self._group_added:
+            self._ask(node, "add-offsets", AddOffsetsToTxn(self.id, *self._identity, group))
+            return
+        coordinator, asks = self.cluster.coordinator(group, True, now)
+        self.out += asks
+        if coordinator >= 0:
+            request = TxnOffsetCommit(
+                self.id, group, *self._identity, offsets, generation, member, epochs
+            )
+            self._ask(coordinator, "txn-offsets", request)
+
+    def _end(self, node: int) -> None:
+        if "end" in self._flights:
+            return
+        if not self._added and not self._group_added and not self._adding:
+            self._ended(self.producer_id, self.producer_epoch)
+            return
+        self._ask(node, "end", EndTxn(self.id, *self._identity, bool(self._ending)))
+
+    def _ask(self, node: int, channel: str, request: Request) -> None:
+        """One request of a channel at a time."""
+        if channel not in self._flights:
+            self._flights[channel] = (node, [])
+            self.out.append(Ask(node, channel, request))
+
+    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
+        """The answer to an `Ask`, None = none came."""
+        if channel in ("init", "add-offsets", "txn-offsets", "end"):
+            self._flights.pop(channel, None)
+            if channel == "end" and answer is None and "silent-end-is-done" in self.settings.bugs:
+                self._ended(*self._identity)
+            elif self._usable(channel, answer, now):
+                self._done(channel, answer)
+            return True
+        if channel in self._adding:
+            self._flights.pop(channel, None)
+            wanted = self._adding.pop(channel)
+            if self._usable(channel, answer, now):
+                self._added.update(dict.fromkeys(wanted))
+            return True
+        return super().answered(channel, answer, now)
+
+    def _done(self, channel: str, answer: Response | None) -> None:
+        if channel == "add-offsets":
+            self._group_added = True
+        elif channel == "txn-offsets":
+            self._goals["offsets"].finish()
+        else:
+            assert isinstance(answer, ProducerIdResponse)
+            (self._initialised if channel == "init" else self._end_answered)(answer)
+
+    def _usable(self, channel: str, answer: Response | None, now: int) -> bool:
+        """Whether the answer says that it was done; else the error is dealt with here."""
+        error = KafkaError.REQUEST_TIMED_OUT if answer is None else _error(answer)
+        if error is KafkaError.NONE:
+            return True
+        if error in RETRIABLE:
+            self._pause = now + BACKOFF_MS
+            if error is not KafkaError.CONCURRENT_TRANSACTIONS:
+                group = channel == "txn-offsets"
+                key = self._offsets[0] if group and self._offsets else self.id
+                self.cluster.forget(key, group)
+        elif error in FATAL or channel in ("init", "end"):
+            self.fatal = error.name
+        else:
+            self.failed = self.failed or error.name
+            goal = self._goals.get("offsets")
+            if goal is not None and channel in ("add-offsets", "txn-offsets"):
+                goal.finish(error.name, abort=True)
+        return False
+
+    def _initialised(self, answer: ProducerIdResponse) -> None:
+        known = self.producer_id != NO_PRODUCER
+        self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+        self._goals["init"].finish()
+        if known:
+            self._ended(self.producer_id, self.producer_epoch)
+
+    def _end_answered(self, answer: ProducerIdResponse) -> None:
+        if answer.producer_id >= 0:  # transaction protocol 2 hands out the next epoch
+            self._ended(answer.producer_id, answer.producer_epoch)
+        elif self._in_doubt:
+            # Records that were given up may be in the log or not, and so may their sequences: a new
+            # epoch begins at 0 (KIP-360).
+            self._goals["init"] = TransactionalRequestResult()
+        else:
+            self._ended(self.producer_id, self.producer_epoch)
+
+    @property
+    def _in_doubt(self) -> bool:
+        """An abort left a sequence behind; the client does not know whether a log has it."""
+        if self._ending or "abort-keeps-epoch" in self.settings.bugs:
+            return False
+        return any(lane.broken for lane in self.lanes.values())
+
+    def _ended(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self.open, self._ending = False, None
+        self._goals.pop("offsets", None)
+        for lane in self.lanes.values():
+            lane.broken = False
+        self._goals["finish"].finish()
+
+
+def _error(answer: Response) -> KafkaError:
+    """The error of an answer."""
+    assert isinstance(answer, ErrorResponse | ProducerIdResponse | AddPartitionsToTxnResponse)
+    return answer.error

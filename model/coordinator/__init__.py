@@ -1,0 +1,26 @@
+"""Coordinators of transactions and groups, and the logs that they keep.
+
+classic_group                       One consumer group: members, generations, rebalances (the
+                                    classic protocol; Kafka's ClassicGroup).
+coordinator_runtime                 The internal topic in which a coordinator keeps its state: who
+                                    coordinates what, loading, appending.
+coordinators                        A broker as coordinator of transactions and groups: what the
+                                    broker has to hand to these parts.
+group_coordinator                   The group coordinator: membership and assignments of consumer
+                                    groups.
+group_metadata_manager              The log of the group coordinator and its state in memory: groups
+                                    and committed offsets.
+log_cleaner                         Compaction of the logs of the coordinators: of each key only the
+                                    newest record stays (Kafka's LogCleaner).
+offset_metadata_manager             Committing and fetching the offsets of consumer groups.
+producer_id_manager                 Producer ids, which brokers hand out from blocks that the
+                                    controller gives them (KIP-730).
+transaction_coordinator             The transaction coordinator: transactional ids, their producer
+                                    ids and epochs, two-phase commit.
+transaction_marker_channel_manager  The second phase of a transaction: markers into all its
+                                    partitions.
+transaction_metadata                The state of one transactional id, and how it may change
+                                    (Kafka's TransactionMetadata).
+transaction_state_manager           The log of the transaction coordinator, and what is in memory of
+                                    it: loading, appending, both phases.
+"""

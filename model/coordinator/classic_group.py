@@ -1,0 +1,145 @@
+"""One consumer group: members, generations, rebalances (the classic protocol; Kafka's ClassicGroup).
+
+    Empty → PreparingRebalance → CompletingRebalance → Stable → PreparingRebalance → …
+
+A rebalance waits for all members to join again, at most for their rebalance timeout; then a new generation
+begins, whose leader assigns the partitions. Requests that wait are (connection, correlation).
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from model.protocol.coordinator_messages import JoinGroup
+from model.protocol.messages import Partition
+
+Waiting = tuple[int, int]
+"""Connection and correlation of a request."""
+
+
+class ClassicGroupState(StrEnum):
+    """Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+EMPTY, PREPARING = ClassicGroupState.EMPTY, ClassicGroupState.PREPARING
+COMPLETING, STABLE = ClassicGroupState.COMPLETING, ClassicGroupState.STABLE
+
+
+class MemberRecord(NamedTuple):
+    """A member of a `GroupRecord`."""
+
+    member: str
+    session_ms: int
+    rebalance_ms: int
+    topics: tuple[str, ...]
+    assigned: tuple[Partition, ...]
+
+
+class GroupRecord(NamedTuple):
+    """A generation of a group, written when its leader has assigned the partitions."""
+
+    group: str
+    generation: int
+    leader: str
+    members: tuple[MemberRecord, ...]
+
+
+@dataclass(slots=True)
+class ClassicGroupMember:
+    """`heard`: when it last gave a sign of life. joining, syncing: its request that waits."""
+
+    member: str
+    session_ms: int
+    rebalance_ms: int
+    topics: tuple[str, ...]
+    heard: int
+    assigned: tuple[Partition, ...] = ()
+    joining: Waiting | None = None
+    syncing: Waiting | None = None
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    """See the module. `until`: when the rebalance ends without the members that have not joined.
+    `members` by id, in the order in which they came."""
+
+    group: str
+    state: ClassicGroupState = EMPTY
+    generation: int = 0
+    leader: str = ""
+    members: dict[str, ClassicGroupMember] = field(default_factory=dict)
+    until: int = 0
+
+    @classmethod
+    def restored(cls, record: GroupRecord, now: int) -> "ClassicGroup":
+        """As its newest record tells it; every member has a whole session from now on."""
+        members = {
+            m.member: ClassicGroupMember(
+                m.member, m.session_ms, m.rebalance_ms, m.topics, now, m.assigned
+            )
+            for m in record.members
+        }
+        state = STABLE if members else EMPTY
+        return cls(record.group, state, record.generation, record.leader, members)
+
+    def record(self) -> GroupRecord:
+        """What is written of this generation."""
+        members = tuple(
+            MemberRecord(m.member, m.session_ms, m.rebalance_ms, m.topics, m.assigned)
+            for m in self.members.values()
+        )
+        return GroupRecord(self.group, self.generation, self.leader, members)
+
+    # ---- members
+
+    def join(self, member: str, request: JoinGroup, waiting: Waiting, now: int) -> bool:
+        """A member joins, or joins again; whether it asks for what the generation is already."""
+        topics = tuple(request.topics)
+        known = self.members.get(member)
+        if known is not None and known.topics == topics:
+            told = self.state is COMPLETING or (self.state is STABLE and member != self.leader)
+            if told:
+                known.heard = now
+                return True
+        if known is None:
+            known = self.members[member] = ClassicGroupMember(
+                member, request.session_ms, request.rebalance_ms, topics, now
+            )
+        known.session_ms, known.rebalance_ms = request.session_ms, request.rebalance_ms
+        known.topics, known.heard, known.joining = topics, now, waiting
+        return False
+
+    def prepare(self, now: int) -> None:
+        """A rebalance begins."""
+        self.state = PREPARING
+        self.until = now + max((m.rebalance_ms for m in self.members.values()), default=0)
+
+    def everybody_joined(self) -> bool:
+        """All members have joined."""
+        return all(m.joining is not None for m in self.members.values())
+
+    def next_generation(self, now: int, *, bump: bool = True) -> None:
+        """The rebalance continues with those who joined."""
+        self.members = {name: m for name, m in self.members.items() if m.joining is not None}
+        self.generation += bump
+        self.leader = next(iter(self.members), "")  # who has been there longest
+        self.state = COMPLETING if self.members else EMPTY
+        self.until = now + max((m.rebalance_ms for m in self.members.values()), default=0)
+        for member in self.members.values():
+            member.heard, member.assigned = now, ()
+
+    def silent(self, now: int) -> list[str]:
+        """Members that were not heard of for a session, or did not sync in the time of the rebalance. Who
+        waits for the others is not silent."""
+        late = self.state is COMPLETING and now >= self.until
+        return [
+            name
+            for name, m in self.members.items()
+            if (m.joining is None and m.syncing is None and now - m.heard > m.session_ms)
+            or (late and m.syncing is None)
+        ]

@@ -1,0 +1,213 @@
+"""The log of the group coordinator and its state in memory: groups and committed offsets.
+
+The state is the replay of a partition of `__consumer_offsets`: the newest record of a key counts. Groups are
+replayed to the end of the log, offsets as far as they are committed. Offsets that a transaction committed are
+pending until its marker: a commit makes them effective, an abort drops them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from model.coordinator.classic_group import ClassicGroup, GroupRecord
+from model.coordinator.coordinator_runtime import CoordinatorRuntime
+from model.errors import KafkaError, Refused
+from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
+from model.protocol.coordinator_messages import JoinGroupResponse, SyncGroupResponse
+from model.protocol.messages import Partition
+from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.replica_manager import ReplicaManager
+
+Key = tuple[str, Partition]
+"""Group and partition."""
+
+
+class OffsetRecord(NamedTuple):
+    """`group` reads `partition` on from `offset`; the last record that it read had `leader_epoch`."""
+
+    group: str
+    partition: Partition
+    offset: int
+    leader_epoch: int = -1
+
+
+class CommittedOffset(NamedTuple):
+    """A committed offset. `at`: where its record stands in the log."""
+
+    offset: int
+    at: int
+    leader_epoch: int
+
+
+NOTHING: Final = CommittedOffset(-1, -1, -1)
+
+
+@dataclass(slots=True)
+class CommittedOffsets:
+    """See the module. `applied`: everything below this offset of the log is in here.
+
+    pending: by producer id."""
+
+    bugs: frozenset[str]
+    applied: int = 0
+    committed: dict[Key, CommittedOffset] = field(default_factory=dict)
+    pending: dict[int, dict[Key, CommittedOffset]] = field(default_factory=dict)
+    late: dict[Key, CommittedOffset] = field(default_factory=dict)
+    """With a planted bug: committed, and not effective before `settle`."""
+
+    def apply(self, log: UnifiedLog, until: int) -> None:
+        """Replay on as far as `until`, the high watermark."""
+        self.applied = max(self.applied, log.start)
+        for batch in log.read(self.applied, until, until) if self.applied < until else ():
+            if batch.control:
+                self._end(batch)
+            else:
+                self._add(batch)
+            self.applied = batch.last + 1
+
+    def _add(self, batch: RecordBatch) -> None:
+        early = "offsets-visible-before-commit" in self.bugs  # and they stay when it is aborted
+        pending = batch.transactional and not early
+        for n, record in enumerate(batch.records):
+            if not isinstance(record, OffsetRecord):
+                continue
+            found = CommittedOffset(record.offset, batch.base + n, record.leader_epoch)
+            key = (record.group, record.partition)
+            if pending:
+                self.pending.setdefault(batch.producer_id, {})[key] = found
+            else:
+                self.committed[key] = found
+
+    def _end(self, marker: RecordBatch) -> None:
+        ended = self.pending.pop(marker.producer_id, {})
+        effective = marker.control == COMMIT
+        if "offsets-of-aborted-txn" in self.bugs:
+            effective = True  # input counts as processed whose output was taken back
+        if "offsets-of-committed-txn-dropped" in self.bugs:
+            effective = False  # input is processed again
+        if not effective:
+            return
+        if "offsets-applied-late" in self.bugs:
+            self.late |= ended  # the marker was answered before (KAFKA-17507)
+            return
+        self._effective(ended)
+
+    def settle(self) -> None:
+        """Some time has passed."""
+        self._effective(self.late)
+        self.late = {}
+
+    def _effective(self, ended: dict[Key, CommittedOffset]) -> None:
+        for key, found in ended.items():
+            # A record that was written later counts, though it took effect earlier.
+            if found.at > self.committed.get(key, NOTHING).at:
+                self.committed[key] = found
+
+    def offset(self, group: str, partition: Partition) -> int:
+        """Committed offset, -1 = none."""
+        return self.committed.get((group, partition), NOTHING).offset
+
+    def leader_epoch(self, group: str, partition: Partition) -> int:
+        """Leader epoch that was committed with it, -1 = none."""
+        return self.committed.get((group, partition), NOTHING).leader_epoch
+
+    def unstable(self, group: str, partitions: Sequence[Partition], log: UnifiedLog) -> bool:
+        """These offsets are about to change: a transaction whose end is not known holds them, or a commit
+        in the tail of the log is not replicated yet."""
+        wanted = {(group, tp) for tp in partitions}
+        if any(key in wanted for held in self.pending.values() for key in held):
+            return True
+        for batch in log.read(self.applied, log.end, log.end) if self.applied < log.end else ():
+            records = (r for r in batch.records if isinstance(r, OffsetRecord))
+            if any((r.group, r.partition) in wanted for r in records):
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class LoadedPartition:
+    """One partition of `__consumer_offsets` that this broker coordinates."""
+
+    offsets: CommittedOffsets
+    groups: dict[str, ClassicGroup] = field(default_factory=dict)
+
+
+class GroupMetadataManager:
+    """See the module. `loaded` by number of the partition. controller(): -1 unknown."""
+
+    def __init__(
+        self, node: NodeState, replica_manager: ReplicaManager, controller: Callable[[], int]
+    ) -> None:
+        self.node = node
+        self.bugs = node.settings.bugs
+        count = node.settings.offsets_partitions
+        self.log = CoordinatorRuntime(node, replica_manager, GROUP_TOPIC, count, controller)
+        self.loaded: dict[int, LoadedPartition] = {}
+
+    def became(self, number: int) -> None:
+        """Leadership of a partition of the log may have changed."""
+        if self.log.became(number):
+            gone = self.loaded.pop(number, None)
+            for group in gone.groups.values() if gone is not None else ():
+                self.dismiss(group, KafkaError.NOT_COORDINATOR)
+
+    def _load(self) -> None:
+        """Replay logs: groups as they were written last, offsets as far as they are committed."""
+        for number, replica in self.log.loaded():
+            offsets, written = CommittedOffsets(self.bugs), replica.log.records()
+            if "groups-forget-on-load" in self.bugs:
+                # Readers begin again where nothing is committed.
+                offsets.applied, written = replica.log.end, iter(())
+            offsets.apply(replica.log, replica.high_watermark)
+            groups = {
+                record.group: ClassicGroup.restored(record, self.node.now)
+                for _, _, record in written
+                if isinstance(record, GroupRecord)
+            }
+            self.loaded[number] = LoadedPartition(offsets, groups)
+
+    def at(self, group: str) -> tuple[int, LoadedPartition]:
+        """The partition of the group, which is loaded here, with everything that is committed.
+
+        Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
+        """
+        number = self.log.number(group)
+        self.log.check(number)
+        loaded = self.loaded[number]
+        replica = self.node.replicas[self.log.partition(number)]
+        loaded.offsets.apply(replica.log, replica.high_watermark)
+        return number, loaded
+
+    def member(
+        self, loaded: LoadedPartition, name: str, member: str, generation: int
+    ) -> ClassicGroup:
+        """The group, if this is a member of its present generation.
+
+        Raises: Refused (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION).
+        """
+        group = loaded.groups.get(name)
+        if group is None or member not in group.members:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        if generation != group.generation:
+            raise Refused(KafkaError.ILLEGAL_GENERATION)
+        return group
+
+    def dismiss(self, group: ClassicGroup, error: KafkaError) -> None:
+        """Answer all waiting requests with an error."""
+        for member in group.members.values():
+            if member.joining is not None:
+                self.node.reply(*member.joining, JoinGroupResponse(error))
+            if member.syncing is not None:
+                self.node.reply(*member.syncing, SyncGroupResponse(error))
+            member.joining = member.syncing = None
+
+    def tick(self) -> None:
+        """Load."""
+        self._load()
+        for loaded in self.loaded.values():
+            loaded.offsets.settle()
+
+    @property
+    def timeout_ms(self) -> int:
+        """Of an append."""
+        return self.node.settings.request_timeout_ms

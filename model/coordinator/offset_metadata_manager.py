@@ -1,0 +1,150 @@
+"""Committing and fetching the offsets of consumer groups.
+
+Offsets count once they are committed in the log, those of a transaction once its marker is (KIP-98, KIP-447).
+"""
+
+from collections.abc import Mapping
+
+from model.coordinator.classic_group import COMPLETING, EMPTY
+from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
+from model.coordinator.group_metadata_manager import (
+    GroupMetadataManager,
+    LoadedPartition,
+    OffsetRecord,
+)
+from model.errors import KafkaError, Refused
+from model.log.unified_log import RecordBatch
+from model.protocol.coordinator_messages import (
+    OffsetCommit,
+    OffsetFetch,
+    OffsetFetchResponse,
+    TxnOffsetCommit,
+)
+from model.protocol.messages import ErrorResponse, Partition
+from model.protocol.requests import Handlers
+from model.replication.replica_manager import ReplicaManager
+
+
+class OffsetMetadataManager:
+    """See the module."""
+
+    def __init__(self, log: GroupMetadataManager, replica_manager: ReplicaManager) -> None:
+        self.node = log.node
+        self.bugs = log.bugs
+        self.log = log
+        self.replica_manager = replica_manager
+
+    def register(self, handlers: Handlers) -> None:
+        """Add its handlers."""
+        handlers.on(OffsetCommit, self.commit)
+        handlers.on(TxnOffsetCommit, self.commit_in_transaction)
+        handlers.on(OffsetFetch, self.fetch)
+
+    def commit(self, connection: int, correlation: int, request: OffsetCommit) -> None:
+        """Key 8."""
+
+        def done(error: KafkaError) -> None:
+            self.node.reply(connection, correlation, ErrorResponse(error))
+
+        try:
+            number, loaded = self.log.at(request.group)
+            self._may_commit(loaded, request)
+        except Refused as refused:
+            done(refused.error)
+            return
+        acks = 1 if "offset-commit-not-replicated" in self.bugs else -1  # lost with the coordinator
+        self.log.log.append(number, _records(request), self.log.timeout_ms, done, acks=acks)
+
+    def _may_commit(self, loaded: LoadedPartition, request: OffsetCommit | TxnOffsetCommit) -> None:
+        """ClassicGroup.validateOffsetCommit. Raises: Refused."""
+        transactional = isinstance(request, TxnOffsetCommit)
+        if transactional and not self.node.settings.era.fenced_offsets:
+            return  # no check of the sender (2.4: GroupCoordinator.doCommitOffsets)
+        if "generation-not-checked" in self.bugs:
+            return  # a member that was thrown out keeps committing
+        group = loaded.groups.get(request.group)
+        empty = group is None or group.state is EMPTY
+        if group is None and request.generation >= 0:
+            raise Refused(KafkaError.ILLEGAL_GENERATION)
+        if request.generation < 0 and empty:
+            return  # a client that assigns partitions by hand keeps its offsets here
+        if request.generation >= 0 or request.member:
+            group = self.log.member(loaded, request.group, request.member, request.generation)
+            group.members[request.member].heard = self.node.now
+        elif not transactional:
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        if not transactional and group is not None and group.state is COMPLETING:
+            raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+
+    def commit_in_transaction(
+        self, connection: int, correlation: int, request: TxnOffsetCommit
+    ) -> None:
+        """Key 28: the offsets are pending until the marker of the transaction."""
+        number = self.log.log.number(request.group)
+        tp = self.log.log.partition(number)
+        batch = RecordBatch(
+            -1,
+            -1,
+            _records(request),
+            request.producer_id,
+            request.producer_epoch,
+            transactional=True,
+        )
+
+        def done(results: Mapping[Partition, tuple[KafkaError, int]]) -> None:
+            error = results[tp][0]
+            self.node.reply(
+                connection, correlation, ErrorResponse(SEEN_BY_CLIENTS.get(error, error))
+            )
+
+        def verified(
+            guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]
+        ) -> None:
+            try:
+                # Membership counts now, not when the coordinator of the transaction was asked.
+                _, loaded = self.log.at(request.group)
+                self._may_commit(loaded, request)
+            except Refused as refused:
+                done({tp: (refused.error, -1)})
+                return
+            self.replica_manager.append(
+                {tp: batch}, -1, self.log.timeout_ms, done, guards=guards, refused=errors
+            )
+
+        try:
+            _, loaded = self.log.at(request.group)
+            self._may_commit(loaded, request)
+        except Refused as refused:
+            done({tp: (refused.error, -1)})
+            return
+        self.replica_manager.verification.begin(request.transactional_id, {tp: batch}, verified)
+
+    def fetch(self, connection: int, correlation: int, request: OffsetFetch) -> None:
+        """Key 9. Offsets that are about to change are not answered (KIP-447)."""
+        try:
+            number, loaded = self.log.at(request.group)
+            log = self.node.replicas[self.log.log.partition(number)].log
+            stable = request.stable and self.node.settings.era.fenced_offsets
+            stable = stable and "unstable-offsets-answered" not in self.bugs
+            if stable and loaded.offsets.unstable(request.group, request.partitions, log):
+                raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
+        except Refused as refused:
+            self.node.reply(connection, correlation, OffsetFetchResponse(refused.error))
+            return
+        found = {tp: loaded.offsets.offset(request.group, tp) for tp in request.partitions}
+        if "offset-of-next-batch" in self.bugs:  # a member starts one record too far
+            found = {tp: at + 1 if at > 0 else at for tp, at in found.items()}
+        if "old-offset-answered" in self.bugs:
+            found = {tp: max(at - 5, 0) if at > 0 else at for tp, at in found.items()}
+        known = {tp: loaded.offsets.leader_epoch(request.group, tp) for tp in request.partitions}
+        epochs = {tp: epoch for tp, epoch in known.items() if epoch >= 0}
+        self.node.reply(
+            connection, correlation, OffsetFetchResponse(KafkaError.NONE, found, epochs)
+        )
+
+
+def _records(request: OffsetCommit | TxnOffsetCommit) -> tuple[OffsetRecord, ...]:
+    return tuple(
+        OffsetRecord(request.group, tp, offset, request.epochs.get(tp, -1))
+        for tp, offset in sorted(request.offsets.items())
+    )

@@ -1,0 +1,300 @@
+"""The transaction coordinator: transactional ids, their producer ids and epochs, two-phase commit.
+
+A broker coordinates the transactional ids that fall into the partitions of `__transaction_state` that it
+leads. Every change is appended to that log first and takes effect when all in-sync replicas have it: EndTxn
+is answered once the prepare record is committed, then the markers go out, then the complete record.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from core.java_hash import java_hash
+from model.coordinator.producer_id_manager import ProducerIdManager
+from model.coordinator.transaction_metadata import (
+    COMPLETE_ABORT,
+    ENDED,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARED,
+    TransactionMetadata,
+    TransactionRecord,
+)
+from model.coordinator.transaction_state_manager import Done, TransactionStateManager
+from model.errors import KafkaError, Refused
+from model.log.unified_log import NO_PRODUCER
+from model.protocol.coordinator_messages import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
+    EndTxn,
+    InitProducerId,
+    ProducerIdResponse,
+)
+from model.protocol.messages import ErrorResponse, Partition
+from model.protocol.requests import Handlers
+from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.replica_manager import ReplicaManager
+
+ABORTED: Final = (PREPARE_ABORT, COMPLETE_ABORT)
+
+
+class TransactionCoordinator:
+    """See the module. controller(): the node that is it, -1 unknown."""
+
+    def __init__(
+        self, node: NodeState, replica_manager: ReplicaManager, controller: Callable[[], int]
+    ) -> None:
+        settings = node.settings
+        self.node = node
+        self.bugs = settings.bugs
+        self.version = settings.era.transaction_version
+        self.ids = ProducerIdManager(node, controller)
+        self.log = TransactionStateManager(node, replica_manager, controller)
+        self._scan_at = 0
+
+    def register(self, handlers: Handlers) -> None:
+        """Add its handlers."""
+        handlers.on(InitProducerId, self.init_producer_id)
+        handlers.on(AddPartitionsToTxn, self.add_partitions)
+        handlers.on(AddOffsetsToTxn, self.add_offsets)
+        handlers.on(EndTxn, self.end_txn)
+
+    # ---- InitProducerId
+
+    def init_producer_id(self, connection: int, correlation: int, request: InitProducerId) -> None:
+        """Key 22: a producer id and an epoch, which fences the previous owner of the id."""
+
+        def answer(error: KafkaError, producer_id: int = -1, epoch: int = -1) -> None:
+            self.node.reply(connection, correlation, ProducerIdResponse(error, producer_id, epoch))
+
+        try:
+            if request.transactional_id is None:
+                answer(KafkaError.NONE, self.ids.take(), 0)
+            else:
+                self._init(request.transactional_id, request, answer)
+        except Refused as refused:
+            answer(refused.error)
+
+    def _init(self, tid: str, request: InitProducerId, answer: Callable[..., None]) -> None:
+        timeout = request.timeout_ms
+        if not 0 < timeout <= self.node.settings.transaction_max_timeout_ms:
+            raise Refused(KafkaError.INVALID_TRANSACTION_TIMEOUT)
+        number = self.log.at(tid)
+        transaction = self.log.known[number].get(tid)
+        if transaction is None:
+            fresh = TransactionRecord(tid, self.ids.take(), timeout, updated=self.node.now)
+            transaction = TransactionMetadata(fresh, self.node.settings.producer_epoch_max)
+            self.log.known[number][tid] = transaction
+        if transaction.pending is not None:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if not self._owns(transaction, request):
+            raise Refused(KafkaError.PRODUCER_FENCED)
+        if transaction.state in PREPARED:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state is ONGOING and "init-leaves-open" in self.bugs:
+            record = transaction.record._replace(epoch=transaction.record.epoch + 1)
+            transaction.record = record  # its successor continues with the open transaction
+            answer(KafkaError.NONE, record.producer_id, record.epoch)
+            return
+        if transaction.state is ONGOING:
+            # Its predecessor's transaction is aborted first; the client asks again meanwhile.
+            self._fence(
+                number, transaction, lambda e: answer(e or KafkaError.CONCURRENT_TRANSACTIONS)
+            )
+            return
+        record = self._next(transaction, request)
+
+        def written(error: KafkaError) -> None:
+            if error is KafkaError.NONE:
+                answer(error, record.producer_id, record.epoch)
+            else:
+                answer(error)
+
+        self.log.write(number, transaction, record, written)
+
+    def _owns(self, transaction: TransactionMetadata, request: InitProducerId) -> bool:
+        """A client that has an id already (KIP-360) must have the newest one, or one whose epochs were
+        used up and whose successor it has not learnt."""
+        known = transaction.record
+        if request.producer_id < 0 or known.epoch < 0 or request.producer_id == known.producer_id:
+            return True
+        exhausted = request.producer_epoch >= transaction.most - 1
+        return request.producer_id == known.previous_id and exhausted
+
+    def _next(self, transaction: TransactionMetadata, request: InitProducerId) -> TransactionRecord:
+        now, timeout = self.node.now, request.timeout_ms
+        expected = request.producer_epoch if request.producer_id >= 0 else None
+        if transaction.exhausted and expected in (None, transaction.record.epoch):
+            return transaction.prepare_rotation(
+                self.ids.take(), timeout, now, asked=expected is not None
+            )
+        before = transaction.record.epoch
+        record = transaction.prepare_increment(timeout, expected, now)
+        if "zombie-not-fenced" in self.bugs:  # two clients with one epoch
+            record = record._replace(epoch=max(before, 0))
+        return record
+
+    def _fence(
+        self, number: int, transaction: TransactionMetadata, done: Done, *, bump: bool = True
+    ) -> None:
+        """Abort the open transaction under a higher epoch, so that its producer cannot continue."""
+        used_up = self.version >= 2 and transaction.exhausted
+        next_id = self.ids.take() if used_up else NO_PRODUCER
+        transaction.prepare_fence()
+        commit = "timeout-commits" in self.bugs  # what was there of it
+        record = transaction.prepare_end(
+            commit, self.node.now, self.version, next_id=next_id, fence=True, bump=bump
+        )
+        self.log.end(number, transaction, record, done)
+
+    # ---- AddPartitions, AddOffsets
+
+    def add_partitions(
+        self, connection: int, correlation: int, request: AddPartitionsToTxn
+    ) -> None:
+        """Key 24: partitions join the transaction, which begins with the first; or a leader asks.
+
+        All or none: a partition that this broker has not heard of yet would be taken for a deleted one when
+        the markers are written, and its transaction would hang (KafkaApis).
+        """
+
+        def answer(error: KafkaError, parts: dict[Partition, KafkaError] | None = None) -> None:
+            self.node.reply(connection, correlation, AddPartitionsToTxnResponse(error, parts or {}))
+
+        try:
+            if any(tp not in self.node.image.partitions for tp in request.partitions):
+                raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+            if request.verify:
+                answer(KafkaError.NONE, self._verified(request))
+            else:
+                self._add(request, request.partitions, answer)
+        except Refused as refused:
+            answer(refused.error)
+
+    def add_offsets(self, connection: int, correlation: int, request: AddOffsetsToTxn) -> None:
+        """Key 25: as AddPartitions, of the partition that holds the group's offsets."""
+
+        def answer(error: KafkaError) -> None:
+            self.node.reply(connection, correlation, ErrorResponse(error))
+
+        number = java_hash(request.group) % self.node.settings.offsets_partitions
+        try:
+            self._add(request, ((GROUP_TOPIC, number),), answer)
+        except Refused as refused:
+            answer(refused.error)
+
+    def _may_join(
+        self, transaction: TransactionMetadata, request: AddPartitionsToTxn | AddOffsetsToTxn
+    ) -> None:
+        known = transaction.record
+        if known.producer_id != request.producer_id:
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        if known.epoch != request.producer_epoch and "old-epoch-appended" not in self.bugs:
+            raise Refused(KafkaError.PRODUCER_FENCED)
+
+    def _add(
+        self,
+        request: AddPartitionsToTxn | AddOffsetsToTxn,
+        added: Sequence[Partition],
+        answer: Done,
+    ) -> None:
+        number, transaction = self.log.find(request.transactional_id)
+        known = transaction.record
+        if transaction.pending is not None and self.node.settings.era.pending_first:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        self._may_join(transaction, request)
+        if transaction.pending is not None or transaction.state in PREPARED:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        if transaction.state is ONGOING and set(added) <= set(known.partitions):
+            answer(KafkaError.NONE)
+            return
+        record = transaction.prepare_add(added, self.node.now, self.version)
+        if "partitions-not-logged" in self.bugs:  # the next coordinator does not know them
+            transaction.complete(record)
+            answer(KafkaError.NONE)
+            return
+        self.log.write(number, transaction, record, answer)
+
+    def _verified(self, request: AddPartitionsToTxn) -> dict[Partition, KafkaError]:
+        """Which partitions belong to the transaction (KIP-890, part 1). What is pending does not matter:
+        the leader looks once more when it appends."""
+        _, transaction = self.log.find(request.transactional_id)
+        self._may_join(transaction, request)
+        if transaction.state in PREPARED:
+            raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
+        mine = transaction.record.partitions
+        return {
+            tp: KafkaError.NONE if tp in mine else KafkaError.TRANSACTION_ABORTABLE
+            for tp in request.partitions
+        }
+
+    # ---- EndTxn
+
+    def end_txn(self, connection: int, correlation: int, request: EndTxn) -> None:
+        """Key 26. From transaction version 2 on the answer brings the next epoch."""
+
+        def answer(error: KafkaError, record: TransactionRecord | None = None) -> None:
+            told = record if self.version >= 2 else None
+            identity = (told.producer_id, told.epoch) if told is not None else (-1, -1)
+            self.node.reply(connection, correlation, ProducerIdResponse(error, *identity))
+
+        try:
+            number, transaction = self.log.of(request.transactional_id, request.producer_id)
+            decided = self._decide(transaction, request)
+            if decided is not None:
+                same = decided is KafkaError.NONE
+                answer(decided, transaction.record if same else None)
+                return
+            used_up = self.version >= 2 and transaction.exhausted
+            next_id = self.ids.take() if used_up else NO_PRODUCER
+        except Refused as refused:
+            answer(refused.error)
+            return
+        record = transaction.prepare_end(
+            request.commit, self.node.now, self.version, next_id=next_id
+        )
+        told = record._replace(producer_id=next_id, epoch=0) if next_id >= 0 else record
+        self.log.end(
+            number, transaction, record, lambda error: answer(error, None if error else told)
+        )
+
+    def _decide(self, transaction: TransactionMetadata, request: EndTxn) -> KafkaError | None:
+        producer_id, epoch = request.producer_id, request.producer_epoch
+        if request.commit and transaction.state in ABORTED and "late-commit-answered" in self.bugs:
+            return KafkaError.NONE  # it was aborted when its time had run out
+        if "end-txn-ignores-epoch" in self.bugs and transaction.state is ONGOING:
+            epoch = transaction.record.epoch  # a fenced producer ends its successor's transaction
+        if producer_id != transaction.record.producer_id:
+            overflow = self.version >= 2 and transaction.repeats_overflow(producer_id, epoch)
+            if not overflow:
+                return KafkaError.INVALID_PRODUCER_ID_MAPPING
+        if self.version >= 2:
+            return transaction.end_v2(producer_id, epoch, request.commit)
+        return transaction.end_v1(epoch, request.commit)
+
+    # ---- time
+
+    def tick(self) -> None:
+        """Load, send again what failed; at intervals look for what timed out or expired."""
+        self.log.tick()
+        if self.node.now >= self._scan_at:
+            self._scan_at = self.node.now + self.node.settings.transaction_scan_ms
+            for number, known in self.log.known.items():
+                for transaction in list(known.values()):
+                    self._overdue(number, transaction)
+
+    def _overdue(self, number: int, transaction: TransactionMetadata) -> None:
+        record, now = transaction.record, self.node.now
+        if transaction.pending is not None:
+            return
+        if transaction.state is ONGOING and record.started + record.timeout_ms < now:
+            bump = "timeout-does-not-bump-epoch" not in self.bugs  # its producer continues
+            try:
+                self._fence(number, transaction, lambda _: None, bump=bump)
+            except Refused:
+                return  # no producer id in hand: next time
+        elif (
+            transaction.state in ENDED
+            and record.updated + self.node.settings.transactional_id_expiration_ms < now
+        ):
+            self.log.expire(number, transaction)

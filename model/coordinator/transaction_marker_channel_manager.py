@@ -1,0 +1,191 @@
+"""The second phase of a transaction: markers into all its partitions.
+
+`TransactionMarkerChannelManager` is the coordinator's side: it sends each marker to the leader until the
+leader has answered, and reports when a transaction has all its markers. `write_markers` is the leader's
+side: it appends them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from model.coordinator.transaction_metadata import (
+    PREPARE_COMMIT,
+    TransactionMetadata,
+    TransactionRecord,
+)
+from model.errors import KafkaError
+from model.log.unified_log import ABORT, COMMIT, RecordBatch
+from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
+from model.protocol.messages import Partition
+from model.protocol.requests import Response
+from model.replication.node import NodeState
+from model.replication.replica_manager import ReplicaManager
+
+GIVEN_UP: Final = (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.TRANSACTION_COORDINATOR_FENCED)
+"""Another coordinator or a later epoch has taken over."""
+
+
+@dataclass(slots=True, eq=False)
+class PendingCompleteTxn:
+    """A transaction whose markers are being written. number, coordinator_epoch: of the transaction log.
+    complete: what is logged when all are."""
+
+    number: int
+    coordinator_epoch: int
+    transaction: TransactionMetadata
+    complete: TransactionRecord
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    left: list[Partition]
+
+
+@dataclass(slots=True)
+class TransactionMarkerChannelManager:
+    """See the module. `done`: called with transactions that have all their markers. One request is under
+    way to each broker (`flights`: channel -> its markers)."""
+
+    node: NodeState
+    done: Callable[[PendingCompleteTxn], None]
+    endings: dict[str, PendingCompleteTxn] = field(default_factory=dict)
+    flights: dict[str, list[tuple[PendingCompleteTxn, Sequence[Partition]]]] = field(
+        default_factory=dict
+    )
+
+    def add(self, number: int, coordinator_epoch: int, transaction: TransactionMetadata) -> None:
+        """The prepare record of the transaction is committed: write its markers."""
+        record, now = transaction.record, self.node.now
+        commit = record.state is PREPARE_COMMIT
+        bugs = self.node.settings.bugs
+        left = list(record.partitions)
+        if "marker-skips-a-partition" in bugs and len(left) > 1:
+            left.pop()  # it stays open there
+        if "commit-writes-abort" in bugs:
+            commit = False  # the client believes that it is committed
+        if "abort-answers-commit" in bugs:
+            commit = True  # the client believes that it is aborted
+        ending = PendingCompleteTxn(
+            number,
+            coordinator_epoch,
+            transaction,
+            transaction.prepare_complete(now),
+            record.producer_id,
+            record.epoch,
+            commit,
+            left,
+        )
+        self.endings[record.transactional_id] = ending
+        self.pump()
+
+    def forget(self, number: int) -> None:
+        """This broker coordinates that partition of the transaction log no more."""
+        self.endings = {tid: e for tid, e in self.endings.items() if e.number != number}
+
+    def pump(self) -> None:
+        """Send what is not under way; report what has ended."""
+        if not self.endings:
+            return
+        flying = {
+            (ending, tp) for flight in self.flights.values() for ending, tps in flight for tp in tps
+        }
+        by_leader: dict[int, list[tuple[PendingCompleteTxn, list[Partition]]]] = {}
+        for tid, ending in list(self.endings.items()):
+            groups: dict[int, list[Partition]] = {}
+            for tp in list(ending.left):
+                state = self.node.image.partitions.get(tp)
+                if state is None:
+                    ending.left.remove(tp)  # deleted
+                elif state.leader >= 0 and (ending, tp) not in flying:
+                    groups.setdefault(state.leader, []).append(tp)
+            for leader, tps in groups.items():
+                by_leader.setdefault(leader, []).append((ending, tps))
+            if not ending.left:
+                del self.endings[tid]
+                self.done(ending)
+        for leader, flight in by_leader.items():
+            if f"markers {leader}" not in self.flights:
+                self._send(leader, flight)
+
+    def _send(self, leader: int, flight: list[tuple[PendingCompleteTxn, list[Partition]]]) -> None:
+        channel = f"markers {leader}"
+        self.flights[channel] = [(ending, tuple(tps)) for ending, tps in flight]
+        markers = tuple(
+            TxnMarker(e.producer_id, e.producer_epoch, e.coordinator_epoch, e.commit, tuple(tps))
+            for e, tps in flight
+        )
+        self.node.ask(leader, channel, WriteTxnMarkers(markers))
+
+    def answered(self, channel: str, answer: Response | None) -> bool:
+        """A leader's answer, or none; whether the request was one of these. What failed is sent again
+        with the next tick, to who leads then."""
+        flight = self.flights.pop(channel, None)
+        if flight is None:
+            return False
+        assert isinstance(answer, WriteTxnMarkersResponse | None)
+        # After one failure the transaction stays open there.
+        lossy = "markers-not-retried" in self.node.settings.bugs
+        failed = False
+        for ending, tps in flight:
+            tid = ending.transaction.record.transactional_id
+            if self.endings.get(tid) is not ending:
+                continue  # this coordinator has lost it meanwhile
+            for tp in tps:
+                error = KafkaError.REQUEST_TIMED_OUT
+                if answer is not None:
+                    error = answer.results[ending.producer_id, tp]
+                if error in GIVEN_UP:
+                    self.endings.pop(tid, None)
+                elif error is KafkaError.NONE or lossy:
+                    ending.left.remove(tp)
+                else:
+                    failed = True
+        if not failed:
+            self.pump()
+        return True
+
+
+def write_markers(
+    node: NodeState,
+    replica_manager: ReplicaManager,
+    connection: int,
+    correlation: int,
+    request: WriteTxnMarkers,
+) -> None:
+    """Key 27: append a marker of each transaction to each of its partitions, and answer when all in-sync
+    replicas have them."""
+    results: dict[tuple[int, Partition], KafkaError] = {}
+    wanted = sum(len(marker.partitions) for marker in request.markers)
+
+    def appended(producer_id: int, found: dict[Partition, tuple[KafkaError, int]]) -> None:
+        for tp, (error, _) in found.items():
+            results[producer_id, tp] = error
+        if len(results) == wanted:
+            node.reply(connection, correlation, WriteTxnMarkersResponse(results))
+
+    for marker in request.markers:
+        batches = {tp: _batch(node, marker, tp) for tp in marker.partitions}
+
+        def done(
+            found: dict[Partition, tuple[KafkaError, int]], producer_id: int = marker.producer_id
+        ) -> None:
+            appended(producer_id, found)
+
+        replica_manager.append(batches, -1, node.settings.request_timeout_ms, done)
+
+
+def _batch(node: NodeState, marker: TxnMarker, tp: Partition) -> RecordBatch:
+    epoch = marker.coordinator_epoch
+    if "marker-by-old-coordinator-accepted" in node.settings.bugs:  # no fence at the leader
+        replica = node.replicas.get(tp)
+        known = replica.log.producers.get(marker.producer_id) if replica is not None else None
+        epoch = max(epoch, known.coordinator_epoch if known is not None else -1)
+    return RecordBatch(
+        -1,
+        -1,
+        (),
+        marker.producer_id,
+        marker.producer_epoch,
+        control=COMMIT if marker.commit else ABORT,
+        coordinator_epoch=epoch,
+    )

@@ -1,0 +1,185 @@
+"""The log of the transaction coordinator, and what is in memory of it: loading, appending, both phases."""
+
+from collections.abc import Callable
+from typing import Final
+
+from model.coordinator.coordinator_runtime import CoordinatorRuntime
+from model.coordinator.transaction_marker_channel_manager import (
+    PendingCompleteTxn,
+    TransactionMarkerChannelManager,
+)
+from model.coordinator.transaction_metadata import (
+    ONGOING,
+    PREPARED,
+    TransactionMetadata,
+    TransactionRecord,
+    TransactionTombstone,
+)
+from model.errors import KafkaError, Refused
+from model.replication.node import TRANSACTION_TOPIC, NodeState
+from model.replication.replica_manager import ReplicaManager
+
+Done = Callable[[KafkaError], None]
+EXPIRY_TIMEOUT_MS: Final = 5000
+
+
+def _nobody(_: KafkaError) -> None:
+    """The client has its answer already."""
+
+
+class TransactionStateManager:
+    """See the module. `known`: transactional ids by partition of the log. controller(): -1 unknown."""
+
+    def __init__(
+        self, node: NodeState, replica_manager: ReplicaManager, controller: Callable[[], int]
+    ) -> None:
+        self.node = node
+        self.bugs = node.settings.bugs
+        count = node.settings.transaction_partitions
+        self.log = CoordinatorRuntime(node, replica_manager, TRANSACTION_TOPIC, count, controller)
+        self.known: dict[int, dict[str, TransactionMetadata]] = {}
+        self.markers = TransactionMarkerChannelManager(node, self._marked)
+        self._again: list[PendingCompleteTxn] = []
+
+    def tick(self) -> None:
+        """Load; send and append again what failed."""
+        self._load()
+        again, self._again = self._again, []
+        for ending in again:
+            self._marked(ending)
+        self.markers.pump()
+
+    # ---- leadership
+
+    def became(self, number: int) -> None:
+        """Leadership of a partition of the log may have changed."""
+        if self.log.became(number):
+            self.known.pop(number, None)
+            self.markers.forget(number)
+            self._again = [ending for ending in self._again if ending.number != number]
+
+    def _load(self) -> None:
+        """Replay logs; finish what was prepared."""
+        for number, replica in self.log.loaded():
+            found: dict[str, TransactionRecord] = {}
+            for _, _, record in replica.log.records():
+                if "coordinator-forgets-on-load" in self.bugs:
+                    break  # what was open is never ended
+                if isinstance(record, TransactionTombstone):
+                    found.pop(record.transactional_id, None)
+                else:
+                    assert isinstance(record, TransactionRecord)
+                    found[record.transactional_id] = record
+            # An end that was answered is undone.
+            if "prepared-becomes-ongoing-on-load" in self.bugs:
+                found = {
+                    tid: r._replace(state=ONGOING) if r.state in PREPARED else r
+                    for tid, r in found.items()
+                }
+            most = self.node.settings.producer_epoch_max
+            known = {
+                tid: TransactionMetadata(record.loaded(), most) for tid, record in found.items()
+            }
+            self.known[number] = known
+            for transaction in known.values():
+                if transaction.state in PREPARED:
+                    self.markers.add(number, self.log.epochs[number], transaction)
+
+    def at(self, transactional_id: str) -> int:
+        """The partition of the log that the id belongs to, which is loaded here.
+
+        Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
+        """
+        number = self.log.number(transactional_id)
+        self.log.check(number)
+        return number
+
+    def find(self, transactional_id: str) -> tuple[int, TransactionMetadata]:
+        """The partition and the state of an id, without a check of the client.
+
+        Raises: Refused (also INVALID_PRODUCER_ID_MAPPING).
+        """
+        number = self.at(transactional_id)
+        transaction = self.known[number].get(transactional_id)
+        if transaction is None:
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        return number, transaction
+
+    def of(self, transactional_id: str, producer_id: int) -> tuple[int, TransactionMetadata]:
+        """As `find`, of an id whose producer id is this one or was until now.
+
+        Raises: Refused.
+        """
+        number, transaction = self.find(transactional_id)
+        record = transaction.record
+        if producer_id not in (record.producer_id, record.previous_id):
+            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        return number, transaction
+
+    def write(
+        self,
+        number: int,
+        transaction: TransactionMetadata,
+        record: TransactionRecord,
+        done: Done,
+        *,
+        retried: bool = False,
+    ) -> None:
+        """Append a prepared change; take it over when it is committed, or take it back. retried: the
+        caller tries again where the log was only not available."""
+        epoch, tid = self.log.epochs[number], record.transactional_id
+
+        def written(error: KafkaError) -> None:
+            here = self.log.epochs.get(number) == epoch
+            if not here or self.known[number].get(tid) is not transaction:
+                done(KafkaError.NOT_COORDINATOR)
+                return
+            if error is KafkaError.NONE:
+                transaction.complete(record)
+            elif not (retried and error is KafkaError.COORDINATOR_NOT_AVAILABLE):
+                transaction.pending = None
+            done(error)
+
+        self.log.append(number, (record,), record.timeout_ms, written)
+
+    def end(
+        self, number: int, transaction: TransactionMetadata, record: TransactionRecord, done: Done
+    ) -> None:
+        """Both phases; `done` after the first."""
+        epoch = self.log.epochs[number]
+        if "commit-before-prepare-logged" in self.bugs:
+            done(KafkaError.NONE)  # the next coordinator may not know of it
+            done = _nobody
+
+        def prepared(error: KafkaError) -> None:
+            done(error)
+            if error is KafkaError.NONE:
+                self.markers.add(number, epoch, transaction)
+
+        self.write(number, transaction, record, prepared)
+
+    def _marked(self, ending: PendingCompleteTxn) -> None:
+        """All markers are written: the second phase ends with the complete record."""
+        if self.log.epochs.get(ending.number) != ending.coordinator_epoch:
+            return
+
+        def written(error: KafkaError) -> None:
+            if error is KafkaError.COORDINATOR_NOT_AVAILABLE:
+                self._again.append(ending)
+
+        self.write(ending.number, ending.transaction, ending.complete, written, retried=True)
+
+    def expire(self, number: int, transaction: TransactionMetadata) -> None:
+        """Forget an id that was not used for long."""
+        epoch, tid = self.log.epochs[number], transaction.record.transactional_id
+        transaction.prepare_dead()
+
+        def written(error: KafkaError) -> None:
+            if self.log.epochs.get(number) != epoch:
+                return
+            if error is KafkaError.NONE:
+                self.known[number].pop(tid, None)
+            else:
+                transaction.pending = None
+
+        self.log.append(number, (TransactionTombstone(tid),), EXPIRY_TIMEOUT_MS, written)

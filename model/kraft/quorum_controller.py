@@ -1,0 +1,314 @@
+"""The active controller of a KRaft cluster: what it decides, as records of the metadata log.
+
+Every decision is a list of records and an answer that may be given once they are committed. The
+controller applies its records at once, so that the next decision sees them; one that loses the quorum is
+thrown away with what was not committed, and its successor begins from the log.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from model.errors import KafkaError
+from model.metadata.election import change
+from model.metadata.image import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    MetadataImage,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
+from model.metadata.replica_placer import assign
+from model.protocol.controller_messages import (
+    PRODUCER_ID_BLOCK_SIZE,
+    AllocateProducerIds,
+    AllocateProducerIdsResponse,
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerHeartbeat,
+    BrokerHeartbeatResponse,
+    BrokerRegistration,
+    BrokerRegistrationResponse,
+)
+from model.protocol.messages import (
+    AlterPartitionReassignments,
+    CreateTopics,
+    ElectLeaders,
+    ElectLeadersResponse,
+    ErrorResponse,
+    Partition,
+    PartitionState,
+)
+from model.protocol.requests import ControllerRequest, ControllerResponse
+from model.replication.node import settings_of
+from model.settings import Settings
+
+
+class Decision(NamedTuple):
+    """Records to commit, and the answer to give when they are."""
+
+    changes: list[MetadataRecord]
+    answer: ControllerResponse
+
+
+@dataclass(slots=True)
+class QuorumController:
+    """Begins with an image of the whole log. `sessions`: when each broker was last heard of. `applied`:
+    metadata that each said to have. `handed_over`: end of the log when the leaderships of a broker that wants
+    to go had been given away. `balanced_ms`: when it last looked for leaders that are not the preferred ones,
+    -1 = not yet."""
+
+    settings: Settings
+    image: MetadataImage
+    sessions: dict[int, int] = field(default_factory=dict)
+    applied: dict[int, int] = field(default_factory=dict)
+    handed_over: dict[int, int] = field(default_factory=dict)
+    balanced_ms: int = -1
+    _made: list[MetadataRecord] = field(default_factory=list)
+
+    def decide(self, request: ControllerRequest, now: int) -> Decision:
+        """Handle one request."""
+        self._made = []
+        answer = self._answer(request, now)
+        return Decision(self._made, answer)
+
+    def tick(self, now: int) -> list[MetadataRecord]:
+        """Fence brokers that were not heard of for a session; give leaders back where that is due."""
+        self._made = []
+        for broker, known in sorted(self.image.brokers.items()):
+            # A new controller gives everyone a whole session from its own begin.
+            seen = self.sessions.setdefault(broker, now)
+            if not known.fenced and now - seen > self.settings.session_ms:
+                self._fence(broker)
+        every = self.settings.preferred_check_ms
+        if every and self.balanced_ms < 0:
+            self.balanced_ms = now
+        elif every and now - self.balanced_ms >= every:
+            self.balanced_ms = now
+            self._elect(ElectLeaders(tuple(sorted(self.image.partitions))))
+        return self._made
+
+    def _answer(self, request: ControllerRequest, now: int) -> ControllerResponse:
+        match request:
+            case BrokerHeartbeat():
+                return self._heartbeat(request, now)
+            case AlterPartition():
+                return self._alter(request)
+            case BrokerRegistration():
+                return self._register(request, now)
+            case CreateTopics():
+                return self._create(request)
+            case ElectLeaders():
+                return self._elect(request)
+            case AlterPartitionReassignments():
+                return self._reassign(request)
+            case AllocateProducerIds():
+                return self._allocate(request)
+
+    # ---- brokers
+
+    def _register(self, request: BrokerRegistration, now: int) -> BrokerRegistrationResponse:
+        known = self.image.brokers.get(request.broker)
+        if known is not None and known.incarnation != request.incarnation:
+            heard = self.sessions.get(request.broker, -1)
+            alive = not known.fenced and heard >= 0 and now - heard <= self.settings.session_ms
+            if alive and not known.leaving:
+                return BrokerRegistrationResponse(
+                    KafkaError.DUPLICATE_BROKER_REGISTRATION
+                )  # its predecessor's session lasts
+        elif known is not None:
+            return BrokerRegistrationResponse(KafkaError.NONE, known.epoch)
+        unclean = known is not None and request.clean_epoch != known.epoch
+        if known is not None and not known.fenced:
+            self._fence(request.broker)
+        self.sessions[request.broker] = now
+        self.applied.pop(request.broker, None)
+        self.handed_over.pop(request.broker, None)
+        self._apply(RegisterBrokerRecord(request.broker, request.incarnation))
+        if unclean and "unclean-stays-eligible" not in self.settings.bugs:
+            self._without(request.broker, dirty=True)
+        return BrokerRegistrationResponse(KafkaError.NONE, self.image.brokers[request.broker].epoch)
+
+    def _heartbeat(self, request: BrokerHeartbeat, now: int) -> BrokerHeartbeatResponse:
+        known = self.image.brokers.get(request.broker)
+        if known is None or known.epoch != request.broker_epoch:
+            return BrokerHeartbeatResponse(KafkaError.STALE_BROKER_EPOCH)
+        self.sessions[request.broker] = now
+        self.applied[request.broker] = request.offset
+        if request.shut_down:
+            may_end = known.fenced or self._leave(request.broker)
+            return BrokerHeartbeatResponse(KafkaError.NONE, known.fenced, may_end)
+        if known.fenced and request.offset > known.epoch:
+            self._apply(UnfenceBrokerRecord(request.broker))
+            self._each(lambda state: state.leader < 0)
+        return BrokerHeartbeatResponse(KafkaError.NONE, self.image.brokers[request.broker].fenced)
+
+    def _leave(self, broker: int) -> bool:
+        """Take its leaderships from a broker that wants to go; whether it may. One that led nothing may at
+        once, else all others have to know first who leads now (BrokerHeartbeatManager.nextState). Who may
+        go is fenced."""
+        if any(state.leader == broker for state in self.image.partitions.values()):
+            self._apply(BrokerRegistrationChangeRecord(broker))
+            self._without(broker)
+            self.handed_over[broker] = self.image.offset
+            return False
+        if self.image.brokers[broker].leaving:
+            since = self.handed_over.setdefault(broker, self.image.offset)
+            others = self.image.electable() - {broker}
+            if any(self.applied.get(other, -1) < since for other in others):
+                return False
+        self._fence(broker)
+        return True
+
+    def _fence(self, broker: int) -> None:
+        self._apply(FenceBrokerRecord(broker))
+        self._without(broker)
+
+    def _without(self, broker: int, *, dirty: bool = False) -> None:
+        """Take a broker out of leadership and in-sync sets."""
+        for tp, state in self._sorted():
+            if broker in state.isr or broker == state.leader or (dirty and broker in state.elr):
+                isr = [n for n in state.isr if n != broker]
+                clean = self.settings.era.eligible_replicas
+                after = self._changed(
+                    tp, state, without=broker, isr=isr, dirty=broker if dirty and clean else -1
+                )
+                self._set(tp, state, after)
+
+    def _each(self, where: Callable[[PartitionState], bool]) -> None:
+        """Elect again where it is possible."""
+        for tp, state in self._sorted():
+            if where(state):
+                self._set(tp, state, self._changed(tp, state))
+
+    # ---- partitions
+
+    def _alter(self, request: AlterPartition) -> AlterPartitionResponse:
+        known = self.image.brokers.get(request.broker)
+        if known is None or known.epoch != request.broker_epoch:
+            return AlterPartitionResponse(KafkaError.STALE_BROKER_EPOCH)
+        answers = {
+            tp: self._alter_one(tp, request.broker, *wanted) for tp, wanted in request.parts.items()
+        }
+        return AlterPartitionResponse(KafkaError.NONE, answers)
+
+    def _alter_one(
+        self,
+        tp: Partition,
+        broker: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[int, ...],
+        epochs: tuple[int, ...],
+    ) -> tuple[KafkaError, PartitionState | None]:
+        state = self.image.partitions.get(tp)
+        if state is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
+        fenced = state.leader != broker or leader_epoch != state.leader_epoch
+        if fenced and "alter-unfenced" not in self.settings.bugs:
+            return KafkaError.FENCED_LEADER_EPOCH, None
+        # A change of the leader is one of the partition too: who is not fenced is not asked for its version.
+        asked = not fenced and "alter-unversioned" not in self.settings.bugs
+        if asked and partition_epoch != state.partition_epoch:
+            return KafkaError.INVALID_UPDATE_VERSION, None
+        for node, epoch in zip(isr, epochs, strict=True):
+            member = self.image.brokers.get(node)
+            if node in state.isr:
+                continue
+            away = member is None or member.fenced or member.leaving
+            if away or epoch not in (-1, self.image.brokers[node].epoch):  # KIP-841, KIP-903
+                return KafkaError.INELIGIBLE_REPLICA, None
+        wanted = [n for n in isr if n in self.image.alive() or n in state.isr]
+        after = self._moved(tp, self._changed(tp, state, isr=wanted))
+        self._set(tp, state, after)
+        return KafkaError.NONE, after
+
+    def _moved(self, tp: Partition, state: PartitionState) -> PartitionState:
+        """A reassignment ends once all new replicas are in sync (KIP-455)."""
+        if not state.adding and not state.removing:
+            return state
+        if not set(state.adding) <= set(state.isr):
+            return state
+        replicas = tuple(n for n in state.replicas if n not in state.removing)
+        done = state._replace(adding=(), removing=())
+        isr = [n for n in state.isr if n in replicas]
+        return self._changed(tp, done, isr=isr, replicas=replicas)
+
+    def _create(self, request: CreateTopics) -> ErrorResponse:
+        if request.topic in self.image.topics:
+            return ErrorResponse(KafkaError.TOPIC_ALREADY_EXISTS)
+        brokers = sorted(self.image.electable())
+        if len(brokers) < request.replication:
+            return ErrorResponse(KafkaError.INVALID_REPLICATION_FACTOR)
+        made = tuple(map(tuple, request.replicas)) or assign(
+            brokers, partitions=request.partitions, replication=request.replication
+        )
+        for number, replicas in enumerate(made):
+            alive = tuple(sorted(n for n in replicas if n in brokers))
+            leader = next(n for n in replicas if n in brokers)
+            state = PartitionState(replicas, alive, leader, 0, 0)
+            self._apply(PartitionRecord((request.topic, number), state))
+        return ErrorResponse(KafkaError.NONE)
+
+    def _elect(self, request: ElectLeaders) -> ElectLeadersResponse:
+        parts = {tp: self._elect_one(tp, unclean=request.unclean) for tp in request.partitions}
+        return ElectLeadersResponse(KafkaError.NONE, parts)
+
+    def _elect_one(self, tp: Partition, *, unclean: bool) -> KafkaError:
+        """An unclean election is for partitions without a leader (ReplicationControlManager.electLeader)."""
+        state = self.image.partitions.get(tp)
+        if state is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+        if state.leader >= 0 if unclean else state.leader == state.replicas[0]:
+            return KafkaError.ELECTION_NOT_NEEDED
+        after = self._changed(tp, state, preferred=not unclean, unclean=unclean)
+        if self._set(tp, state, after):
+            return KafkaError.NONE
+        if unclean:
+            return KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        return KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
+
+    def _reassign(self, request: AlterPartitionReassignments) -> ErrorResponse:
+        for tp, replicas in request.replicas.items():
+            state = self.image.partitions.get(tp)
+            if state is None:
+                return ErrorResponse(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+            adding = tuple(n for n in replicas if n not in state.replicas)
+            removing = tuple(n for n in state.replicas if n not in replicas)
+            whole = (*replicas, *removing)
+            begun = state._replace(adding=adding, removing=removing)
+            after = self._changed(tp, begun, replicas=whole)
+            if after.partition_epoch == state.partition_epoch and after != state:
+                after = after._replace(partition_epoch=state.partition_epoch + 1)
+            self._set(tp, state, self._moved(tp, after))
+        return ErrorResponse(KafkaError.NONE)
+
+    def _allocate(self, request: AllocateProducerIds) -> AllocateProducerIdsResponse:
+        first = self.image.next_id
+        self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE))
+        return AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE)
+
+    # ---- records
+
+    def _sorted(self) -> Iterable[tuple[Partition, PartitionState]]:
+        return sorted(self.image.partitions.items())
+
+    def _changed(
+        self, tp: Partition, state: PartitionState, *, without: int = -1, **how: Any
+    ) -> PartitionState:
+        """The state that follows (`election.change`), where a broker does not count as electable."""
+        electable = self.image.electable() - {without}
+        return change(state, settings_of(self.settings, tp[0]), electable, **how)
+
+    def _set(self, tp: Partition, before: PartitionState, after: PartitionState) -> bool:
+        if after == before:
+            return False
+        self._apply(PartitionRecord(tp, after))
+        return True
+
+    def _apply(self, record: MetadataRecord) -> None:
+        self.image.apply(record)
+        self._made.append(record)

@@ -1,0 +1,7 @@
+"""One replica's log.
+
+leader_epoch_file_cache  A log's leader-epoch cache: which epochs its records are of, and where each
+                         begins (KIP-101).
+unified_log              One replica's log of one partition: batches, leader epochs, producer state,
+                         transactions.
+"""

@@ -1,0 +1,388 @@
+"""One replica's log of one partition: batches, leader epochs, producer state, transactions.
+
+A `UnifiedLog` knows nothing of replication (who leads, how far others are): its owner passes the high
+watermark where that matters. Offsets are of records; a batch occupies base to last, both included.
+
+Modelled as Kafka does it: the leader-epoch cache (KIP-101), producer state with the last batches of each
+producer id (KIP-98), markers, the aborted index and the first unstable offset, the unflushed tail. Not
+modelled: segments, indexes, compression, timestamps of clients, retention by time.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from model.eras import Era
+from model.errors import KafkaError, Refused
+from model.log.leader_epoch_file_cache import LeaderEpochFileCache
+
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_PRODUCER: Final = -1
+SEQUENCES: Final = 2**31
+"""Sequence numbers wrap here."""
+
+COMMIT: Final = "commit"
+ABORT: Final = "abort"
+
+
+class Removed(Enum):
+    """What compaction leaves in the place of a record: its offset."""
+
+    REMOVED = "removed"
+
+
+REMOVED: Final = Removed.REMOVED
+
+
+class RecordBatch(NamedTuple):
+    """Records that were appended together. `control` is COMMIT or ABORT for a marker (one record, no
+    payload), else "". `epoch`: leader epoch under which the leader appended it, at `appended_ms`."""
+
+    base: int
+    epoch: int
+    records: tuple[object, ...]
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_EPOCH
+    sequence: int = NO_SEQUENCE
+    transactional: bool = False
+    control: str = ""
+    coordinator_epoch: int = -1
+    appended_ms: int = 0
+
+    @property
+    def size(self) -> int:
+        """Offsets that it occupies."""
+        return 1 if self.control else len(self.records)
+
+    @property
+    def last(self) -> int:
+        """Offset of its last record."""
+        return self.base + self.size - 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of its last record."""
+        return (self.sequence + len(self.records) - 1) % SEQUENCES
+
+
+class AbortedTxn(NamedTuple):
+    """An entry of the aborted index: the transaction that began at `first` ended by an abort at `last`."""
+
+    producer_id: int
+    first: int
+    last: int
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction whose marker stands at `last`; undecided for readers until that is replicated."""
+
+    first: int
+    last: int
+
+
+class BatchMetadata(NamedTuple):
+    """A batch that a producer's state remembers."""
+
+    first_sequence: int
+    last_sequence: int
+    base: int
+
+
+@dataclass(slots=True)
+class ProducerStateEntry:
+    """What a log knows of one producer id.
+
+    batches: its newest, oldest first. began: first offset of its open transaction, -1 = none. seen_ms: when
+    its newest batch or marker was appended.
+    """
+
+    epoch: int = NO_EPOCH
+    batches: list[BatchMetadata] = field(default_factory=list)
+    began: int = -1
+    coordinator_epoch: int = -1
+    seen_ms: int = 0
+
+    @property
+    def last_sequence(self) -> int:
+        """Of its newest batch under the present epoch."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class UnifiedLog:
+    """See the module. `end` is the log end offset (LEO), `start` the first offset that is there."""
+
+    __slots__ = (
+        "_bases",
+        "aborted",
+        "batches",
+        "bugs",
+        "completed",
+        "end",
+        "epochs",
+        "era",
+        "flushed",
+        "producers",
+        "start",
+    )
+
+    def __init__(self, era: Era, bugs: frozenset[str] = frozenset()) -> None:
+        self.era = era
+        self.bugs = bugs
+        self.batches: list[RecordBatch] = []
+        self._bases: list[int] = []
+        self.start = 0
+        self.end = 0
+        self.flushed = 0
+        """What a power loss leaves: everything below."""
+        self.epochs = LeaderEpochFileCache(era)
+        self.producers: dict[int, ProducerStateEntry] = {}
+        self.aborted: list[AbortedTxn] = []
+        self.completed: list[CompletedTxn] = []
+
+    # ---- appending
+
+    def append(self, batch: RecordBatch, epoch: int) -> RecordBatch:
+        """As the leader of `epoch`: give the batch its offsets; the batch as it stands in the log.
+
+        A batch that its producer's state remembers is not appended again: the remembered one is
+        returned, recognisable by its base.
+
+        Raises: Refused (sequence, producer epoch, coordinator epoch), with nothing changed.
+        """
+        if batch.producer_id != NO_PRODUCER and self.era.idempotence:
+            if batch.control:
+                self._check_marker(batch)
+            elif (known := self.recognised(batch)) is not None:
+                return batch._replace(base=known.base, epoch=self.epoch_at(known.base))
+            else:
+                self._check_sequence(batch)
+        placed = batch._replace(base=self.end, epoch=epoch)
+        self.copy(placed)
+        return placed
+
+    def copy(self, batch: RecordBatch) -> None:
+        """As a follower: append a batch as the leader has it, which must begin at this log's end."""
+        assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
+        self.epochs.take(batch.epoch, batch.base)
+        self.batches.append(batch)
+        self._bases.append(batch.base)
+        self.end = batch.last + 1
+        if batch.producer_id != NO_PRODUCER:
+            self._learn(batch)
+
+    def lead(self, epoch: int) -> None:
+        """This log's replica leads from now on: the epoch begins at the log's end (KIP-101)."""
+        self.epochs.lead(epoch, self.end)
+
+    def recognised(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The remembered batch that this one is again."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None or producer.epoch != batch.producer_epoch:
+            return None
+        if batch.sequence == NO_SEQUENCE:
+            return None
+        if "repeats-not-recognised" in self.bugs:
+            return None
+        wanted = (batch.sequence, batch.last_sequence)
+        for sent in producer.batches:
+            if (sent.first_sequence, sent.last_sequence) == wanted:
+                return sent
+        return None
+
+    def _check_sequence(self, batch: RecordBatch) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkSequence. What a group coordinator writes for
+        a producer has no sequence."""
+        producer = self.producers.get(batch.producer_id)
+        numbered = batch.sequence != NO_SEQUENCE
+        if producer is None or producer.epoch == NO_EPOCH:
+            if self.era.unknown_producer_refused and batch.sequence > 0:
+                raise Refused(KafkaError.UNKNOWN_PRODUCER_ID)
+            return
+        if batch.producer_epoch < producer.epoch and "old-epoch-appended" not in self.bugs:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if not numbered or "sequence-not-checked" in self.bugs:
+            return
+        if "repeats-not-recognised" in self.bugs and batch.sequence <= producer.last_sequence:
+            return
+        if batch.producer_epoch > producer.epoch:
+            if batch.sequence != 0:
+                raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch begins at 0")
+            return
+        if batch.sequence != (producer.last_sequence + 1) % SEQUENCES:
+            raise Refused(
+                KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"{batch.sequence} after {producer.last_sequence}",
+            )
+
+    def _check_marker(self, marker: RecordBatch) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch."""
+        producer = self.producers.get(marker.producer_id)
+        if producer is None or "late-marker-appended" in self.bugs:
+            return
+        if marker.producer_epoch < producer.epoch:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        late = marker.producer_epoch == producer.epoch and producer.began >= 0
+        if late and self.era.marker_epoch_rises and self.era.transaction_version >= 2:
+            # Of the transaction before: this one's marker has the next epoch (KAFKA-19446). Without an
+            # open transaction it is a marker that was written already (KAFKA-19999).
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise Refused(KafkaError.TRANSACTION_COORDINATOR_FENCED)
+
+    def _learn(self, batch: RecordBatch) -> None:
+        """What an appended batch says of its producer (no checks: followers and reloading too)."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None:
+            producer = self.producers[batch.producer_id] = ProducerStateEntry()
+        producer.seen_ms = batch.appended_ms
+        if batch.producer_epoch != producer.epoch:
+            producer.epoch = batch.producer_epoch
+            producer.batches = []
+        if batch.control:
+            producer.coordinator_epoch = batch.coordinator_epoch
+            if producer.began >= 0:
+                self.completed.append(CompletedTxn(producer.began, batch.base))
+                if batch.control == ABORT:
+                    self.aborted.append(AbortedTxn(batch.producer_id, producer.began, batch.base))
+                producer.began = -1
+            return
+        if batch.sequence != NO_SEQUENCE:
+            producer.batches.append(BatchMetadata(batch.sequence, batch.last_sequence, batch.base))
+            del producer.batches[: -self.era.remembered_batches]
+        if batch.transactional and producer.began < 0:
+            producer.began = batch.base
+
+    # ---- looking
+
+    def epoch_at(self, offset: int) -> int:
+        """Leader epoch under which the record at `offset` was appended."""
+        return self.epochs.at(offset)
+
+    @property
+    def last_epoch(self) -> int:
+        """Newest epoch of the cache."""
+        return self.epochs.last
+
+    def end_of(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch up to `epoch`, where it ends), see `LeaderEpochFileCache.end_of`."""
+        return self.epochs.end_of(epoch, self.end)
+
+    def first_unstable(self, high_watermark: int) -> int:
+        """First offset of a transaction that is open, or whose marker is not replicated yet."""
+        first = self.end
+        for producer in self.producers.values():
+            if 0 <= producer.began < first:
+                first = producer.began
+        for done in reversed(self.completed):
+            if done.last < high_watermark:
+                break
+            first = min(first, done.first)
+        return first
+
+    def stable(self, high_watermark: int) -> int:
+        """Last stable offset: readers at read_committed stop here."""
+        return min(self.first_unstable(high_watermark), high_watermark)
+
+    def read(self, offset: int, until: int, most: int) -> list[RecordBatch]:
+        """Whole batches from the one that holds `offset`, below `until`; at least one where there is
+        any, else up to about `most` records."""
+        found: list[RecordBatch] = []
+        records = 0
+        at = max(0, bisect_right(self._bases, offset) - 1)
+        for batch in self.batches[at:]:
+            if batch.base >= until or (found and records >= most):
+                break
+            if batch.last >= offset and batch.last < until:
+                found.append(batch)
+                records += batch.size
+        return found
+
+    def aborted_between(self, offset: int, until: int) -> list[AbortedTxn]:
+        """Aborted transactions that have records in [offset, until)."""
+        if "aborted-index-by-first-offset" in self.bugs:  # none of those that began before
+            return [a for a in self.aborted if offset <= a.first < until]
+        return [a for a in self.aborted if a.last >= offset and a.first < until]
+
+    def records(self) -> Iterator[tuple[int, RecordBatch, object]]:
+        """(offset, batch, record) of every record, without markers and removed ones."""
+        for batch in self.batches:
+            if not batch.control:
+                for n, record in enumerate(batch.records):
+                    if record is not REMOVED:
+                        yield batch.base + n, batch, record
+
+    # ---- losing
+
+    def truncate(self, to: int) -> None:
+        """Cut the log back so that it ends at `to`, or at the begin of the batch that holds it.
+
+        Epochs without a record are forgotten, since 2.8 also where there was nothing to cut
+        (KAFKA-10706).
+        """
+        if to >= self.end:
+            if not self.era.zookeeper:
+                self.epochs.cut(self.end)
+            return
+        keep = bisect_right(self._bases, to)
+        while keep and self.batches[keep - 1].last >= to:
+            keep -= 1
+        del self.batches[keep:]
+        del self._bases[keep:]
+        self.end = max(self.batches[-1].last + 1 if self.batches else self.start, self.start)
+        self.flushed = min(self.flushed, self.end)
+        self.epochs.cut(self.end)
+        self._reload()
+
+    def forget_producers(self) -> None:
+        """What a bug does: the state of all producers is gone."""
+        self.producers.clear()
+
+    def expire_producers(self, before_ms: int) -> None:
+        """Producers that wrote nothing since then are not known any more, but for those with an open
+        transaction (ProducerStateManager.removeExpiredProducers)."""
+        for producer_id, producer in list(self.producers.items()):
+            if producer.seen_ms <= before_ms and producer.began < 0:
+                del self.producers[producer_id]
+
+    def flush(self) -> None:
+        """Everything is on disk."""
+        self.flushed = self.end
+
+    def lose_power(self) -> None:
+        """What was not flushed is gone."""
+        self.truncate(self.flushed)
+
+    def delete_before(self, offset: int) -> None:
+        """DeleteRecords or retention: whole batches below `offset` go. Where unknown producers are refused
+        (before KIP-360 and KAFKA-7190) producers go with their last batch."""
+        self.start = max(self.start, min(offset, self.end))
+        gone = 0
+        while gone < len(self.batches) and self.batches[gone].last < self.start:
+            gone += 1
+        del self.batches[:gone]
+        del self._bases[:gone]
+        if self.era.unknown_producer_refused:
+            left = {batch.producer_id for batch in self.batches}
+            for producer_id, producer in list(self.producers.items()):
+                if producer_id not in left and producer.began < 0:
+                    del self.producers[producer_id]
+
+    def restart(self, offset: int) -> None:
+        """Throw everything away and begin at `offset`: the leader has nothing older."""
+        self.batches.clear()
+        self._bases.clear()
+        self.epochs.clear()
+        self.start = self.end = self.flushed = offset
+        self._reload()
+
+    def _reload(self) -> None:
+        """Producer state from the batches that are left (Kafka: from a snapshot and what follows)."""
+        self.producers.clear()
+        self.aborted.clear()
+        self.completed.clear()
+        for batch in self.batches:
+            if batch.producer_id != NO_PRODUCER:
+                self._learn(batch)

@@ -1,0 +1,102 @@
+"""Choosing a partition's leader and its next state (KRaft's PartitionChangeBuilder; KIP-966).
+
+    change(state, alive={2, 3}, …)  ->  the state after broker 1, its leader, is gone
+
+Pure functions over `PartitionState`. The leader epoch rises with every change of the leader, the
+partition epoch with every change at all.
+"""
+
+from collections.abc import Collection
+
+from model.protocol.messages import PartitionState
+from model.settings import Settings
+
+
+def change(
+    state: PartitionState,
+    settings: Settings,
+    electable: Collection[int],
+    *,
+    isr: Collection[int] | None = None,
+    preferred: bool = False,
+    unclean: bool = False,
+    replicas: tuple[int, ...] | None = None,
+    dirty: int = -1,
+) -> PartitionState:
+    """The state that follows, or the same one where nothing changes.
+
+    isr: the wanted in-sync set (None: as it is); members that are not electable have been left out by the
+        caller where that is meant. preferred: give the leadership back to the first replica, if it is in
+        sync. unclean: choose any live replica if no in-sync one is left. dirty: a broker that came back
+        after an unclean shutdown: it may have lost the end of its log, and with KIP-966 leaves both sets.
+    """
+    order = replicas if replicas is not None else state.replicas
+    wanted = tuple(sorted(state.isr if isr is None else isr))
+    elr, last = _eligible(state, wanted, settings, dirty)
+    if not wanted and not settings.era.eligible_replicas:
+        wanted = tuple(sorted(state.isr))  # the last member stays: no other replica may lead
+    leader, clean = _leader(state, order, wanted, elr, electable, settings, preferred, unclean)
+    if leader >= 0 and leader not in wanted:
+        wanted = (leader,)
+        elr = tuple(n for n in elr if n != leader) if clean else ()
+    if leader >= 0:
+        last = ()
+    made = state._replace(
+        replicas=order,
+        isr=wanted,
+        leader=leader,
+        elr=elr,
+        last_elr=last,
+        leader_epoch=state.leader_epoch + (leader != state.leader),
+    )
+    if "epoch-not-bumped" in settings.bugs:
+        made = made._replace(leader_epoch=state.leader_epoch)
+    return state if made == state else made._replace(partition_epoch=state.partition_epoch + 1)
+
+
+def _eligible(
+    state: PartitionState, isr: tuple[int, ...], settings: Settings, dirty: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """KIP-966: who left the in-sync set while it was (or fell) below the minimum may still lead: it has
+    everything that was committed."""
+    if not settings.era.eligible_replicas:
+        return (), ()
+    if len(isr) >= settings.min_isr:
+        return (), ()
+    elr = {*state.elr, *state.isr} - {*isr, dirty}
+    # The last leader is remembered: it may lead again where no other replica is left
+    # (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
+    last = (state.leader,) if not isr and state.leader >= 0 else state.last_elr
+    return tuple(sorted(elr)), last
+
+
+def _leader(
+    state: PartitionState,
+    order: tuple[int, ...],
+    isr: tuple[int, ...],
+    elr: tuple[int, ...],
+    electable: Collection[int],
+    settings: Settings,
+    preferred: bool,
+    unclean: bool,
+) -> tuple[int, bool]:
+    """The leader (-1: none), and whether it has everything that was committed."""
+    in_sync = [n for n in order if n in isr and n in electable]
+    if "elects-any-replica" in settings.bugs and state.leader not in electable:
+        in_sync = [n for n in order if n in electable] or in_sync
+    if state.leader in in_sync and not (preferred and order[0] in in_sync):
+        return state.leader, True
+    if in_sync:
+        return in_sync[0], True
+    eligible = [n for n in order if n in elr and n in electable]
+    if eligible:
+        return eligible[0], True
+    if not isr and not elr and settings.era.eligible_replicas:
+        known = [n for n in order if n in state.last_elr and n in electable]
+        if known:
+            return known[0], False
+    if unclean or settings.unclean:
+        rest = [n for n in order if n in electable]
+        if rest:
+            return rest[0], False
+    return -1, True

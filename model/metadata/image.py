@@ -1,0 +1,106 @@
+"""The metadata of a cluster, as the records of the metadata log make it (KRaft).
+
+Controller and brokers apply the same records in the same order; who has applied fewer knows less.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from model.protocol.messages import Partition, PartitionState
+
+
+class RegisterBrokerRecord(NamedTuple):
+    """A broker came (again): fenced at first. Its epoch is the offset of this record."""
+
+    broker: int
+    incarnation: int
+
+
+class FenceBrokerRecord(NamedTuple):
+    """Its session ended: it leads nothing any more."""
+
+    broker: int
+
+
+class UnfenceBrokerRecord(NamedTuple):
+    """It may lead and be in sync."""
+
+    broker: int
+
+
+class BrokerRegistrationChangeRecord(NamedTuple):
+    """It asked to shut down: it is given no leadership any more."""
+
+    broker: int
+
+
+class PartitionRecord(NamedTuple):
+    """State of a partition, whole; its first one creates it."""
+
+    partition: Partition
+    state: PartitionState
+
+
+class ProducerIdsRecord(NamedTuple):
+    """Producer ids below `next` were handed out to brokers."""
+
+    next: int
+
+
+MetadataRecord = (
+    RegisterBrokerRecord
+    | FenceBrokerRecord
+    | UnfenceBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | PartitionRecord
+    | ProducerIdsRecord
+)
+
+
+@dataclass(slots=True)
+class RegisteredBroker:
+    """A broker in the metadata."""
+
+    epoch: int
+    incarnation: int
+    fenced: bool = True
+    leaving: bool = False
+
+
+@dataclass(slots=True)
+class MetadataImage:
+    """`offset`: records applied so far."""
+
+    offset: int = 0
+    brokers: dict[int, RegisteredBroker] = field(default_factory=dict)
+    partitions: dict[Partition, PartitionState] = field(default_factory=dict)
+    topics: dict[str, int] = field(default_factory=dict)
+    """Number of partitions by topic."""
+    next_id: int = 1
+
+    def apply(self, change: object) -> None:
+        """The record at `offset`; None stands for the quorum's own."""
+        offset = self.offset
+        self.offset += 1
+        match change:
+            case RegisterBrokerRecord(broker, incarnation):
+                self.brokers[broker] = RegisteredBroker(offset, incarnation)
+            case FenceBrokerRecord(broker):
+                self.brokers[broker].fenced = True
+            case UnfenceBrokerRecord(broker):
+                self.brokers[broker].fenced = False
+            case BrokerRegistrationChangeRecord(broker):
+                self.brokers[broker].leaving = True
+            case PartitionRecord((topic, number) as partition, state):
+                self.partitions[partition] = state
+                self.topics[topic] = max(self.topics.get(topic, 0), number + 1)
+            case ProducerIdsRecord(next_):
+                self.next_id = next_
+
+    def alive(self) -> set[int]:
+        """Brokers that may be in sync."""
+        return {n for n, b in self.brokers.items() if not b.fenced}
+
+    def electable(self) -> set[int]:
+        """Brokers that may lead."""
+        return {n for n, b in self.brokers.items() if not b.fenced and not b.leaving}

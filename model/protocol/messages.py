@@ -1,0 +1,165 @@
+"""What nodes and clients of a modelled cluster say to each other: Kafka's requests and responses.
+
+Fields have Kafka's meaning; what the model does not need is left out. A partition is a tuple (topic,
+number), so that the driver of the model can use its own type for it.
+
+Here is what concerns data and administration; the rest stands in `coordinator_messages` and in
+`controller_messages`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from model.errors import KafkaError
+from model.log.unified_log import AbortedTxn, RecordBatch
+
+Partition = tuple[str, int]
+"""(topic, number)."""
+
+
+class PartitionState(NamedTuple):
+    """What the controller decided of a partition. `leader` -1 = none. `elr`: eligible leader replicas,
+    `last_elr`: the last known one (KIP-966). `adding`, `removing`: of a reassignment (KIP-455)."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    elr: tuple[int, ...] = ()
+    last_elr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+# ---- data
+
+
+class Produce(NamedTuple):
+    """Key 0. One batch a partition."""
+
+    acks: int
+    batches: Mapping[Partition, RecordBatch]
+    transactional_id: str | None = None
+    timeout_ms: int = 2000
+
+
+class ProduceResponse(NamedTuple):
+    """By partition: error, and the base offset of the batch (-1 where there is none to tell)."""
+
+    results: Mapping[Partition, tuple[KafkaError, int]]
+
+
+class FetchPartition(NamedTuple):
+    """What a Fetch asks of one partition. `leader_epoch` -1: not checked (before KIP-320, or unknown)."""
+
+    offset: int
+    leader_epoch: int = -1
+
+
+class Fetch(NamedTuple):
+    """Key 1. `replica` -1: a consumer. `committed`: isolation read_committed. `broker_epoch`: of a
+    follower, -1 before KIP-903."""
+
+    replica: int
+    parts: Mapping[Partition, FetchPartition]
+    committed: bool = False
+    max_wait_ms: int = 500
+    most: int = 500
+    broker_epoch: int = -1
+
+
+class FetchedPartition(NamedTuple):
+    """What a Fetch brought of one partition."""
+
+    error: KafkaError
+    batches: Sequence[RecordBatch] = ()
+    high_watermark: int = -1
+    stable: int = -1
+    start: int = 0
+    aborted: Sequence[AbortedTxn] = ()
+
+
+class FetchResponse(NamedTuple):
+    """By partition."""
+
+    parts: Mapping[Partition, FetchedPartition]
+
+
+class OffsetForLeaderEpoch(NamedTuple):
+    """Key 23, OffsetForLeaderEpoch: (current leader epoch or -1, epoch asked for) by partition."""
+
+    replica: int
+    parts: Mapping[Partition, tuple[int, int]]
+
+
+class OffsetForLeaderEpochResponse(NamedTuple):
+    """(error, largest epoch up to the asked one, where it ends) by partition."""
+
+    parts: Mapping[Partition, tuple[KafkaError, int, int]]
+
+
+class ListOffsets(NamedTuple):
+    """Key 2: the first offset, or the end (LSO if `committed`, else HW) of each partition."""
+
+    parts: Sequence[Partition]
+    earliest: bool = False
+    committed: bool = False
+
+
+class ListOffsetsResponse(NamedTuple):
+    """(error, offset) by partition."""
+
+    parts: Mapping[Partition, tuple[KafkaError, int]]
+
+
+class Metadata(NamedTuple):
+    """Key 3. What this node believes."""
+
+
+class MetadataResponse(NamedTuple):
+    """`brokers`: unfenced ones. `partitions`: state as this node knows it, with leader epoch -1 before
+    version 7 (KIP-320)."""
+
+    brokers: Sequence[int]
+    partitions: Mapping[Partition, PartitionState]
+    controller: int
+
+
+# ---- administration
+
+
+class CreateTopics(NamedTuple):
+    """Key 19. `replicas`: assignment of each partition, where the caller chose it."""
+
+    topic: str
+    partitions: int
+    replication: int
+    replicas: Sequence[Sequence[int]] = ()
+
+
+class ElectLeaders(NamedTuple):
+    """Key 43."""
+
+    partitions: Sequence[Partition]
+    unclean: bool = False
+
+
+class ElectLeadersResponse(NamedTuple):
+    """`error`: of the whole request. `parts`: of each partition, ELECTION_NOT_NEEDED where it is led as was
+    asked already."""
+
+    error: KafkaError
+    parts: Mapping[Partition, KafkaError] = {}
+
+
+class AlterPartitionReassignments(NamedTuple):
+    """Key 45, AlterPartitionReassignments."""
+
+    replicas: Mapping[Partition, Sequence[int]]
+
+
+class ErrorResponse(NamedTuple):
+    """A response that is nothing but an error code."""
+
+    error: KafkaError

@@ -1,0 +1,218 @@
+"""A leader makes sure that a transaction is open before its first record is appended (KIP-890).
+
+Before the first batch of a transaction in a partition its leader asks the transaction's coordinator: whether
+the partition belongs to the open transaction (part 1), or, from transaction version 2 on, to add it (part
+2). The guard that a question leaves must still be there when the batch is appended: a marker that came
+between takes it away (KAFKA-14884), if it is of the same transaction.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from core.java_hash import java_hash
+from model.errors import KafkaError, Refused
+from model.log.unified_log import NO_SEQUENCE, RecordBatch
+from model.protocol.coordinator_messages import AddPartitionsToTxn, AddPartitionsToTxnResponse
+from model.protocol.messages import Partition
+from model.protocol.requests import Response
+from model.replication.node import TRANSACTION_TOPIC, NodeState
+
+Then = Callable[[Mapping[Partition, int], Mapping[Partition, KafkaError]], None]
+"""What follows: guards of what may be appended, and errors of what may not, by partition."""
+
+RETRIED: Final = frozenset(
+    {
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+"""Errors that a producer receives as NOT_ENOUGH_REPLICAS, so that it sends again."""
+
+
+class VerificationStateEntry(NamedTuple):
+    """Of a producer id in a partition: that its transaction is being verified. `lowest`: the lowest
+    sequence that waits for it."""
+
+    token: int
+    leader_epoch: int
+    producer_epoch: int
+    lowest: int
+
+
+@dataclass(slots=True)
+class PendingVerification:
+    """A request whose batches wait for the coordinator."""
+
+    transactional_id: str
+    batches: Mapping[Partition, RecordBatch]
+    then: Then
+    tokens: dict[Partition, int]
+
+
+@dataclass(slots=True)
+class AddPartitionsToTxnManager:
+    """See the module. One question is under way for a transactional id: what else comes for it waits, so
+    that batches stay in their order."""
+
+    node: NodeState
+    guards: dict[tuple[Partition, int], VerificationStateEntry] = field(default_factory=dict)
+    asked: dict[str, PendingVerification] = field(default_factory=dict)
+    behind: dict[str, deque[tuple[Mapping[Partition, RecordBatch], Then]]] = field(
+        default_factory=dict
+    )
+    numbers: int = 0
+
+    def needs(self, tp: Partition, batch: RecordBatch) -> bool:
+        """The batch would begin a transaction in this partition, and that is to be verified."""
+        settings = self.node.settings
+        if not batch.transactional or batch.control:
+            return False
+        if not settings.era.verification and settings.era.transaction_version < 2:
+            return False
+        if "verification-skipped" in settings.bugs:
+            return False  # records may follow the end of their transaction
+        replica = self.node.leader_of(tp)
+        if replica is None:
+            return False  # refused anyway
+        known = replica.log.producers.get(batch.producer_id)
+        return known is None or known.began < 0 or known.epoch != batch.producer_epoch
+
+    def begin(
+        self, transactional_id: str, batches: Mapping[Partition, RecordBatch], then: Then
+    ) -> None:
+        """Ask where that is needed; `then` at once where it is not."""
+        wanted = {tp: batch for tp, batch in batches.items() if self.needs(tp, batch)}
+        if not wanted:
+            then({}, {})
+        elif transactional_id in self.behind:
+            self.behind[transactional_id].append((batches, then))
+        else:
+            self._ask(transactional_id, batches, wanted, then)
+
+    def _ask(
+        self,
+        transactional_id: str,
+        batches: Mapping[Partition, RecordBatch],
+        wanted: Mapping[Partition, RecordBatch],
+        then: Then,
+    ) -> None:
+        node = self.node
+        number = java_hash(transactional_id) % node.settings.transaction_partitions
+        state = node.image.partitions.get((TRANSACTION_TOPIC, number))
+        if state is None or state.leader < 0:
+            then({}, dict.fromkeys(wanted, KafkaError.NOT_ENOUGH_REPLICAS))
+            return
+        first = next(iter(wanted.values()))
+        tokens = {tp: self._guard(tp, batch) for tp, batch in wanted.items()}
+        self.numbers += 1
+        channel = f"verify {self.numbers}"
+        self.asked[channel] = PendingVerification(transactional_id, batches, then, tokens)
+        self.behind.setdefault(transactional_id, deque())
+        node.ask(
+            state.leader,
+            channel,
+            AddPartitionsToTxn(
+                transactional_id,
+                first.producer_id,
+                first.producer_epoch,
+                tuple(wanted),
+                verify=node.settings.era.transaction_version < 2,
+            ),
+        )
+
+    def _guard(self, tp: Partition, batch: RecordBatch) -> int:
+        key = (tp, batch.producer_id)
+        epoch = self.node.replicas[tp].state.leader_epoch
+        known = self.guards.get(key)
+        if (
+            known is None
+            or known.leader_epoch != epoch
+            or known.producer_epoch < batch.producer_epoch
+        ):
+            self.numbers += 1
+            known = VerificationStateEntry(
+                self.numbers, epoch, batch.producer_epoch, batch.sequence
+            )
+        elif known.producer_epoch == batch.producer_epoch:
+            known = known._replace(lowest=min(known.lowest, batch.sequence))
+        self.guards[key] = known
+        return known.token
+
+    def answered(self, channel: str, answer: Response | None) -> bool:
+        """The coordinator's answer; whether the question was one of these."""
+        question = self.asked.pop(channel, None)
+        if question is None:
+            return False
+        assert isinstance(answer, AddPartitionsToTxnResponse | None)
+        errors = {}
+        for tp in question.tokens:
+            error = KafkaError.REQUEST_TIMED_OUT
+            if answer is not None:
+                error = answer.parts.get(tp, answer.error)
+            if error is not KafkaError.NONE:
+                errors[tp] = self._told(error)
+        question.then({tp: t for tp, t in question.tokens.items() if tp not in errors}, errors)
+        waiting = self.behind.pop(question.transactional_id, deque())
+        while waiting:
+            self.begin(question.transactional_id, *waiting.popleft())
+            if question.transactional_id in self.behind:
+                self.behind[question.transactional_id].extend(waiting)
+                break
+        return True
+
+    def _told(self, error: KafkaError) -> KafkaError:
+        """The error that the producer receives (AddPartitionsToTxnManager,
+        ReplicaManager.handleProduceAppend)."""
+        if error in RETRIED:
+            return KafkaError.NOT_ENOUGH_REPLICAS
+        if error is KafkaError.CONCURRENT_TRANSACTIONS:
+            newer = self.node.settings.era.transaction_version >= 2
+            return error if newer else KafkaError.NOT_ENOUGH_REPLICAS
+        if error is KafkaError.PRODUCER_FENCED:
+            return KafkaError.INVALID_PRODUCER_EPOCH
+        if error is KafkaError.TRANSACTION_ABORTABLE:
+            return KafkaError.INVALID_TXN_STATE  # clients of transaction version 1 know no other
+        return error
+
+    # ---- at the append
+
+    def check(self, tp: Partition, batch: RecordBatch, token: int) -> None:
+        """May this batch be appended now? token: of its verification, -1 = it had none.
+
+        Raises: Refused (INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER).
+        """
+        if not self.needs(tp, batch):
+            return
+        replica = self.node.replicas[tp]
+        guard = self.guards.get((tp, batch.producer_id))
+        if (
+            guard is None
+            or guard.token != token
+            or guard.leader_epoch != replica.state.leader_epoch
+            or guard.producer_epoch != batch.producer_epoch
+        ):
+            raise Refused(KafkaError.INVALID_TXN_STATE, "no open transaction is verified")
+        era = self.node.settings.era
+        known = batch.producer_id in replica.log.producers
+        if era.begins_at_zero and era.transaction_version >= 2 and batch.sequence > 0 and not known:
+            raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an unknown one begins at 0")
+        if batch.sequence != NO_SEQUENCE and batch.sequence > guard.lowest:
+            raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier one is waiting")
+
+    def wrote(self, tp: Partition, batch: RecordBatch) -> None:
+        """A batch or a marker of this producer was appended: what was verified is used up.
+
+        Not so where each transaction has its own epoch and the marker's is that of the guard: the transaction
+        that is being verified is the next one, which began while this marker was on its way (KAFKA-18575,
+        KAFKA-18654, both 4.0.0).
+        """
+        key = (tp, batch.producer_id)
+        guard = self.guards.get(key)
+        by_epoch = self.node.settings.era.transaction_version >= 2 and bool(batch.control)
+        if by_epoch and guard is not None and guard.producer_epoch == batch.producer_epoch:
+            return
+        self.guards.pop(key, None)

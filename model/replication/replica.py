@@ -1,0 +1,306 @@
+"""One replica of one partition on one broker: leader or follower, high watermark, in-sync set.
+
+The two halves of Kafka's replication as a state machine. The leader keeps the log end of each follower (its
+*remote LEO*), learnt from the offset that the follower fetches from; the high watermark is the lowest end
+among the in-sync replicas; the follower appends what it is given and takes the leader's high watermark
+over. What a follower does when the leader changes depends on the era (KIP-101, KIP-279).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from model.errors import KafkaError, Refused
+from model.log.unified_log import RecordBatch, UnifiedLog
+from model.protocol.messages import PartitionState
+from model.settings import Settings
+
+UNKNOWN: Final = -1
+"""Remote LEO of a follower that has not fetched since this replica became leader."""
+
+BELOW_MINIMUM: Final = frozenset({"hw-below-min-isr", "min-isr-ignored"})
+"""Planted bugs: the high watermark continues where the in-sync set is below its minimum."""
+
+
+@dataclass(slots=True)
+class RemoteReplica:
+    """What a leader knows of a follower. `caught_up_ms`: when it last had everything that there was;
+    `fetch_ms`, `fetch_end`: time of its newest fetch, and the leader's log end then; `broker_epoch`: the
+    one that it fetched with, -1 = it said none (KIP-903)."""
+
+    end: int = UNKNOWN
+    caught_up_ms: int = -1
+    fetch_ms: int = -1
+    fetch_end: int = 0
+    broker_epoch: int = -1
+
+
+class Replica:
+    """See the module. `high_watermark` counts records: everything below it is committed."""
+
+    __slots__ = (
+        "asked_epoch",
+        "bugs",
+        "epoch_begin",
+        "era",
+        "failed",
+        "high_watermark",
+        "log",
+        "me",
+        "proposed",
+        "remotes",
+        "settings",
+        "state",
+        "truncating",
+    )
+
+    def __init__(self, me: int, settings: Settings, log: UnifiedLog | None = None) -> None:
+        self.me = me
+        self.settings = settings
+        self.era = settings.era
+        self.bugs = settings.bugs
+        self.log = log or UnifiedLog(settings.era, settings.bugs)
+        self.high_watermark = 0
+        self.state = PartitionState((), (), -1, -1, -1)
+        self.remotes: dict[int, RemoteReplica] = {}
+        self.proposed: tuple[int, ...] | None = None
+        """In-sync set that the controller was asked for and has not answered yet."""
+        self.epoch_begin = 0
+        """Where the epoch that this replica leads begins."""
+        self.truncating = False
+        """A follower that has to learn from the leader where to cut its log back."""
+        self.asked_epoch = -1
+        self.failed = False
+        """A follower that was given what does not fit its log: it fetches no more in this epoch (KIP-461)."""
+
+    @property
+    def leads(self) -> bool:
+        """This replica believes that it leads."""
+        return self.state.leader == self.me
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """In-sync set as last received from the controller."""
+        return self.state.isr
+
+    @property
+    def maximal_isr(self) -> set[int]:
+        """In-sync set including members that are asked for or about to leave: no member in doubt is left
+        out of the high watermark (KIP-497)."""
+        return {*self.state.isr, *(self.proposed or ())}
+
+    @property
+    def acknowledging(self) -> set[int]:
+        """In-sync set that has to reach its minimum for acks=all, once the records are committed."""
+        return set(self.state.isr) if self.era.zookeeper else self.maximal_isr
+
+    # ---- what the controller decided
+
+    def become(self, state: PartitionState, now: int) -> None:
+        """Take over a newer state. A new leader epoch starts over as leader or follower.
+
+        An older one is none: the answer to AlterPartition may have overtaken the metadata log.
+        """
+        if not self.era.zookeeper and state.partition_epoch < self.state.partition_epoch:
+            return
+        old, self.state = self.state, state
+        if state.partition_epoch > old.partition_epoch or state.leader_epoch > old.leader_epoch:
+            self.proposed = None
+        if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
+            if self.leads and state.replicas != old.replicas:
+                self._know(now)  # a reassignment: who came is unknown, who went is forgotten
+            return
+        if self._goes_on(old):
+            return
+        self.truncating = self.failed = False
+        if state.leader == self.me:
+            self._lead(now)
+        elif state.leader >= 0:
+            self._follow()
+
+    def _goes_on(self, old: PartitionState) -> bool:
+        """A follower whose leader only got the next epoch (the controller of the ZooKeeper era gives one
+        with every change) follows on: before KIP-320 it is not asked to cut its log back."""
+        state = self.state
+        same = state.leader == old.leader != self.me and state.leader_epoch == old.leader_epoch + 1
+        return same and not self.era.fenced_fetch
+
+    def _lead(self, now: int) -> None:
+        self.log.lead(self.state.leader_epoch)
+        self.epoch_begin = self.log.end
+        if "producers-lost-on-election" in self.bugs:
+            self.log.forget_producers()
+        self.remotes = {}
+        self._know(now)
+        self.advance(now)
+
+    def _know(self, now: int) -> None:
+        """Keep a `RemoteReplica` of each follower. A new one's end is unknown; members of the in-sync set get
+        the whole lag time from now on."""
+        self.remotes = {
+            node: self.remotes.get(node)
+            or RemoteReplica(caught_up_ms=now if node in self.state.isr else -1)
+            for node in self.state.replicas
+            if node != self.me
+        }
+
+    def _follow(self) -> None:
+        self.remotes = {}
+        if "keep-tail" in self.bugs:
+            return
+        if "truncate-too-far" in self.bugs:  # an in-sync follower drops what is committed
+            self.log.truncate(self.log.epochs[-1][1] if self.log.epochs else 0)
+            self.high_watermark = min(self.high_watermark, self.log.end)
+        if self.era.truncate_by_epoch and "truncate-to-hw" not in self.bugs:
+            self.truncating = self.log.end > 0
+            self.asked_epoch = self.log.last_epoch
+        else:
+            self.log.truncate(self.high_watermark)
+
+    # ---- leader
+
+    def append(self, batch: RecordBatch, acks: int) -> RecordBatch:
+        """Append as leader; the batch as it stands in the log (an older one: it was sent before).
+
+        Raises: Refused.
+        """
+        if not self.leads:
+            raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        few = acks == -1 and len(self.state.isr) < self.settings.min_isr
+        if few and "min-isr-ignored" not in self.bugs:
+            raise Refused(KafkaError.NOT_ENOUGH_REPLICAS)
+        placed = self.log.append(batch, self.state.leader_epoch)
+        self._flush()
+        return placed
+
+    def fetched_by(self, follower: int, offset: int, now: int, broker_epoch: int = -1) -> bool:
+        """A follower fetches from `offset`: it has everything below. Whether the high watermark moved."""
+        remote = self.remotes.get(follower)
+        if remote is None:
+            return False
+        if offset >= self.log.end:
+            remote.caught_up_ms = now
+        elif offset >= remote.fetch_end:
+            # It has what there was when it fetched last: then it was caught up (KAFKA-2988).
+            remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
+        remote.end, remote.fetch_ms, remote.fetch_end = offset, now, self.log.end
+        remote.broker_epoch = broker_epoch
+        if "isr-expands-early" in self.bugs and follower not in self.state.isr:
+            remote.caught_up_ms = now
+        return self.advance(now)
+
+    def advance(self, now: int) -> bool:
+        """Raise the high watermark as far as it goes. Whether it moved."""
+        if not self.leads:
+            return False
+        few = len(self.state.isr) < self.settings.min_isr
+        if few and self.era.committed_by_minimum and not self.bugs & BELOW_MINIMUM:
+            return False
+        lowest = self.log.end
+        waited = self.maximal_isr
+        if "hw-ignores-proposed" in self.bugs:
+            waited = set(self.proposed if self.proposed is not None else self.state.isr)
+        for node, remote in self.remotes.items():
+            if node in waited or self._caught_up(remote, now):
+                if "hw-by-majority" in self.bugs:
+                    continue
+                lowest = min(lowest, remote.end)
+        if "hw-by-majority" in self.bugs:
+            ends = sorted([self.log.end, *(r.end for r in self.remotes.values())], reverse=True)
+            lowest = ends[len(ends) // 2]
+        if "hw-is-leader-end" in self.bugs:
+            lowest = self.log.end
+        if lowest > self.high_watermark:
+            self.high_watermark = lowest
+            return True
+        return False
+
+    def _caught_up(self, remote: RemoteReplica, now: int) -> bool:
+        """A replica outside of the set that is about to join it: the high watermark waits for it, else
+        it would never get there while records keep coming."""
+        if remote.end < self.high_watermark or remote.caught_up_ms < 0:
+            return False
+        return (
+            remote.end == self.log.end or now - remote.caught_up_ms <= self.settings.replica_lag_ms
+        )
+
+    def shrunk_isr(self, now: int) -> tuple[int, ...] | None:
+        """In-sync set without those who had not everything for longer than the lag allows; None: no member
+        has to leave, or another change is not decided yet."""
+        if not self.leads or self.proposed is not None:
+            return None
+        lag = self.settings.replica_lag_ms
+        stay = tuple(
+            node
+            for node in self.state.isr
+            if node == self.me
+            or node not in self.remotes
+            or self.remotes[node].end == self.log.end
+            or now - self.remotes[node].caught_up_ms <= lag
+        )
+        return None if len(stay) == len(self.state.isr) else tuple(sorted(stay))
+
+    def grown_isr(self, follower: int) -> tuple[int, ...] | None:
+        """In-sync set with a follower that has just fetched; None: it does not join now.
+
+        It has to have everything below the high watermark, and to have reached the begin of this epoch
+        (KAFKA-7128). Only a fetch shows that: what it had before it was away proves nothing.
+        """
+        remote = self.remotes.get(follower)
+        if not self.leads or self.proposed is not None or remote is None:
+            return None
+        if follower in self.state.isr:
+            return None
+        needed = self.high_watermark
+        if self.era.joined_in_epoch:
+            needed = max(needed, self.epoch_begin)
+        if remote.end < needed and "isr-expands-early" not in self.bugs:
+            return None
+        return tuple(sorted({*self.state.isr, follower}))
+
+    # ---- follower
+
+    def cut(self, epoch: int, end: int) -> bool:
+        """The leader's answer to "where does `asked_epoch` end": cut the log back accordingly.
+
+        Whether the follower may fetch now; else `asked_epoch` is what to ask next (KIP-279).
+        """
+        if end < 0:
+            self.log.truncate(self.high_watermark)
+            self.truncating = False
+        elif not self.era.epoch_walk or "no-epoch-walk" in self.bugs:
+            self.log.truncate(min(end, self.log.end))
+            self.truncating = False
+        else:
+            mine, own_end = self.log.end_of(epoch)
+            if own_end < 0:
+                self.log.truncate(min(end, self.log.end))
+                self.truncating = False
+            elif mine != epoch:
+                self.log.truncate(min(own_end, self.log.end))
+                self.asked_epoch = mine
+            else:
+                self.log.truncate(min(own_end, end, self.log.end))
+                self.truncating = False
+        self.high_watermark = min(self.high_watermark, self.log.end)
+        return not self.truncating
+
+    def take(self, batches: Sequence[RecordBatch], high_watermark: int) -> None:
+        """Append what the leader gave, and take its high watermark over as far as the log reaches."""
+        for batch in batches:
+            if batch.last < self.log.end:
+                continue
+            if batch.base != self.log.end:  # the logs differ below
+                self.failed = True
+                return
+            self.log.copy(batch)
+        self._flush()
+        known = min(high_watermark, self.log.end)
+        if known > self.high_watermark:
+            self.high_watermark = known
+
+    def _flush(self) -> None:
+        """To disk, where enough was appended since the last time (log.flush.interval.messages)."""
+        every = self.settings.flush_every
+        if every and self.log.end - self.log.flushed >= every:
+            self.log.flush()

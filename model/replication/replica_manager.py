@@ -1,0 +1,329 @@
+"""A broker as leader: produce and fetch, and the requests that wait (Kafka's purgatory).
+
+A produce with acks=all waits until the high watermark has passed its records; a fetch waits until there is
+something to bring or its time has run out. Both are looked at again whenever a partition that they concern
+moved.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from model.errors import KafkaError, Refused
+from model.log.unified_log import RecordBatch
+from model.protocol.messages import (
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+    ListOffsets,
+    ListOffsetsResponse,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
+    Partition,
+    Produce,
+    ProduceResponse,
+)
+from model.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from model.replication.node import NodeState
+from model.replication.replica import Replica
+
+Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
+"""What to do with the results of an append that waited: by partition, error and base offset."""
+
+
+NO_GUARDS: Final[Mapping[Partition, int]] = {}
+NO_ERRORS: Final[Mapping[Partition, KafkaError]] = {}
+
+
+@dataclass(slots=True)
+class DelayedProduce:
+    """An append that waits. `needs`: high watermark by partition."""
+
+    needs: dict[Partition, int]
+    results: dict[Partition, tuple[KafkaError, int]]
+    until: int
+    done: Done
+
+
+@dataclass(slots=True)
+class DelayedFetch:
+    """A fetch that waits."""
+
+    connection: int
+    correlation: int
+    request: Fetch
+    until: int
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class ReplicaManager:
+    """Requests to the partitions that this broker leads. `fetched` is called with each partition
+    that a follower fetched from, and the follower."""
+
+    node: NodeState
+    fetched: Callable[[Partition, int], None]
+    verification: AddPartitionsToTxnManager = field(init=False)
+    appends: dict[Partition, list[DelayedProduce]] = field(default_factory=dict)
+    parked: dict[Partition, list[DelayedFetch]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.verification = AddPartitionsToTxnManager(self.node)
+
+    # ---- produce
+
+    def produce(self, connection: int, correlation: int, request: Produce) -> None:
+        """Key 0."""
+
+        def done(results: dict[Partition, tuple[KafkaError, int]]) -> None:
+            if request.acks != 0:
+                self.node.reply(connection, correlation, ProduceResponse(results))
+
+        tid = request.transactional_id
+        self.append_verified(tid, request.batches, request.acks, request.timeout_ms, done)
+
+    def append_verified(
+        self,
+        transactional_id: str | None,
+        batches: Mapping[Partition, RecordBatch],
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+    ) -> None:
+        """`append`, after asking the coordinator of the transaction where that is needed (KIP-890)."""
+        if transactional_id is None:
+            self.append(batches, acks, timeout_ms, done)
+            return
+
+        def then(guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]) -> None:
+            self.append(batches, acks, timeout_ms, done, guards=guards, refused=errors)
+
+        self.verification.begin(transactional_id, batches, then)
+
+    def append(
+        self,
+        batches: Mapping[Partition, RecordBatch],
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+        *,
+        guards: Mapping[Partition, int] = NO_GUARDS,
+        refused: Mapping[Partition, KafkaError] = NO_ERRORS,
+    ) -> None:
+        """Append as leader, and call `done` when that is decided: at once, or with acks -1 when the
+        high watermark has passed. guards, refused: what verification brought."""
+        results: dict[Partition, tuple[KafkaError, int]] = {}
+        needs: dict[Partition, int] = {}
+        for tp, batch in batches.items():
+            if tp in refused:
+                results[tp] = (refused[tp], -1)
+                continue
+            error, placed = self._append_one(tp, batch, acks, guards.get(tp, -1))
+            results[tp] = (error, placed.base if placed else -1)
+            if placed is not None and acks == -1:
+                needs[tp] = placed.last + 1
+        for tp, (error, _) in results.items():
+            if error is KafkaError.NONE:
+                self.moved(tp)
+        waiting = DelayedProduce(needs, results, self.node.now + timeout_ms, done)
+        if "ack-before-replication" in self.node.settings.bugs:
+            waiting.needs = {}
+        if not self._settle(waiting):
+            for tp in waiting.needs:
+                self.appends.setdefault(tp, []).append(waiting)
+
+    def _append_one(
+        self, tp: Partition, batch: RecordBatch, acks: int, guard: int
+    ) -> tuple[KafkaError, RecordBatch | None]:
+        replica = self.node.replicas.get(tp)
+        if replica is None:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
+        try:
+            if batch.transactional:
+                self.verification.check(tp, batch, guard)
+            placed = replica.append(batch._replace(appended_ms=self.node.now), acks)
+        except Refused as refused:
+            return refused.error, None
+        if batch.transactional or batch.control:
+            self.verification.wrote(tp, batch)
+        replica.advance(self.node.now)
+        return KafkaError.NONE, placed
+
+    def _settle(self, waiting: DelayedProduce) -> bool:
+        """Take out what is decided; whether all is, and `done` was called. A new epoch of the same leader
+        decides nothing (Partition.checkEnoughReplicasReachOffset)."""
+        for tp, needed in list(waiting.needs.items()):
+            replica = self.node.leader_of(tp)
+            if replica is None:
+                # Whether the record survives is not known here (KAFKA-13574).
+                waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
+            elif replica.high_watermark >= needed:
+                few = len(replica.acknowledging) < replica.settings.min_isr
+                if few and "min-isr-ignored" not in self.node.settings.bugs:
+                    after = KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                    waiting.results[tp] = (after, waiting.results[tp][1])
+            elif self.node.now >= waiting.until:
+                waiting.results[tp] = (KafkaError.REQUEST_TIMED_OUT, -1)
+            else:
+                continue
+            del waiting.needs[tp]
+        if waiting.needs:
+            return False
+        waiting.done(waiting.results)
+        return True
+
+    # ---- fetch
+
+    def fetch(self, connection: int, correlation: int, request: Fetch) -> None:
+        """Key 1, from followers and consumers."""
+        node = self.node
+        if request.replica >= 0 and not self._of_the_past(request):
+            for tp, part in request.parts.items():
+                replica = node.leader_of(tp)
+                if replica is not None and not self._stale(replica, part):
+                    moved = replica.fetched_by(
+                        request.replica, part.offset, node.now, request.broker_epoch
+                    )
+                    self.fetched(tp, request.replica)
+                    if moved:
+                        self.moved(tp)
+        answer, empty = self._read(request)
+        if not empty or request.max_wait_ms <= 0:
+            node.reply(connection, correlation, answer)
+            return
+        parked = DelayedFetch(connection, correlation, request, node.now + request.max_wait_ms)
+        for tp in request.parts:
+            self.parked.setdefault(tp, []).append(parked)
+
+    def _of_the_past(self, request: Fetch) -> bool:
+        """A fetch of a follower's process before the one that is registered now (KIP-903)."""
+        known = self.node.image.brokers.get(request.replica)
+        return known is not None and 0 <= request.broker_epoch < known.epoch
+
+    def _read(self, request: Fetch) -> tuple[FetchResponse, bool]:
+        """The answer as it is now, and whether it brings nothing."""
+        parts: dict[Partition, FetchedPartition] = {}
+        empty, left = True, request.most
+        for tp, part in request.parts.items():
+            found = self._read_one(tp, part, request, left)
+            if found.error is not KafkaError.NONE or found.batches:
+                empty = False
+                left -= sum(batch.size for batch in found.batches)
+            parts[tp] = found
+        return FetchResponse(parts), empty
+
+    def _read_one(
+        self, tp: Partition, part: FetchPartition, request: Fetch, left: int
+    ) -> FetchedPartition:
+        replica = self.node.replicas.get(tp)
+        if replica is None:
+            return FetchedPartition(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        if not replica.leads:
+            return FetchedPartition(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        if stale := self._stale(replica, part):
+            return FetchedPartition(stale)
+        log, high = replica.log, replica.high_watermark
+        if part.offset > log.end or part.offset < log.start:
+            return FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
+        if request.replica >= 0:
+            until = log.end
+        elif request.committed and "lso-ignores-open" in self.node.settings.bugs:
+            until = high  # records of open transactions are read as if committed
+        elif request.committed:
+            until = log.stable(high)
+        else:
+            until = high
+        if request.replica < 0 and "reads-above-hw" in self.node.settings.bugs:
+            until = log.stable(log.end) if request.committed else log.end
+        batches = log.read(part.offset, until, left) if left > 0 and part.offset < until else []
+        aborted = log.aborted_between(part.offset, until) if request.committed and batches else ()
+        return FetchedPartition(KafkaError.NONE, batches, high, until, log.start, aborted)
+
+    def _stale(self, replica: Replica, part: FetchPartition) -> KafkaError | None:
+        """KIP-320: the fetch is of another leader epoch than the one that is led here."""
+        if part.leader_epoch < 0 or not self.node.settings.era.fenced_fetch:
+            return None
+        if part.leader_epoch < replica.state.leader_epoch:
+            return KafkaError.FENCED_LEADER_EPOCH
+        if part.leader_epoch > replica.state.leader_epoch:
+            return KafkaError.UNKNOWN_LEADER_EPOCH
+        return None
+
+    # ---- what was waiting
+
+    def moved(self, tp: Partition) -> None:
+        """Records, high watermark or leadership of a partition changed: look at who waits for it."""
+        appends = self.appends.get(tp)
+        if appends:
+            self.appends[tp] = []
+            left = [
+                waiting for waiting in appends if tp in waiting.needs and not self._settle(waiting)
+            ]
+            self.appends[tp] = left + self.appends[tp]
+        parked = self.parked.pop(tp, None)
+        if parked:
+            left_parked = [fetch for fetch in parked if not self._unpark(fetch)]
+            if left_parked:
+                self.parked[tp] = left_parked + self.parked.get(tp, [])
+
+    def _unpark(self, parked: DelayedFetch, *, late: bool = False) -> bool:
+        """Answer a fetch that has something now, or is late; whether it is done with."""
+        if parked.answered:
+            return True
+        answer, empty = self._read(parked.request)
+        if empty and not late:
+            return False
+        parked.answered = True
+        self.node.reply(parked.connection, parked.correlation, answer)
+        return True
+
+    def tick(self) -> None:
+        """Answer requests whose time has run out."""
+        now = self.node.now
+        for tp, waits in self.appends.items():
+            if any(w.until <= now for w in waits):
+                self.appends[tp] = [w for w in waits if tp in w.needs and not self._settle(w)]
+        for tp, fetches in list(self.parked.items()):
+            left = [
+                f
+                for f in fetches
+                if not f.answered and (f.until > now or not self._unpark(f, late=True))
+            ]
+            if left:
+                self.parked[tp] = left
+            else:
+                del self.parked[tp]
+
+    # ---- other questions
+
+    def epoch_ends(self, request: OffsetForLeaderEpoch) -> OffsetForLeaderEpochResponse:
+        """Key 23: where an epoch ends in the leader's log."""
+        parts: dict[Partition, tuple[KafkaError, int, int]] = {}
+        for tp, (current, asked) in request.parts.items():
+            replica = self.node.leader_of(tp)
+            if replica is None:
+                parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1, -1)
+            elif stale := self._stale(replica, FetchPartition(0, current)):
+                parts[tp] = (stale, -1, -1)
+            else:
+                parts[tp] = (KafkaError.NONE, *replica.log.end_of(asked))
+        return OffsetForLeaderEpochResponse(parts)
+
+    def list_offsets(self, request: ListOffsets) -> ListOffsetsResponse:
+        """Key 2."""
+        parts: dict[Partition, tuple[KafkaError, int]] = {}
+        for tp in request.parts:
+            replica = self.node.leader_of(tp)
+            if replica is None:
+                parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
+                continue
+            log, high = replica.log, replica.high_watermark
+            end = log.stable(high) if request.committed else high
+            parts[tp] = (KafkaError.NONE, log.start if request.earliest else end)
+        return ListOffsetsResponse(parts)
+
+    def lost(self, tps: Iterable[Partition]) -> None:
+        """Leadership of these partitions changed."""
+        for tp in tps:
+            self.moved(tp)

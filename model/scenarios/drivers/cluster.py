@@ -1,0 +1,355 @@
+"""A stage on which a whole small cluster plays: brokers, a controller, and clients.
+
+Everything that is sent arrives and is answered at once, except what a step holds; time passes only where a
+step says so (`wait`, and `until` where a client or broker has to try again).
+
+    s.hold(EndTxn)             the next request of this kind stays under way
+    s.hold(Produce, answer=True)   the next one arrives, its answer stays under way
+    s.release()                what was held arrives (of one kind: `release(Produce)`, and so on)
+    s.give_up()                the connection of what is held breaks: who asked knows nothing, and the
+                               message may still arrive with `release`
+    s.lose()                   the same, and the message never arrives
+    s.ask(request, to=1)       a request from outside; its answer, None if there is none yet
+    s.join(machine, "A")       a client of the model takes part: it sends, and asks again, on its own
+    s.crash(1), s.restart(1), s.cut(1), s.heal(1)
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, Self
+
+from model.broker import TICK_MS, Broker, Durable
+from model.client.consumer import Consumer
+from model.errors import KafkaError
+from model.protocol.messages import CreateTopics, ListOffsets, Partition
+from model.protocol.requests import Request, Response
+from model.replication.node import Ask, Reply
+from model.replication.replica import Replica
+from model.settings import Settings
+
+CONTROLLER_NODE: Final = 9
+TOPIC: Final = "p"
+MOST: Final = 100_000
+"""Messages of one step: more is a loop."""
+
+
+class Machine(Protocol):
+    """A client of the model."""
+
+    out: list[Ask]
+
+    def pump(self, now: int) -> None:
+        """Send what can be sent."""
+
+    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
+        """The answer to an `Ask`, None = none came."""
+
+
+@dataclass(slots=True, eq=False)
+class MessageInFlight:
+    """A request under way, or its answer. sender: a broker or a client. listens: the sender still does."""
+
+    sender: int | str
+    ask: Ask
+    told: Callable[[Any], None]
+    listens: bool = True
+    answer: Response | None = None
+    answering: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is to be held: the next request of a kind, or its answer."""
+
+    kind: type
+    sender: int | str | None
+    to: int | None
+    answer: bool
+
+
+def data(number: int) -> Partition:
+    """A partition of the scene's topic."""
+    return (TOPIC, number)
+
+
+def lone(**settings: Any) -> Settings:
+    """Settings of a scene with one broker, which holds the only replica of everything."""
+    return Settings(min_isr=1, internal_replication=1, **settings)
+
+
+class ClusterStage:
+    """See the module. partitions: replicas of each partition of the topic, the first one leads. internal:
+    the same of the topics of the coordinators, by topic."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        partitions: Sequence[Sequence[int]] = ((1,), (1,)),
+        internal: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    ) -> None:
+        self.settings = settings or lone()
+        self.now = 0
+        self.nodes: dict[int, Broker] = {}
+        self.machines: dict[str, Machine] = {}
+        self.held: list[MessageInFlight] = []
+        self.sent: list[tuple[str, int, Request]] = []
+        """Requests of clients: who, to which broker, what."""
+        self._rules: list[Rule] = []
+        self._queue: deque[MessageInFlight] = deque()
+        self._waiting: dict[int, MessageInFlight] = {}
+        self._connections = 0
+        self._cut: set[int] = set()
+        self._incarnation = 0
+        self._durable = {CONTROLLER_NODE: Durable()}
+        brokers = sorted({n for tps in (internal or {}).values() for ns in tps for n in ns})
+        brokers = sorted({*brokers, *(n for replicas in partitions for n in replicas)})
+        self._durable |= {n: Durable() for n in brokers}
+        self._begin(brokers, {TOPIC: partitions, **(internal or {})})
+
+    def _begin(self, brokers: Sequence[int], topics: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        """The cluster comes up and gets its topics."""
+        self.restart(CONTROLLER_NODE, *brokers)
+        for topic, replicas in topics.items():
+            self.create(topic, replicas)
+        self.wait(200)
+
+    def create(self, topic: str, replicas: Sequence[Sequence[int]]) -> Self:
+        """A topic, whose partitions have these replicas."""
+        assignment = tuple(tuple(nodes) for nodes in replicas)
+        request = CreateTopics(topic, len(assignment), len(assignment[0]), assignment)
+        answer = self.ask(request, to=CONTROLLER_NODE)
+        assert answer.error is KafkaError.NONE, answer
+        return self
+
+    # ---- state
+
+    @property
+    def controller(self) -> Broker:
+        """The node that knows."""
+        return self.nodes[CONTROLLER_NODE]
+
+    def leader(self, tp: Partition) -> int:
+        """Who leads, as the controller decided."""
+        return self.controller.node.image.partitions[tp].leader
+
+    def replica(self, tp: Partition, n: int = -1) -> Replica | None:
+        """The replica on a broker, on the leader by default; None where there is none."""
+        broker = self.nodes.get(n if n >= 0 else self.leader(tp))
+        return broker.node.replicas.get(tp) if broker is not None else None
+
+    def read(self, number: int, *, committed: bool, begin: int = 0) -> list[str]:
+        """What a new consumer gets of a partition."""
+        tp = data(number)
+        node = self.leader(tp)
+        ends = self.ask(ListOffsets((tp,), committed=committed), to=node).parts[tp][1]
+        consumer = Consumer((node,), committed=committed, wait_ms=0)
+        consumer.assign({tp: begin})
+        seen: list[str] = []
+        while consumer.positions[tp].position < ends:
+            consumer.pump(self.now)
+            asks, consumer.out = consumer.out, []
+            assert asks, "it asks for nothing"
+            for ask in asks:
+                consumer.answered(ask.channel, self.ask(ask.request, to=node), self.now)
+            seen += [str(got.payload) for got in consumer.take(1000)]
+        return seen
+
+    # ---- messages
+
+    def hold(
+        self,
+        kind: type,
+        *,
+        of: int | str | None = None,
+        to: int | None = None,
+        answer: bool = False,
+        times: int = 1,
+    ) -> Self:
+        """See the module. of: the sender (None: any). to: the node (None: any)."""
+        self._rules += [Rule(kind=kind, sender=of, to=to, answer=answer)] * times
+        return self
+
+    def let(self) -> Self:
+        """Nothing more is to be held than what is."""
+        self._rules.clear()
+        return self
+
+    def release(self, kind: type = object) -> Self:
+        """What is held arrives, the oldest first."""
+        for message in self._of_kind(kind):
+            self.held.remove(message)
+            self._arrive(message)
+        return self.flow()
+
+    def give_up(self, kind: type = object) -> Self:
+        """See the module."""
+        for message in self._of_kind(kind):
+            self._hear(message, None)
+        return self.flow()
+
+    def lose(self, kind: type = object, *, answers: bool = True) -> Self:
+        """See the module. answers: those too."""
+        for message in self._of_kind(kind):
+            if answers or not message.answering:
+                self.held.remove(message)
+                self._hear(message, None)
+        return self.flow()
+
+    def _of_kind(self, kind: type) -> list[MessageInFlight]:
+        return [message for message in self.held if isinstance(message.ask.request, kind)]
+
+    def ask(self, request: Request, *, to: int) -> Any:
+        """A request from outside; its answer, None if none came at once."""
+        answers: list[Any] = []
+        self.deliver("", request, to, answers.append)
+        return answers[0] if answers else None
+
+    def deliver(self, of: str, request: Request, to: int, told: Callable[[Any], None]) -> Self:
+        """A request; `told` gets the answer, or with None when it is given up."""
+        self._queue.append(MessageInFlight(of, Ask(to, "", request), told))
+        return self.flow()
+
+    def join(self, machine: Machine, name: str) -> Self:
+        """A client takes part from now on, under a name; another one of that name leaves."""
+        self.machines[name] = machine
+        return self.flow()
+
+    def flow(self) -> Self:
+        """Everything that is under way arrives, and what follows from it."""
+        for _ in range(MOST):
+            self._collect()
+            if not self._queue:
+                return self
+            self._travel(self._queue.popleft())
+        raise AssertionError("it does not come to rest")
+
+    def _collect(self) -> None:
+        for n, broker in self.nodes.items():
+            for effect in broker.take_out():
+                if isinstance(effect, Reply):
+                    self._answered(effect)
+                else:
+                    self._queue.append(self._of_broker(n, effect))
+        for name, machine in list(self.machines.items()):
+            machine.pump(self.now)
+            asks, machine.out = machine.out, []
+            self.sent += [(name, ask.node, ask.request) for ask in asks]
+            self._queue.extend(self._of_machine(name, machine, ask) for ask in asks)
+
+    def _of_broker(self, n: int, ask: Ask) -> MessageInFlight:
+        broker = self.nodes[n]
+
+        def told(answer: Response | None) -> None:
+            if self.nodes.get(n) is broker:
+                broker.answered(self.now, ask.node, ask.channel, answer)
+
+        return MessageInFlight(n, ask, told)
+
+    def _of_machine(self, name: str, machine: Machine, ask: Ask) -> MessageInFlight:
+        def told(answer: Response | None) -> None:
+            if self.machines.get(name) is machine:
+                machine.answered(ask.channel, answer, self.now)
+
+        return MessageInFlight(name, ask, told)
+
+    def _answered(self, reply: Reply) -> None:
+        message = self._waiting.pop(reply.connection, None)
+        if message is not None:
+            message.answer, message.answering = reply.answer, True
+            self._queue.append(message)
+
+    def _travel(self, message: MessageInFlight) -> None:
+        for rule in self._rules:
+            if (
+                isinstance(message.ask.request, rule.kind)
+                and rule.sender in (None, message.sender)
+                and rule.to in (None, message.ask.node)
+                and rule.answer is message.answering
+            ):
+                self._rules.remove(rule)
+                self.held.append(message)
+                return
+        self._arrive(message)
+
+    def _arrive(self, message: MessageInFlight) -> None:
+        if message.answering:
+            self._hear(message, message.answer)
+            return
+        node = message.ask.node
+        if node not in self.nodes or {node, message.sender} & self._cut:
+            self._hear(message, None)
+            return
+        self._connections += 1
+        self._waiting[self._connections] = message
+        self.nodes[node].receive(self.now, self._connections, 0, message.ask.request)
+
+    def _hear(self, message: MessageInFlight, answer: Response | None) -> None:
+        if message.listens:
+            message.listens = False
+            message.told(answer)
+
+    # ---- processes and time
+
+    def wait(self, milliseconds: int) -> Self:
+        """Time passes."""
+        for _ in range(milliseconds // TICK_MS):
+            self.now += TICK_MS
+            for n in list(self.nodes):
+                self.nodes[n].tick(self.now)
+            self.flow()
+        return self
+
+    def until(self, condition: Callable[[], bool], milliseconds: int = 20_000) -> Self:
+        """Time passes until a condition holds."""
+        end = self.now + milliseconds
+        self.flow()
+        while not condition():
+            assert self.now < end, "it does not come to that"
+            self.wait(TICK_MS)
+        return self
+
+    def crash(self, *nodes: int) -> Self:
+        """SIGKILL; who waits for an answer of theirs hears of it."""
+        for n in nodes:
+            del self.nodes[n]
+            self._break(n)
+        return self.flow()
+
+    def cut(self, n: int) -> Self:
+        """From now on nothing reaches this broker, and nothing of it any other."""
+        self._cut.add(n)
+        self._break(n)
+        return self.flow()
+
+    def heal(self, n: int) -> Self:
+        """The network is as it was."""
+        self._cut.discard(n)
+        return self
+
+    def _break(self, node: int) -> None:
+        for connection, message in list(self._waiting.items()):
+            if node in (message.ask.node, message.sender):
+                del self._waiting[connection]
+                self._hear(message, None)
+
+    def restart(self, *nodes: int) -> Self:
+        """The processes start (again), and take part once the controller counts on them."""
+        for n in nodes:
+            self._incarnation += 1
+            self.nodes[n] = Broker(
+                n,
+                voters=(CONTROLLER_NODE,),
+                settings=self.settings,
+                durable=self._durable[n],
+                incarnation=self._incarnation,
+                draw=lambda low, _: low,
+                broker=n != CONTROLLER_NODE,
+            )
+            self.nodes[n].start(self.now)
+            self.flow()
+        if all(n == CONTROLLER_NODE for n in nodes):
+            return self
+        return self.until(
+            lambda: not any(self.nodes[n].fenced for n in nodes if n != CONTROLLER_NODE)
+        )

@@ -1,0 +1,97 @@
+"""The replicas that a broker holds: made, changed and given up as the metadata say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from model.coordinator.coordinators import Coordinators
+from model.log.unified_log import UnifiedLog
+from model.protocol.messages import Partition, PartitionState
+from model.replication.node import NodeState, settings_of
+from model.replication.replica import Replica
+from model.replication.replica_fetcher_manager import ReplicaFetcherManager
+from model.replication.replica_manager import ReplicaManager
+
+TICK_MS: Final = 100
+"""Time between two ticks of a node."""
+
+
+@dataclass(slots=True)
+class Durable:
+    """What a node finds again after a crash. `clean_epoch`: its broker epoch at a clean shutdown.
+
+    quorum_epoch, voted, entries, clean_epoch: of the metadata quorum only.
+    """
+
+    logs: dict[Partition, UnifiedLog] = field(default_factory=dict)
+    checkpoint: dict[Partition, int] = field(default_factory=dict)
+    quorum_epoch: int = 0
+    voted: int = -1
+    entries: list[tuple[int, object]] = field(default_factory=list)
+    clean_epoch: int = -1
+
+
+@dataclass(slots=True)
+class BrokerMetadataPublisher:
+    """See the module. `durable`: shares its logs and its checkpoint with `node`."""
+
+    node: NodeState
+    durable: Durable
+    replica_manager: ReplicaManager
+    replica_fetchers: ReplicaFetcherManager
+    coordinators: Coordinators
+
+    def start(self) -> None:
+        """Open the logs that outlived the process; their roles are not known yet."""
+        node = self.node
+        for tp, log in self.durable.logs.items():
+            replica = Replica(node.me, settings_of(node.settings, tp[0]), log)
+            replica.high_watermark = min(self.durable.checkpoint.get(tp, 0), log.end)
+            node.replicas[tp] = replica
+            if "producers-lost-on-restart" in node.settings.bugs:
+                log.forget_producers()
+
+    def checkpoint(self) -> None:
+        """Write the high watermarks down (replication-offset-checkpoint)."""
+        for tp, replica in self.node.replicas.items():
+            self.durable.checkpoint[tp] = replica.high_watermark
+
+    def expire_producers(self) -> None:
+        """Forget producers that wrote nothing for `producer.id.expiration.ms`."""
+        before = self.node.now - self.node.settings.producer_id_expiration_ms
+        for replica in self.node.replicas.values():
+            replica.log.expire_producers(before)
+
+    def flush(self) -> None:
+        """Everything is on disk."""
+        for tp, replica in self.node.replicas.items():
+            replica.log.flush()
+            self.durable.checkpoint[tp] = replica.high_watermark
+
+    def became(self, states: Iterable[tuple[Partition, PartitionState]]) -> None:
+        """Take over newer states of partitions, and pass them to coordinators and fetchers."""
+        changed = False
+        for tp, state in states:
+            changed = True
+            self._become(tp, state)
+            self.coordinators.became(tp)
+        if changed:
+            self.replica_fetchers.pump()
+
+    def _become(self, tp: Partition, state: PartitionState) -> None:
+        node = self.node
+        replica = node.replicas.get(tp)
+        if node.me not in state.replicas:
+            if replica is not None:
+                del node.replicas[tp]
+                self.durable.logs.pop(tp, None)
+                self.durable.checkpoint.pop(tp, None)
+                self.replica_manager.moved(tp)
+            return
+        if replica is None:
+            replica = Replica(node.me, settings_of(node.settings, tp[0]))
+            node.replicas[tp] = replica
+            self.durable.logs[tp] = replica.log
+        replica.become(state, node.now)
+        replica.advance(node.now)
+        self.replica_manager.moved(tp)

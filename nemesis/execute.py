@@ -1,0 +1,132 @@
+"""Executing a plan: inject a fault, heal it, heal everything.
+
+Only this module and the effects it calls act on the environment, and they hold no state. Who holds a fault in
+force: the caller (`InjectedFault`), the environment (which faults hold nodes down), the cluster and the
+clients; `heal_all` needs none of them.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles
+from nemesis.families.partition import every_cut
+from nemesis.registry import NEMESES
+from nemesis.types import (
+    ClusterView,
+    Environment,
+    InjectedFault,
+    PlannedFault,
+    WorkloadNames,
+)
+
+Act = Callable[[Sequence[int]], Awaitable[None]]
+
+
+def needs(steps: Sequence[PlannedFault]) -> tuple[type, ...]:
+    """The capability protocols that these steps need, each once; `Clients` may be among them."""
+    families = {step.family for step in steps}
+    found = [
+        need for name, nemesis in NEMESES.items() if name in families for need in nemesis.needs
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def missing(steps: Sequence[PlannedFault], cluster: type) -> list[str]:
+    """Names of the needed capabilities that this type of cluster lacks; empty where it has all.
+
+    `Clients` is not the cluster's to have: every env has it.
+    """
+    wanted = (need for need in needs(steps) if need is not Clients)
+    return [need.__name__ for need in wanted if not issubclass(cluster, need)]
+
+
+async def inject(
+    env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames
+) -> InjectedFault:
+    """Find the step's target among `roles` and make the fault.
+
+    Raises: NoTarget, before anything was done; NoEffect, or whatever the cluster or the clients
+    raise, after what may have been done by then was taken back (a note on the exception says so
+    where that failed too).
+    """
+    nemesis = NEMESES[step.family]
+    assert nemesis.effect is not None, f"{step.name} is not a step of a plan"
+    view = ClusterView(
+        nodes=tuple(env.cluster.nodes),
+        brokers=tuple(env.cluster.brokers),
+        clients=tuple(env.clients.slots),
+        roles=roles,
+        names=names,
+        down=tuple(sorted({node for other in env.down for node in other.nodes})),
+    )
+    hit = nemesis.effect.aim(step, view)
+    try:
+        await nemesis.effect.apply(env, hit)
+    except Exception as error:
+        try:
+            await nemesis.effect.undo(env, hit)
+        except Exception as again:  # noqa: BLE001 (the first error is the one to report)
+            error.add_note(f"taking back what had been done of {step.name} failed: {again}")
+        raise
+    return InjectedFault(
+        step=step, nodes=hit.nodes, slots=hit.slots, text=hit.text, colour=nemesis.colour, undo=hit
+    )
+
+
+async def heal(env: Environment, injected: InjectedFault) -> None:
+    """Take a fault back: the exact inverse of what `inject` did; no-op where that is undone."""
+    effect = NEMESES[injected.step.family].effect
+    assert effect is not None
+    await effect.undo(env, injected.undo)
+
+
+async def heal_all(env: Environment) -> None:
+    """Undo every fault, injected by this run or not: resume all nodes and clients, mend and cure all links,
+    revive all nodes, restart all clients that are down.
+
+    In this order: what stands still may hold up a proxy that is to be cured; a node that was paused
+    and killed is revived when its links are whole, and clients come back to a whole cluster. What
+    fails for all at once is tried for each alone, and nothing that fails keeps the rest from being
+    tried.
+
+    Raises: ExceptionGroup of all that failed for single nodes and clients, after everything was
+    tried; its message names each.
+    """
+    cluster, clients = env.cluster, env.clients
+    env.down.clear()
+    failed: list[Exception] = []
+    told: list[str] = []
+
+    async def attempt(what: str, of: str, everyone: Sequence[int], act: Act) -> None:
+        if not everyone:
+            return
+        try:
+            await act(everyone)
+            return
+        except Exception:  # noqa: BLE001 (tried for each below; what fails there is raised)
+            pass
+        for one in everyone:
+            try:
+                await act([one])
+            except Exception as error:  # noqa: BLE001 (collected and raised at the end)
+                failed.append(error)
+                told.append(f"{what} {of} {one}: {error}")
+
+    slots = [client.slot for client in clients.slots]
+    if isinstance(cluster, Pausable):
+        await attempt("resume", "node", cluster.nodes, cluster.resume)
+    await attempt("resume", "client", slots, clients.resume)
+    if isinstance(cluster, Partitionable):
+        mend, whole = cluster.mend, every_cut(cluster.nodes)
+        await attempt(
+            "mend the links of",
+            "node",
+            cluster.nodes,
+            lambda nodes: mend([cut for cut in whole if cut.node in nodes]),
+        )
+    if isinstance(cluster, Linked):
+        await attempt("cure the links of", "node", cluster.brokers, cluster.cure)
+    if isinstance(cluster, Killable | Restartable):
+        await attempt("revive", "node", cluster.nodes, cluster.revive)
+    await attempt("restart", "client", slots, clients.restart)
+    if failed:
+        raise ExceptionGroup("; ".join(told), failed)

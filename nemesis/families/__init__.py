@@ -1,0 +1,11 @@
+"""The families of faults, one module each.
+
+client     The nemesis `client`: loading clients die in mid-work, or stand still.
+elections  The nemesis `elections`: leaders move on a healthy cluster, at once.
+links      The nemesis `links`: what lies between clients and brokers is slow, narrow or breaks.
+partition  The nemesis `partition`: links between brokers, or from clients to a broker, are cut.
+power      The nemesis `power`: nodes lose what was not flushed to disk.
+process    The nemeses `kill` and `pause`: broker processes end, or stand still.
+restart    The nemesis `restart`: brokers are shut down in order and started again.
+unclean    The nemesis `unclean`: a replica that misses records becomes leader.
+"""

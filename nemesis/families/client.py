@@ -1,0 +1,156 @@
+"""The nemesis `client`: loading clients die in mid-work, or stand still."""
+
+from core.cluster import Clients, ClientSlot, CrashPoint
+from core.generator import source
+from nemesis.types import (
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    Hold,
+    Kind,
+    Nemesis,
+    NoTarget,
+    PlannedFault,
+    WorkloadNames,
+)
+
+TARGETS = {
+    "random": "any loading client, drawn",
+    "transactional": "a client with a transactional id, drawn",
+    "member": "a member of a consumer group, drawn",
+}
+"""Every target and what it means."""
+
+POINTS = {
+    "crash": CrashPoint.ANYWHERE,
+    "crash-in-transaction": CrashPoint.IN_TRANSACTION,
+    "crash-before-commit": CrashPoint.BEFORE_COMMIT,
+    "crash-after-commit": CrashPoint.AFTER_COMMIT,
+}
+"""Kinds that kill, and where."""
+
+WORDS = {
+    CrashPoint.ANYWHERE: "",
+    CrashPoint.IN_TRANSACTION: " after it sent records of a transaction, before that ended",
+    CrashPoint.BEFORE_COMMIT: " right before it would have committed the offsets of what it had polled",
+    CrashPoint.AFTER_COMMIT: " after it committed offsets, before the op continued",
+}
+LATER = ", or 2 s later wherever it was"
+
+
+def _fits(kind: str, target: str, client: ClientSlot) -> bool:
+    """Whether the kind can happen to this client, and the target may mean it."""
+    of_kind = {
+        "crash-in-transaction": bool(client.transactional_id),
+        "crash-before-commit": bool(client.group),
+        "crash-after-commit": bool(client.group) and not client.transactional_id,
+    }.get(kind, True)
+    of_target = {
+        "transactional": bool(client.transactional_id),
+        "member": bool(client.group),
+    }.get(target, True)
+    return of_kind and of_target
+
+
+def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
+    """What the workload lacks for this ever to be found; "" where it lacks nothing."""
+    if any(_fits(kind, target, client) for client in names.clients):
+        return ""
+    what = {
+        "transactional": "client with a transactional id",
+        "member": "member of a consumer group",
+    }.get(target, "client")
+    where = {
+        "crash-in-transaction": " that has transactions",
+        "crash-before-commit": " that commits offsets",
+        "crash-after-commit": " that commits offsets outside of a transaction",
+    }.get(kind, "")
+    return what + where
+
+
+def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    """Raises: NoTarget."""
+    found = [client for client in view.clients if _fits(step.kind, step.target, client)]
+    if not found:
+        names = WorkloadNames(clients=view.clients)
+        raise NoTarget(f"{step.target}: there is no {_lacks(step.kind, step.target, names)}")
+    client = source(step.seed, "aim").choice(sorted(found, key=lambda one: one.slot))
+    name = _described(client)
+    if step.kind == "pause":
+        text = f"{name} is paused (SIGSTOP), planned longer than transactions may take "
+        text += f"({step.hold_s:g} s)"
+        return AimedFault(kind=step.kind, nodes=(), slots=(client.slot,), text=text)
+    point = POINTS[step.kind]
+    text = f"{name} was killed (SIGKILL){WORDS[point]}"
+    if point is not CrashPoint.ANYWHERE:
+        text += LATER
+    return AimedFault(kind=step.kind, nodes=(), slots=(client.slot,), text=text, point=point)
+
+
+def _described(client: ClientSlot) -> str:
+    """`client 3 (tx-1, group g)`."""
+    held = [client.transactional_id, client.group and f"group {client.group}"]
+    parts = ", ".join(filter(None, held))
+    return f"client {client.slot} ({parts})" if parts else f"client {client.slot}"
+
+
+async def _apply(env: Environment, hit: AimedFault) -> None:
+    if hit.kind == "pause":
+        await env.clients.pause(hit.slots)
+    else:
+        await env.clients.crash(hit.slots, hit.point)
+
+
+async def _undo(env: Environment, hit: AimedFault) -> None:
+    if hit.kind == "pause":
+        await env.clients.resume(hit.slots)
+    else:
+        await env.clients.restart(hit.slots)
+
+
+CLIENT = Nemesis(
+    name="client",
+    doc="""\
+Loading clients die in the middle of their work, or stand still for longer than a transaction may take.
+
+Applications crash and stall more often than brokers. A client that was killed is started again after
+1 to 2 s, as a new process with the same transactional id and group.
+
+What Kafka does: a transaction that its producer left open holds back consumers at read_committed,
+until a successor with the same transactional id begins (it fences the old one and aborts), or the
+transaction timeout expires and the coordinator aborts. A group notices a dead member when its session
+expires, and gives its partitions to others, which continue from the committed offsets. A producer that
+wakes up after its transaction was aborted is fenced.
+
+What it tends to show: half transactions that become visible, hanging transactions that never end,
+zombies whose records count; records processed twice where offsets are committed after the work, and
+not at all where they are committed before it. With transactions that hold both, neither is allowed.""",
+    colour="#AA4499",
+    needs=(Clients,),
+    kinds={
+        "crash": Kind(doc="SIGKILL, wherever it is", hold=Hold.BRIEF, weight=2),
+        "crash-in-transaction": Kind(
+            doc="SIGKILL after records of a transaction were sent, before it ends",
+            hold=Hold.BRIEF,
+            weight=2,
+            apply_s=1.0,
+        ),
+        "crash-before-commit": Kind(
+            doc="SIGKILL right before the offsets of what was polled (and copied) are committed",
+            hold=Hold.BRIEF,
+            apply_s=1.0,
+        ),
+        "crash-after-commit": Kind(
+            doc="SIGKILL after offsets were committed (not in a transaction), before the op continues",
+            hold=Hold.BRIEF,
+            apply_s=1.0,
+        ),
+        "pause": Kind(
+            doc="SIGSTOP, for 2 s longer than the timeout of transactions", hold=Hold.TRANSACTION
+        ),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim, _apply, _undo),
+    lacks=_lacks,
+)

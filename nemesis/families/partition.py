@@ -1,0 +1,283 @@
+"""The nemesis `partition`: links between brokers, or from clients to a broker, are cut.
+
+A *grudge* says who refuses to hear whom. Grudges are pure functions from nodes to a set of `Cut`s.
+A link that is cut both ways is cut at both of its ends (each drops what the other sends), so that it
+stays cut while one of them restarts. Cuts between brokers hold for all their listeners,
+controller traffic included, and leave clients alone. Isolated controllers are nodes like others:
+they are cut off from brokers, split into halves beside them, and stay linked to all in a ring.
+"""
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from core.cluster import Cut, Direction, Listener, Partitionable
+from core.generator import source
+from nemesis.targets import TARGETS, described, find, listed
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Nemesis, PlannedFault
+
+Grudge = frozenset[Cut]
+
+
+def refuse(refused: Mapping[int, Collection[int]]) -> Grudge:
+    """Each node drops all packets from the peers that it refuses."""
+    return frozenset(
+        Cut(node=node, direction=Direction.IN, peer=peer)
+        for node, peers in refused.items()
+        for peer in peers
+    )
+
+
+def split(sides: Sequence[Collection[int]]) -> Grudge:
+    """No node hears a node of another side."""
+    everyone = {node for side in sides for node in side}
+    return refuse({node: everyone - set(side) for side in sides for node in side})
+
+
+def isolate(nodes: Collection[int], alone: int) -> Grudge:
+    """One node and all others do not hear each other."""
+    return split([[alone], [node for node in nodes if node != alone]])
+
+
+def bridge(nodes: Collection[int], joint: int, left: Collection[int]) -> Grudge:
+    """The nodes of `left` and the rest do not hear each other; `joint` hears and is heard by all."""
+    right = [node for node in nodes if node != joint and node not in left]
+    return split([[node for node in left if node != joint], right])
+
+
+def ring(order: Sequence[int]) -> Grudge:
+    """A majorities ring: each node hears a majority (itself included), no two nodes the same one.
+
+    Of four and more nodes, each hears the ones nearest to it on both sides of the ring, and is heard
+    by them. Three nodes cannot do that both ways: each hears only the next one, so that every
+    connection is cut.
+    """
+    size = len(order)
+    reach = (size // 2 + 1) // 2
+    steps = (1,) if size == 3 else range(-reach, reach + 1)
+    heard = {
+        node: {node, *(order[(at + step) % size] for step in steps)}
+        for at, node in enumerate(order)
+    }
+    return refuse({node: set(order) - heard[node] for node in order})
+
+
+def one_way(nodes: Iterable[int], target: int, direction: Direction) -> Grudge:
+    """The target drops all packets from (IN) or to (OUT) its peers."""
+    return frozenset(
+        Cut(node=target, direction=direction, peer=peer) for peer in nodes if peer != target
+    )
+
+
+def clients(target: int, direction: Direction) -> Grudge:
+    """The target drops the requests of clients (IN) or its responses to them (OUT)."""
+    return frozenset({Cut(node=target, direction=direction)})
+
+
+def unfed(leader: int, followers: Iterable[int]) -> Grudge:
+    """The followers cannot fetch from the leader (nor it from them): only the listener between
+    brokers is cut, so every broker still hears the controllers and none is fenced.
+
+    Only what comes in to the leader is dropped: when it dies, its last packets reach the followers
+    and end their connections, so that they do not wait for it.
+    """
+    return frozenset(
+        Cut(node=leader, direction=Direction.IN, peer=peer, listener=Listener.BROKER)
+        for peer in followers
+        if peer != leader
+    )
+
+
+def every_cut(nodes: Sequence[int]) -> tuple[Cut, ...]:
+    """All cuts that any grudge of this module can contain: what an unconditional heal mends."""
+    return ordered(
+        {
+            Cut(node=node, direction=direction, peer=peer)
+            for node in nodes
+            for direction in Direction
+            for peer in (None, *nodes)
+            if peer != node
+        }.union(*(unfed(node, nodes) for node in nodes))
+    )
+
+
+def ordered(cuts: Iterable[Cut]) -> tuple[Cut, ...]:
+    """The cuts in an order that does not depend on hashes."""
+    return tuple(sorted(cuts, key=lambda c: (c.node, c.peer or 0, c.direction, c.listener or "")))
+
+
+def _sides(view: ClusterView, aimed: int, rng: random.Random) -> tuple[list[int], list[int]]:
+    """The aimed node with others up to half of its sort (brokers, isolated controllers) and half of
+    the other sort; and the rest, at least as many of each sort unless the aimed one is all of its."""
+    small = [aimed]
+    for sort in (sorted(view.brokers), sorted(view.controllers)):
+        others = [node for node in sort if node != aimed]
+        small += rng.sample(others, max(0, len(sort) // 2 - (aimed in sort)))
+    return sorted(small), [node for node in sorted(view.nodes) if node not in small]
+
+
+def _ring_hit(view: ClusterView, rng: random.Random) -> AimedFault:
+    nodes = sorted(view.brokers)
+    order = rng.sample(nodes, len(nodes))
+    text = f"majorities ring {' - '.join(map(str, order))} - {order[0]}: "
+    if len(nodes) == 3:
+        text += "each node hears only the next one (of 3 nodes, so every connection is cut)"
+    else:
+        text += "each node is linked only to its neighbours there, a majority of its own"
+    if view.controllers:
+        text += "; the controllers are linked to all"
+    return AimedFault(nodes=tuple(nodes), text=text, cuts=ordered(ring(order)))
+
+
+def _halves_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) -> AimedFault:
+    small, large = _sides(view, aimed, rng)
+    text = f"{listed(small)} and {listed(large)} are cut off from each other: {name} is in the "
+    text += "first half" if len(small) == len(large) else "minority"
+    if len(small) == 1:
+        text += f" (halves of {len(view.brokers)} brokers: one node alone)"
+    elif len(small) == len(large) and not view.controllers:
+        text += ", and neither half is a majority"
+    if view.controllers:
+        voters = [node for node in small if node in view.controllers]
+        text += f", with {len(voters)} of {len(view.controllers)} controllers"
+    return AimedFault(nodes=tuple(small), text=text, cuts=ordered(split([small, large])))
+
+
+def _bridge_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) -> AimedFault:
+    left: list[int] = []
+    for sort in (sorted(view.brokers), sorted(view.controllers)):
+        others = [node for node in sort if node != aimed]
+        left += sorted(rng.sample(others, len(others) // 2))
+    others = [node for node in sorted(view.nodes) if node != aimed]
+    right = [node for node in others if node not in left]
+    text = f"{listed(left)} and {listed(right)} are cut off from each other; {name} joins them"
+    return AimedFault(nodes=tuple(others), text=text, cuts=ordered(bridge(others, aimed, left)))
+
+
+def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    """Raises: NoTarget."""
+    rng = source(step.seed, "aim")
+    nodes = sorted(view.nodes)
+    if step.kind == "ring":
+        return _ring_hit(view, rng)
+    aim = find(step.target, rng, view, brokers=PARTITION.kinds[step.kind].brokers_only)
+    name = described(aim.node, view, aim.role)
+    if step.kind == "halves":
+        return _halves_hit(view, aim.node, name, rng)
+    if step.kind == "bridge":
+        return _bridge_hit(view, aim.node, name, rng)
+    alone = (
+        "is cut off from all other nodes, not from clients"
+        if aim.node in view.brokers
+        else "is cut off from all other nodes"
+    )
+    grudge, text = {
+        "isolate": (isolate(nodes, aim.node), alone),
+        "one-way-in": (
+            one_way(nodes, aim.node, Direction.IN),
+            "hears no other node, and is heard by all",
+        ),
+        "one-way-out": (
+            one_way(nodes, aim.node, Direction.OUT),
+            "is heard by no other node, and hears all",
+        ),
+        "clients-requests": (
+            clients(aim.node, Direction.IN),
+            "drops all requests of clients, and is linked to all nodes",
+        ),
+        "clients-responses": (
+            clients(aim.node, Direction.OUT),
+            "drops all its responses to clients, and is linked to all nodes",
+        ),
+    }[step.kind]
+    return AimedFault(nodes=(aim.node,), text=f"{name} {text}", cuts=ordered(grudge))
+
+
+async def cut(env: Environment, hit: AimedFault) -> None:
+    """Put the cuts of a hit in force."""
+    assert isinstance(env.cluster, Partitionable)
+    await env.cluster.cut(hit.cuts)
+
+
+async def mend(env: Environment, hit: AimedFault) -> None:
+    """Take the cuts of a hit back."""
+    assert isinstance(env.cluster, Partitionable)
+    await env.cluster.mend(hit.cuts)
+
+
+DOC = """\
+Links between brokers, or from clients to one broker, are cut.
+
+Packets are dropped silently, by pair of nodes and by direction. Connections are not reset, so
+only time-outs reveal the cut.
+
+What Kafka does: a broker that the controller does not hear for the session timeout (3 s here) is
+fenced and its partitions get new leaders from the in-sync replicas; a cut-off controller is replaced
+by an election among the rest. The cut-off node notices neither: it still serves clients from what
+it knows, can no longer commit records written with acks=all, and cuts its log back to the new
+leader's when the partition heals. One direction is enough for all of that.
+
+What it tends to show: records lost that were acknowledged with acks=1 by a leader that was cut off;
+with cut responses, duplicates and reordering of producers without idempotence, because what was
+written looks unanswered and is sent again; indefinite commits of transactions whose coordinator
+moves; stale reads of consumers that follow the old leader. Nothing of that is allowed with acks=all,
+idempotence and min.insync.replicas above 1."""
+
+PARTITION = Nemesis(
+    name="partition",
+    doc=DOC,
+    colour="#0072B2",
+    needs=(Partitionable,),
+    kinds={
+        "isolate": Kind(
+            doc="the target and all other nodes do not hear each other; clients still reach it",
+            weight=2,
+            brokers=2,
+            drawn_from=2,
+        ),
+        "halves": Kind(
+            doc="the cluster splits in two, the target is in the smaller half; "
+            "needs 5 brokers to differ from isolate",
+            brokers=2,
+            drawn_from=4,
+        ),
+        "ring": Kind(
+            doc="each broker is linked to a majority, no two to the same one; "
+            "needs 5 brokers (with 3 every connection is cut); isolated controllers stay linked",
+            targeted=False,
+            brokers=3,
+            drawn_from=4,
+        ),
+        "bridge": Kind(
+            doc="two sides that do not hear each other, joined by the target",
+            brokers=3,
+            drawn_from=3,
+        ),
+        "one-way": Kind(
+            doc="one-way-in or one-way-out",
+            weight=2,
+            brokers=2,
+            drawn_from=2,
+            stands_for=("one-way-in", "one-way-out"),
+        ),
+        "one-way-in": Kind(doc="the target hears no other node, but is heard", weight=0, brokers=2),
+        "one-way-out": Kind(
+            doc="the target is heard by no other node, but hears them", weight=0, brokers=2
+        ),
+        "clients": Kind(
+            doc="clients-requests or clients-responses",
+            weight=2,
+            brokers_only=True,
+            stands_for=("clients-requests", "clients-responses"),
+        ),
+        "clients-requests": Kind(
+            doc="requests of clients do not reach the target", weight=0, brokers_only=True
+        ),
+        "clients-responses": Kind(
+            doc="requests of clients reach the target, its responses do not reach them",
+            weight=0,
+            brokers_only=True,
+        ),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim, cut, mend),
+)

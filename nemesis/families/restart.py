@@ -1,0 +1,128 @@
+"""The nemesis `restart`: brokers are shut down in order and started again."""
+
+from collections.abc import Mapping
+
+from core.cluster import Electable, Restartable
+from core.generator import source
+from core.op import TopicPartition
+from nemesis.families.process import revive
+from nemesis.targets import TARGETS, described, find, listed
+from nemesis.types import (
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    Hold,
+    Kind,
+    Nemesis,
+    NoEffect,
+    NoTarget,
+    PlannedFault,
+)
+
+WHOLE_S = 60.0
+"""A restarted broker has this long to be in sync with all that it holds."""
+SHUT_S = 3.0
+"""About what a shutdown in order takes."""
+ROLL_S = 10.0
+"""About what one broker takes of a rolling restart: 3 s down, 6 s up, 1 s to catch up."""
+
+
+def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    """Raises: NoTarget."""
+    rng = source(step.seed, "aim")
+    if step.kind == "rolling":
+        if view.down:
+            raise NoTarget(f"another fault holds {listed(view.down)} down")
+        order = tuple(rng.sample(sorted(view.brokers), len(view.brokers)))
+        text = (
+            f"rolling restart in the order {', '.join(map(str, order))}: each broker was shut down "
+            "(SIGTERM) and started again, the next one when all replicas were in sync"
+        )
+        return AimedFault(kind=step.kind, nodes=order, text=text)
+    aim = find(step.target, rng, view, answering=True)
+    name = described(aim.node, view, aim.role)
+    return AimedFault(
+        kind=step.kind, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)"
+    )
+
+
+async def _apply(env: Environment, hit: AimedFault) -> None:
+    """Raises: NoEffect."""
+    assert isinstance(env.cluster, Restartable)
+    if hit.kind == "rolling":
+        await _roll(env, hit)
+    else:
+        env.down.append(hit)
+        await env.cluster.shut_down(hit.nodes)
+
+
+async def _roll(env: Environment, hit: AimedFault) -> None:
+    cluster = env.cluster
+    assert isinstance(cluster, Restartable)
+    assert isinstance(cluster, Electable)
+    if not (replicas := await cluster.replicas()):
+        raise NoEffect("no broker tells which replicas there are")
+    for done, node in enumerate(hit.nodes):
+        if not env.stopping():
+            await cluster.shut_down([node])
+            await cluster.revive([node])
+            why = await env.until(lambda: _not_whole(env, replicas), WHOLE_S)
+            if why and not env.stopping():
+                raise NoEffect(f"{WHOLE_S:.0f} s after the restart of node {node}: {why}")
+        if env.stopping():
+            raise NoEffect(
+                f"the phase of faults ended after {done} of {len(hit.nodes)} brokers had been "
+                "restarted and were in sync"
+            )
+
+
+async def _not_whole(env: Environment, replicas: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+    """What is missing after a restart; "" = all brokers answer, all replicas are in sync."""
+    roles = await env.cluster.roles()
+    if silent := sorted(set(env.cluster.brokers) - set(roles.answering)):
+        return f"brokers {silent} do not answer"
+    for tp, nodes in sorted(replicas.items()):
+        if lagging := sorted(set(nodes) - set(roles.isr.get(tp, ()))):
+            return f"replicas {lagging} of {tp} are not in sync"
+    return ""
+
+
+RESTART = Nemesis(
+    name="restart",
+    doc="""\
+Brokers are shut down in order (SIGTERM), and started again later.
+
+So does every upgrade. They hand their partitions over, flush their logs and say good-bye to the
+controller.
+
+What Kafka does: a controlled shutdown moves the leaders before the broker ends, within some 3 s;
+clients see NOT_LEADER_OR_FOLLOWER and continue with the new ones, without a gap of a session timeout.
+The started broker finds a clean log, needs no recovery and catches up in seconds. Coordinators of
+groups and transactions move as well: the state of each is loaded from its partition by the next
+one. A rolling restart does that to every broker in turn, and waits until all replicas are in sync
+before the next: at every moment a majority is up and nothing may be lost.
+
+What it tends to show: errors in handing over that a crash never meets. Requests that the old
+leader accepted and no broker answers; groups that rebalance once for each broker; transactions
+that are ended by two coordinators; the first writes after each move, where producers without
+idempotence duplicate and reorder.""",
+    colour="#8C6D31",
+    needs=(Restartable, Electable),
+    kinds={
+        "graceful": Kind(
+            doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S
+        ),
+        "rolling": Kind(
+            doc="every broker in turn, in a drawn order: shut down, started, waited for until all "
+            "replicas are in sync",
+            targeted=False,
+            hold=Hold.BRIEF,
+            brokers=2,
+            drawn_from=2,
+            apply_each_s=ROLL_S,
+        ),
+    },
+    targets=TARGETS,
+    effect=Effect(_aim, _apply, revive),
+)

@@ -1,0 +1,212 @@
+"""What a fault is, from its plan to its healing: the types that all nemeses share.
+
+    Step (planned: family, kind, symbolic target, when)
+      -> aim with the roles of the moment -> Hit (which nodes, which cuts)
+      -> apply to the stage -> Injected -> undo
+
+A nemesis is a value (`Nemesis`) that bundles all of that with its documentation and its colour.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from core.cluster import Clients, ClientSlot, Cluster, CrashPoint, Cut, Roles, Toxic
+from core.config import RunConfig
+from core.op import TopicPartition
+from core.runtime import Clock
+
+POLL_S = 0.25
+"""Distance between two looks of `Environment.until`."""
+
+
+class NoTarget(Exception):
+    """There is nothing to hit now (no leader known, no node answers). The message says what."""
+
+
+class NoEffect(Exception):
+    """What was done did not bring the fault about; it was taken back. The message says why."""
+
+
+class PlannedFault(msgspec.Struct, frozen=True, kw_only=True):
+    """One planned fault; all steps of a run are written to `schedule.jsonl` before the first.
+
+    fault: dense id from 0, by start. name: `family:kind@target` with nothing left to be drawn (no
+    `@target` where the kind takes none). at_s: start, in seconds after the phase of faults began.
+    hold_s: how long it stays in force. seed: of the choices that need to know roles.
+    """
+
+    fault: int
+    name: str
+    family: str
+    kind: str
+    target: str
+    at_s: float
+    hold_s: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadNames:
+    """What the workload uses, so that targets can be found: its partitions (internal topics are
+    not among them), its transactional ids, its consumer groups, its loading clients."""
+
+    data: tuple[TopicPartition, ...] = ()
+    transactional_ids: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    clients: tuple[ClientSlot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What aiming a step can see: the nodes of the cluster, which of them are brokers, who does what
+    now, the names in use, the loading clients, the nodes that faults in force hold down."""
+
+    nodes: tuple[int, ...]
+    brokers: tuple[int, ...]
+    roles: Roles
+    names: WorkloadNames
+    clients: tuple[ClientSlot, ...] = ()
+    down: tuple[int, ...] = ()
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """The isolated controllers: nodes that are not brokers."""
+        return tuple(node for node in self.nodes if node not in self.brokers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What effects act on; one for a run. `clock.sleep` returns early when the run is being stopped,
+    and then `stopping` is true: an effect of several stages ends there, and leaves the rest to healing.
+
+    down: the hits that hold their nodes down. A node that several hold is started when none does.
+    """
+
+    cluster: Cluster
+    clients: Clients
+    clock: Clock
+    stopping: Callable[[], bool]
+    down: "list[AimedFault]" = field(default_factory=list)
+
+    async def until(self, missing: Callable[[], Awaitable[str]], limit_s: float) -> str:
+        """Wait until `missing` returns "" (nothing is missing any more). Returns "", or what was missing
+        when the limit was reached or the run began to stop. `missing` is called at least once."""
+        limit_ns = self.clock.now_ns() + round(limit_s * 1e9)
+        while why := await missing():
+            if self.stopping() or self.clock.now_ns() >= limit_ns:
+                return why
+            await self.clock.sleep(POLL_S)
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AimedFault:
+    """A step with its target found: who is hit, and all that doing and undoing it needs.
+
+    text: one sentence with the roles of those that it hits. kind: of the step, where kinds of a
+    family act differently. tps: the partitions it concerns. leaders: the node that each of `tps` is
+    to be led by.
+    """
+
+    nodes: tuple[int, ...]
+    text: str
+    kind: str = ""
+    cuts: tuple[Cut, ...] = ()
+    slots: tuple[int, ...] = ()
+    tps: tuple[TopicPartition, ...] = ()
+    leaders: tuple[int, ...] = ()
+    toxics: tuple[Toxic, ...] = ()
+    point: CrashPoint = CrashPoint.ANYWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectedFault:
+    """A fault in force: what the report shows, and `undo`, which is what healing needs."""
+
+    step: PlannedFault
+    nodes: tuple[int, ...]
+    text: str
+    colour: str
+    undo: AimedFault
+    slots: tuple[int, ...] = ()
+
+
+class Hold(StrEnum):
+    """How long a kind of fault stays in force."""
+
+    MEAN = "mean"
+    """About `RunConfig.fault_s`."""
+    SHORT = "short"
+    """About half the session timeout of a broker, always less than all of it."""
+    LONG = "long"
+    """About `RunConfig.fault_s`, always more than the session timeout."""
+    BRIEF = "brief"
+    """1 to 2 s: what it does is done at once, so that several happen in a run."""
+    TRANSACTION = "transaction"
+    """2 s longer than the timeout of transactions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of a family of faults.
+
+    doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
+    weight: how often it is drawn among its family; 0 = only by name, or as what another kind
+        stands for. brokers: fewest with which it does anything. drawn_from: fewest brokers with
+        which it is drawn. stands_for: kinds to draw from in its place. brokers_only: it
+        does nothing to an isolated controller. apply_s, apply_each_s: about how long putting it in
+        force takes, in all and for each broker, one after the other. Meanwhile no other fault
+        begins or ends, so what goes from broker to broker is only drawn where its family is alone.
+    """
+
+    doc: str
+    targeted: bool = True
+    hold: Hold = Hold.MEAN
+    weight: int = 1
+    brokers: int = 1
+    drawn_from: int = 1
+    stands_for: tuple[str, ...] = ()
+    brokers_only: bool = False
+    apply_s: float = 0.0
+    apply_each_s: float = 0.0
+
+
+class Effect(NamedTuple):
+    """How a family acts: `aim` is pure, `undo` takes back what `apply` left in force, also where
+    that failed half-way."""
+
+    aim: Callable[[PlannedFault, ClusterView], AimedFault]
+    apply: Callable[[Environment, AimedFault], Awaitable[None]]
+    undo: Callable[[Environment, AimedFault], Awaitable[None]]
+
+
+def for_any(config: RunConfig) -> str:
+    """The `refuses` of a nemesis that every config can have."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nemesis:
+    """A family of faults, or (without `effect`) a name for a schedule of others.
+
+    doc: user documentation. kinds, targets: name -> what it is. needs: capability protocols of
+    `core.cluster`. colour: of its bands in the report, `#rrggbb`. refuses: why a run with this
+    config cannot have it, and what to set; "" = it can. lacks: what a workload lacks for a kind at a
+    target ever to be found, "" = nothing; None = by the target alone (`targets.unnamed`).
+    in_random: `random` draws from it.
+    """
+
+    name: str
+    doc: str
+    colour: str
+    needs: tuple[type, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
+    effect: Effect | None = None
+    refuses: Callable[[RunConfig], str] = for_any
+    lacks: Callable[[str, str, WorkloadNames], str] | None = None
+    in_random: bool = True

@@ -1,0 +1,337 @@
+"""The kernels as programs: offsets with gaps, caps, crashes, invariance (the rules: test_golden)."""
+
+import pickle
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from checkers.api import check_history, check_tables, findings
+from checkers.checks import CHECKS
+from checkers.checks.recovery import ServedTimes
+from checkers.engine import pipeline
+from checkers.engine.findings import CAP, Acks, offsets_of, runs
+from checkers.engine.kernel_input import RECORDED, kernel_input
+from checkers.engine.partition_view import Slots
+from checkers.engine.pipeline import kernels_of, partitions
+from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
+from history.reader import load
+from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
+from tests.histories.folders import write_run
+from tests.histories.planted import random_history
+
+KERNELS = kernels_of(CHECKS)
+Tables = Mapping[str, pa.Table]
+OFFSETS = {
+    "sends": ("offset", "place", "src_offset"),
+    "reads": ("offset",),
+    "foreign": ("offset",),
+    "commits": ("offset",),
+    "bounds": ("start", "end", "read_to"),
+}
+BY_OFFSET = {
+    **dict.fromkeys(("inconsistent-offsets", "offset-reuse", "phantom-read", "corrupt-record"), 2),
+    **dict.fromkeys(("misdirected-record",), 2),
+    **dict.fromkeys(("eos-loss", "group-skip"), 3),
+    **dict.fromkeys(("eos-duplicate", "offset-commit-regression"), 4),
+}
+"""Class -> where in its key the offset stands."""
+
+
+def spread(tables: Tables, factor: int) -> dict[str, pa.Table]:
+    """The same history in logs with gaps: every offset times a factor (-1 stays)."""
+    changed = dict(tables)
+    for name, columns in OFFSETS.items():
+        for column in columns:
+            old = changed[name].column(column).to_numpy()
+            new = pa.array(np.where(old > 0, old * factor, old), pa.int64())
+            at = changed[name].schema.get_field_index(column)
+            changed[name] = changed[name].set_column(at, changed[name].schema.field(at), new)
+    return changed
+
+
+def spread_key(key: tuple[str | int, ...], factor: int) -> tuple[str | int, ...]:
+    """The key that a finding has in the spread history."""
+    at = BY_OFFSET.get(str(key[0]), len(key))
+    return tuple(int(part) * factor if n == at else part for n, part in enumerate(key))
+
+
+@pytest.mark.parametrize("factor", [3, 10**9])
+@pytest.mark.parametrize("seed", range(40))
+def test_gaps_between_offsets_change_nothing(seed: int, factor: int) -> None:
+    built, recorded, _ = random_history(seed)
+    tables = built.tables()
+    before = {spread_key(key, factor) for key in findings(tables, portable=not recorded)}
+    assert findings(spread(tables, factor), portable=not recorded) == before
+
+
+def test_slots_are_dense_and_in_offset_order_however_sparse_the_offsets_are() -> None:
+    for offsets in (np.array([5, 7, 6, 5]), np.array([0, 2**40, 17])):
+        slots = Slots(offsets)
+        got = slots(offsets)
+        assert slots.size <= 4
+        assert [slots.offset(int(slot)) for slot in got] == offsets.tolist()
+        assert (np.argsort(got, kind="stable") == np.argsort(offsets, kind="stable")).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_unrelated_partition_and_process_change_nothing(seed: int) -> None:
+    built, recorded, _ = random_history(seed)
+    before = findings(built.tables(), portable=not recorded)
+    tp, late = len(built.tps), max(op.complete or op.invoke for op in built.ops) + 10
+    built.tps.append("unrelated")
+    process = 1 + max([*built.processes, *(op.process for op in built.ops)])
+    value = value_of(process, 0)
+    # never completed: so the numbers of the ops before do not change
+    sent = Op(process=process, f="send", invoke=late, complete=None, outcome=Outcome.INFO)
+    sent.mops = [Send(tp=tp, value=value, offset=0, outcome=Outcome.OK)]
+    read = Op(process=process + 1, f="final", invoke=late + 2, complete=None)
+    read.mops, read.phase = [Read(tp=tp, offset=0, value=value)], Phase.FINAL
+    if not recorded:
+        read.phase = Phase.FAULTS
+    built.ops += [sent, read]
+    if recorded:
+        built.bounds += [Bound(tp=tp, isolation=i, end=1, read_to=1) for i in Isolation if i >= 0]
+    assert findings(built.tables(), portable=not recorded) == before
+
+
+def lossy(records: int) -> Built:
+    """A recorded history of one partition of which every second record is lost."""
+    built = Built(tps=["x"])
+    send = Op(process=1, f="send", invoke=1, complete=2)
+    send.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(records)]
+    final = Op(process=2, f="final", invoke=3, complete=4, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(0, records, 2)]
+    built.ops = [send, final]
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=records, read_to=records)]
+    return built
+
+
+def test_a_variant_does_not_crowd_out_another() -> None:
+    """A hundred records that were given up and overtaken, then one that had been acknowledged."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=False)
+    final = Op(process=9, f="final", invoke=9_000, complete=9_001, phase=Phase.FINAL)
+    for n in range(101):
+        outcome = Outcome.OK if n == 100 else Outcome.INFO
+        for half, offset in enumerate((2 * n + 1, 2 * n)):
+            op = Op(process=1, f="send", invoke=20 * n + 2 * half, complete=20 * n + 2 * half + 1)
+            op.outcome = Outcome.OK if half else outcome
+            op.mops = [Send(tp=0, value=2 * n + half)]
+            built.ops.append(op)
+            final.mops.append(Read(tp=0, offset=offset, value=2 * n + half))
+    final.mops.sort(key=lambda mop: mop.offset if isinstance(mop, Read) else -1)
+    built.ops.append(final)
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=202, read_to=202)]
+    tally = check_tables(built.tables(), portable=False)
+    counts = {v: n for (name, v), n in tally.counts.items() if name == "nonmonotonic-send"}
+    assert counts == {"abandoned": 100, "0": 1}
+    kept = Counter(f.variant for f in tally.findings if f.name == "nonmonotonic-send")
+    assert kept == {"abandoned": CAP, "0": 1}
+
+
+def test_counts_are_exact_where_findings_are_capped() -> None:
+    tally = check_tables(lossy(1000).tables())
+    assert tally.counts["lost-write", Acks.ALL] == 500
+    assert len([f for f in tally.findings if f.name == "lost-write"]) == CAP
+
+
+@pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
+def test_without_a_cap_every_count_is_the_number_of_its_findings(seed: int) -> None:
+    built, _, _ = random_history(seed)
+    tally = check_tables(built.tables(), portable=False, cap=2**31)
+    found = Counter((finding.name, finding.variant) for finding in tally.findings)
+    assert tally.counts == found
+
+
+def test_the_variant_of_a_loss_is_the_acks_of_its_producer() -> None:
+    built = lossy(4)
+    built.processes[1] = Process(acks=1, idempotent=False)
+    assert set(check_tables(built.tables()).counts) == {("lost-write", "1")}
+
+
+def test_a_kernel_that_crashes_is_named_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setitem(CHECKS, "uniqueness", replace(CHECKS["uniqueness"], kernel=broken))
+    tally = check_tables(lossy(4).tables())
+    assert list(tally.crashed) == ["uniqueness"]
+    assert "planted" in tally.crashed["uniqueness"]
+    assert tally.counts["lost-write", Acks.ALL] == 2
+    with pytest.raises(AssertionError, match="planted"):
+        findings(lossy(4).tables())
+
+
+def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
+    tables = lossy(4).tables()
+    known = kernel_input(tables, RECORDED)
+    ((tp, sends, reads),) = partitions(tables["sends"], tables["reads"])
+    result = pipeline.check_partition(tp, {**sends, "txn": sends["txn"][:1]}, reads, known, KERNELS)
+    assert set(result.crashed) == set(KERNELS)
+
+
+def test_a_result_survives_pickling() -> None:
+    tables = random_history(2)[0].tables()
+    known = kernel_input(tables, RECORDED)
+    for tp, sends, reads in partitions(tables["sends"], tables["reads"]):
+        result = pipeline.check_partition(tp, sends, reads, known, KERNELS)
+        again = pickle.loads(pickle.dumps(result))
+        assert again.findings == result.findings
+        assert again.counts == result.counts
+        assert again.parts.keys() == result.parts.keys()
+        served, same = result.parts["recovery"], again.parts["recovery"]
+        assert isinstance(served, ServedTimes)
+        assert isinstance(same, ServedTimes)
+        assert (same.acked == served.acked).all()
+
+
+def test_a_partition_without_rows_in_one_table_is_checked() -> None:
+    built = Built(tps=["x", "y"])
+    send = Op(process=1, f="send", invoke=1, complete=2, mops=[Send(tp=0, value=1, offset=0)])
+    read = Op(process=2, f="poll", invoke=3, complete=4, mops=[Read(tp=1, offset=0, value=2)])
+    built.ops = [send, read]
+    assert findings(built.tables(), portable=True) == {("unseen", 0, 1), ("phantom-read", 1, 0, 2)}
+
+
+def test_a_transaction_proven_elsewhere_is_committed_here() -> None:
+    """Its record in the other partition is only known to be committed in a second pass."""
+    built = Built(tps=["x", "y"])
+    txn = Op(process=1, f="txn", invoke=1, complete=2, outcome=Outcome.INFO, txn=True)
+    txn.mops = [Send(tp=0, value=1, offset=0), Send(tp=1, value=1)]
+    other = Op(process=2, f="send", invoke=3, complete=4, mops=[Send(tp=0, value=2, offset=0)])
+    read = Op(process=3, f="poll", invoke=5, complete=6, mops=[Read(tp=1, offset=5, value=1)])
+    built.ops = [txn, other, read]
+    found = findings(built.tables(), portable=True)
+    assert ("inconsistent-offsets", 0, 0) in found
+    assert ("torn-txn", -1, 0) in found
+    txn.mops = txn.mops[:1]
+    read.mops = []
+    assert ("inconsistent-offsets", 0, 0) not in findings(built.tables(), portable=True)
+
+
+@pytest.mark.parametrize("offsets", [[], [7], [0, 1, 2], [3, 5, 6, 9], [2**40, 2**40 + 1]])
+def test_runs_stand_for_their_offsets(offsets: list[int]) -> None:
+    found = runs(np.array(offsets, np.int64))
+    assert offsets_of(found).tolist() == offsets
+    assert (np.diff(found.T.ravel()) > 0).all()
+
+
+@pytest.mark.parametrize("seed", [n for n in range(30) if n % 3])
+def test_a_sealed_history_is_checked_like_one_in_memory(tmp_path: Path, seed: int) -> None:
+    """Files are read with the columns that kernels need: those of copies only where there may be some."""
+    tables = random_history(seed)[0].tables()
+    here = check_tables(tables, portable=False)
+    there = check_history(load(write_run(tmp_path / "run", tables)))
+    assert there.counts == here.counts
+    lasting = [doubt for doubt in there.doubts if doubt.check != "recovery"]
+    assert lasting == [doubt for doubt in here.doubts if doubt.check != "recovery"]
+    assert {f.canonical for f in there.findings} >= {f.canonical for f in here.findings}
+
+
+def copier(*, outcome: Outcome, shown: bool) -> Built:
+    """A copier of group 0 copies offset 0 of x to y and commits offset 1 of x, in one transaction."""
+    built = Built(tps=["x", "y"])
+    sent = Op(process=1, f="send", invoke=1, complete=2, mops=[Send(tp=0, value=1, offset=0)])
+    copy = Op(process=2, f="txn", invoke=3, complete=4, txn=True, outcome=outcome)
+    built.processes[2] = Process(group=0, txn_id=0)
+    copy.mops = [Read(tp=0, offset=0, value=1), Send(tp=1, value=2, source=(0, 0))]
+    copy.mops.append(Commit(tp=0, offset=1, kind=CommitKind.TXN))
+    final = Op(process=9, f="final", invoke=5, complete=6, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=0, value=1)]
+    final.mops += [Read(tp=1, offset=0, value=2)] if shown else []
+    built.ops = [sent, copy, final]
+    for tp in (0, 1):
+        built.bounds.append(Bound(tp=tp, isolation=Isolation.READ_COMMITTED, end=2, read_to=2))
+    return built
+
+
+def test_an_offset_committed_by_a_transaction_that_is_proven_elsewhere_counts() -> None:
+    """That it committed shows in y only; what it committed is an offset of x, which another member of the
+    group is never given: x has to be checked again."""
+    proven = copier(outcome=Outcome.INFO, shown=True)
+    assert findings(proven.tables()) == set()
+    proven.ops[1].mops = [*proven.ops[1].mops[1:2], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
+    assert findings(proven.tables()) == {("group-skip", 0, 0, 0)}
+    unproven = copier(outcome=Outcome.INFO, shown=False)
+    unproven.ops[1].mops = [*unproven.ops[1].mops[1:2], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
+    assert findings(unproven.tables()) == set()
+
+
+def test_a_copy_that_is_not_there_is_a_loss_only_where_its_partition_was_read_to_the_end() -> None:
+    lost = copier(outcome=Outcome.OK, shown=False)
+    assert ("eos-loss", 0, 0, 0) not in findings(
+        lost.tables()
+    )  # a lost write: the copy is committed
+    lost.ops[1].mops = [lost.ops[1].mops[0], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
+    assert findings(lost.tables()) == {("eos-loss", 0, 0, 0)}
+    doubt = Op(process=2, f="txn", invoke=7, complete=8, txn=True, outcome=Outcome.INFO)
+    doubt.mops = [Send(tp=1, value=3, source=(0, 0))]
+    lost.ops.append(doubt)
+    assert findings(lost.tables()) == {("eos-loss", 0, 0, 0)}
+    lost.bounds[1].read_to = 1
+    tally = check_tables(lost.tables())
+    assert not tally.counts
+    assert [doubt.number for doubt in tally.doubts if doubt.check == "exactly-once"] == [1]
+
+
+@pytest.mark.parametrize("excused", [0, 255, 256, 700])
+def test_a_record_given_again_is_found_however_many_before_it_are_excused(excused: int) -> None:
+    """Process 2 is assigned x after offset 1000 was committed. A commit of offset 3 at the same time
+    explains that it is given records from there on, but not the record at offset 0."""
+    built = Built(tps=["x"], processes={1: Process(group=0), 2: Process(group=0)})
+    commits = Op(process=1, f="send", invoke=1, complete=40)
+    commits.mops = [Commit(tp=0, offset=3, ns=(1, 15)), Commit(tp=0, offset=1000, ns=(10, 20))]
+    first = Op(process=2, f="poll", invoke=50, complete=60)
+    first.mops = [Assign(tp=0, kind=AssignmentKind.ASSIGNED)]
+    first.mops += [Read(tp=0, offset=3 + n, value=value_of(9, n)) for n in range(excused)]
+    second = Op(process=2, f="poll", invoke=70, complete=80)
+    second.mops = [Read(tp=0, offset=0, value=value_of(8, 0))]
+    built.ops = [commits, first, second]
+
+    def given_again() -> set[tuple[str | int, ...]]:
+        found = findings(built.tables(), portable=False)
+        return {key for key in found if key[0] == "group-duplicate"}
+
+    assert given_again() == {("group-duplicate", 0, 0, 2)}
+    commits.mops[0] = Commit(tp=0, offset=3, ns=(1, 5))  # over before the other one began
+    assert given_again() == {("group-duplicate", 0, 0, 1 if excused else 2)}
+    commits.mops[1] = Commit(tp=0, offset=1000, ns=(10, 50))  # not over when it was assigned
+    assert given_again() == {("group-duplicate", 0, 0, 2)}  # the other one was
+    commits.mops[0] = Commit(tp=0, offset=3, ns=(10, 50))
+    assert given_again() == set()
+
+
+@pytest.mark.parametrize(
+    ("txn", "complete", "unread"),
+    [
+        (False, {Isolation.READ_COMMITTED}, False),
+        (
+            False,
+            {Isolation.READ_UNCOMMITTED},
+            False,
+        ),  # without transactions both levels show the same
+        (True, {Isolation.READ_COMMITTED}, False),
+        (True, {Isolation.READ_UNCOMMITTED}, True),
+        (False, set(), True),
+        (True, set(), True),
+    ],
+)
+def test_a_partition_is_unread_unless_a_level_that_its_sends_need_was_read_to_the_end(
+    txn: bool, complete: set[Isolation], unread: bool
+) -> None:
+    sent = Op(process=1, f="txn" if txn else "send", invoke=1, complete=2, txn=txn)
+    sent.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    built = Built(tps=["x"], processes={1: Process(txn_id=0 if txn else -1)}, ops=[sent])
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        read_to = 1 if level in complete else 0
+        built.bounds.append(Bound(tp=0, isolation=level, end=1, read_to=read_to))
+    assert check_tables(built.tables(), portable=False).unread == ([0] if unread else [])
+    built.ops.clear()
+    assert check_tables(built.tables(), portable=False).unread == []

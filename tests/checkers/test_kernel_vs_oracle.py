@@ -1,0 +1,104 @@
+"""Kernels and oracle say the same of random histories, and nothing forbidden of undamaged ones.
+
+`INQUEST_SEEDS=1000 pytest tests/checkers/test_kernel_vs_oracle.py` runs a thousand; the first 200 run
+by default.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+
+from checkers.api import check_tables, findings
+from tests.checkers.undecided import undecided
+from tests.histories.planted import DAMAGE, RECORDED_DAMAGE, random_history
+from tests.histories.planted_groups import random_events
+from tests.histories.random_history import simulate
+from tests.oracle import anomalies
+
+SEEDS = int(os.environ.get("INQUEST_SEEDS", "200"))
+CHUNK = 50
+
+NOTES = {"int-send-skip", "G0", "G0-realtime", "G1c-ww", "offset-reuse"}
+"""What a correct cluster shows as well."""
+
+
+def difference(seed: int) -> str:
+    """What the two say differently of one seed; empty if nothing. Variants are looked at where the
+    findings are the same."""
+    built, recorded, kinds = random_history(seed)
+    tables = built.tables()
+    events = random_events(seed, built) if recorded else []
+    slow = anomalies.findings(tables, portable=not recorded, events=events)
+    tally = check_tables(tables, portable=not recorded, events=events, cap=2**31)
+    assert not tally.crashed, tally.crashed
+    fast = {each.canonical for each in tally.findings if each.name != "not-recovered"}
+    fast |= {("undecided", name) for name in undecided(tally)}
+    slow |= {("undecided", name) for name in anomalies.undecided(tables, portable=not recorded)}
+    if fast == slow:
+        may = anomalies.variants(tables, portable=not recorded, events=events)
+        odd = [
+            (each.canonical, each.variant, may[each.canonical])
+            for each in tally.findings
+            if each.name != "not-recovered" and each.variant not in may[each.canonical]
+        ]
+        assert Counter((each.name, each.variant) for each in tally.findings) == tally.counts
+        return f"seed {seed}: variants of the kernel and of the oracle: {odd}" if odd else ""
+    return (
+        f"seed {seed} ({'recorded' if recorded else 'portable'}, {', '.join(kinds)}): "
+        f"only the kernel: {sorted(fast - slow)}; only the oracle: {sorted(slow - fast)}"
+    )
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_kernel_and_oracle_agree_on_damaged_histories(first: int) -> None:
+    wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_nothing_forbidden_is_found_in_what_a_correct_cluster_did(portable: bool) -> None:
+    for seed in range(10_000, 10_060):
+        tables = simulate(seed, portable=portable).tables()
+        isolation = {row["op"]: row["isolation"] for row in tables["reads"].to_pylist()}
+        for name, *rest in findings(tables, portable=portable):
+            uncommitted = name in ("aborted-read", "precommitted-read")
+            if uncommitted and isolation[int(rest[2])] == 0:
+                continue
+            # a portable history need not end with reads of everything
+            assert name in NOTES | ({"unseen", "torn-txn"} if portable else set()), (seed, name)
+
+
+def test_every_class_occurs_often_enough_for_the_comparison_to_mean_something() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(200):
+        built, recorded, _ = random_history(seed)
+        events = random_events(seed, built) if recorded else []
+        found = anomalies.findings(built.tables(), portable=not recorded, events=events)
+        counts.update({str(key[0]) for key in found})
+    rare = {name: counts[name] for name in anomalies.CLASSES if counts[name] < 5}
+    assert rare == {}
+
+
+def test_every_variant_that_decides_what_is_allowed_occurs() -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    for seed in range(200):
+        built, recorded, _ = random_history(seed)
+        for key, may in anomalies.variants(built.tables(), portable=not recorded).items():
+            seen.update((str(key[0]), one) for one in may)
+    orders = ("0", "1", "weak", "abandoned")
+    wanted = {
+        "nonmonotonic-send": orders,
+        "int-nonmonotonic-send": orders,
+        "group-skip": ("", "auto"),
+        "aborted-read": ("rc", "ru", "unsent"),
+    }
+    rare = {(name, one): seen[name, one] for name, some in wanted.items() for one in some}
+    assert {each: number for each, number in rare.items() if number < 3} == {}
+
+
+def test_every_kind_of_damage_changes_some_history() -> None:
+    seen: set[str] = set()
+    for seed in range(200):
+        seen |= set(random_history(seed)[2])
+    assert seen == set(DAMAGE) | set(RECORDED_DAMAGE)

@@ -1,0 +1,338 @@
+"""Labels of known bugs: only on evidence; a labelled finding stays forbidden."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from checkers.api import check
+from checkers.known_bugs import VERIFICATION
+from core.cluster import OpenTransaction
+from core.op import Isolation, Outcome, Phase, value_of
+from history.events import TransactionsOpen
+from history.tables import TABLES
+from history.verdict import Verdict
+from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.folders import RECOVERED, STARTED, write_run
+
+S = 1_000_000_000
+
+
+def judged(folder: Path, built: Built, producers: list[dict[str, int]] | None = None) -> Verdict:
+    tables = built.tables()
+    tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
+    return check(write_run(folder, tables), without_spark=True)
+
+
+def finals(built: Built, records: dict[int, list[tuple[int, int]]]) -> Built:
+    """Complete final reads at both levels: partition -> (offset, value)."""
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        process = 90 + level
+        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
+        op = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
+        for tp, rows in records.items():
+            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in rows]
+            built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
+        built.ops.append(op)
+    return built
+
+
+def twice(*, idempotent: bool = True) -> Built:
+    """Process 1 sends one record at 10 s, acknowledged at 14 s; the log holds it twice."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=idempotent)
+    op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
+    op.mops = [Send(tp=0, value=value_of(1, 0), offset=3)]
+    built.ops = [op]
+    return finals(built, {0: [(1, value_of(1, 0)), (3, value_of(1, 0))]})
+
+
+def epochs(*changes: tuple[int, int], producer_id: int = 7) -> list[dict[str, int]]:
+    """(epoch_cnt, seconds) each."""
+    return [
+        {
+            "process": 1,
+            "producer_id": producer_id,
+            "producer_epoch": count - 1,
+            "epoch_cnt": count,
+            "ns": at * S,
+        }
+        for count, at in changes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("producers", "bug"),
+    [
+        (epochs((1, 2), (2, 12)), "librdkafka-4953"),
+        (epochs((1, 2), (2, 15)), "librdkafka-4953"),  # statistics lag by a second
+        (epochs((1, 2)), ""),
+        (epochs((1, 2), (2, 5)), ""),  # before the record was sent
+        (epochs((1, 2), (2, 40)), ""),  # long after it was acknowledged
+        (epochs((1, 12)), ""),  # the first epoch is no bump
+        (epochs((1, 2)) + epochs((2, 12), producer_id=8), ""),
+        ([], ""),
+    ],
+)
+def test_a_duplicate_after_an_epoch_bump_is_labelled(
+    tmp_path: Path, producers: list[dict[str, int]], bug: str
+) -> None:
+    verdict = judged(tmp_path / "run", twice(), producers)
+    duplicate = verdict.anomalies["duplicate"]
+    assert (duplicate.known_bug, duplicate.examples[0].known_bug) == (bug, bug)
+    assert (duplicate.allowed, verdict.valid, verdict.exit_code) == (False, False, 1)
+    assert bool(duplicate.known_bug_url) is bool(bug)
+    assert ("signature" in verdict.summary) is bool(bug)
+
+
+def test_the_example_shows_the_identity_of_the_producer(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", twice(), epochs((1, 2), (2, 12), (3, 60)))
+    (example,) = verdict.anomalies["duplicate"].examples
+    assert example.producer == {"producer_id": 7, "epoch": 1, "epoch_cnt": 2}
+
+
+def test_a_producer_without_idempotence_has_no_such_bug(tmp_path: Path) -> None:
+    duplicate = judged(
+        tmp_path / "run", twice(idempotent=False), epochs((1, 2), (2, 12))
+    ).anomalies["duplicate"]
+    assert duplicate.known_bug == ""
+    assert duplicate.allowed
+
+
+def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...]) -> Built:
+    """Two transactions of one id; the second one ends the other way, and of its records in
+    partitions 0 and 1 those in `visible` can be read."""
+    built = Built(tps=["x", "y"])
+    built.processes[1] = Process(txn_id=0)
+    a = Op(process=1, f="txn", invoke=10 * S, complete=(11 + slow_s) * S, txn=True, outcome=first)
+    a.mops = [Send(tp=0, value=value_of(1, 0), offset=0, ns=(10 * S, 11 * S))]
+    second = Outcome.FAIL if first == Outcome.OK else Outcome.OK
+    b = Op(process=1, f="txn", invoke=20 * S, complete=22 * S, txn=True, outcome=second)
+    b.mops = [Send(tp=tp, value=value_of(1, 1 + tp), offset=5) for tp in (0, 1)]
+    built.ops = [a, b]
+    shown: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
+    if first == Outcome.OK:
+        shown[0].append((0, value_of(1, 0)))
+    for tp in visible:
+        shown[tp].append((5, value_of(1, 1 + tp)))
+    return finals(built, shown)
+
+
+@pytest.mark.parametrize(
+    ("first", "slow_s", "visible", "classes", "bug"),
+    [
+        (Outcome.OK, 4, (0,), {"aborted-read"}, "KAFKA-17754"),
+        (Outcome.FAIL, 4, (1,), {"lost-write", "torn-txn"}, "KAFKA-17754"),
+        (Outcome.OK, 1, (0,), {"aborted-read"}, ""),  # its end was not asked for twice
+        (Outcome.OK, 4, (0, 1), {"aborted-read"}, ""),  # all of it is visible
+    ],
+)
+def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
+    tmp_path: Path,
+    first: Outcome,
+    slow_s: int,
+    visible: tuple[int, ...],
+    classes: set[str],
+    bug: str,
+) -> None:
+    verdict = judged(tmp_path / "run", late_end(first=first, slow_s=slow_s, visible=visible))
+    bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
+    assert set(bad) == classes
+    assert {a.known_bug for a in bad.values()} == {bug}
+    assert verdict.exit_code == 1
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_another_process_has_fenced_the_end_of_its_predecessor(tmp_path: Path, twin: bool) -> None:
+    """Also where a twin, another slot with the same transactional id, had a transaction in between."""
+    built = late_end(first=Outcome.FAIL, slow_s=4, visible=(1,))
+    built.processes[2] = Process(txn_id=0)
+    built.ops[1].process = 2
+    if twin:
+        built.processes[3] = Process(txn_id=0, slot=1)
+        between = Op(process=3, f="txn", invoke=16 * S, complete=17 * S, txn=True)
+        between.mops = [Send(tp=0, value=value_of(3, 0), offset=2)]
+        built.ops.append(between)
+        for op in built.ops:
+            if op.f == "final":
+                op.mops.append(Read(tp=0, offset=2, value=value_of(3, 0)))
+    verdict = judged(tmp_path / "run", built)
+    bugs = {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
+    assert bugs == {"lost-write": "", "torn-txn": ""}
+
+
+def test_a_predecessor_that_ended_the_same_way_explains_nothing(tmp_path: Path) -> None:
+    built = late_end(first=Outcome.OK, slow_s=4, visible=(0,))
+    built.ops[1].outcome = Outcome.OK
+    verdict = judged(tmp_path / "run", built)
+    assert {a.known_bug for a in verdict.anomalies.values() if a.disallowed} == {""}
+
+
+@pytest.mark.parametrize(
+    ("failed", "bug"),
+    [(True, "KAFKA-17754"), (False, "")],  # else it was aborted on purpose: no commit was under way
+)
+def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_transaction(
+    tmp_path: Path, failed: bool, bug: str
+) -> None:
+    built = late_end(first=Outcome.OK, slow_s=4, visible=(0,))
+    first = built.ops[0]
+    first.outcome, first.deliberate = Outcome.FAIL, not failed
+    tables = finals_without(built, value_of(1, 0)).tables()
+    if failed:
+        ops = tables["ops"].to_pylist()
+        ops[0]["error"] = 0
+        tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
+    aborted = check(write_run(tmp_path / "run", tables), without_spark=True).anomalies[
+        "aborted-read"
+    ]
+    assert (aborted.disallowed, aborted.known_bug) == (1, bug)
+
+
+def finals_without(built: Built, value: int) -> Built:
+    """The final reads do not show this value."""
+    for op in built.ops:
+        op.mops = [mop for mop in op.mops if not (isinstance(mop, Read) and mop.value == value)]
+    return built
+
+
+def fresh(
+    *sent: tuple[int, int | None],
+    earlier: bool = False,
+    idempotent: bool = True,
+    told: dict[int, int] | None = None,
+) -> Built:
+    """Process 1 creates x and sends it these records at once, pipelined: (n, offset in the log or None).
+    All are acknowledged; those that are lost were so implicitly, without an offset, but those `told`."""
+    built = Built(tps=["x"])
+    built.processes[1] = Process(idempotent=idempotent)
+    built.processes[2] = Process()
+    create = Op(process=1, f="assign", invoke=8 * S, complete=9 * S)
+    op = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
+    op.mops = [
+        Send(
+            tp=0,
+            value=value_of(1, n),
+            offset=(told or {}).get(n, -1) if at is None else at,
+            outcome=Outcome.OK,
+        )
+        for n, at in sent
+    ]
+    built.ops = [create, op]
+    shown = [(at, value_of(1, n)) for n, at in sent if at is not None]
+    if earlier:
+        other = Op(process=2, f="send", invoke=1 * S, complete=2 * S)
+        other.mops = [Send(tp=0, value=value_of(2, 0), offset=0)]
+        built.ops.append(other)
+        shown.insert(0, (0, value_of(2, 0)))
+    return finals(built, {0: shown})
+
+
+@pytest.mark.parametrize(
+    ("built", "bug"),
+    [
+        (fresh((0, None), (1, 1)), "KAFKA-15591"),
+        (fresh((0, None), (1, None), (2, None), (3, 0), (4, 1)), "KAFKA-15591"),
+        (fresh((0, None), (1, 1), earlier=True), ""),  # the partition had been written to
+        (fresh((0, None), (1, None)), ""),  # nothing of the producer is there
+        (fresh((0, 0), (1, None), (2, 1)), ""),  # the hole is not at the beginning
+        (fresh((0, None), (1, 1), idempotent=False), ""),
+        (fresh((0, None), (1, 1), told={0: 0}), ""),  # a broker had appended it, and lost it
+        (fresh((0, 0), *((n, None) for n in range(1, 80)), (80, 1)), ""),
+    ],
+)
+def test_the_first_records_of_a_fresh_partition(tmp_path: Path, built: Built, bug: str) -> None:
+    verdict = judged(tmp_path / "run", built)
+    lost = verdict.anomalies["lost-write"]
+    assert (lost.known_bug, lost.allowed, verdict.exit_code) == (bug, False, 1)
+
+
+def test_with_one_request_in_flight_no_second_batch_can_overtake_the_first(tmp_path: Path) -> None:
+    built = fresh((0, None), (1, 1))
+    built.processes[1].in_flight = 1
+    lost = judged(tmp_path / "run", built).anomalies["lost-write"]
+    assert (lost.known_bug, lost.allowed) == ("", False)
+
+
+def test_losses_and_duplicates_of_one_burst_have_each_its_own_bug(tmp_path: Path) -> None:
+    """Refused out of order in one partition, the producer bumps its epoch and doubles records of another."""
+    built = fresh((0, None), (1, 1))
+    built.tps.append("y")
+    burst = Op(process=1, f="send", invoke=10 * S, complete=14 * S)
+    burst.mops = [Send(tp=1, value=value_of(1, 9), offset=1)]
+    built.ops.append(burst)
+    doubled = [(0, value_of(1, 9)), (1, value_of(1, 9))]
+    for op in built.ops:
+        if op.f == "final":
+            op.mops += [Read(tp=1, offset=offset, value=value) for offset, value in doubled]
+            level = built.processes[op.process].isolation
+            built.bounds.append(Bound(tp=1, isolation=level, end=20, read_to=20))
+    verdict = judged(tmp_path / "run", built, epochs((1, 2), (2, 12)))
+    bugs = {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
+    assert bugs == {"lost-write": "KAFKA-15591", "duplicate": "librdkafka-4953"}
+    alone = judged(tmp_path / "alone", built, epochs((1, 2)))
+    bugs = {name: a.known_bug for name, a in alone.anomalies.items() if a.disallowed}
+    assert bugs == {"lost-write": "KAFKA-15591", "duplicate": ""}
+
+
+def hanging(folder: Path, settings: dict[str, Any], *rows: OpenTransaction) -> Verdict:
+    """A log that ends at 20, and whose last stable offset is 5."""
+    built = finals(Built(tps=["x"]), {0: [(0, value_of(1, 0))]})
+    send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    send.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    built.ops.append(send)
+    for bound in built.bounds:
+        if bound.isolation == Isolation.READ_COMMITTED:
+            bound.end = bound.read_to = 5
+    opened = TransactionsOpen(ns=3 * S, rows=rows)
+    run = write_run(folder, built.tables(), settings=settings, events=(STARTED, opened, RECOVERED))
+    return check(run, without_spark=True)
+
+
+def open_txn(
+    transactional_id: str = "", start: int = 5, producer_id: int = 7, coordinator: int = 2
+) -> OpenTransaction:
+    return OpenTransaction(
+        topic="x",
+        partition=0,
+        producer_id=producer_id,
+        producer_epoch=1,
+        start=start,
+        coordinator=coordinator,
+        transactional_id=transactional_id,
+    )
+
+
+UNVERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "false"}}
+VERIFIED = {"broker_settings": {"transaction.partition.verification.enable": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "bug"),
+    [
+        (UNVERIFIED, [open_txn()], "KAFKA-14402"),
+        ({"kafka": "3.5.2"}, [open_txn()], "KAFKA-14402"),
+        ({"kafka": "3.5.2"}, [open_txn(), open_txn("txn-1", 9, 8)], "KAFKA-14402"),
+        ({}, [open_txn()], ""),  # verified by default
+        (VERIFIED, [open_txn()], ""),
+        ({"broker_settings": {VERIFICATION: "TRUE"}}, [open_txn()], ""),
+        ({"broker_settings": {VERIFICATION: "False"}}, [open_txn()], "KAFKA-14402"),
+        ({"kafka": "3.6.0"}, [open_txn()], ""),
+        ({"kafka": "3.10.0"}, [open_txn()], ""),
+        (UNVERIFIED, [open_txn("txn-1")], ""),  # its coordinator knows of it, and does not end it
+        (UNVERIFIED, [open_txn("txn-1"), open_txn("", 9, 8)], ""),  # another one holds the LSO
+        (UNVERIFIED, [open_txn("", 4)], ""),  # that one has ended since
+        (UNVERIFIED, [open_txn(coordinator=-1)], ""),  # its coordinator did not answer
+        (UNVERIFIED, [], ""),
+    ],
+)
+def test_a_transaction_that_no_coordinator_claims(
+    tmp_path: Path, settings: dict[str, Any], rows: list[OpenTransaction], bug: str
+) -> None:
+    verdict = hanging(tmp_path / "run", settings, *rows)
+    assert (verdict.anomalies["stuck-lso"].known_bug, verdict.exit_code) == (bug, 1)
+    there = {row.producer_id for row in rows if row.start >= 5}
+    assert ("hanging-txn" in verdict.anomalies) is bool(there)
+    if len(there) == 1:
+        assert verdict.anomalies["hanging-txn"].known_bug == bug

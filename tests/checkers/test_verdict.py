@@ -1,0 +1,546 @@
+"""Verdicts of run folders: what is decided, unknown, expected, and how it is told."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.api import check
+from checkers.checks import CHECKS
+from checkers.repeat import repro
+from core.cluster import OpenTransaction
+from core.config import run_config
+from core.op import CommitKind, Isolation, Outcome, Phase, value_of
+from history.events import (
+    Event,
+    FaultFailed,
+    FaultHealed,
+    FaultStarted,
+    Interrupted,
+    Note,
+    Recovered,
+    TransactionsOpen,
+)
+from history.run_folder import Run
+from history.tables import TABLES
+from history.verdict import Example, Liveness, Verdict
+from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
+from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.planted import random_history
+
+S = 1_000_000_000
+NOWHERE = Run(Path("nowhere"))
+
+
+def history(*, read: int = 4, end: int = 4, acks: int = -1) -> Built:
+    """Four acknowledged records of one partition; the final reads show the first `read` of them."""
+    built = Built(tps=["orders"])
+    send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    send.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(4)]
+    built.ops = [send]
+    built.processes[1] = Process(acks=acks, idempotent=acks == -1, slot=3)
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        final = Op(process=8 + level, f="final", invoke=9 * S, complete=10 * S, phase=Phase.FINAL)
+        final.mops = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(read)]
+        built.processes[8 + level] = Process(isolation=level, acks=-2, slot=8 + level)
+        built.ops.append(final)
+        built.bounds.append(Bound(tp=0, isolation=level, end=end, read_to=read))
+    return built
+
+
+def judged(
+    folder: Path,
+    tables: Mapping[str, pa.Table],
+    settings: dict[str, Any] | None = None,
+    *events: Event,
+) -> Verdict:
+    run = write_run(folder, tables, settings=settings, events=events or (STARTED, RECOVERED))
+    verdict = check(run, without_spark=True)
+    assert msgspec.json.decode(run.verdict.read_bytes(), type=Verdict) == verdict
+    return verdict
+
+
+def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", history().tables())
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == (True, 0, {})
+    assert {name: c.status for name, c in verdict.checks.items()} == dict.fromkeys(CHECKS, "valid")
+    assert verdict.recovery_s == 2.5
+    assert verdict.stats["records acknowledged"] == 4
+    assert verdict.stats["records read"] == 8
+    assert "no forbidden anomaly" in verdict.summary
+
+
+def test_a_loss_is_told_with_client_offset_time_and_faults_in_force(tmp_path: Path) -> None:
+    fault = FaultStarted(
+        begin_ns=S // 2, ns=S, fault=4, name="partition:isolate", nodes=(2,), text="x", colour="red"
+    )
+    later = FaultStarted(
+        begin_ns=5 * S, ns=6 * S, fault=5, name="kill", nodes=(1,), text="y", colour="red"
+    )
+    healed = FaultHealed(begin_ns=3 * S, ns=3 * S, fault=4)
+    verdict = judged(
+        tmp_path / "run", history(read=3).tables(), None, STARTED, fault, later, healed, RECOVERED
+    )
+    assert verdict.exit_code == 2  # the reads stopped one short of the end
+    verdict = judged(
+        tmp_path / "run",
+        history(read=3, end=3).tables(),
+        None,
+        STARTED,
+        fault,
+        healed,
+        later,
+        RECOVERED,
+    )
+    assert (verdict.valid, verdict.exit_code) == (False, 1)
+    lost = verdict.anomalies["lost-write"]
+    assert (lost.count, lost.disallowed, lost.allowed) == (1, 1, False)
+    (example,) = lost.examples
+    assert (example.partition, example.values, example.offsets) == (
+        "orders-0",
+        [value_of(1, 3)],
+        [3],
+    )
+    for part in ("Record 1/3 of orders-0", "client 3", "offset 3", "at 2.000 s", "ends at 3"):
+        assert part in example.sentence
+    assert example.faults == [4]
+    (op,) = example.ops
+    assert (op.process, op.slot, op.begin_s, op.end_s) == (1, 3, 1.0, 2.0)
+    assert op.records == ["send orders-0 1/3 -> offset 3"]
+    assert verdict.checks["durability"].status == "invalid"
+    assert [f.end_s for f in verdict.faults] == [3.0, None]
+
+
+def test_a_final_read_that_stopped_short_leaves_the_checks_of_content_unknown(
+    tmp_path: Path,
+) -> None:
+    verdict = judged(tmp_path / "run", history(read=3).tables())
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    unknown = {name for name, c in verdict.checks.items() if c.status == "unknown"}
+    assert unknown == {name for name, c in CHECKS.items() if c.content}
+    assert "1 committed records may be lost or not" in verdict.checks["durability"].why
+    assert "orders-0" in verdict.checks["uniqueness"].why
+
+
+def test_a_control_that_loses_is_valid_and_one_that_does_not_is_silent(tmp_path: Path) -> None:
+    fired = judged(tmp_path / "a", history(read=3, end=3, acks=1).tables(), {"preset": "acks1"})
+    assert (fired.valid, fired.exit_code, fired.expect) == (True, 0, {"lost-write": True})
+    assert fired.anomalies["lost-write"].allowed
+    assert "acks=1" in fired.anomalies["lost-write"].why
+    silent = judged(tmp_path / "b", history(acks=1).tables(), {"preset": "acks1"})
+    assert (silent.exit_code, silent.expect) == (4, {"lost-write": False})
+    assert "had to find lost-write" in silent.summary
+
+
+def test_what_the_final_reads_show_of_aborted_records_is_no_anomaly(tmp_path: Path) -> None:
+    built = history()
+    aborted = Op(process=2, f="txn", invoke=3 * S, complete=4 * S, txn=True, outcome=Outcome.FAIL)
+    aborted.mops = [Send(tp=0, value=value_of(2, 0), offset=4)]
+    built.ops.append(aborted)
+    uncommitted, committed = built.ops[1], built.ops[2]
+    read = Read(tp=0, offset=4, value=value_of(2, 0))
+    uncommitted.mops.append(read)
+    for bound in built.bounds:
+        bound.end = bound.read_to = 6
+    clean = judged(tmp_path / "a", built.tables(), {"preset": "read-uncommitted"})
+    assert clean.anomalies == {}
+    assert clean.expect == {"aborted-read": False}
+    uncommitted.phase = Phase.FAULTS
+    assert judged(tmp_path / "b", built.tables()).anomalies["aborted-read"].allowed
+    committed.mops.append(read)
+    bad = judged(tmp_path / "c", built.tables()).anomalies["aborted-read"]
+    assert (bad.count, bad.disallowed) == (2, 1)
+    assert not bad.examples[0].allowed
+
+
+def test_a_cluster_that_did_not_recover_is_exit_code_3(tmp_path: Path) -> None:
+    failed = Recovered(ns=5 * S, recovered=False, seconds=60, why="orders-0 has no leader")
+    verdict = judged(tmp_path / "run", history().tables(), None, STARTED, failed)
+    assert (verdict.valid, verdict.exit_code, verdict.recovered) == (False, 3, False)
+    assert verdict.recovery_s is None
+
+
+@pytest.mark.parametrize(
+    ("events", "codes"),
+    [
+        ([Interrupted(ns=1)], (130, 130)),
+        ([Note(ns=1, text="interrupted", incomplete=True)], (2, 1)),  # before there was the event
+        ([Note(ns=1, text="disk full", incomplete=True)], (2, 1)),
+    ],
+)
+def test_a_recording_that_is_not_whole_proves_nothing_clean(
+    tmp_path: Path, events: list[Event], codes: tuple[int, int]
+) -> None:
+    clean = judged(tmp_path / "a", history().tables(), None, STARTED, *events, RECOVERED)
+    assert (clean.valid, clean.exit_code) == ("unknown", codes[0])
+    bad = judged(tmp_path / "b", history(read=3, end=3).tables(), None, STARTED, *events, RECOVERED)
+    assert (bad.valid, bad.exit_code) == (False, codes[1])
+
+
+def test_a_run_in_which_every_planned_fault_failed_proves_nothing_clean(tmp_path: Path) -> None:
+    failed = FaultFailed(ns=3 * S, fault=0, name="kill:one@leader", why="NoTarget: no leader")
+    started = FaultStarted(
+        begin_ns=4 * S, ns=5 * S, fault=1, name="kill:one", nodes=(1,), text="…", colour="#000000"
+    )
+    none = judged(tmp_path / "a", history().tables(), None, STARTED, failed, RECOVERED)
+    assert (none.valid, none.exit_code) == ("unknown", 2)
+    assert "none of the planned faults came into force" in none.summary
+    assert "kill:one@leader: NoTarget: no leader" in none.summary
+    assert {check.status for check in none.checks.values()} == {"unknown"}
+    one = judged(tmp_path / "b", history().tables(), None, STARTED, failed, started, RECOVERED)
+    assert (one.valid, one.exit_code) == (True, 0)
+    lossy = history(read=3, end=3).tables()
+    bad = judged(tmp_path / "c", lossy, None, STARTED, failed, RECOVERED)
+    assert (bad.valid, bad.exit_code) == (False, 1)
+
+
+def test_a_run_cut_short_before_its_final_reads_is_unknown_not_portable(tmp_path: Path) -> None:
+    built = history()
+    built.bounds, built.ops = [], built.ops[:1]
+    verdict = judged(tmp_path / "run", built.tables(), None, STARTED)
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert verdict.checks["recovery"].status == "unknown"
+    assert verdict.checks["stability"].status == "unknown"
+
+
+def test_a_last_stable_offset_is_stuck_only_after_all_had_its_time(tmp_path: Path) -> None:
+    built = history()
+    built.bounds[0].end = built.bounds[0].read_to = 6
+    stuck = judged(tmp_path / "a", built.tables())
+    assert stuck.anomalies["stuck-lso"].disallowed == 1
+    cut = Interrupted(ns=1)
+    early = judged(tmp_path / "b", built.tables(), None, STARTED, cut, RECOVERED)
+    assert early.anomalies == {}
+    assert early.checks["stability"].status == "unknown"
+
+
+def final(built: Built, *reads: Read) -> Built:
+    """Final reads at both levels that return these records, complete up to offset 9 everywhere."""
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        op = Op(process=80 + level, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
+        op.mops = list(reads)
+        built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
+        built.ops.append(op)
+        built.bounds += [
+            Bound(tp=tp, isolation=level, end=9, read_to=9) for tp in range(len(built.tps))
+        ]
+    return built
+
+
+def copying() -> Built:
+    """Process 1 sends three records to `in`; processes 2 and 3, a group, both copy the first one, nobody
+    copies the second one (its only copy is aborted), and offset 2 is committed."""
+    built = Built(tps=["in", "out"])
+    built.processes = {
+        1: Process(slot=1),
+        2: Process(slot=2, group=0, txn_id=0),
+        3: Process(slot=3, group=0, txn_id=1),
+    }
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    built.ops = [sent]
+    for process, at, source, outcome in (
+        (2, 3, 0, Outcome.OK),
+        (3, 5, 0, Outcome.OK),
+        (3, 7, 1, Outcome.FAIL),
+    ):
+        op = Op(process=process, f="txn", invoke=at * S, complete=(at + 1) * S, txn=True)
+        op.outcome = outcome
+        op.mops = [Read(tp=0, offset=source, value=value_of(1, source))]
+        op.mops.append(Send(tp=1, value=value_of(process, at), offset=at, source=(0, source)))
+        built.ops.append(op)
+    built.ops[2].mops.append(Commit(tp=0, offset=2, kind=CommitKind.TXN))
+    reads = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3)]
+    return final(
+        built,
+        *reads,
+        Read(tp=1, offset=3, value=value_of(2, 3)),
+        Read(tp=1, offset=5, value=value_of(3, 5)),
+    )
+
+
+def only_example(verdict: Verdict, name: str) -> Example:
+    anomaly = verdict.anomalies[name]
+    (example,) = anomaly.examples
+    assert (anomaly.count, anomaly.disallowed) == (1, 1)
+    return example
+
+
+def test_inputs_that_were_copied_twice_or_never_are_told(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", copying().tables())
+    assert set(verdict.anomalies) == {"eos-duplicate", "eos-loss"}
+    twice = only_example(verdict, "eos-duplicate")
+    assert twice.sentence == (
+        "Group group-0 copied the record at offset 0 of in-0 2 times into committed output, to out-0:"
+        " as record 2/3 at offset 3 (op 1), and as record 3/5 at offset 5 (op 2)."
+    )
+    assert [op.op for op in twice.ops] == [1, 2]
+    assert twice.ops[0].records == ["send out-0 2/3 -> offset 3 (copy of in-0 offset 0)"]
+    never = only_example(verdict, "eos-loss")
+    assert never.sentence == (
+        "Record 1/1 at offset 1 of in-0 was never copied: group group-0 committed offset 2 there at"
+        " 6.000 s (op 2 of process 3 (client 3, txn-1)), and committed output holds no copy of it"
+        " (3/7 of op 3 was aborted)."
+    )
+    assert [op.op for op in never.ops] == [2, 0, 3]
+    assert "commit in-0 -> offset 2" in never.ops[0].records
+    assert verdict.checks["exactly-once"].status == "invalid"
+    after = judged(tmp_path / "after", copying().tables(), {"commit": "after"})
+    assert (after.anomalies["eos-duplicate"].allowed, after.anomalies["eos-loss"].allowed) == (
+        True,
+        False,
+    )
+
+
+def test_a_copy_in_doubt_that_was_not_read_for_makes_exactly_once_unknown(tmp_path: Path) -> None:
+    built = copying()
+    built.ops[2].mops[1] = Send(tp=1, value=value_of(3, 5), offset=5, source=(0, 2))
+    built.ops[3].outcome = Outcome.INFO
+    for bound in built.bounds:
+        bound.read_to = 9 if bound.tp == 0 else 6
+    verdict = judged(tmp_path / "run", built.tables())
+    assert verdict.anomalies == {}
+    check = verdict.checks["exactly-once"]
+    assert check.status == "unknown"
+    assert "1 inputs may have been copied or not" in check.why
+
+
+def test_what_a_group_was_given_again_or_never_is_told(tmp_path: Path) -> None:
+    built = Built(tps=["x"])
+    built.processes = {n: Process(slot=n, group=0 if n > 1 else -1) for n in (1, 2, 3)}
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, n), offset=n) for n in range(3)]
+    first = Op(process=2, f="poll", invoke=3 * S, complete=4 * S)
+    first.mops = [Assign(tp=0), *(Read(tp=0, offset=n, value=value_of(1, n)) for n in (0, 2))]
+    first.mops.append(Commit(tp=0, offset=3))
+    second = Op(process=3, f="poll", invoke=5 * S, complete=6 * S)
+    second.mops = [Assign(tp=0), Read(tp=0, offset=2, value=value_of(1, 2))]
+    built.ops = [sent, first, second]
+    tables = final(built, *(Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3))).tables()
+    verdict = judged(tmp_path / "run", tables)
+    again, never = (only_example(verdict, f"group-{what}") for what in ("duplicate", "skip"))
+    assert again.sentence == (
+        "Group group-0 had committed offset 3 of x-0 at 4.000 s (op 1); then process 3 (client 3),"
+        " reading at read_committed, was assigned the partition and given offset 2 (record 1/2, op 2)"
+        " at 6.000 s."
+    )
+    assert never.sentence.startswith(
+        "Record 1/1 of x-0, at offset 1, was never given to group group-0, which committed offset 3"
+        " there at 4.000 s (op 1 of process 2 (client 2));"
+    )
+    assert verdict.checks["group-delivery"].status == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("copies", "committed", "unknown"),
+    [
+        (False, Outcome.INFO, {"group-delivery"}),
+        (False, Outcome.FAIL, {"group-delivery"}),
+        (True, Outcome.INFO, {"group-delivery", "exactly-once"}),
+        (False, Outcome.OK, set()),
+        (True, Outcome.OK, set()),
+    ],
+)
+def test_a_group_that_is_not_known_to_have_committed_anything_is_not_judged(
+    tmp_path: Path, copies: bool, committed: Outcome, unknown: set[str]
+) -> None:
+    built = Built(tps=["x", "y"])
+    built.processes[2] = Process(slot=2, group=1, acks=-1 if copies else -2)
+    sent = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    sent.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
+    poll = Op(process=2, f="poll", invoke=3 * S, complete=4 * S)
+    poll.mops = [Assign(tp=0), Read(tp=0, offset=0, value=value_of(1, 0))]
+    poll.mops.append(Commit(tp=0, offset=1, outcome=committed))
+    built.ops, reads = [sent, poll], [Read(tp=0, offset=0, value=value_of(1, 0))]
+    if copies:
+        poll.mops.insert(2, Send(tp=1, value=value_of(2, 0), offset=0, source=(0, 0)))
+        reads.append(Read(tp=1, offset=0, value=value_of(2, 0)))
+    verdict = judged(tmp_path / "run", final(built, *reads).tables())
+    assert {name for name, each in verdict.checks.items() if each.status == "unknown"} == unknown
+    assert (verdict.anomalies, verdict.exit_code) == ({}, 2 if unknown else 0)
+    if unknown:
+        assert "no commit of group group-1 is known to have succeeded" in verdict.summary
+
+
+def test_what_a_fenced_producer_wrote_and_committed_is_told(tmp_path: Path) -> None:
+    built = Built(tps=["x"])
+    built.processes = {n: Process(slot=n, txn_id=0) for n in (1, 2)}
+    for process, at, offset in ((1, 1, 0), (2, 3, 2), (1, 5, 4)):
+        op = Op(process=process, f="txn", invoke=at * S, complete=(at + 1) * S, txn=True)
+        op.mops = [Send(tp=0, value=value_of(process, at), offset=offset)]
+        built.ops.append(op)
+    reads = [
+        Read(tp=0, offset=o, value=value_of(p, n)) for o, p, n in ((0, 1, 1), (2, 2, 3), (4, 1, 5))
+    ]
+    verdict = judged(tmp_path / "run", final(built, *reads).tables())
+    zombie = verdict.anomalies["zombie-write"]
+    assert (zombie.count, zombie.disallowed) == (2, 2)
+    told = {example.sentence for example in zombie.examples}
+    assert told == {
+        "Record 1/5 of x-0, by process 1 (client 1, txn-0), stands at offset 4, behind record 2/3 at"
+        " offset 2 by process 2 (client 2, txn-0), which had taken its transactional id over; it is"
+        " committed.",
+        "Process 1 (client 1, txn-0) committed the transaction op 2 at 6.000 s, and had written a part"
+        " of it after process 2 (client 2, txn-0), which had taken its transactional id over, had"
+        " completed a transaction at 4.000 s.",
+    }
+    assert verdict.checks["fencing"].status == "invalid"
+    allowed = judged(tmp_path / "unclean", built.tables(), {"unclean_leader_election": True})
+    assert allowed.anomalies["zombie-write"].allowed
+
+
+def test_who_holds_a_last_stable_offset_is_told(tmp_path: Path) -> None:
+    built = history()
+    built.bounds[0].end = built.bounds[0].read_to = 6
+    row = OpenTransaction(
+        topic="orders",
+        partition=0,
+        producer_id=77,
+        producer_epoch=3,
+        start=4,
+        coordinator=2,
+        transactional_id="txn-1",
+    )
+    opened = TransactionsOpen(ns=1, rows=(row,))
+    verdict = judged(tmp_path / "run", built.tables(), None, STARTED, opened, RECOVERED)
+    held = "producer id 77, epoch 3, since offset 4, transactional id txn-1, coordinated by node 2"
+    assert only_example(verdict, "stuck-lso").sentence.endswith(f"its high watermark at 6: {held}.")
+    assert only_example(verdict, "hanging-txn").sentence == (
+        "With all clients gone and all transactions past their time-out, orders-0 holds a transaction"
+        f" open: {held}."
+    )
+    tables = built.tables()
+    own = {"process": 1, "producer_id": 77, "producer_epoch": 3, "epoch_cnt": 1, "ns": 1}
+    tables["producers"] = pa.Table.from_pylist([own], schema=TABLES["producers"])
+    named = judged(tmp_path / "named", tables, None, STARTED, opened, RECOVERED)
+    assert "transaction of process" not in only_example(named, "hanging-txn").sentence
+    ops = tables["ops"].to_pylist()
+    ops[0] |= {"txn": 1, "outcome": Outcome.INFO}
+    tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
+    unclaimed = TransactionsOpen(ns=1, rows=(msgspec.structs.replace(row, transactional_id=""),))
+    example = only_example(
+        judged(tmp_path / "op", tables, None, STARTED, opened, unclaimed, RECOVERED), "hanging-txn"
+    )
+    assert "since offset 4; no coordinator claims it; the last transaction of" in example.sentence
+    assert example.ops[0].op == 0
+
+
+def test_a_crash_of_what_tells_liveness_is_no_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("checkers.verdict.liveness", broken)
+    verdict = judged(tmp_path / "run", history().tables())
+    assert (verdict.valid, verdict.exit_code, verdict.liveness) == ("unknown", 2, Liveness())
+    assert verdict.checks["recovery"].status == "crashed"
+
+
+def test_nothing_recorded_is_unknown(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", Built(tps=[]).tables())
+    assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
+
+
+def test_a_crashed_check_is_named_and_the_run_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setitem(CHECKS, "uniqueness", replace(CHECKS["uniqueness"], kernel=broken))
+    verdict = judged(tmp_path / "run", history().tables())
+    assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
+    crashed = verdict.checks["uniqueness"]
+    assert crashed.status == "crashed"
+    assert "planted" in crashed.why
+    assert verdict.checks["durability"].status == "valid"
+
+
+@pytest.mark.parametrize("seed", [n for n in range(60) if n % 3])
+def test_every_finding_of_a_random_run_can_be_told(tmp_path: Path, seed: int) -> None:
+    built, _, _ = random_history(seed)
+    run = write_run(tmp_path / "run", built.tables())
+    verdict = check(run, without_spark=True)
+    for anomaly in verdict.anomalies.values():
+        assert anomaly.count >= anomaly.disallowed >= 0
+        assert anomaly.why
+        assert anomaly.examples
+        for example in anomaly.examples:
+            assert example.sentence[0].isupper()
+            assert example.sentence.endswith(".")
+            assert "{" not in example.sentence
+    rows = pq.ParquetFile(run.anomalies).read().to_pylist()
+    shown = {row["anomaly"] for row in rows}
+    assert shown == set(verdict.anomalies)
+
+
+def test_the_command_that_repeats_a_run_says_all_that_is_not_usual() -> None:
+    usual = run_config({"seed": 5})
+    assert repro(usual, NOWHERE) == (
+        "inquest run --workload queue --nemesis partition --preset safe --seed 5 --duration 60"
+    )
+    given = {
+        "seed": 9,
+        "preset": "acks1",
+        "nemesis": "kill@leader",
+        "brokers": 5,
+        "duration_s": 20.5,
+        "isolation": "read_uncommitted",
+        "client_settings": {"a": "b c"},
+        "partitions": 3,
+    }
+    words = shlex.split(repro(run_config(given), NOWHERE))
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert options["--preset"] == "acks1"
+    assert options["--brokers"] == "5"
+    assert options["--duration"] == "20.5"
+    sets = [value for name, value in zip(words[2::2], words[3::2], strict=True) if name == "--set"]
+    assert sets == [
+        "partitions=3",
+        "isolation=read_uncommitted",
+        'client_settings={"a":"b c"}',
+    ]
+
+
+def test_the_verdict_replaces_an_older_one(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", history(read=3, end=3).tables())
+    assert not check(run, without_spark=True).valid
+    write_run(tmp_path / "run", history().tables())
+    assert check(Run(run.folder), without_spark=True).valid is True
+    assert b'"valid": true' in run.verdict.read_bytes()
+
+
+SERIAL = Process(idempotent=False, in_flight=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "client", "allowed", "code"),
+    [
+        (Outcome.INFO, SERIAL, True, 0),
+        (Outcome.INFO, Process(idempotent=False, in_flight=1, retries=0), True, 0),
+        (Outcome.INFO, Process(), False, 1),
+        (Outcome.OK, SERIAL, False, 1),
+        (Outcome.OK, Process(idempotent=False), True, 0),  # a retry may be overtaken
+    ],
+)
+def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
+    tmp_path: Path, first: Outcome, client: Process, allowed: bool, code: int
+) -> None:
+    built = Built(tps=["x"])
+    built.processes[1] = client
+    for n, outcome in enumerate((first, Outcome.INFO)):
+        op = Op(process=1, f="send", invoke=(1 + 20 * n) * S, complete=(2 + 20 * n) * S)
+        op.outcome = Outcome.INFO
+        op.mops = [Send(tp=0, value=value_of(1, n), outcome=outcome)]
+        built.ops.append(op)
+    reads = [Read(tp=0, offset=n, value=value_of(1, 1 - n)) for n in (0, 1)]
+    verdict = judged(tmp_path / "run", final(built, *reads).tables())
+    order = verdict.anomalies["nonmonotonic-send"]
+    assert (order.allowed, verdict.exit_code) == (allowed, code)

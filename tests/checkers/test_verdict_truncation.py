@@ -1,0 +1,109 @@
+"""Verdicts where a log may lose its end: what a truncation explains is allowed there, and only there.
+
+Not here: the rules themselves (`tests/harness/cli/test_catalogue.py`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.api import check
+from core.cluster import OpenTransaction
+from core.op import Isolation, Outcome, Phase, value_of
+from history.events import Event, FaultStarted, TransactionsOpen
+from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.folders import RECOVERED, STARTED, write_run
+
+S = 1_000_000_000
+UNCLEAN = {"nemesis": "unclean", "unclean_leader_election": True}
+POWER = FaultStarted(
+    begin_ns=1, ns=2, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000"
+)
+OPENED = TransactionsOpen(
+    ns=3 * S,
+    rows=(OpenTransaction(topic="y", partition=0, producer_id=7, producer_epoch=0, start=5),),
+)
+
+
+def transaction(at: int, offset: int, *, outcome: Outcome = Outcome.OK) -> Op:
+    """Process 1 sends a record to x and one to y, in one transaction."""
+    op = Op(process=1, f="txn", invoke=at * S, complete=(at + 1) * S, txn=True, outcome=outcome)
+    op.mops = [Send(tp=tp, value=value_of(1, 2 * at + tp), offset=offset) for tp in (0, 1)]
+    return op
+
+
+def torn() -> Built:
+    """A committed transaction whose record in y is gone."""
+    return finals([transaction(2, 0)], {0: [(0, value_of(1, 4))], 1: []})
+
+
+def ended_by_the_next() -> Built:
+    """The marker that aborted the first transaction in y is gone: the next one's commits it too."""
+    first, second = transaction(2, 0, outcome=Outcome.FAIL), transaction(4, 2)
+    y = [(0, value_of(1, 5)), (2, value_of(1, 9))]
+    return finals([first, second], {0: [(2, value_of(1, 8))], 1: y})
+
+
+def never_ended() -> Built:
+    """The marker that committed it in y is gone, and the coordinator has no more to do."""
+    built = finals([transaction(2, 5)], {0: [(5, value_of(1, 4))], 1: []})
+    for bound in built.bounds:
+        if bound.tp == 1 and bound.isolation == Isolation.READ_COMMITTED:
+            bound.end = bound.read_to = 5
+    built.ops[1].mops.append(Read(tp=1, offset=5, value=value_of(1, 5)))
+    return built
+
+
+def finals(ops: list[Op], shown: dict[int, list[tuple[int, int]]]) -> Built:
+    """Complete final reads at both levels: partition -> (offset, value)."""
+    built = Built(tps=["x", "y"], ops=ops)
+    built.processes[1] = Process(txn_id=0)
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        process = 80 + level
+        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
+        op = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
+        for tp, rows in shown.items():
+            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in rows]
+            built.bounds.append(Bound(tp=tp, isolation=level, end=9, read_to=9))
+        built.ops.append(op)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("built", "classes"),
+    [
+        (torn(), {"torn-txn", "lost-write"}),
+        (ended_by_the_next(), {"aborted-read"}),
+        (never_ended(), {"stuck-lso", "hanging-txn"}),  # which hides whether it is torn
+    ],
+    ids=["torn", "ended by the next", "never ended"],
+)
+@pytest.mark.parametrize(
+    ("settings", "faults", "allowed"),
+    [
+        ({}, (), False),
+        ({"min_insync_replicas": 1}, (), False),
+        (UNCLEAN, (), True),
+        ({"topic_settings": {"unclean.leader.election.enable": "TRUE"}}, (), True),
+        ({}, (POWER,), True),
+    ],
+)
+def test_a_truncated_log_may_lose_parts_and_ends_of_transactions(
+    tmp_path: Path,
+    built: Built,
+    classes: set[str],
+    settings: dict[str, Any],
+    faults: tuple[FaultStarted, ...],
+    allowed: bool,
+) -> None:
+    events: list[Event] = [STARTED, *faults, OPENED, RECOVERED]
+    run = write_run(tmp_path / "run", built.tables(), settings=settings, events=events)
+    verdict = check(run, without_spark=True)
+    assert set(verdict.anomalies) == classes
+    assert {name for name, a in verdict.anomalies.items() if a.allowed} == (
+        classes if allowed else set()
+    )
+    assert verdict.exit_code in ((0, 2) if allowed else (1,))
+    for anomaly in verdict.anomalies.values():
+        assert ("unclean" in anomaly.why or "power loss" in anomaly.why) is allowed

@@ -1,0 +1,130 @@
+"""Settings: presets, the user's words over them, and what makes no sense."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.config import (
+    PRESETS,
+    KafkaSection,
+    RunConfig,
+    SimulatedSection,
+    recorded_config,
+    run_config,
+)
+from core.errors import ConfigError, HistoryError
+from core.op import Isolation
+from harness.compose import plan
+from harness.kafka.containers import jars
+from harness.systems import system_of
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_is_a_valid_config_that_survives_its_file(preset: str) -> None:
+    config = run_config({"seed": 1, "preset": preset})
+    assert RunConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_options_win_over_the_preset() -> None:
+    config = run_config({"seed": 1, "preset": "acks1", "nemesis": "none"})
+    assert (config.acks, config.nemesis) == (1, "none")
+    assert config.expect == ("lost-write",)
+
+
+def test_isolation_by_name() -> None:
+    config = run_config({"seed": 1, "isolation": "read_uncommitted"})
+    assert config.isolation is Isolation.READ_UNCOMMITTED
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"preset": "bold"}, "unknown preset 'bold'; known: safe"),
+        ({"isolation": "snapshot"}, "isolation"),
+        ({"acks": 1}, "idempotent producer needs acks=all"),
+        ({"brokers": 1}, "replication_factor 3 needs as many brokers"),
+        ({"record_size": 10}, "record_size"),
+        ({"color": "red"}, "color"),
+        ({"seed": -1}, "seed"),
+        (
+            {"kafka": "2.8.0"},
+            "kafka.version: KRaft needs Kafka 3.3 or later; .* 3.3 to 4.3 can run",
+        ),
+        ({"kafka": "four"}, "kafka.version: a Kafka version has three numbers"),
+        ({"kafka": {"colour": "red"}}, "kafka.colour"),
+        ({"era": "2.4"}, "era=2.4 is a setting of sut=simulated, and this run has sut=kafka"),
+        ({"mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated"),
+        ({"simulated": {"era": "2.4"}}, "simulated is a section of sut=simulated"),
+        ({"sut": "simulated", "kafka": "4.3.1"}, "kafka=4.3.1 is a setting of sut=kafka"),
+    ],
+)
+def test_nonsense_is_named(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        run_config({"seed": 1, **settings})
+
+
+def test_each_system_has_its_section_and_no_other() -> None:
+    real = run_config({"seed": 1, "kafka": "4.0.0"})
+    assert (real.kafka, real.simulated) == (KafkaSection(version="4.0.0"), None)
+    model = run_config({"seed": 1, "sut": "simulated", "era": "2.4"})
+    assert (model.kafka, model.simulated) == (None, SimulatedSection(era="2.4"))
+    titles = [system_of(config).title(config) for config in (real, model)]
+    assert titles == ["Kafka 4.0.0", "model, era 2.4"]
+    other = run_config({"seed": 1, "sut": "other"})
+    assert (other.kafka, other.simulated) == (None, None)
+
+
+def test_short_names_and_sections_say_the_same() -> None:
+    short = run_config({"seed": 1, "sut": "simulated", "mutant": "keep-tail"})
+    long = run_config({"seed": 1, "sut": "simulated", "simulated": {"mutant": "keep-tail"}})
+    assert short == long
+    assert short.short()["mutant"] == "keep-tail"
+    assert "kafka" not in short.short()
+
+
+OLD = {"sut": "simulated", "kafka": "4.3.1", "era": "4.2", "mutant": "", "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            json.dumps(OLD),
+            "kafka=4.3.1 is a setting of sut=kafka.*; use the version of Inquest that",
+        ),
+        ("{", "Invalid JSON"),
+        (None, "No such file"),
+    ],
+)
+def test_a_recorded_config_that_cannot_be_read_is_refused_in_one_line(
+    content: str | None, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(HistoryError, match=said) as refused:
+        recorded_config(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "cached", "runs"),
+    [
+        ("4.3.9", [], True),
+        ("3.3.0", [], True),
+        ("9.9.9", [], False),
+        ("9.9.9", ["9.9.9"], True),
+    ],
+)
+def test_a_version_of_no_known_line_runs_only_once_it_was_fetched(
+    version: str, cached: list[str], runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jars, "cached_versions", lambda: cached)
+    config = run_config({"seed": 1, "nemesis": "none", "kafka": version})
+    if runs:
+        plan(config)
+        return
+    with pytest.raises(ConfigError, match=r"3\.3 to 4\.3 can run.*setup --kafka 9\.9\.9"):
+        plan(config)

@@ -1,0 +1,131 @@
+"""The documentation is true: its examples run, its generated parts are up to date."""
+
+import re
+import shutil
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from core.config import run_config
+from core.generator import Slot, source
+from core.runtime import run_blocking
+from harness.cli.catalogue import GENERATED
+from nemesis import execute, schedule
+from nemesis.registry import NEMESES
+from tests.nemesis.stage import NAMES, Recording, stage_of
+from tests.test_rooms import ROOMS
+from workloads.registry import Workload
+
+DOCS = Path(__file__).parents[3] / "docs"
+IGNORED = shutil.ignore_patterns("__pycache__")
+ADDED = {
+    "workloads/pairs.py": (
+        "workloads/registry.py",
+        ("import copier, ", "    copier,\n"),
+        ("import pairs, copier, ", "    copier,\n    pairs,\n"),
+    ),
+    "nemesis/families/blink.py": (
+        "nemesis/registry.py",
+        ("from nemesis.families.client", "FAMILIES = (PARTITION, "),
+        (
+            "from nemesis.families.blink import BLINK\nfrom nemesis.families.client",
+            "FAMILIES = (BLINK, PARTITION, ",
+        ),
+    ),
+}
+"""Each example, its registry, and the lines there before and after."""
+
+
+def source_of(name: str) -> str:
+    """A Python example of docs/extending.md, by the path in its first line."""
+    text = (DOCS / "extending.md").read_text()
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = [block for block in blocks if block.startswith(f"# {name}\n")]
+    return code
+
+
+def example(name: str) -> ModuleType:
+    """That example as a module."""
+    code = source_of(name)
+    module = ModuleType(name.removesuffix(".py").replace("/", "."))
+    exec(compile(code, name, "exec"), module.__dict__)
+    assert code.count("\n") <= 42, "an example is meant to be short"
+    return module
+
+
+def test_the_workload_example_plans_pairs() -> None:
+    module = example("workloads/pairs.py")
+    workload = Workload(
+        name="pairs", doc="", topics=module.topics, plans=module.plans, ops=module.ops
+    )
+    config = run_config({"seed": 1})
+    slot = Slot(slot=0, process=0, tps=workload.tps(config), rng=source(1))
+    planned = list(islice(workload.ops(config, workload.plans(config)[0], slot), 20))
+    assert all(len({send.tp for send in p.op.mops}) == 2 for p in planned[1:])  # type: ignore[union-attr]
+    assert {p.op.txn for p in planned} == {True}
+
+
+def test_the_nemesis_example_is_planned_injected_and_healed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blink = example("nemesis/families/blink.py").BLINK
+    monkeypatch.setitem(NEMESES, "blink", blink)
+    steps = schedule.plan("blink@controller", run_config({"seed": 1, "duration_s": 20}))
+    cluster = Recording(3)
+    stage = stage_of(cluster)
+    injected = run_blocking(execute.inject(stage, steps[0], run_blocking(cluster.roles()), NAMES))
+    run_blocking(execute.heal(stage, injected))
+    assert cluster.calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
+
+
+@pytest.mark.slow
+def test_two_files_add_a_workload_and_two_a_nemesis(tmp_path: Path) -> None:
+    """In a copy of the repository: a run of both on the simulated system, and the maps of the packages."""
+    for room in (*ROOMS, "tests"):
+        shutil.copytree(DOCS.parent / room, tmp_path / room, ignore=IGNORED)
+    for name, (registry, before, after) in ADDED.items():
+        (tmp_path / name).write_text(source_of(name))
+        text = (tmp_path / registry).read_text()
+        for old, new in zip(before, after, strict=True):
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / registry).write_text(text)
+
+    def python(*words: str) -> str:
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    chosen = "--set sut=simulated --workload pairs --nemesis blink --duration 5 --without-spark"
+    out = python("harness.cli.main", "run", *chosen.split())
+    assert out.startswith("VALID: no forbidden anomaly in ")
+    python("pytest", "-q", "-p", "no:cacheprovider", "tests/test_rooms.py")
+
+
+def test_the_budget_that_the_nightly_job_allows_fits_into_it() -> None:
+    job = (DOCS.parent / ".github" / "workflows" / "nightly.yml").read_text()
+    (minutes,) = map(int, re.findall(r"soak:\n.*\n    timeout-minutes: (\d+)", job))
+    (most,) = map(int, re.findall(r"description: How long.* below (\d+)h", job))
+    (documented,) = map(
+        int, re.findall(r"any budget below (\d+) h", (DOCS / "soak.md").read_text())
+    )
+    (usual,) = map(int, re.findall(r"inputs.budget \|\| '(\d+)h'", job))
+    assert usual < most == documented
+    assert most * 60 + 30 <= minutes  # setting up, and the last run
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_the_generated_parts_are_up_to_date(name: str) -> None:
+    assert (DOCS / name).read_text() == GENERATED[name](), "run `make catalogue`"
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for page in (*DOCS.glob("*.md"), DOCS.parent / "README.md"):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

@@ -1,0 +1,56 @@
+"""Options of the command line: how `--set` reads values, and how soon help answers."""
+
+import subprocess
+import sys
+
+import pytest
+
+from core.errors import ConfigError
+from harness.cli.main import _setting
+
+HEAVY = (
+    "pydantic",
+    "pyspark",
+    "pandas",
+    "pyarrow",
+    "confluent_kafka",
+    "docker",
+    "numpy",
+    "msgspec",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("era=0.10", "0.10"),
+        ("era=2.4", "2.4"),
+        ('simulated={"era":"0.10"}', {"era": "0.10"}),
+        ("workload=7", "7"),
+        ("acks=1", 1),
+        ("rate=2.5", 2.5),
+        ("idempotent=false", False),
+        ('client_settings={"producer.retries":"0"}', {"producer.retries": "0"}),
+        ("isolation=read_committed", "read_committed"),
+        ("nemesis=a=b", "a=b"),
+    ],
+)
+def test_a_value_is_json_where_its_setting_is_no_text(text: str, value: object) -> None:
+    name, read = _setting(text)
+    assert name == text.partition("=")[0]
+    assert read == value
+    assert type(read) is type(value)
+
+
+@pytest.mark.parametrize("text", ["era", "=3", ""])
+def test_a_setting_without_name_or_value_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--set takes name=value"):
+        _setting(text)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, harness.cli.main; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not set(HEAVY) & set(loaded)

@@ -1,0 +1,197 @@
+"""Workers and signals: what a run does with them when something goes wrong."""
+
+import os
+import signal
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.client_settings import SessionSpec
+from core.cluster import CrashPoint, Endpoint
+from core.config import RunConfig
+from core.errors import ExitCode, UsageError
+from core.generator import Slot, source
+from core.op import End, Op, Outcome, Phase
+from core.runtime import run_blocking
+from core.session import Definite
+from harness.cli import main, verdict
+from harness.clients.executor import Completion
+from harness.clients.worker import Died, Worker, invoke_when_due
+from harness.clients.worker_process import WorkerProcess
+from harness.clients.worker_protocol import Crash, Enter
+from harness.processes.interrupts import Interrupts
+from harness.processes.real_time import RealRuntime, RealSignal
+from harness.simulation.worker_task import Lines
+from history import journal as j
+from history.events import Recorder
+from history.jsonl import being_written
+from history.run_folder import Run
+from tests.histories.script import Script
+from workloads.registry import WORKLOADS
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    run = Run(tmp_path / "run")
+    run.journal.mkdir(parents=True)
+    run.config.write_text(RunConfig(seed=1).model_dump_json())
+    return run
+
+
+@pytest.fixture
+def handle(run: Run) -> Iterator[WorkerProcess]:
+    handle = WorkerProcess(run, 0, Endpoint(factory="m:f", args={}))
+    yield handle
+    handle.kill()
+    handle.close()
+
+
+def ended(handle: WorkerProcess, deadline_s: float) -> bool:
+    return run_blocking(RealRuntime().until(lambda: handle.ended is not None, deadline_s))
+
+
+def test_striking_a_worker_needs_no_lock_that_an_interrupted_poll_may_hold(
+    handle: WorkerProcess,
+) -> None:
+    with handle._process._waitpid_lock:  # type: ignore[attr-defined]
+        handle.strike()
+    assert ended(handle, 10)
+    assert handle.ended == -signal.SIGKILL
+    handle.strike()  # one that is gone is no error
+
+
+def test_a_second_signal_while_cleaning_up_raises_nothing() -> None:
+    struck: list[int] = []
+    with Interrupts() as interrupts:
+        interrupts.second = lambda: struck.append(1)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    assert struck == [1]
+
+
+def test_a_run_folder_tells_that_it_is_being_recorded(run: Run) -> None:
+    assert not being_written(run.events)
+    recorder = Recorder(run.events)
+    assert being_written(run.events)
+    with pytest.raises(UsageError, match="still being recorded") as refused:
+        verdict.existing(run.folder)
+    assert refused.value.exit_code == ExitCode.USAGE
+    assert not run.history.exists()
+    recorder.close()
+    assert not being_written(run.events)
+    verdict.existing(run.folder)
+    assert run.history.exists()
+
+
+def test_a_closed_output_is_no_verdict() -> None:
+    def closed(**_: object) -> None:
+        raise SystemExit(1)
+
+    with pytest.raises(SystemExit) as ended:
+        main.main(closed)
+    assert ended.value.code == ExitCode.HARNESS
+
+
+class InvokedClient:
+    """A client whose first op ends as told; the load stops after two."""
+
+    def __init__(self, stop: RealSignal, first: Outcome) -> None:
+        self.stop = stop
+        self.outcomes = [first, Outcome.OK]
+
+    async def invoke(self, op: Op) -> Completion:
+        done = Completion(self.outcomes.pop(0))
+        if not self.outcomes:
+            self.stop.set()
+        return done
+
+
+@pytest.mark.parametrize(("first", "end"), [(Outcome.OK, End.CLOSED), (Outcome.FAIL, End.REPLACED)])
+def test_a_producer_continues_only_where_every_partition_knows_it(first: Outcome, end: End) -> None:
+    config = RunConfig(seed=1)
+    workload = WORKLOADS[config.workload]
+    runtime = RealRuntime()
+    stop = runtime.signal()
+    slot = Slot(slot=0, process=0, tps=workload.tps(config), rng=source(1, 0, 0))
+    client: Any = InvokedClient(stop, first)
+    ops = workload.ops(config, workload.plans(config)[0], slot)
+    done = invoke_when_due(client, ops, runtime.clock(stop), stop.is_set)
+    assert run_blocking(done) is end
+
+
+class Host:
+    """Notes what a worker does; its sessions refuse every op, so that each process is replaced."""
+
+    def __init__(self, used: Collection[int] = ()) -> None:
+        self.journals = set(used)
+        self.opened: list[int] = []
+        self.deaths = 0
+        self.worker: Worker | None = None
+
+    def connect(self, spec: SessionSpec) -> Any:
+        return Script(**dict.fromkeys(("send", "poll", "assign"), Definite("X")))
+
+    def journal(self, header: j.JournalHeader) -> Any:
+        self.opened.append(header.process)
+        self.journals.add(header.process)
+        if len(self.opened) == 2 and self.worker is not None:
+            self.worker.take(Enter(Phase.QUIESCE))
+        return Lines([header])
+
+    def used(self, process: int) -> bool:
+        return process in self.journals
+
+    def die(self) -> None:
+        self.deaths += 1
+
+
+def worker(slot: int, host: Host) -> Worker:
+    made = Worker("run", slot, RunConfig(seed=1), RealRuntime(), host)
+    host.worker = made
+    return made
+
+
+def test_a_process_number_that_has_a_journal_is_never_used_again() -> None:
+    width = len(WORKLOADS["queue"].plans(RunConfig(seed=1))) + 2
+    host = Host(used=(2, 2 + width, 3, 3 + 2 * width))
+    made = worker(2, host)
+    made.take(Enter(Phase.WARMUP))
+    run_blocking(made.serve())
+    assert host.opened == [2 + 2 * width, 2 + 3 * width]
+
+
+@pytest.mark.parametrize("ordered", [None, *CrashPoint])
+def test_a_worker_dies_only_at_the_point_it_was_told(ordered: CrashPoint | None) -> None:
+    host = Host()
+    made = worker(0, host)
+    if ordered is not None:
+        made.take(Crash(ordered))
+    for point in CrashPoint:
+        if host.deaths:
+            break
+        if point is ordered:
+            with pytest.raises(Died):
+                made.at(point)
+        elif ordered is not CrashPoint.ANYWHERE:
+            made.at(point)
+    assert host.deaths == (ordered is not None)
+
+
+def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
+    """The real worker and the real client library; no cluster is needed to refuse a setting."""
+    settings = RunConfig(seed=1, client_settings={"producer.linger.mss": "1"})
+    run.config.write_text(settings.model_dump_json())
+    args = {"bootstrap": "127.0.0.1:1"}
+    endpoint = Endpoint(factory="harness.kafka.client.session:connect", args=args)
+    refused = WorkerProcess(run, 0, endpoint)
+    try:
+        refused.tell(Enter(Phase.WARMUP))
+        assert ended(refused, 30)
+        assert refused.ended == os.EX_CONFIG
+        assert "linger.mss" in refused.last_words()
+    finally:
+        refused.kill()
+        refused.close()

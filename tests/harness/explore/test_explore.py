@@ -1,0 +1,341 @@
+"""Exploring: clean seeds are clean, outcomes are told right, whoever makes the runs."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import pytest
+from typer.testing import CliRunner
+
+from core.config import RunConfig
+from core.errors import ConfigError, ExitCode, InquestError
+from harness.cli.main import app
+from harness.explore import exploration, profile
+from harness.explore import trial as trials
+from harness.explore.exploration import (
+    BatchResult,
+    Runner,
+    TrialBatch,
+    explore,
+    hunt,
+    named,
+    run_batch,
+    run_clean,
+)
+from harness.explore.profile import clean, drawn, hunted, hunting
+from harness.explore.result import CleanSeeds, Exploration, MutantResult, RunToRepeat
+from harness.explore.trial import Trial, trial
+from model.mutants.registry import MUTANTS
+from tests.harness.simulation import stored
+from workloads.registry import WORKLOADS
+
+SEEDS = 60
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_seed_without_planted_bugs_is_clean(seed: int) -> None:
+    assert trial(clean(seed)).failures == []
+
+
+def test_a_candidate_that_misses_metadata_does_not_hold_up_topics() -> None:
+    # It stood for election again and again: at the end two brokers had not heard of the new topics.
+    assert trial(stored.config("candidate-without-metadata")).failures == []
+
+
+def test_a_new_workload_takes_seeds_over_and_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = [clean(seed) for seed in range(60)]
+    reordered = dict(reversed(WORKLOADS.items()))
+    monkeypatch.setattr(profile, "WORKLOADS", reordered)
+    assert [clean(seed) for seed in range(60)] == before
+    monkeypatch.setitem(reordered, "new", WORKLOADS["queue"])
+    after = [clean(seed) for seed in range(60)]
+    assert 1 <= sum(one.workload == "new" for one in after) <= 20
+    assert [one for one in after if one.workload != "new"] == [
+        old for old, new in zip(before, after, strict=True) if new.workload != "new"
+    ]
+
+
+def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = [clean(seed) for seed in range(120)]
+    monkeypatch.setattr(profile, "NEMESES", ("kill:one@random", *reversed(profile.NEMESES)))
+    after = [clean(seed) for seed in range(120)]
+    assert 1 <= sum(one.nemesis == "kill:one@random" for one in after) <= 20
+    assert [one for one in after if one.nemesis != "kill:one@random"] == [
+        old for old, new in zip(before, after, strict=True) if new.nemesis != "kill:one@random"
+    ]
+
+
+def test_seeds_have_every_pair_and_prefer_random_faults() -> None:
+    pairs: Counter[tuple[str, str]] = Counter()
+    for seed in range(2000):
+        workload = drawn(seed, WORKLOADS)[0]
+        pairs[workload, drawn(seed, profile.NEMESES, workload)[0]] += 1
+    expected = 2000 / len(WORKLOADS) / (len(profile.NEMESES) + 2)
+    assert set(pairs) == set(product(WORKLOADS, profile.NEMESES))
+    random = sum(count for (_, nemesis), count in pairs.items() if nemesis == "random")
+    assert 2.5 <= random / len(WORKLOADS) / expected <= 3.5
+
+
+def test_a_seed_is_always_the_same_run() -> None:
+    assert clean(11) == clean(11)
+    assert trial(clean(11)) == trial(clean(11))
+    assert clean(11, "4.0").short()["era"] == "4.0"
+
+
+def test_a_mutant_keeps_the_era_that_it_needs() -> None:
+    assert hunting("verification-skipped", 0, era="3.6").short()["era"] == "4.2-tv1"
+    assert hunting("keep-tail", 0, era="3.6").short()["era"] == "3.6"
+
+
+# ---- what fails a run
+
+
+def test_a_run_that_breaks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise AssertionError("no legal transition")
+
+    monkeypatch.setattr(trials, "simulate", broken)
+    (why,) = trial(clean(0)).failures
+    assert why.startswith("crashed: ")
+    assert "no legal transition" in why
+
+
+def test_everything_that_is_wrong_fails_a_run() -> None:
+    one = Trial(
+        seed=1, config={}, anomalies={"lost-write": 2}, unknown=("x",), broken=("markers",),
+        unfinished=("q-0 has no leader",), crashed="c",
+    )  # fmt: skip
+    assert one.failures == [
+        "lost-write (2)", "unknown: x", "broken: markers", "unfinished: q-0 has no leader", "crashed: c",
+    ]  # fmt: skip
+    assert Trial(seed=1, config={}).failures == []
+
+
+# ---- rounds
+
+
+def fake(finds: dict[str, int]) -> tuple[list[TrialBatch], Runner]:
+    """A runner whose runs of this number show the mutant, and the batches that it was given."""
+    given: list[TrialBatch] = []
+
+    def runner(batches: Sequence[TrialBatch]) -> list[BatchResult]:
+        given.extend(batches)
+        return [done(batch) for batch in batches]
+
+    def done(batch: TrialBatch) -> BatchResult:
+        number = finds.get(batch.mutant, -1)
+        if batch.begin <= number < batch.begin + batch.count:
+            runs = number - batch.begin + 1
+            last = Trial(seed=number, config={"seed": number}, anomalies={"duplicate": 1})
+            return BatchResult(
+                batch=batch, trials=(last,), runs=runs, simulated_s=runs, anomaly="duplicate"
+            )
+        return BatchResult(batch=batch, runs=batch.count, simulated_s=batch.count)
+
+    return given, runner
+
+
+def hunted_by(runner: Runner, seeds: int, *mutants: str) -> dict[str, MutantResult]:
+    return hunt(mutants, seeds, 0, "4.2", runner, lambda _: None)
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 40, 99])
+def test_the_first_run_that_shows_a_mutant_counts(number: int) -> None:
+    _, runner = fake({"keep-tail": number})
+    found = hunted_by(runner, 100, "keep-tail", "votes-twice")
+    assert found["keep-tail"].runs == number + 1
+    assert found["keep-tail"].simulated_s == number + 1
+    assert found["keep-tail"].anomaly == "duplicate"
+    assert (found["votes-twice"].found, found["votes-twice"].runs) == (False, 100)
+    told = Exploration(clean=CleanSeeds(), mutants=found).as_json()["mutants"]
+    assert told["keep-tail"]["seeds_to_detection"] == number + 1
+    assert told["votes-twice"]["seeds_to_detection"] is None
+
+
+def test_rounds_end_with_the_one_that_shows_a_mutant() -> None:
+    given, runner = fake({"keep-tail": 1})
+    hunted_by(runner, 100, "keep-tail")
+    assert {batch.begin for batch in given} == {0}
+
+
+def test_every_seed_runs_once() -> None:
+    given, runner = fake({})
+    clean_seeds = run_clean(37, 5, "4.2", runner, lambda _: None)
+    assert sorted(b.begin + n for b in given for n in range(b.count)) == list(range(5, 42))
+    assert clean_seeds.seeds == 37
+
+
+def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
+    """In place of `trial`: these seeds show a duplicate; mutant: only with a planted bug."""
+
+    def made(config: RunConfig, *, invariants: bool = True) -> Trial:
+        shows = config.seed in seeds and (not mutant or bool(config.short()["mutant"]))
+        bad = {"duplicate": 1} if shows else {}
+        return Trial(seed=config.seed, config={}, anomalies=bad, simulated_s=2)
+
+    return made
+
+
+def test_a_batch_keeps_what_tells_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "trial", finds(3, mutant=False))
+    done = run_batch(TrialBatch(begin=1, count=4, era="4.2"))
+    assert ([one.seed for one in done.trials], done.runs, done.simulated_s) == ([3], 4, 8)
+    monkeypatch.setattr(exploration, "trial", finds(3, mutant=True))
+    done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=9, era="4.2"))
+    assert (done.anomaly, done.runs, done.simulated_s) == ("duplicate", 4, 8)
+    done = run_batch(TrialBatch(mutant="commit-writes-abort", begin=0, count=9, era="4.2"))
+    assert (done.anomaly, done.runs, done.trials) == ("", 9, ())
+
+
+def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exploration, "trial", finds(2, mutant=False))
+    done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
+    assert (done.anomaly, done.runs) == ("", 4)
+
+
+@pytest.mark.parametrize(
+    "twin", [Trial(seed=2, config={}, crashed="x"), Trial(seed=2, config={}, unknown=("x",))]
+)
+def test_a_find_whose_twin_says_nothing_is_none(
+    twin: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(config: RunConfig, *, invariants: bool = True) -> Trial:
+        return finds(2, mutant=True)(config) if config.short()["mutant"] else twin
+
+    monkeypatch.setattr(exploration, "trial", made)
+    done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
+    assert (done.anomaly, done.runs) == ("", 4)
+
+
+def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "trial", finds(mutant=True))
+    outcome = explore(seeds=1, mutants="all", without_spark=True, say=lambda _: None)
+    assert set(outcome.mutants) == set(MUTANTS)
+    unseen = [name for name, one in outcome.mutants.items() if not one.hunted]
+    assert unseen == [name for name in MUTANTS if name not in hunted()]
+    assert outcome.as_json()["mutants"][unseen[0]]["found"] is False
+
+
+# ---- telling
+
+
+def test_the_exit_code_says_whether_all_is_as_it_should_be() -> None:
+    failed = RunToRepeat(seed=1, why="lost-write (1)", config={})
+    assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(found=True)}).code == 0
+    assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult()}).code == 1
+    assert (
+        Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(hunted=False)}).code == 0
+    )
+    assert Exploration(clean=CleanSeeds(seeds=3, failures=[failed]), mutants={}).code == 1
+
+
+@pytest.mark.slow
+def test_json_of_the_command() -> None:
+    mutants = "commit-writes-abort,abort-answers-commit"
+    result = CliRunner().invoke(
+        app, ["explore", "--seeds", "2", "--without-spark", "--json", "--mutants", mutants]
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["clean"] == {"seeds": 2, "failures": []}
+    assert list(told["mutants"]) == mutants.split(",")
+    one = told["mutants"]["abort-answers-commit"]
+    assert (one["found"], one["class"], one["seeds_to_detection"]) == (True, "aborted-read", 1)
+    assert one["simulated_s"] > 10
+    assert one["run"]["config"]["simulated"]["mutant"] == "abort-answers-commit"
+
+
+def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(config: object, *, invariants: bool = True) -> Trial:
+        return Trial(seed=7, config={"seed": 7}, unknown=("nothing was sent or read",))
+
+    monkeypatch.setattr(exploration, "trial", fails)
+    options = [
+        "--seeds",
+        "1",
+        "--first",
+        "7",
+        "--without-spark",
+        "--json",
+        "--mutants",
+        "keep-tail",
+    ]
+    result = CliRunner().invoke(app, ["explore", *options])
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    why = "unknown: nothing was sent or read"
+    assert told["clean"] == {
+        "seeds": 1, "failures": [{"seed": 7, "why": why, "config": {"seed": 7}}],
+    }  # fmt: skip
+    one = told["mutants"]["keep-tail"]
+    assert (one["found"], one["class"], one["seeds_to_detection"]) == (False, None, None)
+
+
+def test_the_table_names_who_was_found_and_who_was_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def finds(config: RunConfig, *, invariants: bool = True) -> Trial:
+        planted = config.simulated.mutant if config.simulated else ""
+        bad = {"duplicate": 1} if planted == "bump-in-flight" else {}
+        return Trial(seed=0, config={}, anomalies=bad, simulated_s=10)
+
+    monkeypatch.setattr(exploration, "trial", finds)
+    options = ["--seeds", "2", "--without-spark", "--mutants", "bump-in-flight,keep-tail"]
+    result = CliRunner().invoke(app, ["explore", *options])
+    assert result.exit_code == 1
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["bump-in-flight", "client", "retries", "duplicate", "1", "10", "10.00"] in lines
+    assert ["keep-tail", "truncation", "not", "found", "2", "20"] in lines
+    assert "1 of 2 mutants found (50 %)" in result.stdout
+    assert "2 seeds without planted bugs (20 simulated seconds): all clean" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--mutants", "nope"], "unknown mutant 'nope'; known: all, none, ack-before-replication"),
+        (["--mutants", "generation-not-bumped"], "mutant generation-not-bumped shows in no run"),
+        (["--era", "nope"], "unknown era 'nope'; known: 0.10"),
+        (["--seeds", "0"], "seeds must be at least 1"),
+    ],
+)
+def test_wrong_wishes_are_usage_errors(options: list[str], told: str) -> None:
+    result = CliRunner().invoke(app, ["explore", "--without-spark", *options])
+    assert isinstance(result.exception, ConfigError)  # `harness.cli.main` makes it exit code 64
+    assert told in str(result.exception)
+
+
+def test_ctrl_c_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exploration, "trial", interrupted)
+    result = CliRunner().invoke(app, ["explore", "--seeds", "1", "--without-spark"])
+    assert isinstance(result.exception, InquestError)
+    assert result.exception.exit_code == ExitCode.INTERRUPTED
+    assert str(result.exception).startswith("interrupted")
+
+
+def test_names_of_mutants() -> None:
+    assert named("none") == []
+    assert named("all") == hunted()
+    assert named("keep-tail, truncate-to-hw,keep-tail") == ["keep-tail", "truncate-to-hw"]
+    with pytest.raises(ConfigError):
+        named("keep-tail,")
+
+
+@pytest.mark.spark
+def test_spark_makes_the_same_runs() -> None:
+    mutants = "repeats-not-recognised,abort-answers-commit"
+    here = explore(seeds=2, mutants=mutants, without_spark=True, say=lambda _: None)
+    there = explore(seeds=2, mutants=mutants, master="local[2]", say=lambda _: None)
+    assert there.as_json() == here.as_json()
+    assert here.clean.seeds == 2

@@ -1,0 +1,96 @@
+import base64
+from typing import Any
+
+from core.config import run_config
+from harness.kafka.broker_config import (
+    cluster_id,
+    environment,
+    host,
+    server_properties,
+    topic_settings,
+)
+
+
+def settings(node: int = 1, **config: Any) -> dict[str, str]:
+    text = server_properties(run_config({"seed": 1, **config}), node, 20_001, 20_021)
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_a_node_is_broker_and_controller_of_its_cluster() -> None:
+    found = settings(2)
+    assert found["process.roles"] == "broker,controller"
+    assert found["node.id"] == "2"
+    assert found["controller.quorum.voters"] == "1@broker-1:9093,2@broker-2:9093,3@broker-3:9093"
+    assert found["advertised.listeners"] == (
+        "BROKER://broker-2:9092,CLIENT://127.0.0.1:20001,HARNESS://127.0.0.1:20021"
+    )
+    assert found["inter.broker.listener.name"] == "BROKER"
+
+
+def test_isolated_controllers_vote_alone_and_have_no_clients() -> None:
+    broker, controller = settings(3, controllers=3), settings(5, controllers=3)
+    assert broker["process.roles"] == "broker"
+    assert controller["process.roles"] == "controller"
+    voters = "4@controller-4:9093,5@controller-5:9093,6@controller-6:9093"
+    assert broker["controller.quorum.voters"] == controller["controller.quorum.voters"] == voters
+    assert broker["listeners"] == "BROKER://:9092,CLIENT://:9094,HARNESS://:9095"
+    assert controller["listeners"] == "CONTROLLER://:9093"
+    assert "advertised.listeners" not in controller
+    assert "inter.broker.listener.name" not in controller
+    # Creating topics and electing leaders is the controller's work.
+    assert controller["default.replication.factor"] == "3"
+    assert controller["unclean.leader.election.enable"] == "false"
+    assert settings(5, controllers=3, broker_settings={"a": "b"})["a"] == "b"
+
+
+def test_controllers_have_names_and_a_small_heap_of_their_own() -> None:
+    config = run_config({"seed": 1, "controllers": 1})
+    assert [host(config, node) for node in (1, 3, 4)] == ["broker-1", "broker-3", "controller-4"]
+    assert environment(config, 3) == {}
+    assert environment(config, 4) == {"HEAP": "128m"}
+
+
+def test_timings_are_tight() -> None:
+    found = settings()
+    assert found["broker.session.timeout.ms"] == "3000"
+    assert found["replica.lag.time.max.ms"] == "3000"
+    assert found["auto.create.topics.enable"] == "false"
+
+
+def test_replication_of_internal_topics_fits_the_cluster() -> None:
+    small = settings(brokers=1, replication_factor=1, min_insync_replicas=1)
+    assert small["transaction.state.log.replication.factor"] == "1"
+    assert small["transaction.state.log.min.isr"] == "1"
+    assert small["min.insync.replicas"] == "1"
+    large = settings(brokers=5)
+    assert large["offsets.topic.replication.factor"] == "3"
+    assert large["transaction.state.log.min.isr"] == "2"
+
+
+def test_unclean_election_follows_the_config() -> None:
+    assert settings()["unclean.leader.election.enable"] == "false"
+    assert settings(unclean_leader_election=True)["unclean.leader.election.enable"] == "true"
+
+
+def test_the_runs_own_settings_win() -> None:
+    own = {"broker.session.timeout.ms": "9000", "num.io.threads": "3"}
+    found = settings(broker_settings=own)
+    assert {key: found[key] for key in own} == own
+
+
+def test_safety_stands_at_the_topic_and_the_caller_wins() -> None:
+    config = run_config({"seed": 1, "unclean_leader_election": True})
+    assert topic_settings(config, {}) == {
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "true",
+    }
+    assert topic_settings(config, {"min.insync.replicas": "1"})["min.insync.replicas"] == "1"
+
+
+def test_a_cluster_id_is_sixteen_bytes_and_belongs_to_the_run() -> None:
+    assert len(base64.urlsafe_b64decode(cluster_id("a-run") + "==")) == 16
+    assert cluster_id("a-run") == cluster_id("a-run") != cluster_id("another")
+
+
+def test_no_cluster_id_looks_like_an_option() -> None:
+    assert all(cluster_id(f"run-{number}")[0].isalnum() for number in range(1000))

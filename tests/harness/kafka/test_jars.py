@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from core.errors import ClusterError, ConfigError
+from harness.kafka.containers import jars
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("INQUEST_MAVEN", raising=False)
+
+
+def test_a_version_without_kraft_is_refused_before_any_download() -> None:
+    with pytest.raises(ConfigError, match=r"2\.8\.2: KRaft needs Kafka 3\.3 or later"):
+        jars.jars("2.8.2")
+
+
+def test_cached_jars_are_used_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # no Java: nothing could be fetched
+    folder = tmp_path / "cache" / "inquest" / "kafka" / "4.3.1"
+    folder.mkdir(parents=True)
+    assert jars.jars("4.3.1") == folder
+    assert jars.cached_versions() == ["4.3.1"]
+
+
+def test_without_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(ClusterError, match="install a JRE 17"):
+        jars.jars("4.3.1")
+    assert jars.cached_versions() == []
+
+
+NOT_FOUND = "\t\t:: org.apache.kafka#kafka_2.13;9.9.9: not found\n"
+
+
+def test_an_unknown_version_is_told_from_an_unreached_repository() -> None:
+    assert jars._why("9.9.9", NOT_FOUND).startswith("there is no Kafka 9.9.9 on Maven Central")
+    unreached = "Server access error at url https://…: UnknownHostException\n" + NOT_FOUND
+    assert "could not be fetched" in jars._why("9.9.9", unreached)
+    assert "UnknownHostException" in jars._why("9.9.9", unreached)
+
+
+def settings_xml(home: Path, mirror_of: str) -> None:
+    (home / ".m2").mkdir()
+    (home / ".m2" / "settings.xml").write_text(
+        '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors><mirror>'
+        f"<id>m</id><mirrorOf>{mirror_of}</mirrorOf><url>https://mirror.test/maven</url>"
+        "</mirror></mirrors></settings>"
+    )
+
+
+@pytest.mark.parametrize("mirror_of", ["central", "*", "other,central"])
+def test_the_mirror_of_mavens_own_settings_is_used(tmp_path: Path, mirror_of: str) -> None:
+    settings_xml(tmp_path, mirror_of)
+    assert jars._mirror() == "https://mirror.test/maven"
+
+
+def test_mirrors_of_other_repositories_are_not(tmp_path: Path) -> None:
+    settings_xml(tmp_path, "other")
+    assert jars._mirror() is None
+
+
+def test_a_mirror_given_by_the_environment_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_xml(tmp_path, "central")
+    monkeypatch.setenv("INQUEST_MAVEN", "https://given.test")
+    assert jars._mirror() == "https://given.test"
+
+
+def test_proxies_of_the_environment_are_told_to_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "http://proxy.test:3128")
+    assert jars._proxies() == ["-Dhttps.proxyHost=proxy.test", "-Dhttps.proxyPort=3128"]
+    monkeypatch.delenv("https_proxy")
+    assert jars._proxies() == []

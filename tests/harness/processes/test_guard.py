@@ -1,0 +1,148 @@
+"""A guard acts when it is released, and when the process that has it dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.processes import guard
+
+DEADLINE_S = 10.0
+
+
+def wait(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def state(pid: int) -> str:
+    """State of a process in the kernel's letters (T = stopped); "" = there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def alive(pid: int) -> bool:
+    return state(pid) not in ("", "Z")
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    return tmp_path / "pid"
+
+
+def sleeper(note: Path) -> list[str]:
+    """A command that notes its process id and sleeps."""
+    return ["/bin/sh", "-c", 'echo $$ > "$0.part"; mv "$0.part" "$0"; exec sleep 600', str(note)]
+
+
+def noted(note: Path) -> int:
+    wait(note.exists, "the command does not run")
+    return int(note.read_text())
+
+
+def test_what_is_held_ends_with_the_release(note: Path) -> None:
+    held = guard.hold(sleeper(note))
+    pid = noted(note)
+    assert alive(pid)
+    for _ in range(2):
+        held.release()
+    assert held.ended == 128 + signal.SIGKILL
+    assert not alive(pid)
+
+
+def test_a_guard_ends_with_what_it_holds_and_has_its_exit_code() -> None:
+    held = guard.hold(["/bin/sh", "-c", "exit $CODE"], {"CODE": "3"})
+    wait(lambda: held.ended is not None, "the guard outlives its command")
+    assert held.ended == 3
+    held.release()
+    missing = guard.hold(["/nowhere/at-all"])
+    wait(lambda: missing.ended is not None, "the guard outlives its command")
+    assert missing.ended == 127
+    missing.release()
+
+
+@pytest.fixture
+def sleeping() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sleep", "600"])
+
+
+def test_a_paused_process_continues_with_the_release(sleeping: "subprocess.Popen[bytes]") -> None:
+    with sleeping:
+        paused = guard.pause(sleeping.pid)
+        wait(lambda: state(sleeping.pid) == "T", "it is not stopped")
+        paused.release()
+        wait(lambda: state(sleeping.pid) == "S", "it does not continue")
+        sleeping.kill()
+
+
+def test_a_process_that_is_gone_cannot_be_paused(sleeping: "subprocess.Popen[bytes]") -> None:
+    with sleeping:
+        sleeping.kill()
+    with pytest.raises(ProcessLookupError, match=f"process {sleeping.pid} could not be stopped"):
+        guard.pause(sleeping.pid)
+
+
+OWNER = """
+import sys, time
+from harness.processes import guard
+pid, *command = sys.argv[1:]
+held, paused = guard.hold(command), guard.pause(int(pid))
+print(held.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("also_the_guard", [False, True])
+def test_both_act_when_their_owner_is_killed(
+    note: Path, sleeping: "subprocess.Popen[bytes]", also_the_guard: bool
+) -> None:
+    """The process that is held ends even if the guard died before."""
+    with (
+        sleeping,
+        subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(sleeping.pid), *sleeper(note)], stdout=subprocess.PIPE
+        ) as owner,
+    ):
+        assert owner.stdout is not None
+        shell = int(owner.stdout.readline())
+        held = noted(note)
+        wait(lambda: state(sleeping.pid) == "T", "it is not stopped")
+        if also_the_guard:
+            os.kill(shell, signal.SIGKILL)
+        assert alive(held)
+        owner.kill()
+        owner.wait()
+        wait(lambda: not alive(held), "what was held outlives its owner")
+        wait(lambda: state(sleeping.pid) == "S", "what was paused does not continue")
+        sleeping.kill()
+
+
+def test_a_guard_acts_even_if_its_owner_died_before_reading_its_report(
+    sleeping: "subprocess.Popen[bytes]",
+) -> None:
+    unread, report = os.pipe()
+    os.close(unread)
+    with (
+        sleeping,
+        subprocess.Popen(
+            ["/bin/sh", "-c", guard.PAUSE, "sh", str(sleeping.pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=report,
+            stderr=subprocess.DEVNULL,
+        ) as shell,
+    ):
+        os.close(report)
+        try:
+            assert shell.wait(20) == 0
+            wait(lambda: state(sleeping.pid) == "S", "it does not continue")
+        finally:
+            sleeping.kill()

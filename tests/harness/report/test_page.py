@@ -1,0 +1,437 @@
+"""The page as a file: complete, small, self-contained, escaped; and what it says of damaged runs."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.errors import HistoryError
+from harness.report import build, page, wording
+from history.verdict import FaultLiveness, Liveness, Verdict
+from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous, lost_write
+from tests.browser.report_runs import FAULTS, Folder, clean, empty
+
+
+class Parsed(HTMLParser):
+    """All elements with their attributes, all text outside of scripts and styles, all scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.open = ""
+        self.feed(html)
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.open = tag
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.open == "script":
+            attrs, code = self.scripts[-1]
+            self.scripts[-1] = (attrs, code + data)
+        elif self.open != "style":
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("reports")
+    return {
+        name: build(make().write(folder / name)).read_text(encoding="utf-8")
+        for name, make in FOLDERS.items()
+    }
+
+
+def text_of(folder: Folder, tmp_path: Path) -> str:
+    return Parsed(build(folder.write(tmp_path / "run")).read_text(encoding="utf-8")).text
+
+
+def with_verdict(**changes: Any) -> Folder:
+    folder = clean(ops=50)
+    assert folder.verdict is not None
+    folder.verdict = msgspec.structs.replace(folder.verdict, **changes)
+    return folder
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_report_is_small(name: str, reports: dict[str, str]) -> None:
+    assert len(reports[name].encode()) <= page.BYTES_MAX
+
+
+def test_a_large_run_is_a_small_report(tmp_path: Path) -> None:
+    folder = clean(ops=100_000)
+    assert folder.verdict is not None
+    many = anomalous().verdict
+    assert many is not None
+    lost = msgspec.structs.replace(
+        many.anomalies["lost-write"], count=5000, examples=[lost_write(n) for n in range(2000)]
+    )
+    faults = [
+        msgspec.structs.replace(
+            FAULTS[n % 4], fault=n, begin_s=20 + n / 50, end_s=20 + n / 50 + 0.01
+        )
+        for n in range(2500)
+    ]
+    folder.verdict = msgspec.structs.replace(many, anomalies={"lost-write": lost}, faults=faults)
+    run = folder.write(tmp_path / "run")
+    path = build(run)
+    assert path.stat().st_size <= page.BYTES_MAX
+
+
+def test_examples_are_left_out_and_counted_where_there_is_no_room(tmp_path: Path) -> None:
+    folder = anomalous()
+    assert folder.verdict is not None
+    anomaly = folder.verdict.anomalies["lost-write"]
+    op = msgspec.structs.replace(anomaly.examples[0].ops[0], records=["x" * 290] * 8)
+    huge = msgspec.structs.replace(anomaly.examples[0], ops=[op] * 60)
+    classes = {
+        f"class-{number}": msgspec.structs.replace(anomaly, count=30, examples=[huge] * 30)
+        for number in range(7)
+    }
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies=classes)
+    path = build(folder.write(tmp_path / "run"))
+    assert path.stat().st_size <= page.BYTES_MAX
+    text = Parsed(path.read_text(encoding="utf-8")).text
+    assert re.search(r"1 example of 30 findings shown\. verdict\.json has 30\.", text)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_nothing_is_loaded_from_anywhere(name: str, reports: dict[str, str]) -> None:
+    parsed = Parsed(reports[name])
+    for tag, attrs in parsed.elements:
+        assert not {"src", "srcset", "action", "data", "poster", "background"} & set(attrs), tag
+        assert tag not in ("iframe", "object", "embed", "base", "form", "img")
+        if tag == "link":
+            assert attrs["href"] == "data:,"
+        if tag == "a":
+            assert re.match(r"#|https?://", attrs["href"] or "")
+    style = reports[name].partition("<style>")[2].partition("</style>")[0]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_policy_lets_exactly_the_own_scripts_run(name: str, reports: dict[str, str]) -> None:
+    parsed = Parsed(reports[name])
+    policies = [
+        attrs["content"] or ""
+        for tag, attrs in parsed.elements
+        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none';")
+    allowed = set(re.findall(r"'sha256-([^']+)'", policies[0]))
+    codes = [code for attrs, code in parsed.scripts if "type" not in attrs]
+    assert len(codes) == 1
+    for attrs, data in parsed.scripts:
+        if attrs.get("id") == "plotly":
+            codes.append(zlib.decompress(base64.b64decode(data)).decode())
+    hashes = {base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in codes}
+    assert hashes == allowed
+    assert len(codes) == (1 if name == "empty" else 2)
+
+
+def test_text_from_outside_stays_text(reports: dict[str, str]) -> None:
+    parsed = Parsed(reports["hostile"])
+    assert [attrs.get("id") for attrs, _ in parsed.scripts] == ["figures", "plotly", None]
+    assert all(not name.startswith("on") for _, attrs in parsed.elements for name in attrs)
+    assert not any(tag == "b" for tag, _ in parsed.elements)
+    assert all("evil.example" not in (attrs.get("style") or "") for _, attrs in parsed.elements)
+    assert parsed.text.count("<script>alert(1)</script>\"'&|`{{7*7}}") > 50
+    assert "49" not in re.findall(r"`(\d+)", parsed.text)
+
+
+def test_figures_are_data_that_cannot_leave_their_element(reports: dict[str, str]) -> None:
+    data = next(
+        code for attrs, code in Parsed(reports["hostile"]).scripts if attrs.get("id") == "figures"
+    )
+    assert not re.search("[<>&]", data)
+    assert HOSTILE.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in str(
+        json.loads(data)["lanes"]
+    ).replace("\\x07", "\x07").replace("\\'", "'")
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    run = anomalous().write(tmp_path / "run")
+    assert build(run).read_bytes() == build(run).read_bytes()
+
+
+STATES = [
+    ({}, "Valid"),
+    ({"valid": "unknown", "exit_code": 2}, "Unknown"),
+    ({"valid": False, "exit_code": 1}, "Anomaly found"),
+    ({"valid": False, "exit_code": 3, "recovered": False}, "Did not recover"),
+    ({"recovered": False, "exit_code": 3}, "Did not recover"),
+    ({"expect": {"lost-write": True}}, "Control fired"),
+    ({"expect": {"lost-write": True, "duplicate": False}, "exit_code": 4}, "Control did not fire"),
+    ({"expect": {"lost-write": False}, "valid": "unknown", "exit_code": 4}, "Control did not fire"),
+    ({"expect": {"lost-write": False}, "valid": False, "exit_code": 1}, "Anomaly found"),
+]
+
+
+@pytest.mark.parametrize(("changes", "word"), STATES)
+def test_the_verdict_in_words(changes: dict[str, Any], word: str, tmp_path: Path) -> None:
+    folder = with_verdict(**changes)
+    assert folder.verdict is not None
+    assert wording.state(folder.verdict).word == word
+    assert wording.contradiction(folder.verdict) == ""
+    text = text_of(folder, tmp_path)
+    assert f"{wording.state(folder.verdict).symbol} {word}" in text
+    others = {other for _, other in STATES} - {word}
+    assert not any(f" {other} " in text.split("What was tested")[0] for other in others)
+
+
+@pytest.mark.parametrize("exit_code", [0, 2, 3])
+def test_a_forbidden_finding_is_never_called_valid(exit_code: int, tmp_path: Path) -> None:
+    verdict = anomalous().verdict
+    assert verdict is not None
+    folder = with_verdict(anomalies=verdict.anomalies, valid=True, exit_code=exit_code)
+    text = text_of(folder, tmp_path)
+    assert "✕ Anomaly found" in text
+    assert f"contradicts itself: its exit code is {exit_code}, its findings say 1" in text
+
+
+def test_an_interrupted_run_says_so_and_shows_what_there_is(reports: dict[str, str]) -> None:
+    text = Parsed(reports["interrupted"]).text
+    assert "interrupted before its end" in text
+    assert "never healed" in text
+    assert "Whether records were lost: there were no final reads." in text
+    assert "missing from this report" not in text, "a last line cut off is no gap"
+
+
+def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
+    text = Parsed(reports["anomalous"]).text
+    for part in (
+        "37 findings",
+        "matches no known bug",
+        "known bug KAFKA-17754",
+        "Why it is forbidden here:",
+        "Why it is allowed here:",
+        "in the literature: fractured read",
+        "12 examples of 37 findings",
+        "queue-3",
+        "5512",
+        "4/1207",
+        "4, 5",
+        "producer_id 2001, epoch 0, epoch_cnt 1",
+        "20.310 s",
+        "send queue-3 value 4/1207 -> offset 5512",
+        "read_committed",
+        "inquest-2",
+        "never",
+        "node 2 (leader of queue-0 and queue-3) cut off from nodes 1 and 3",
+        "the final read of queue-5 stopped at offset 1 200 of 1 344",
+        "2 of 5 checks hold",
+        "kill@group-coordinator: no two nodes named the same coordinator",
+        "worker lost",
+        "confluent-kafka 2.16.1",
+        "inquest run --workload transactions",
+    ):
+        assert part in text, part
+    assert 'href="https://issues.apache.org/jira/browse/KAFKA-17754"' in reports["anomalous"]
+
+
+def test_a_recovery_that_was_not_seen_is_not_called_one_that_did_not_come(tmp_path: Path) -> None:
+    cost = FaultLiveness(
+        fault=FAULTS[0].fault,
+        stalled_s=1.0,
+        partition="",
+        partition_stalled_s=0.0,
+        recovered_s=None,
+    )
+    text = text_of(with_verdict(liveness=Liveness(faults=[cost])), tmp_path)
+    assert (
+        "not seen before the load ended or the next fault began, or clients sent nothing then"
+        in text
+    )
+
+
+def test_a_verdict_with_nothing_in_it_is_a_report(tmp_path: Path) -> None:
+    folder = empty()
+    assert folder.verdict is not None
+    folder.verdict = msgspec.structs.replace(
+        folder.verdict, config={}, unknown=[], summary="", repro="", run=""
+    )
+    text = text_of(folder, tmp_path)
+    assert "? Unknown" in text
+    assert "No check was run." in text
+
+
+def _garbage(run: Path) -> None:
+    (run / "history" / "ops.parquet").write_bytes(b"PAR1 but not really")
+
+
+def _other_columns(run: Path) -> None:
+    (run / "history" / "ops.parquet").unlink()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"op": [1]}), run / "history" / "ops.parquet")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda run: (run / "events.jsonl").unlink(), "events.jsonl: No such file"),
+        (lambda run: (run / "events.jsonl").write_text("{}\n{}\n"), "events.jsonl line 1"),
+        (lambda run: (run / "events.jsonl").write_bytes(b"\xff\n\xff\n"), "events.jsonl line 1"),
+        (
+            lambda run: (run / "history" / "names.json").write_text("[]"),
+            "history/names.json: no format number; nothing of the history",
+        ),
+        (lambda run: (run / "history" / "names.json").unlink(), "history/names.json: No such file"),
+        (lambda run: (run / "history" / "ops.parquet").unlink(), "history/ops.parquet: "),
+        (_garbage, "history/ops.parquet: "),
+        (_other_columns, "its columns are not those of the table ops"),
+    ],
+)
+def test_what_is_missing_is_said_and_the_rest_is_built(
+    damage: Callable[[Path], object], said: str, tmp_path: Path
+) -> None:
+    run = anomalous().write(tmp_path / "run")
+    damage(run.folder)
+    text = Parsed(build(run).read_text(encoding="utf-8")).text
+    assert said in text.split("What was tested")[0]
+    assert "missing from this report" in text
+    assert "✕ Anomaly found" in text
+    assert "37 findings" in text
+
+
+def _no_verdict(folder: Folder, *, sealed: bool, journal: bool) -> Folder:
+    folder.verdict = None
+    if not sealed:
+        folder.names, folder.ops = None, None
+    if journal:
+        folder.extra["journal/1.jsonl"] = b"{}\n"
+    folder.extra["config.json"] = b"{}"
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        (
+            _no_verdict(clean(50), sealed=True, journal=True),
+            "recorded but not checked: `inquest check",
+        ),
+        (
+            _no_verdict(clean(50), sealed=False, journal=True),
+            "cut short before its history was sealed",
+        ),
+        (_no_verdict(clean(50), sealed=False, journal=False), "nothing was recorded"),
+        (Folder(verdict=None, events=None, ops=None, names=None), "is this a run folder?"),
+    ],
+)
+def test_without_a_verdict_the_next_step_is_told(folder: Folder, said: str, tmp_path: Path) -> None:
+    run = folder.write(tmp_path / "run")
+    with pytest.raises(HistoryError, match=re.escape(said)) as caught:
+        build(run)
+    assert "\n" not in str(caught.value)
+    assert not run.report.exists()
+    assert not run.junit.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "not a verdict"),
+        (b'{"format": 1', "not a verdict"),
+        (b'{"run": 7}', "not a verdict"),
+        (b"\xff\xfe", "not a verdict"),
+    ],
+)
+def test_a_damaged_verdict_is_refused(data: bytes, said: str, tmp_path: Path) -> None:
+    run = clean(50).write(tmp_path / "run")
+    run.verdict.write_bytes(data)
+    with pytest.raises(HistoryError, match=said):
+        build(run)
+
+
+def test_a_newer_verdict_is_refused(tmp_path: Path) -> None:
+    run = with_verdict(format=2).write(tmp_path / "run")
+    with pytest.raises(HistoryError, match="format 2 is newer"):
+        build(run)
+
+
+def test_no_run_folder_at_all(tmp_path: Path) -> None:
+    from history.run_folder import Run
+
+    with pytest.raises(HistoryError, match="no such run folder"):
+        build(Run(tmp_path / "nowhere"))
+
+
+def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
+    run = clean(50).write(tmp_path / "run")
+    run.report.mkdir()
+    with pytest.raises(HistoryError, match="cannot be written"):
+        build(run)
+
+
+def test_the_report_needs_neither_kafka_nor_spark() -> None:
+    code = (
+        "import sys, harness.report; "
+        "print([name for name in sys.modules if name.partition('.')[0] in "
+        "('pyspark', 'py4j', 'docker', 'confluent_kafka', 'checkers', 'testcontainers')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_is_undecided_is_told_once() -> None:
+    verdict = anomalous().verdict
+    assert verdict is not None
+    told = ["order: no reads", "atomicity: no reads", "acks: unknown check", "atomicity: late"]
+    assert wording.undecided(msgspec.structs.replace(verdict, unknown=told)) == [
+        "Order, atomicity: no reads.",
+        "Acks: unknown check.",
+        "Atomicity: late.",
+    ]
+
+
+def test_numbers_for_people() -> None:
+    assert wording.number(1234567) == "1\u202f234\u202f567"
+    assert wording.number(float("nan")) == "–"
+    assert [wording.plain(value) for value in (3.0, 0.1234, 12.345, 4321.9)] == [
+        "3",
+        "0.123",
+        "12.3",
+        "4\u202f322",
+    ]
+    assert wording.value(4 << 32 | 1207) == "4/1207"
+    assert wording.value(7) == "0/7"
+    assert wording.count(1, "op") == "1 op"
+    assert wording.isolation(1) == "read_committed"
+    assert wording.isolation("read_uncommitted") == "read_uncommitted"
+    assert wording.moment("2026-03-01T11:15:00.5+01:00") == "2026-03-01 10:15:00 UTC"
+    assert wording.moment("yesterday") == "yesterday"
+
+
+def test_sentences_begin_like_sentences_unless_with_a_setting() -> None:
+    assert wording.sentence("no anomaly") == "No anomaly."
+    assert wording.sentence("acks=all forbids it.") == "acks=all forbids it."
+    assert wording.sentence("lost-write: found") == "lost-write: found."
+    assert wording.sentence("") == ""
+
+
+def test_verdicts_of_the_fixtures_are_verdicts() -> None:
+    for make in FOLDERS.values():
+        verdict = make().verdict
+        assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict

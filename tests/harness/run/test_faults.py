@@ -1,0 +1,241 @@
+"""Executing a plan: faults are held as long as planned, failures are recorded, healing always happens.
+
+The nemeses are real, the cluster only notes what they do to it; each test runs in real and in virtual time.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from core.cluster import Clients, Cluster, Roles
+from core.runtime import Runtime
+from harness.run.faults import Faults
+from history import events as ev
+from nemesis.types import Environment, PlannedFault, WorkloadNames
+from tests.harness.run.worlds import RealTime, VirtualTime
+
+Time = RealTime | VirtualTime
+Fail = Callable[[str], None]
+
+
+def step(
+    fault: int, at_s: float, hold_s: float, name: str = "kill:one@random", seed: int = 1
+) -> PlannedFault:
+    family, _, rest = name.partition(":")
+    kind, _, target = rest.partition("@")
+    return PlannedFault(
+        fault=fault,
+        name=name,
+        family=family,
+        kind=kind,
+        target=target,
+        at_s=at_s,
+        hold_s=hold_s,
+        seed=seed,
+    )
+
+
+class Noting:
+    """Cluster and clients in one: three brokers, which can be killed, paused and revived.
+
+    roles_s: how long it takes to say who leads. kill_s: how long killing takes. fail: called with each verb.
+    """
+
+    nodes = (1, 2, 3)
+    brokers = (1, 2, 3)
+    slots = ()
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        roles_s: float = 0.2,
+        kill_s: float = 0.0,
+        fail: Fail = lambda _: None,
+    ) -> None:
+        self.runtime = runtime
+        self.roles_s = roles_s
+        self.kill_s = kill_s
+        self.fail = fail
+        self.done: list[str] = []
+        self.stopping: Callable[[], bool] = lambda: False
+
+    async def roles(self) -> Roles:
+        await self.runtime.until(lambda: False, self.roles_s)
+        return Roles(ns=0, answering=self.brokers, agreed=True)
+
+    async def _do(self, verb: str, seconds: float = 0.0) -> None:
+        self.fail(verb)
+        if seconds:
+            await self.runtime.until(self.stopping, seconds)
+        self.done.append(verb)
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        await self._do("kill", self.kill_s)
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        await self._do("revive")
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        await self._do("pause")
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        await self._do("resume")
+
+    async def restart(self, slots: Sequence[int]) -> None:
+        """There are no clients."""
+
+
+class Execution:
+    """A plan under way."""
+
+    def __init__(
+        self, time_: Time, steps: list[PlannedFault], length_s: float = 5.0, **cluster: Any
+    ) -> None:
+        self.runtime = time_.runtime
+        self.wait = time_.wait
+        self.events: list[ev.Event] = []
+        self.cluster = Noting(self.runtime, **cluster)
+        self.stop = self.runtime.signal()
+        self.cluster.stopping = self.stop.is_set
+        environment = Environment(
+            cluster=cast("Cluster", self.cluster),
+            clients=cast("Clients", self.cluster),
+            clock=self.runtime.clock(self.stop),
+            stopping=self.stop.is_set,
+        )
+        self.faults = Faults(steps, WorkloadNames(), environment, self.events.append, length_s)
+        self.task = self.runtime.spawn("faults", self.faults.run())
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        assert self.wait(self.runtime.until(condition, 20))
+
+    def end(self) -> str:
+        """Once the plan has ended: heal everything; what could not be healed."""
+        self.wait(self.task.join())
+        return self.wait(self.faults.heal_all())
+
+    def broken_off(self) -> tuple[str, float]:
+        """Stop now; what could not be healed, and the seconds that it took."""
+        begin = self.runtime.now_ns()
+        self.stop.set()
+        unhealed = self.end()
+        return unhealed, (self.runtime.now_ns() - begin) / 1e9
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def failing(*verbs: str, times: int = 1000) -> Fail:
+    """These verbs fail, so many times in all."""
+    left = [times]
+
+    def fail(verb: str) -> None:
+        if verb in verbs and left[0]:
+            left[0] -= 1
+            raise OSError(f"{verb} is stuck")
+
+    return fail
+
+
+def test_a_fault_is_held_from_when_it_is_in_force(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 0.1)])
+    assert run.end() == ""
+    started, healed = run.events
+    assert isinstance(started, ev.FaultStarted)
+    assert isinstance(healed, ev.FaultHealed)
+    assert healed.begin_ns - started.ns >= 0.09e9
+    assert started.ns - started.begin_ns >= 0.2e9  # finding its target took that long
+    assert started.name == "kill:one@random"
+    assert len(started.nodes) == 1
+    assert "was killed" in started.text
+    assert run.faults.in_force == ()
+
+
+def test_a_fault_that_takes_long_leaves_off_when_the_phase_ends(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 1.0)], kill_s=60.0)
+    run.wait(run.runtime.until(lambda: False, 0.4))  # killing is under way
+    unhealed, seconds = run.broken_off()
+    assert unhealed == ""
+    assert seconds < 5
+    assert [type(event) for event in run.events] == [ev.FaultStarted, ev.FaultHealed]
+
+
+def test_a_plan_that_waits_for_its_next_fault_ends_at_once(time_: Time) -> None:
+    run = Execution(time_, [step(0, 60.0, 1.0)])
+    run.wait(run.runtime.until(lambda: False, 0.1))
+    unhealed, seconds = run.broken_off()
+    assert (unhealed, run.events) == ("", [])
+    assert seconds < 5
+
+
+def test_a_fault_in_force_is_healed_where_the_plan_is_broken_off(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 60.0)], length_s=60.0)
+    run.until(lambda: bool(run.faults.in_force))
+    assert run.faults.in_force == ("kill:one@random",)
+    unhealed, seconds = run.broken_off()
+    assert unhealed == ""
+    assert seconds < 5
+    assert isinstance(run.events[-1], ev.FaultHealed)
+
+
+def test_a_fault_never_outlasts_the_phase(time_: Time) -> None:
+    begin = time_.runtime.now_ns()
+    run = Execution(time_, [step(0, 0.0, 60.0)], length_s=0.5)
+    assert run.end() == ""
+    assert time_.runtime.now_ns() - begin < 5e9
+    assert isinstance(run.events[-1], ev.FaultHealed)
+
+
+def test_a_fault_that_finds_no_target_is_recorded_and_the_plan_continues(time_: Time) -> None:
+    steps = [step(0, 0.0, 0.1, "kill:one@controller"), step(1, 0.1, 0.1)]
+    run = Execution(time_, steps)
+    assert run.end() == ""
+    failed, started, healed = run.events
+    assert isinstance(failed, ev.FaultFailed)
+    assert "NoTarget" in failed.why
+    assert (started.fault, healed.fault) == (1, 1)  # type: ignore[union-attr]
+
+
+def test_what_could_not_be_taken_back_of_a_fault_that_failed_is_on_record(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("kill", "revive", times=2))
+    assert run.end() == ""
+    (failed,) = run.events
+    assert isinstance(failed, ev.FaultFailed)
+    assert failed.why == (
+        "OSError: kill is stuck; "
+        "taking back what had been done of kill:one@random failed: revive is stuck"
+    )
+
+
+def test_a_fault_that_could_not_be_healed_stays_in_force_until_all_is_healed(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("revive", times=2))
+    assert run.end() == ""
+    kinds = [type(event) for event in run.events]
+    assert kinds == [ev.FaultStarted, ev.Note, ev.Note, ev.FaultHealed]
+    assert "healing kill:one@random failed: revive is stuck" in run.of(ev.Note)[0].text
+
+
+def test_what_cannot_be_healed_at_all_is_said(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("revive"))
+    assert "revive is stuck" in run.end()
+    assert run.of(ev.FaultHealed) == []
+    assert run.faults.in_force == ("kill:one@random",)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.2])
+def test_a_family_never_overlaps_itself_also_where_a_fault_came_late(
+    time_: Time, late: float
+) -> None:
+    steps = [
+        step(0, 0.0, 0.3, "kill:one@random"),
+        step(1, 0.25, 0.1, "kill:all"),  # while 0 is in force, because that took a while to make
+        step(2, 0.25, 0.1, "pause:short@random"),
+    ]
+    run = Execution(time_, steps, roles_s=0.05, kill_s=late)
+    assert run.end() == ""
+    at = {(type(event), event.fault): n for n, event in enumerate(run.events)}  # type: ignore[union-attr]
+    started, healed = ev.FaultStarted, ev.FaultHealed
+    assert at[started, 0] < at[healed, 0] < at[started, 1] < at[healed, 1]
+    assert at[started, 0] < at[started, 2] < at[healed, 0]

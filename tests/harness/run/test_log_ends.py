@@ -1,0 +1,80 @@
+"""The ends that final reads have to reach: stable, or with a reason why not; in both times."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from core.cluster import Cluster
+from core.op import Isolation, TopicPartition
+from harness.run.log_ends import open_ends, stable_ends
+from history.events import BoundsListed
+from tests.harness.run.worlds import RealTime, VirtualTime
+
+Time = RealTime | VirtualTime
+ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Ends:
+    """Ends of two partitions: the last stable offset of the second is `lso`, every high watermark `hw()`."""
+
+    def __init__(self, lso: int = 5, hw: Callable[[], int] = lambda: 5, listed: int = 2) -> None:
+        self.lso = lso
+        self.hw = hw
+        self.listed = listed
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        low = {TWO: self.lso} if isolation is Isolation.READ_COMMITTED else {}
+        return {tp: (0, low.get(tp, self.hw())) for tp in tps[: self.listed]}
+
+
+def listing(
+    time_: Time, ends: Ends, allowed_s: float = 0.2, *, cut: Callable[[], bool] = lambda: False
+) -> tuple[BoundsListed, float]:
+    """What is listed, and after how many seconds."""
+    begin = time_.runtime.now_ns()
+    found = time_.wait(
+        stable_ends(
+            cast("Cluster", ends),  # offsets are all that it asks for
+            [ONE, TWO],
+            time_.runtime,
+            allowed_s=allowed_s,
+            stable_s=0.4,
+            cut_short=cut,
+            show=lambda _: None,
+        )
+    )
+    return found, (time_.runtime.now_ns() - begin) / 1e9
+
+
+def test_ends_that_stay_as_they_are_are_final_after_a_while(time_: Time) -> None:
+    found, seconds = listing(time_, Ends())
+    assert (found.stable, found.why) == (True, "")
+    assert seconds >= 0.4
+    assert len(found.rows) == 4
+    assert open_ends(found.rows) == []
+
+
+def test_a_transaction_that_stays_open_is_waited_for_only_so_long(time_: Time) -> None:
+    found, seconds = listing(time_, Ends(lso=3), allowed_s=1.0)
+    assert seconds >= 1.4
+    assert not found.stable
+    assert found.why == "the last stable offset of t-1 is 3, its high watermark 5"
+    assert open_ends(found.rows) == [TWO]
+
+
+def test_ends_that_still_change_are_not_final(time_: Time) -> None:
+    found, _ = listing(time_, Ends(hw=lambda: time_.runtime.now_ns(), lso=2**62), allowed_s=0.5)
+    assert not found.stable
+    assert found.why == "the ends changed less than 0.4 s ago"
+
+
+def test_a_partition_that_nobody_lists_is_named(time_: Time) -> None:
+    found, _ = listing(time_, Ends(listed=1))
+    assert (found.stable, found.why) == (False, "the end of t-1 could not be listed")
+
+
+def test_a_run_that_is_cut_short_does_not_wait(time_: Time) -> None:
+    found, seconds = listing(time_, Ends(), allowed_s=60, cut=lambda: True)
+    assert (found.stable, found.why, found.rows) == (False, "nothing was listed", ())
+    assert seconds < 5

@@ -1,0 +1,283 @@
+"""The phases of a run: the same promises in real and in virtual time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from core.cluster import OpenTransaction
+from core.errors import ClusterError, ConfigError
+from core.op import Isolation, Phase, TopicPartition
+from history import events as ev
+from history import journal as j
+from tests.harness.run.worlds import RealWorld, VirtualWorld
+
+World = RealWorld | VirtualWorld
+KILL = {"nemesis": "kill:one@random", "duration_s": 2, "fault_s": 0.5, "calm_s": 0.2}
+WHOLE = [phase for phase in Phase if phase < Phase.SEAL]
+HELD = OpenTransaction(topic="queue", partition=1, producer_id=4, producer_epoch=1, start=3)
+
+
+def of(events: Sequence[ev.Event], kind: type) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def phases(events: Sequence[ev.Event]) -> list[Phase]:
+    return [event.phase for event in of(events, ev.PhaseStarted)]
+
+
+def when(phase: Phase, act: Callable[[], None]) -> Callable[[ev.Event], None]:
+    """Act once a phase has begun."""
+
+    def on(event: ev.Event) -> None:
+        if isinstance(event, ev.PhaseStarted) and event.phase is phase:
+            act()
+
+    return on
+
+
+async def fails(_: object) -> None:
+    raise ClusterError("port is already allocated")
+
+
+async def does_nothing(_: object) -> None:
+    return
+
+
+def test_a_run_goes_through_all_phases_and_its_readers_reach_the_ends(world: World) -> None:
+    events = world.begin(**KILL).run()
+    assert phases(events) == WHOLE
+    (recovered,) = of(events, ev.Recovered)
+    assert recovered.recovered
+    started, healed = of(events, ev.FaultStarted), of(events, ev.FaultHealed)
+    assert started
+    assert {fault.fault for fault in healed} == {fault.fault for fault in started}
+    (bounds,) = of(events, ev.BoundsListed)
+    assert (bounds.stable, bounds.why) == (True, "")
+    journals = world.journals()
+    readers = [lines for lines in journals.values() if opened(lines).slot >= len(SLOTS)]
+    for lines in readers:
+        level = opened(lines).slot - len(SLOTS)
+        seen = {(e.topic, e.partition): e.offset for e in lines if isinstance(e, j.EndSeen)}
+        wanted = {(t, p): end for t, p, at, _, end in bounds.rows if at == level}
+        assert {tp: seen.get(tp, 0) for tp in wanted} == wanted
+    assert len(readers) == 2
+    assert not of(events, ev.Note)
+    assert not of(events, ev.WorkerLost)
+    assert not of(events, ev.Interrupted)
+
+
+SLOTS = (0, 1)
+"""Those of the load clients: one producer, one consumer."""
+
+
+def opened(lines: list[j.Line]) -> j.JournalHeader:
+    header = lines[0]
+    assert isinstance(header, j.JournalHeader)
+    return header
+
+
+def test_the_ends_are_final_once_they_have_not_changed_for_a_while(world: World) -> None:
+    events = world.begin().run(stable_s=0.7)
+    (closing,) = [e for e in of(events, ev.PhaseStarted) if e.phase is Phase.QUIESCE]
+    (bounds,) = of(events, ev.BoundsListed)
+    assert bounds.stable
+    assert bounds.ns - closing.ns >= 0.7e9
+
+
+def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_cluster(
+    world: World,
+) -> None:
+    world.begin(**KILL, recovery_deadline_s=2)
+    setattr(world.cluster, "revive", fails)  # noqa: B010 - a method of the instance alone
+    events = world.run()
+    notes = of(events, ev.Note)
+    assert any("healing kill:one@random failed: port is already" in note.text for note in notes)
+    (broken,) = [note for note in notes if note.incomplete]
+    assert "not everything could be healed" in broken.text
+    assert not of(events, ev.Recovered)
+    assert not of(events, ev.BoundsListed)
+    assert phases(events)[-2:] == [Phase.QUIESCE, Phase.COLLECT]
+
+
+def test_a_cluster_that_does_not_come_back_has_not_recovered(world: World) -> None:
+    world.begin(**KILL, recovery_deadline_s=2)
+    setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - a method of the instance alone
+    events = world.run()
+    (recovered,) = of(events, ev.Recovered)
+    assert not recovered.recovered
+    assert recovered.seconds >= 2
+    assert "do not all agree" in recovered.why
+    assert not [note for note in of(events, ev.Note) if note.incomplete]
+
+
+def test_what_runs_the_cluster_is_not_the_cluster(world: World) -> None:
+    async def trouble() -> str:
+        return "the Docker engine is gone"
+
+    world.begin(**KILL, recovery_deadline_s=2)
+    setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - methods of the instance alone
+    setattr(world.cluster, "trouble", trouble)  # noqa: B010
+    events = world.run()
+    (note,) = of(events, ev.Note)
+    assert (note.text, note.incomplete) == ("the Docker engine is gone", True)
+    assert not of(events, ev.Recovered)
+
+
+def test_an_interrupted_run_heals_and_ends_without_final_reads(world: World) -> None:
+    world.begin(**{**KILL, "duration_s": 60, "calm_s": 0.0, "fault_s": 30.0})
+
+    def on(event: ev.Event) -> None:
+        if isinstance(event, ev.FaultStarted):
+            world.interrupt()
+
+    world.on = on
+    events = world.run()
+    assert len(of(events, ev.Interrupted)) == 1
+    started, healed = of(events, ev.FaultStarted), of(events, ev.FaultHealed)
+    assert len(started) == len(healed) == 1
+    assert Phase.RECOVER not in phases(events)
+    assert Phase.FINAL not in phases(events)
+    assert phases(events)[-3:] == [Phase.HEAL, Phase.QUIESCE, Phase.COLLECT]
+    assert all(handle.ended is not None for handle in world.clients.handles)
+
+
+def test_a_run_whose_events_cannot_be_written_is_broken_off(world: World) -> None:
+    world.begin(duration_s=60)
+
+    def disk_full() -> None:
+        world.recorder.broken = "events.jsonl: No space left on device"
+
+    world.on = when(Phase.FAULTS, disk_full)
+    events = world.run()
+    (note,) = of(events, ev.Note)
+    assert note.incomplete
+    assert "No space left" in note.text
+    assert Phase.FINAL not in phases(events)
+
+
+def test_a_client_that_died_without_a_fault_is_lost_and_not_waited_for(world: World) -> None:
+    world.begin(consumers=2)
+    world.on = when(Phase.FAULTS, lambda: world.kill_client(2))
+    events = world.run()
+    (lost,) = of(events, ev.WorkerLost)
+    assert lost.slot == 2
+    (recovered,) = of(events, ev.Recovered)
+    assert recovered.recovered
+    assert phases(events) == WHOLE
+
+
+def busy(lines: list[j.Line]) -> list[int]:
+    """Times of the lines of a process."""
+    return [line.ns for line in lines if not isinstance(line, j.Polled)]
+
+
+def test_a_crashed_client_is_started_again_as_a_new_process(world: World) -> None:
+    settings = {"duration_s": 3, "fault_s": 0.5, "calm_s": 0.3, "producers": 2}
+    world.begin(workload="transactions", nemesis="client:crash-in-transaction", **settings)
+    events = world.run()
+    started, healed = of(events, ev.FaultStarted), of(events, ev.FaultHealed)
+    assert started
+    assert len(healed) == len(started)
+    assert not of(events, ev.WorkerLost)
+    (recovered,) = of(events, ev.Recovered)
+    assert recovered.recovered
+    by_slot: dict[int, list[list[j.Line]]] = {}
+    for _, lines in sorted(world.journals().items()):
+        by_slot.setdefault(opened(lines).slot, []).append(lines)
+    for fault in started:
+        (slot,) = fault.slots
+        died = [one for one in by_slot[slot] if not isinstance(one[-1], j.Closed)]
+        assert died
+        assert all(any(isinstance(line, j.Invoked) for line in one) for one in died)
+        assert len(by_slot[slot]) > len(died)
+
+
+def test_a_paused_client_stands_still_and_continues(world: World) -> None:
+    settings = {"duration_s": 5, "fault_s": 1.0, "calm_s": 0.3}
+    events = world.begin(nemesis="client:pause", **settings).run()
+    pause, heal = of(events, ev.FaultStarted)[0], of(events, ev.FaultHealed)[0]
+    (slot,) = pause.slots
+    times = [t for one in world.journals().values() if opened(one).slot == slot for t in busy(one)]
+    answered = [ns for ns in times if pause.ns + 50_000_000 < ns < heal.begin_ns]
+    assert len(answered) <= 1  # a virtual one may have begun the op in which it then stands still
+    assert [ns for ns in times if ns > heal.begin_ns]
+    assert not of(events, ev.WorkerLost)
+
+
+def test_transactions_that_hold_an_end_back_are_named(world: World) -> None:
+    world.begin()
+    cluster: Any = world.cluster
+    honest = cluster.offsets
+
+    async def held(
+        tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        found: dict[TopicPartition, tuple[int, int]] = await honest(tps, isolation)
+        tp = TopicPartition("queue", 1)
+        if isolation is Isolation.READ_COMMITTED and tp in found:
+            found[tp] = (found[tp][0], found[tp][1] - 1)
+        return found
+
+    async def open_transactions(tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        return [HELD] if list(tps) == [TopicPartition("queue", 1)] else []
+
+    cluster.offsets, cluster.open_transactions = held, open_transactions
+    events = world.run()
+    (bounds,) = of(events, ev.BoundsListed)
+    assert not bounds.stable
+    assert "the last stable offset of queue-1 is" in bounds.why
+    (named,) = of(events, ev.TransactionsOpen)
+    assert named.rows == (HELD,)
+
+
+def test_a_cluster_that_does_not_start_is_stopped(world: World) -> None:
+    stopped: list[bool] = []
+
+    async def stop() -> None:
+        stopped.append(True)
+
+    world.begin()
+
+    async def start() -> None:
+        await world.runtime.until(lambda: False, 0.1)
+        raise ClusterError("broker 1 never came up")
+
+    cluster: Any = world.cluster
+    cluster.start, cluster.stop = start, stop
+    with pytest.raises(ClusterError, match="never came up"):
+        world.run()
+    assert stopped == [True]
+    assert all(handle.ended is not None for handle in world.clients.handles)
+
+
+def test_the_cluster_is_stopped_also_where_a_client_cannot_be_ended(world: World) -> None:
+    stopped: list[bool] = []
+
+    async def stop() -> None:
+        stopped.append(True)
+
+    world.begin()
+    cluster: Any = world.cluster
+    clients: Any = world.clients
+    end = clients.end
+
+    def fail() -> None:
+        end()
+        raise OSError("no")
+
+    cluster.stop, clients.end = stop, fail
+    with pytest.raises(OSError, match="no"):
+        world.run()
+    assert stopped == [True]
+
+
+def test_a_harness_task_that_fails_ends_the_run(world: World) -> None:
+    async def offsets(*_: object) -> dict[TopicPartition, tuple[int, int]]:
+        raise ConfigError("a bug")
+
+    world.begin(duration_s=60)
+    cluster: Any = world.cluster
+    cluster.offsets = offsets
+    with pytest.raises(ConfigError, match="a bug"):
+        world.run()

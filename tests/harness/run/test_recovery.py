@@ -1,0 +1,104 @@
+"""When a run is warm, and when a cluster has recovered."""
+
+from dataclasses import replace
+
+import pytest
+
+from core.cluster import ClientSlot, Roles
+from core.op import TopicPartition
+from harness.clients.worker_protocol import ClientProgress
+from harness.run.recovery import cold, idle_groups, unrecovered
+
+DATA = TopicPartition("t", 0)
+FRESH = TopicPartition("fresh", 0)
+INTERNAL = TopicPartition("__consumer_offsets", 0)
+TPS = (DATA, FRESH, INTERNAL)
+WELL = Roles(
+    ns=7,
+    leaders=dict.fromkeys(TPS, 1),
+    isr=dict.fromkeys(TPS, (1, 2)),
+    answering=(1, 2),
+    agreed=True,
+)
+SLOTS = (ClientSlot(slot=0, produces=True), ClientSlot(slot=1, group="g"))
+WORKED = {
+    0: ClientProgress(ok=9, ok_invoked_ns=6),
+    1: ClientProgress(ok=1, ok_invoked_ns=6, worked_ns=6),
+}
+
+
+def missing(
+    roles: Roles = WELL, working: dict[int, ClientProgress] = WORKED, since: int = 5
+) -> str:
+    return unrecovered(roles, (DATA, FRESH), 2, SLOTS, working, since)
+
+
+def test_a_cluster_that_serves_all_clients_has_recovered() -> None:
+    assert missing() == ""
+
+
+@pytest.mark.parametrize(
+    ("roles", "why"),
+    [
+        (replace(WELL, ns=4), "do not all agree"),  # a look from before healing ended
+        (replace(WELL, agreed=False, answering=(1,)), "brokers [1] answer, and do not all agree"),
+        (
+            replace(WELL, leaders={**WELL.leaders, INTERNAL: -1}),
+            "__consumer_offsets-0 has no leader",
+        ),
+        (replace(WELL, isr={**WELL.isr, FRESH: (2,)}), "fresh-0 has in-sync replicas [2] only"),
+        (replace(WELL, isr={**WELL.isr, INTERNAL: (1,)}), ""),
+    ],
+)
+def test_all_brokers_agree_and_data_have_their_full_in_sync_set(roles: Roles, why: str) -> None:
+    assert why in missing(roles)
+    assert bool(why) == bool(missing(roles))
+
+
+def test_every_client_completes_an_op_that_it_invoked_since() -> None:
+    assert (
+        missing(working={**WORKED, 1: ClientProgress()})
+        == "clients [1] have completed nothing since"
+    )
+    assert missing(since=7) == "clients [0, 1] have completed nothing since"
+    assert missing(working={0: WORKED[0]}) == ""  # client 1 is lost
+
+
+def test_every_group_is_given_a_record_since() -> None:
+    empty = {**WORKED, 1: ClientProgress(ok=1, ok_invoked_ns=6)}
+    assert missing(working=empty) == "groups ['g'] were given nothing since"
+
+
+def test_a_run_is_warm_once_every_client_and_group_has_worked() -> None:
+    assert cold(SLOTS, WORKED) == ""
+    assert "clients [0] have not completed" in cold(SLOTS, {**WORKED, 0: ClientProgress()})
+    empty = {**WORKED, 1: ClientProgress(ok=1, ok_invoked_ns=6)}
+    assert cold(SLOTS, empty) == "groups ['g'] have not been given a record yet"
+
+
+@pytest.mark.parametrize(
+    ("worked", "idle"),
+    [
+        ({0: 0, 1: 8, 2: 0, 3: 8}, []),  # one member of each group is enough
+        ({0: 0, 1: 7, 2: 7, 3: 7}, []),
+        ({0: 0, 1: 6, 2: 0, 3: 8}, ["a"]),
+        ({0: 0, 1: 0, 2: 0, 3: 0}, ["a", "b"]),
+        ({0: 0, 2: 0, 3: 8}, ["a"]),  # member 1 is lost: the other one has to be given it
+        ({0: 0, 3: 8}, []),  # all members of a are lost
+        ({1: 0, 2: 0, 3: 0, 4: 0}, []),  # the producer is lost: nothing feeds them
+    ],
+)
+def test_a_group_is_idle_where_none_of_its_members_was_given_anything(
+    worked: dict[int, int], idle: list[str]
+) -> None:
+    slots = (
+        ClientSlot(slot=0, produces=True),
+        ClientSlot(slot=1, group="a", produces=True),  # a copier
+        ClientSlot(slot=2, group="a", produces=True),
+        ClientSlot(slot=3, group="b"),
+        ClientSlot(slot=4),  # reads by itself
+    )
+    working = {
+        slot: ClientProgress(ok=1, ok_invoked_ns=9, worked_ns=ns) for slot, ns in worked.items()
+    }
+    assert idle_groups(slots, working, 7) == idle

@@ -1,0 +1,88 @@
+"""Soak sessions in which neither runs nor clocks are real."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from harness.soak.matrix import parse
+from harness.soak.session import SessionClock, SessionUnderWay, SoakRequest, open_session
+from harness.soak.session_log import PlannedRun, RunBegun, RunResult, SoakSession
+from tests.harness.soak.made_sessions import outcome
+
+TEXT = """
+workloads = ["queue", "transactions"]
+nemeses = ["none", "kill"]
+presets = ["safe"]
+canary = "acks1"
+[settings]
+duration_s = 20
+"""
+MATRIX = parse(TEXT, "m.toml")
+NOW = datetime(2026, 3, 1, 22, tzinfo=UTC)
+
+
+@dataclass
+class FakeClock(SessionClock):
+    """Only runs advance it. origin: what the monotonic clock says when the calendar says NOW."""
+
+    now: float = 0.0
+    origin: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.origin + self.now
+
+    def moment(self) -> str:
+        return (NOW + timedelta(seconds=self.now)).isoformat(timespec="milliseconds")
+
+
+@dataclass
+class Fakes:
+    """In place of `runs.Performer`. dies_at: the soak dies in this run. stops_at: a person stops it after
+    this one."""
+
+    results: Path
+    comes_to: Callable[[PlannedRun], RunResult] = lambda _: outcome(seconds=60)
+    dies_at: int = 0
+    stops_at: int = 0
+    clock: FakeClock = field(default_factory=FakeClock)
+    made: list[RunBegun] = field(default_factory=list)
+    indexes: int = 0
+
+    @property
+    def stopped(self) -> bool:
+        return 0 < self.stops_at <= len(self.made)
+
+    def command(self, task: PlannedRun) -> list[str]:
+        return ["inquest", str(task.seed)]
+
+    def perform(self, session: SoakSession, begun: RunBegun) -> RunResult:
+        self.made.append(begun)
+        if len(self.made) == self.dies_at:
+            raise KeyboardInterrupt
+        came = self.comes_to(begun.task)
+        self.clock.now += came.seconds
+        return came
+
+    def rebuild(self) -> None:
+        self.indexes += 1
+
+    def open(self, wanted: SoakRequest) -> SessionUnderWay:
+        return open_session(wanted, self, clock=self.clock, rebuild=self.rebuild)
+
+    def go(self, wanted: SoakRequest) -> int:
+        """One call of `inquest soak`, which may die."""
+        under_way = self.open(wanted)
+        try:
+            return under_way.run()
+        finally:
+            under_way.file.close()
+
+
+def request(results: Path, **more: object) -> SoakRequest:
+    values = {"results": results, "budget_s": 600.0, "matrix": MATRIX, "seed": 5} | more
+    return SoakRequest(**values)  # type: ignore[arg-type]
+
+
+def whys(session: SoakSession) -> list[str]:
+    return [attempt.begun.task.why for attempt in session.attempts]

@@ -1,0 +1,374 @@
+"""The index: tables, rates, what a session is called; everything from outside is text."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from scipy.stats import norm
+
+from harness.soak.index import github, page, tables
+from harness.soak.index.trend import SESSIONS_MAX
+from harness.soak.index.trend import build as build_trend
+from harness.soak.session_log import FILE, FOLDER, AnomalyCount, RunEnded, SoakSession, sessions
+from history.jsonl import Appender
+from history.verdict import Anomaly
+from tests.harness.soak.made_sessions import (
+    LOST,
+    MATRIX,
+    SKIPPED,
+    TORN,
+    by_hand,
+    canary,
+    hostile,
+    many,
+    outcome,
+    task,
+    write,
+)
+
+UNRECOVERED = AnomalyCount(name="not-recovered", count=1, disallowed=1)
+FIRST, SECOND, THIRD = (f"2026030{day}T220000Z" for day in (1, 2, 3))
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}<b>"
+
+
+def two_sessions(results: Path) -> list[SoakSession]:
+    write(
+        results,
+        FIRST,
+        [
+            (canary(), outcome()),
+            (task(seed=1), outcome("anomaly", LOST, folder="one")),
+            (task(seed=2), outcome("valid", SKIPPED, available=0.9, recovery_s=3.0)),
+            (task("queue", "none", seed=3), outcome()),
+            (task(seed=4), outcome("error")),
+        ],
+    )
+    write(
+        results,
+        SECOND,
+        [
+            (task(seed=1, why="repeat"), outcome("anomaly", LOST, TORN)),
+            (canary(), outcome()),
+            (task(seed=5), outcome(available=0.8, recovery_s=5.0)),
+            (task(seed=6), outcome(available=1.0, recovery_s=7.0)),
+            (task(seed=7), None),
+        ],
+        over=False,
+    )
+    return sessions(results)
+
+
+def groups(results: Path) -> list[dict[str, Any]]:
+    found = sessions(results)
+    runs, findings = tables.runs_and_findings(results, found)
+    return tables.records(tables.groups(runs, findings, found[-1].name))
+
+
+def wilson(many: int, of: int) -> tuple[float, float]:
+    """The interval by its formula."""
+    z = float(norm.ppf(0.975))
+    p = many / of
+    centre = (p + z * z / (2 * of)) / (1 + z * z / of)
+    half = z / (1 + z * z / of) * (p * (1 - p) / of + z * z / (4 * of * of)) ** 0.5
+    return centre - half, centre + half
+
+
+def test_findings_are_grouped_with_their_rates_open_ones_first(tmp_path: Path) -> None:
+    two_sessions(tmp_path)
+    lost, torn = groups(tmp_path)
+    assert (lost["name"], lost["known_bug"], lost["open"]) == ("lost-write", "", True)
+    assert (torn["name"], torn["known_bug"], torn["open"]) == ("torn-txn", "KAFKA-17754", False)
+    assert (lost["newest"], lost["newest_of"]) == (1, 3)
+    assert (lost["all"], lost["all_of"]) == (2, 5)
+    assert (lost["fresh"], lost["fresh_of"]) == (1, 4)  # a repetition is no sample
+    assert lost["rate"] == 0.25
+    assert (lost["low"], lost["high"]) == pytest.approx(wilson(1, 4))
+    assert (lost["first"], lost["last"]) == (FIRST, SECOND)
+    assert (torn["fresh"], torn["fresh_of"], torn["rate"]) == (0, 4, 0.0)
+
+
+def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path: Path) -> None:
+    write(tmp_path, FIRST, [
+        (canary(), outcome()), (task(seed=1), outcome("not-recovered", UNRECOVERED)),
+        (task(seed=2), outcome("anomaly", TORN)),
+    ])  # fmt: skip
+    assert {group["name"]: group["open"] for group in groups(tmp_path)} == {
+        "not-recovered": False, "torn-txn": False,
+    }  # fmt: skip
+    shown = page.render(tmp_path)
+    assert "✕ open" not in shown
+    assert re.search(
+        r'<th scope="row" class="nowrap">not-recovered</th>\s*<td.*! not recovered', shown
+    )
+    (session,) = sessions(tmp_path)
+    assert "| not\\-recovered | not recovered |" in github.render(tmp_path, session)
+
+
+def test_rates_leave_out_what_was_interrupted_or_chosen_for_what_it_does(tmp_path: Path) -> None:
+    entries = [
+        {"workload": "queue", "nemesis": "kill", "preset": "safe", "settings": {"brokers": 5}},
+        {"workload": "queue", "nemesis": "pause", "preset": "safe", "seed": 9},
+        {"workload": "queue", "nemesis": "none", "preset": "safe", "seed": None, "settings": {}},
+    ]
+    runs = [
+        (task("queue", nemesis, seed=seed, why=why), came)
+        for nemesis in ("kill", "pause", "none")
+        for seed, why, came in (
+            (1, "matrix", outcome("anomaly", LOST)), (2, "matrix", outcome()),
+            (3, "matrix", outcome("interrupted", LOST, judged=True)),
+            (9, "explicit", outcome("anomaly", LOST)), (5, "repeat", outcome("anomaly", LOST)),
+        )
+    ]  # fmt: skip
+    write(tmp_path, FIRST, runs, matrix=MATRIX | {"runs": entries})
+    found = {group["nemesis"]: (group["fresh"], group["fresh_of"], group["all_of"])
+             for group in groups(tmp_path)}  # fmt: skip
+    assert found == {"kill": (1, 2, 5), "pause": (1, 2, 5), "none": (2, 3, 5)}
+
+
+@pytest.mark.parametrize("entries", [None, 5, [5], [{}], "text"])
+def test_a_matrix_that_is_none_does_not_break_the_index(tmp_path: Path, entries: object) -> None:
+    write(tmp_path, FIRST, [(task(why="explicit"), outcome("anomaly", LOST))],
+          matrix={"runs": entries})  # fmt: skip
+    assert groups(tmp_path)[0]["fresh_of"] == 1
+
+
+def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
+    found = two_sessions(tmp_path)
+    runs, findings = tables.runs_and_findings(tmp_path, found)
+    assert tables.records(tables.allowed(runs, findings)) == [
+        {"name": "poll-skip", "runs": 1, "findings": 4}
+    ]
+    assert "poll-skip" not in {group["name"] for group in groups(tmp_path)}
+
+
+def test_the_numbers_of_a_session(tmp_path: Path) -> None:
+    found = two_sessions(tmp_path)
+    first, second = tables.records(
+        tables.by_session(*tables.runs_and_findings(tmp_path, found), found)
+    )
+    assert (first["runs"], first["failing"], first["errors"], first["open"]) == (4, 1, 1, 1)
+    assert (first["available"], first["recovery_s"]) == (0.9, 3.0)
+    assert (second["runs"], second["failing"], second["open"], second["known"]) == (4, 1, 1, 1)
+    assert (second["available"], second["recovery_s"]) == pytest.approx((0.9, 6.0))
+
+
+def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
+    two_sessions(tmp_path)
+    lost = Anomaly(
+        title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why=""
+    )
+    by_hand(tmp_path, valid=False, exit_code=1, anomalies={"lost-write": lost})
+    before = groups(tmp_path)
+    assert [group["all_of"] for group in before] == [5, 5]
+    runs, findings = tables.runs_and_findings(tmp_path, sessions(tmp_path))
+    hand = runs[runs["session"] == ""].iloc[0]
+    assert (hand["state"], hand["seed"], hand["workload"]) == ("anomaly", 42, "queue")
+    assert hand["report"] == "20260301T101500Z-queue-kill-42/report.html"
+    assert hand["at"].startswith("2026-03-01T10:15:00")
+    assert set(findings[findings["row"] == hand.name]["name"]) == {"lost-write"}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"run": 5}', "\xff"])
+def test_a_damaged_verdict_is_a_line_of_its_own(tmp_path: Path, content: str) -> None:
+    folder = by_hand(tmp_path)
+    (folder / "verdict.json").write_bytes(content.encode("latin-1"))
+    runs, _ = tables.runs_and_findings(tmp_path, [])
+    assert list(runs["state"]) == ["error"]
+    assert folder.name in page.render(tmp_path)
+
+
+def test_links_to_latest_and_to_runs_of_sessions_are_not_listed_twice(tmp_path: Path) -> None:
+    folder = by_hand(tmp_path)
+    (tmp_path / "latest").symlink_to(folder)
+    write(tmp_path, FIRST, [(task(), outcome(folder=folder.name))])
+    runs, _ = tables.runs_and_findings(tmp_path, sessions(tmp_path))
+    assert len(runs) == 1
+    assert runs.iloc[0]["report"] == f"{folder.name}/report.html"
+
+
+def test_an_attempt_that_was_made_again_is_not_listed_as_made_by_hand(tmp_path: Path) -> None:
+    folder = by_hand(tmp_path, exit_code=130)
+    write(tmp_path, FIRST, [
+        (task(seed=1), outcome("interrupted", judged=True, folder=folder.name)),
+    ], over=False)  # fmt: skip
+    (session,) = sessions(tmp_path)
+    log = Appender(tmp_path / FOLDER / FIRST / FILE)
+    log.append(msgspec.structs.replace(session.attempts[0].begun, spent_s=60.0))
+    log.append(RunEnded(at=session.last_at, spent_s=120, number=1, outcome=outcome(folder="other")))
+    log.close()
+    runs, _ = tables.runs_and_findings(tmp_path, sessions(tmp_path))
+    assert list(runs["state"]) == ["valid"]
+    assert list(runs["session"]) == [FIRST]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_folder_whose_name_is_no_text_is_listed_and_linked(tmp_path: Path, damaged: bool) -> None:
+    folder = by_hand(tmp_path)
+    if damaged:
+        (folder / "verdict.json").write_text("{")
+    folder.rename(tmp_path / os.fsdecode(b"20260301T101500Z-\xff"))
+    shown = page.build(tmp_path).read_text()
+    assert 'href="./20260301T101500Z-%FF/report.html"' in shown
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
+def test_a_session_that_names_a_folder_that_cannot_be(tmp_path: Path, name: str) -> None:
+    write(tmp_path, FIRST, [(task(), outcome("anomaly", LOST, folder=name))])
+    assert "1 open finding" in page.render(tmp_path)
+
+
+def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
+    write(results, FIRST, runs, over=over)
+    found = sessions(results)
+    numbers = tables.by_session(*tables.runs_and_findings(results, found), found)
+    return [part.word for part in page.headline(found[0], tables.records(numbers)[0])]
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        ([(canary(), outcome()), (task(), outcome())], ["Valid"]),
+        ([(canary(), outcome("silent")), (task(), outcome())], ["Void"]),
+        ([(canary(), outcome("silent")), (task(), outcome("anomaly", LOST))],
+         ["Void", "1 open finding"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", LOST)),
+          (task(seed=8), outcome("anomaly", LOST, TORN))],
+         ["1 open finding", "1 finding of known bugs"]),
+        ([(canary(), outcome()), (task(), outcome("unknown")), (task(seed=2), outcome("error"))],
+         ["1 run unknown", "1 error of the harness"]),
+        ([(canary(), outcome()), (task(), outcome("not-recovered")),
+          (task(seed=2), outcome("not-recovered"))], ["2 runs did not recover"]),
+        ([(canary(), outcome())], ["Nothing tested yet"]),
+        ([(canary(), outcome()), (task(preset="acks0"), outcome("silent"))],
+         ["1 control did not fire"]),
+        ([(canary(), outcome("unknown", fired=True)), (task(), outcome())], ["1 run unknown"]),
+        ([(canary(), outcome("anomaly", LOST, fired=True)), (task(), outcome())],
+         ["1 open finding"]),
+        ([(canary(), outcome("anomaly", LOST, fired=False)), (task(), outcome())],
+         ["Void", "1 open finding"]),
+        ([(canary(), outcome()), (task(), outcome("not-recovered", UNRECOVERED))],
+         ["1 run did not recover"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", LOST, UNRECOVERED)),
+          (task(seed=2), outcome("not-recovered", UNRECOVERED))],
+         ["1 open finding", "2 runs did not recover"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", TORN, UNRECOVERED))],
+         ["1 finding of known bugs", "1 run did not recover"]),
+    ],
+)  # fmt: skip
+def test_the_headline(tmp_path: Path, runs: list[Any], said: list[str]) -> None:
+    assert headline(tmp_path, runs) == said
+
+
+@pytest.mark.parametrize(
+    ("runs", "over", "word", "told"),
+    [
+        ([], True, "Void", "did not run"),
+        ([], False, "Not yet valid", "has not run yet"),
+        ([(canary(), None)], False, "Not yet valid", "has not run yet"),
+        ([(canary(), None)], True, "Void", "did not run"),
+        ([(canary(), outcome("interrupted"))], False, "Not yet valid", "interrupted"),
+        ([(canary(), outcome("interrupted"))], True, "Void", "interrupted"),
+        ([(canary(), outcome("error"))], False, "Void", "reached no verdict"),
+        ([(canary(), outcome("silent"))], False, "Void", "did not fire"),
+        ([(canary(), outcome("silent"))], True, "Void", "did not fire"),
+        ([(canary(), outcome("unknown", fired=True))], True, "1 run unknown", "fired"),
+        ([(canary(), outcome())], False, "Valid", "fired"),
+    ],
+)
+def test_valid_is_said_only_after_the_canary_fired(
+    tmp_path: Path, runs: list[Any], over: bool, word: str, told: str
+) -> None:
+    tested = (task(seed=1, why="repeat"), outcome())
+    assert headline(tmp_path, [tested, *runs], over=over)[0] == word
+    (session,) = sessions(tmp_path)
+    assert page.canary_words(session) == told
+    shown = page.render(tmp_path)
+    assert shown.count(f"acks1: {told}") == 2
+    assert ("the canary found what it has to find" in shown) == (word == "Valid")
+    assert ("did not find what it has to find" in shown) == (told == "did not fire")
+    assert f"Canary acks1: {told}." in github.render(tmp_path, session)
+
+
+def test_the_page_says_what_matters(tmp_path: Path) -> None:
+    two_sessions(tmp_path)
+    shown = page.build(tmp_path).read_text()
+    assert "1 open finding" in shown
+    assert "unfinished" in shown
+    assert "of known bugs" in shown
+    assert shown.count("<tr data-") == 10
+    assert "it keeps verdict.json and config.json" in shown
+    assert "http://" not in shown
+    assert "https://" not in shown
+
+
+def test_an_empty_folder_has_an_index(tmp_path: Path) -> None:
+    assert "No session yet" in page.render(tmp_path)
+    by_hand(tmp_path)
+    assert "by hand" in page.render(tmp_path)
+
+
+def test_text_from_outside_stays_text(tmp_path: Path) -> None:
+    hostile(tmp_path, HOSTILE)
+    by_hand(tmp_path, "20260301T101500Z-<b>&\"'", summary=HOSTILE,
+            config={"workload": HOSTILE, "nemesis": HOSTILE, "preset": HOSTILE})  # fmt: skip
+    shown = page.render(tmp_path)
+    assert HOSTILE not in shown
+    assert "<script>alert" not in shown
+    assert "<b>" not in shown
+    assert "49" not in re.sub(r"<style>.*?</style>", "", shown, flags=re.S).replace("{{7*7}}", "")
+    assert shown.count("<script>") == 1
+
+
+def test_addresses_stay_below_the_folder() -> None:
+    assert page.href("javascript:alert(1)") == "./javascript%3Aalert%281%29"
+    assert page.href("a b/?#.html") == "./a%20b/%3F%23.html"
+
+
+def test_the_trend_has_a_column_a_session_and_the_newest_are_shown(tmp_path: Path) -> None:
+    many(tmp_path, sessions=4, runs=6)
+    found = sessions(tmp_path)
+    numbers = tables.by_session(*tables.runs_and_findings(tmp_path, found), found)
+    trend = build_trend(numbers)
+    assert trend is not None
+    assert [row.label for row in trend.rows] == [
+        "runs", "open", "known bugs", "available", "recovery",
+    ]  # fmt: skip
+    runs = trend.rows[0]
+    assert len({column.x for column in runs.columns}) == 4
+    assert all(0 <= c.y <= 40 and c.y + c.height <= 40.2 for r in trend.rows for c in r.columns)
+    long = numbers.iloc[[0] * (SESSIONS_MAX + 5)]
+    cut = build_trend(long)
+    assert cut is not None
+    assert cut.left_out == 5
+    assert build_trend(numbers.head(0)) is None
+
+
+def test_a_long_history_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "RUNS_MAX", 3)
+    two_sessions(tmp_path)
+    shown = page.render(tmp_path)
+    assert shown.count("<tr data-") == 3
+    assert "7 older runs not shown" in shown
+
+
+def test_the_step_summary(tmp_path: Path) -> None:
+    session = two_sessions(tmp_path)[-1]
+    file = tmp_path / "summary.md"
+    assert not github.append(tmp_path, session, {})
+    assert github.append(tmp_path, session, {"GITHUB_STEP_SUMMARY": str(file)})
+    text = file.read_text()
+    assert "1 open finding" in text
+    assert "| lost\\-write | **open** | queue x kill x safe | 1/3 | 2/5 |" in text
+    assert "known bug KAFKA\\-17754" in text
+
+
+def test_the_step_summary_of_a_void_session_with_markup(tmp_path: Path) -> None:
+    hostile(tmp_path, HOSTILE)
+    (session,) = sessions(tmp_path)
+    text = github.render(tmp_path, session)
+    assert "Void" in text
+    assert "did not fire" in text
+    assert "<script>" not in text

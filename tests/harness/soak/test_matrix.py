@@ -1,0 +1,156 @@
+"""The matrix of a soak: what is refused, what is drawn and in which order."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from core.config import PRESETS
+from core.errors import ConfigError
+from harness.soak.matrix import (
+    Combination,
+    Matrix,
+    canary_run,
+    check,
+    config_of,
+    draws,
+    load,
+    parse,
+)
+from harness.soak.session_log import PlannedRun
+from nemesis.registry import NEMESES
+from workloads.registry import WORKLOADS
+
+SMALL = """
+workloads = ["queue", "transactions"]
+nemeses = ["none", "kill", "pause"]
+presets = ["safe", "safe-legacy"]
+canary = ["acks1", "read-uncommitted"]
+[settings]
+duration_s = 20
+[[exclude]]
+workload = "transactions"
+preset = ["safe-legacy"]
+"""
+
+
+def small(more: str = "") -> Matrix:
+    return parse(SMALL + more, "m.toml")
+
+
+def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() -> None:
+    matrix = load(None)
+    check(matrix)
+    combinations = matrix.combinations()
+    assert {c.workload for c in combinations} == set(WORKLOADS)
+    assert {c.nemesis for c in combinations} >= set(NEMESES) - {"unclean", "power"}
+    assert len({(c.workload, c.nemesis) for c in combinations}) == len(WORKLOADS) * (
+        len(NEMESES) - 2
+    )
+    assert all(PRESETS[name].get("expect") for name in matrix.canaries())
+    assert ("copier", "kill", "exactly-once") in combinations
+    assert ("queue", "kill", "exactly-once") not in combinations
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("workloads = [", ["m.toml", "TOML"]),
+        ("", ["presets", "required"]),
+        (SMALL.replace("[settings]", "colour = 1\n[settings]"), ["colour"]),
+        (SMALL.replace('"none", "kill", "pause"', ""), ["nemeses"]),
+        (SMALL + "[weights]\nmoon = 2\n", ["moon"]),
+        (SMALL + "[weights]\nkill = 0\n", ["weights.kill"]),
+        (SMALL + '[[exclude]]\nworkload = "moon"\n', ["moon", "nothing"]),
+        (SMALL + "[[exclude]]\n", ["exclude"]),
+        (SMALL + '[[exclude]]\nworkload = ["queue", "transactions"]\n', ["all combinations"]),
+        (SMALL.replace("duration_s = 20", "seed = 1"), ["seed"]),
+        (SMALL + '[[runs]]\nworkload = "queue"\n', ["runs.0.nemesis"]),
+    ],
+)
+def test_a_matrix_that_makes_no_sense(text: str, said: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "m.toml")
+    assert all(word in str(caught.value) for word in said), caught.value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"kill", ', '"earthquake", ', ["earthquake", "queue"]),
+        ('"queue", "transactions"]\nn', '"juggling", "transactions"]\nn', ["juggling"]),
+        ('"safe", ', '"reckless", ', ["reckless"]),
+        ('"acks1", ', '"safe", ', ["safe", "cannot be a canary"]),
+        ('"acks1", ', '"moon", ', ["moon"]),
+        ("duration_s = 20", "duration_s = -1", ["duration_s"]),
+        ("duration_s = 20", "colour = 1", ["colour"]),
+    ],
+)
+def test_names_and_settings_are_checked_before_the_session(
+    old: str, new: str, said: list[str]
+) -> None:
+    matrix = parse(SMALL.replace(old, new), "m.toml")
+    with pytest.raises(ConfigError) as caught:
+        check(matrix)
+    assert all(word in str(caught.value) for word in said), caught.value
+
+
+def test_a_new_workload_and_a_new_nemesis_are_in_the_default_matrix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(WORKLOADS, "juggling", WORKLOADS["queue"])
+    monkeypatch.setitem(NEMESES, "earthquake", NEMESES["kill"])
+    combinations = set(load(None).combinations())
+    assert ("juggling", "earthquake", "safe") in combinations
+    assert ("juggling", "earthquake", "exactly-once") not in combinations
+    assert ("copier", "earthquake", "exactly-once") in combinations
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml"):
+        load(tmp_path / "none.toml")
+
+
+def test_all_pairs_come_before_any_comes_again() -> None:
+    matrix = small()
+    pairs = {(c.workload, c.nemesis) for c in matrix.combinations()}
+    for seed in range(20):
+        drawn = list(islice(draws(matrix, seed), 3 * len(pairs)))
+        for turn in range(3):
+            part = drawn[turn * len(pairs) : (turn + 1) * len(pairs)]
+            assert {(c.workload, c.nemesis) for c in part} == pairs
+        assert set(drawn) <= set(matrix.combinations())
+        assert set(drawn[: 2 * len(pairs)]) == set(matrix.combinations())  # two presets: two turns
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    matrix = small()
+    first = list(islice(draws(matrix, 1), 12))
+    assert list(islice(draws(matrix, 1), 12)) == first
+    assert len({tuple(islice(draws(matrix, seed), 6)) for seed in range(10)}) > 5
+
+
+def test_heavier_names_come_earlier_and_heavier_presets_more_often() -> None:
+    heavy = small("[weights]\npause = 8\nsafe-legacy = 3\n")
+    first = [next(draws(heavy, seed)).nemesis for seed in range(300)]
+    assert first.count("pause") > 2 * first.count("kill")
+    drawn = list(islice(draws(heavy, 1), 6 * 8))
+    queue = [c.preset for c in drawn if (c.workload, c.nemesis) == ("queue", "kill")]
+    assert (queue.count("safe"), queue.count("safe-legacy")) == (2, 6)
+
+
+def test_what_a_preset_sets_wins_over_the_common_settings() -> None:
+    matrix = parse(
+        SMALL.replace("duration_s = 20", "duration_s = 20\nabort_share = 0.5")
+        + "[canary_settings]\nduration_s = 33\n",
+        "m.toml",
+    )
+    task = canary_run(matrix, "read-uncommitted", 9)
+    assert (task.workload, task.preset, task.seed) == ("transactions", "read-uncommitted", 9)
+    config = config_of(task)
+    assert (config.duration_s, config.abort_share) == (33, 0.3)
+    assert config.expect == ("aborted-read",)
+    combination = Combination("queue", "kill", "safe")
+    settings = matrix.settings_for(combination.preset)
+    plain = config_of(PlannedRun(why="matrix", seed=1, settings=settings, **combination._asdict()))
+    assert (plain.duration_s, plain.abort_share) == (20, 0.5)

@@ -1,0 +1,185 @@
+"""The file of a session: what it says after crashes; and what a session comes to."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.soak.session_log import (
+    FILE,
+    FOLDER,
+    AnomalyCount,
+    RunBegun,
+    RunEnded,
+    RunResult,
+    SessionEnded,
+    SessionPaused,
+    SessionResumed,
+    SoakSession,
+    State,
+    read,
+    sessions,
+)
+from history.jsonl import Appender
+from tests.harness.soak.made_sessions import LOST, SKIPPED, TORN, Run, canary, outcome, task, write
+
+NAME = "20260301T220000Z"
+AT = "2026-03-01T23:00:00.000+00:00"
+
+
+def test_a_session_is_read_as_it_was_written(tmp_path: Path) -> None:
+    came = outcome("anomaly", LOST, SKIPPED, available=0.9, recovery_s=2.0, folder="a-run")
+    session = write(tmp_path, NAME, [(canary(), outcome()), (task(seed=9), came)])
+    assert [a.begun.number for a in session.attempts] == [1, 2]
+    assert session.attempts[1].outcome == came
+    assert session.attempts[1].begun.task == task(seed=9)
+    assert (session.spent_s, session.damaged, session.paused) == (120.0, 0, False)
+    assert session.ended is not None
+    assert [one.name for one in sessions(tmp_path)] == [NAME]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_half_a_line_is_left_out_and_what_is_added_later_stays_readable(
+    tmp_path: Path, cut: int
+) -> None:
+    write(tmp_path, NAME, [(canary(), outcome()), (task(), outcome("anomaly", LOST))], over=False)
+    file = tmp_path / FOLDER / NAME / FILE
+    file.write_bytes(file.read_bytes()[:-cut])
+    session = read(file.parent)
+    assert session is not None
+    assert session.attempts[1].outcome is None or cut == 1
+    log = Appender(file.parent / FILE)
+    log.append(SessionResumed(at=AT, spent_s=500.0))
+    log.close()
+    again = read(file.parent)
+    assert again is not None
+    assert again.spent_s == 500.0
+    assert again.damaged == (0 if cut == 1 else 1)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"event":"resumed","at":"","spent_s":1}\n', b"\xff"]
+)
+def test_a_file_without_its_first_line_is_no_session(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / FOLDER / NAME
+    folder.mkdir(parents=True)
+    (folder / FILE).write_bytes(content)
+    assert read(folder) is None
+    assert sessions(tmp_path) == []
+
+
+def test_a_session_has_one_writer(tmp_path: Path) -> None:
+    write(tmp_path, NAME, [])
+    log = Appender(tmp_path / FOLDER / NAME / FILE)
+    with pytest.raises(BlockingIOError):
+        Appender(tmp_path / FOLDER / NAME / FILE)
+    log.close()
+    Appender(tmp_path / FOLDER / NAME / FILE).close()
+
+
+def test_each_event_is_one_write(tmp_path: Path) -> None:
+    write(tmp_path, NAME, [], over=False)
+    file = tmp_path / FOLDER / NAME / FILE
+    log = Appender(file.parent / FILE)
+    before = file.stat().st_size
+    log.append(SessionPaused(at=AT, spent_s=1.0))
+    assert file.stat().st_size > before  # there before anything is closed or flushed
+    assert file.read_bytes().endswith(b"}\n")
+    log.close()
+
+
+CASES: list[tuple[list[Run], int, bool]] = [
+    ([(canary(), outcome()), (task(), outcome())], 0, False),
+    ([(canary(), outcome()), (task(), outcome("valid", SKIPPED))], 0, False),
+    ([(canary(), outcome()), (task(), outcome("anomaly", LOST))], 1, False),
+    ([(canary(), outcome()), (task(), outcome("anomaly", TORN))], 1, False),
+    ([(canary(), outcome("silent")), (task(), outcome("anomaly", LOST))], 1, True),
+    ([(canary(), outcome("silent")), (task(), outcome())], 4, True),
+    ([(canary(), outcome("unknown")), (task(), outcome())], 2, False),
+    ([(canary(), outcome("anomaly", LOST)), (task(), outcome())], 1, True),
+    ([(canary(), outcome("error")), (task(), outcome())], 4, True),
+    ([(canary(), outcome("unknown", fired=True)), (task(), outcome())], 2, False),
+    ([(canary(), outcome("unknown", fired=False)), (task(), outcome())], 4, True),
+    ([(canary(), outcome("anomaly", LOST, fired=True)), (task(), outcome())], 1, False),
+    ([(canary(), outcome("anomaly", LOST, fired=False)), (task(), outcome())], 1, True),
+    ([(canary(), outcome("not-recovered", fired=True)), (task(), outcome())], 3, False),
+    ([(canary(), outcome("valid", fired=True)), (task(), outcome())], 0, False),
+    ([(canary(), outcome("error", fired=True)), (task(), outcome())], 4, True),
+    ([(task(), outcome())], 4, True),
+    ([(canary(), None), (task(), outcome())], 4, True),
+    ([], 4, True),
+    ([(canary(), outcome("error")), (task(), outcome("error"))], 70, True),
+    ([(canary(), outcome()), (task(), outcome("error"))], 2, False),
+    ([(canary(), outcome()), (task(), outcome("error")), (task(), outcome())], 70, False),
+    ([(canary(), outcome()), (task(), outcome("unknown")), (task(), outcome("error"))], 2, False),
+    ([(canary(), outcome()), (task(), outcome("not-recovered"))], 3, False),
+    ([(canary(), outcome("silent")), (task(), outcome("not-recovered"))], 3, True),
+    ([(canary(), outcome()), (task(preset="acks0"), outcome("silent"))], 4, False),
+    ([(canary(), outcome())], 2, False),
+    ([(canary(), outcome()), (task(), outcome("interrupted", LOST, judged=True))], 1, False),
+]
+
+
+@pytest.mark.parametrize(("runs", "code", "void"), CASES)
+def test_what_a_session_comes_to(tmp_path: Path, runs: list[Run], code: int, void: bool) -> None:
+    session = write(tmp_path, NAME, runs)
+    assert (session.code, session.void) == (code, void)
+    assert session.ended is not None
+    assert session.ended.code == code
+
+
+def test_not_recovered_is_a_finding_of_its_own_code(tmp_path: Path) -> None:
+    found = AnomalyCount(name="not-recovered", count=1, disallowed=1)
+    runs: list[Run] = [(canary(), outcome()), (task(), outcome("not-recovered", found))]
+    assert write(tmp_path, NAME, runs).code == 3
+
+
+@pytest.mark.parametrize(
+    ("came", "fired"),
+    [(None, None), (outcome("interrupted", fired=True), None), (outcome("error"), None),
+     (outcome(), True), (outcome("silent"), False), (outcome("unknown", fired=True), True)],
+)  # fmt: skip
+def test_whether_the_canary_fired(
+    tmp_path: Path, came: RunResult | None, fired: bool | None
+) -> None:
+    assert write(tmp_path, NAME, [(canary(), came)]).fired is fired
+
+
+def test_that_a_cluster_did_not_recover_is_no_open_finding() -> None:
+    found = AnomalyCount(name="not-recovered", count=1, disallowed=1)
+    assert outcome("not-recovered", found).open == []
+    assert outcome("anomaly", found, LOST, TORN).open == [LOST]
+
+
+def test_a_session_under_way_is_not_void_before_its_canary(tmp_path: Path) -> None:
+    assert not write(tmp_path, NAME, [(task(why="repeat"), outcome())], over=False).void
+    later = write(tmp_path, "20260302T220000Z", [(canary(), None)], over=False)
+    assert not later.void
+
+
+def test_a_run_that_was_made_again_counts_once_and_keeps_what_the_first_one_found() -> None:
+    def attempt(session: SoakSession, state: State, *found: AnomalyCount) -> None:
+        session.apply(RunBegun(at=AT, spent_s=0, number=2, task=task(), command=[]))
+        session.apply(RunEnded(at=AT, spent_s=0, number=2, outcome=outcome(state, *found)))
+
+    base = read_back()
+    attempt(base, "interrupted")
+    attempt(base, "valid")
+    assert [a.outcome.state for a in base.runs if a.outcome] == ["valid"]
+    base = read_back()
+    attempt(base, "interrupted", LOST)
+    base.apply(SessionPaused(at=AT, spent_s=50))
+    assert base.paused
+    base.apply(SessionResumed(at=AT, spent_s=50))
+    attempt(base, "valid")
+    base.apply(SessionEnded(at=AT, spent_s=90, code=1))
+    assert [a.outcome.state for a in base.runs if a.outcome] == ["interrupted", "valid"]
+    assert base.code == 1
+    assert base.spent_s == 90
+
+
+def read_back() -> SoakSession:
+    from harness.soak.session_log import SessionStarted
+
+    return SoakSession(
+        name=NAME, started=SessionStarted(at=AT, seed=1, budget_s=600, canary="acks1", matrix={})
+    )

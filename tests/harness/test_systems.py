@@ -1,0 +1,81 @@
+"""The registry of systems: what each refuses, before anything is started."""
+
+from typing import Any
+
+import pytest
+
+from core.cluster import Killable, Linked, Partitionable, Pausable, Powered
+from core.config import run_config
+from core.errors import ConfigError
+from harness.compose import plan
+from harness.run.planning import RunPlan
+from harness.simulation.run import simulate
+from harness.systems import SYSTEMS, system_of
+
+SMALL: dict[str, Any] = {"seed": 1, "nemesis": "none", "duration_s": 1, "rate": 10}
+
+
+def planned(**settings: Any) -> RunPlan:
+    return plan(run_config({**SMALL, **settings}))
+
+
+@pytest.mark.parametrize("sut", ["kafka", "simulated"])
+def test_a_system_accepts_the_defaults(sut: str) -> None:
+    assert planned(sut=sut).steps == ()
+    assert SYSTEMS[sut].doc
+    assert SYSTEMS[sut].title(run_config({**SMALL, "sut": sut}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"sut": "none"}, "unknown system under test 'none'; known: kafka, simulated"),
+        ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated"),
+        ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated"),
+        ({"sut": "kafka", "nemesis": "power"}, "needs a system that is Powered"),
+        ({"sut": "simulated", "kafka": "3.9.0"}, "kafka=3.9.0 is a setting of sut=kafka"),
+        ({"sut": "simulated", "era": "0.10", "controllers": 3}, "era 0.10 has no isolated"),
+        (
+            {"sut": "simulated", "broker_settings": {"num.io.threads": "1"}},
+            "broker_settings: a simulated broker has no num.io.threads",
+        ),
+        (
+            {"sut": "simulated", "topic_settings": {"retention.ms": "1"}},
+            "topic_settings: a simulated topic has no retention.ms",
+        ),
+        (
+            {"sut": "simulated", "topic_settings": {"min.insync.replicas": "9"}},
+            "min.insync.replicas must be 1 to 3, not '9'",
+        ),
+        (
+            {"sut": "simulated", "topic_settings": {"unclean.leader.election.enable": "maybe"}},
+            "must be true or false",
+        ),
+    ],
+)
+def test_a_setting_that_a_system_cannot_honour_is_refused(
+    settings: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
+        planned(**settings)
+
+
+def test_the_simulation_honours_the_topic_settings_that_it_has() -> None:
+    given = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
+    config = run_config({**SMALL, "sut": "simulated", "topic_settings": given})
+    settings = simulate(config).cluster.settings
+    assert (settings.min_isr, settings.unclean) == (1, True)
+
+
+def test_capabilities_are_asked_of_the_type() -> None:
+    simulated, kafka = (SYSTEMS[name].cluster_type() for name in ("simulated", "kafka"))
+    for need in (Killable, Pausable, Partitionable, Linked):
+        assert issubclass(simulated, need)
+        assert issubclass(kafka, need)
+    assert issubclass(simulated, Powered)
+    assert not issubclass(kafka, Powered)
+
+
+def test_only_a_repeatable_system_is_replayed() -> None:
+    assert [name for name, system in SYSTEMS.items() if system.repeatable] == ["simulated"]
+    assert system_of(run_config({**SMALL, "sut": "kafka"})).release("a-run-that-never-was") == []

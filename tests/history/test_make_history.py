@@ -1,0 +1,54 @@
+"""The synthetic run folder: sealed as a recorded one, and exactly what is planted is found in it."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from benchmarks.check_scale import INFORMATIONAL
+from benchmarks.make_history import write
+from benchmarks.synthetic import PLANTED, Synthetic
+from checkers.api import check_history
+from history.reader import History, load
+from history.run_folder import Run
+
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> History:
+    folder = tmp_path_factory.mktemp("synthetic") / "run"
+    folder.mkdir()
+    write(Run(folder), Synthetic(12_000, SEED), SEED)
+    return load(Run(folder))
+
+
+def test_exactly_what_is_planted_is_found(sealed: History) -> None:
+    tally = check_history(sealed)
+    assert not tally.crashed
+    found: Counter[str] = Counter()
+    for (name, variant), count in tally.counts.items():
+        if variant != "log":  # final reads show aborted records, as they should
+            found[name] += count
+    expected = json.loads((sealed.run.folder / "expected.json").read_text())
+    assert {name: found[name] for name in sorted(found) if name not in INFORMATIONAL} == expected
+    assert [doubt for doubt in tally.doubts if doubt.check in ("durability", "atomicity")] == []
+
+
+def test_the_tables_fit_together(sealed: History) -> None:
+    ops, bounds = sealed.tables["ops"].to_pandas(), sealed.tables["bounds"].to_pandas()
+    units = sealed.names.units
+    assert ops["op"].tolist() == list(range(len(ops)))
+    assert ops["complete_ns"].is_monotonic_increasing
+    assert ops["n_sends"].sum() == sum(unit.sends for unit in units) == 12_000
+    assert ops["n_reads"].sum() == sum(unit.reads for unit in units)
+    assert bounds["complete"].all()
+    assert sorted(tp for unit in units for tp in unit.tps) == list(range(32))
+
+
+def test_the_seed_decides_and_every_kind_is_planted() -> None:
+    one, same, other = (Synthetic(12_000, seed) for seed in (1, 1, 2))
+    assert one.plan == same.plan != other.plan
+    assert (one.messages.offset == same.messages.offset).all()
+    assert set(one.plan.one) | set(one.plan.two) == set(PLANTED)
+    assert all([*one.plan.one.values(), *one.plan.two.values()])

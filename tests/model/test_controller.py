@@ -1,0 +1,133 @@
+"""The KRaft controller of the model: who may go when, and what elections answer."""
+
+from model.errors import KafkaError
+from model.kraft.quorum_controller import QuorumController
+from model.metadata.image import MetadataImage
+from model.protocol.controller_messages import (
+    AlterPartition,
+    AlterPartitionResponse,
+    BrokerHeartbeat,
+    BrokerHeartbeatResponse,
+    BrokerRegistration,
+)
+from model.protocol.messages import CreateTopics, ElectLeaders, ElectLeadersResponse, PartitionState
+from model.settings import Settings
+
+LED = ("led", 0)
+REPLICAS = (1, 2, 3)
+
+
+class World:
+    """Three brokers, which send heartbeats when they are told to."""
+
+    def __init__(self, *topics: tuple[tuple[int, ...], ...]) -> None:
+        self.controller = QuorumController(Settings(), MetadataImage())
+        for broker in REPLICAS:
+            self.controller.decide(BrokerRegistration(broker, 1), 0)
+        self.beat(*REPLICAS)
+        for replicas in topics:
+            self.controller.decide(CreateTopics("led", 1, 3, replicas), 0)
+        self.beat(*REPLICAS)
+
+    def beat(self, *brokers: int, go: bool = False, behind: int = 0) -> BrokerHeartbeatResponse:
+        """Of brokers that have all metadata but for the last ones; the last answer."""
+        image = self.controller.image
+        for broker in brokers:
+            epoch = image.brokers[broker].epoch
+            request = BrokerHeartbeat(broker, epoch, image.offset - behind, go)
+            answer = self.controller.decide(request, 0).answer
+        assert isinstance(answer, BrokerHeartbeatResponse)
+        return answer
+
+    def state(self) -> PartitionState:
+        return self.controller.image.partitions[LED]
+
+    def elect(self, *, unclean: bool = False) -> KafkaError:
+        answer = self.controller.decide(ElectLeaders([LED], unclean), 0).answer
+        assert isinstance(answer, ElectLeadersResponse)
+        return answer.parts[LED]
+
+
+def test_a_leader_goes_when_all_others_know_who_leads_now() -> None:
+    world = World((REPLICAS,))
+    assert not world.beat(1, go=True).may_end
+    assert (world.state().leader, world.state().isr) == (2, (2, 3))
+    assert world.controller.image.alive() == {1, 2, 3}
+    assert not world.beat(1, go=True).may_end  # nobody else said yet that it knows
+    world.beat(2)
+    world.beat(3, behind=1)
+    assert not world.beat(1, go=True).may_end
+    world.beat(3)
+    assert world.beat(1, go=True) == BrokerHeartbeatResponse(
+        KafkaError.NONE, fenced=True, may_end=True
+    )
+    assert world.controller.image.alive() == {2, 3}
+
+
+def test_who_leads_nothing_goes_at_once_and_is_fenced() -> None:
+    world = World((REPLICAS,))
+    assert world.beat(3, go=True, behind=2).may_end
+    assert world.controller.image.alive() == {1, 2}
+    assert (world.state().leader, world.state().isr) == (1, (1, 2))
+    assert world.beat(3, go=True).may_end  # the answer was lost
+
+
+def test_nobody_waits_for_a_broker_that_is_fenced() -> None:
+    world = World((REPLICAS,))
+    world.beat(1, go=True)
+    world.beat(2)
+    world.controller.sessions[3] = -world.controller.settings.session_ms - 1
+    world.controller.tick(0)
+    world.beat(2)
+    assert world.beat(1, go=True).may_end
+
+
+def test_a_new_controller_lets_nobody_go_before_it_heard_of_all() -> None:
+    world = World((REPLICAS,))
+    world.beat(1, go=True)
+    world.controller = QuorumController(world.controller.settings, world.controller.image)
+    assert not world.beat(1, go=True).may_end
+    world.beat(2, 3)
+    assert world.beat(1, go=True).may_end
+
+
+def test_what_a_preferred_election_answers() -> None:
+    world = World((REPLICAS,))
+    assert world.elect() is KafkaError.ELECTION_NOT_NEEDED
+    world.beat(1, go=True)
+    assert world.elect() is KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
+    assert world.state().leader == 2
+    world.controller.image.partitions[LED] = world.state()._replace(replicas=(3, 2, 1))
+    assert world.elect() is KafkaError.NONE
+    assert world.state().leader == 3
+    answer = world.controller.decide(ElectLeaders([("no", 0)]), 0).answer
+    assert isinstance(answer, ElectLeadersResponse)
+    assert answer.parts == {("no", 0): KafkaError.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
+    world = World((REPLICAS,))
+    assert world.elect(unclean=True) is KafkaError.ELECTION_NOT_NEEDED
+    nobody = world.state()._replace(leader=-1, isr=(1,))
+    for broker in REPLICAS:
+        world.controller.image.brokers[broker].fenced = True
+    world.controller.image.partitions[LED] = nobody
+    assert world.elect(unclean=True) is KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    world.controller.image.brokers[3].fenced = False
+    assert world.elect() is KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
+    assert world.elect(unclean=True) is KafkaError.NONE
+    assert world.state().leader == 3
+
+
+def test_who_is_about_to_go_does_not_join_again() -> None:
+    """KIP-841: its leader may not know yet that it goes."""
+    world = World((REPLICAS,))
+    world.beat(1, go=True)
+    image, state = world.controller.image, world.state()
+    assert 1 in image.alive()
+    epochs = tuple(image.brokers[n].epoch for n in REPLICAS)
+    wanted = {LED: (state.leader_epoch, state.partition_epoch, REPLICAS, epochs)}
+    answer = world.controller.decide(AlterPartition(2, epochs[1], wanted), 0).answer
+    assert isinstance(answer, AlterPartitionResponse)
+    assert answer.parts[LED] == (KafkaError.INELIGIBLE_REPLICA, None)
+    assert world.state() == state

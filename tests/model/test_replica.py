@@ -1,0 +1,295 @@
+"""Replicas of the model, where Kafka's rules are finer than the scenarios show."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from model.eras import ERAS, Era
+from model.errors import KafkaError
+from model.log.unified_log import RecordBatch, UnifiedLog
+from model.metadata.election import change
+from model.metadata.image import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
+from model.protocol.controller_messages import AlterPartition
+from model.protocol.messages import (
+    Fetch,
+    FetchPartition,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
+    Partition,
+    PartitionState,
+)
+from model.replication.alter_partition_manager import AlterPartitionManager
+from model.replication.node import TRANSACTION_TOPIC, Ask, NodeState, settings_of
+from model.replication.replica import Replica
+from model.replication.replica_fetcher_manager import ReplicaFetcherManager
+from model.replication.replica_manager import ReplicaManager
+from model.scenarios.drivers.partition import TP, PartitionStage
+from model.settings import Settings
+
+LED = PartitionState((1, 2, 3), (1, 2, 3), 1, 0, 0)
+Acked = list[dict[Partition, tuple[KafkaError, int]]]
+
+
+def leader(era: Era = ERAS["4.2"], state: PartitionState = LED, **settings: int) -> Replica:
+    made = Replica(1, Settings(era=era, **settings))  # type: ignore[arg-type]
+    made.become(state, 0)
+    return made
+
+
+def batch(base: int, epoch: int) -> RecordBatch:
+    return RecordBatch(base, epoch, (f"{epoch}:{base}",))
+
+
+# ---- who joins
+
+
+def test_who_comes_back_joins_by_a_fetch_and_not_by_what_it_had_before() -> None:
+    s = PartitionStage()
+    s.produce("a", to=1).rounds(2, 3).rounds(2, 3)
+    s.crash(3).fence(3).tell(1, 2)
+    s.restart(3).tell(1).wait(1000)
+    one = s.replica(1)
+    assert one is not None
+    assert one.remotes[3].end == one.high_watermark == 1  # of the process before
+    assert one.grown_isr(2) is None is one.proposed
+    assert set(one.isr) == {1, 2}
+    s.fetch(3).answer(3).fetch(3).alter(1).altered(1)
+    assert set(one.isr) == {1, 2, 3}
+
+
+def test_a_process_that_is_gone_does_not_join_by_its_successors_registration() -> None:
+    """KIP-903: it fetched, died with its power and came back before the leader asked for it."""
+    s = PartitionStage()
+    s.produce("a", to=1).rounds(2, 3).rounds(2, 3)
+    s.crash(3).fence(3).restart(3).tell(1, 2).fetch(3).answer(3).fetch(3)
+    s.lose_power(3).fence(3).restart(3).tell(1)
+    s.alter(1)
+    assert s.decision is KafkaError.INELIGIBLE_REPLICA
+    assert s.state.isr == (1, 2)
+
+
+def test_a_fetch_of_a_process_that_is_gone_shows_nothing() -> None:
+    node = NodeState(1, Settings())
+    s = PartitionStage()
+    node.image = s.nodes[1].node.image
+    epoch = node.image.brokers[2].epoch
+    node.replicas[TP] = leader()
+    node.replicas[TP].append(batch(0, 0), 1)
+    seen: list[int] = []
+    serving = ReplicaManager(node, lambda _tp, follower: seen.append(follower))
+    for of, known in ((epoch - 1, -1), (epoch, 1)):
+        fetch = Fetch(2, {TP: FetchPartition(1, 0)}, max_wait_ms=0, broker_epoch=of)
+        serving.fetch(-1, 0, fetch)
+        assert node.replicas[TP].remotes[2].end == known
+    assert seen == [2]
+
+
+@pytest.mark.parametrize(("era", "joins"), [("0.11", True), ("2.0", False), ("4.2", False)])
+def test_who_joins_has_reached_the_begin_of_the_epoch(era: str, joins: bool) -> None:
+    """KAFKA-7128: a new leader's high watermark may be behind what is committed."""
+    one = leader(ERAS[era], LED._replace(leader=2))
+    one.take([batch(0, 0)], 0)
+    one.become(LED._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1), 10)
+    assert (one.high_watermark, one.epoch_begin) == (0, 1)
+    one.fetched_by(3, 0, 20)
+    assert (one.grown_isr(3) is not None) is joins
+
+
+def asked_after(
+    fetched: int, *changes: MetadataRecord
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """What a leader that was told these changes asks for when broker 3 has fetched with this epoch.
+
+    The leader has epoch 1; it knows 2 by a fetch with epoch 2, 3 is not in sync.
+    """
+    node = NodeState(1, Settings(), broker_epoch=1)
+    began: list[MetadataRecord | None] = [None, *(RegisterBrokerRecord(n, 1) for n in (1, 2, 3))]
+    for change_ in (*began, *(UnfenceBrokerRecord(n) for n in (1, 2, 3)), *changes):
+        node.image.apply(change_)
+    replica = node.replicas[TP] = leader(state=LED._replace(isr=(1, 2)))
+    altering = AlterPartitionManager(
+        node, ReplicaManager(node, lambda _tp, _follower: None), lambda: 9
+    )
+    replica.fetched_by(2, 0, 10, 2)
+    replica.fetched_by(3, 0, 10, fetched)
+    altering.fetched(TP, 3)
+    requests = [ask.request for ask in node.out if isinstance(ask, Ask)]
+    return [request.parts[TP][2:] for request in requests if isinstance(request, AlterPartition)]
+
+
+@pytest.mark.parametrize(
+    ("fetched", "changes", "asked"),
+    [
+        (3, (), [((1, 2, 3), (1, 2, 3))]),
+        (-1, (), [((1, 2, 3), (1, 2, -1))]),  # a follower from before KIP-903
+        # As it fetched, not as it is registered now (7).
+        (3, (RegisterBrokerRecord(2, 2), UnfenceBrokerRecord(2)), [((1, 2, 3), (1, 2, 3))]),
+        (4, (), []),  # the metadata of that process are still to come
+        (3, (RegisterBrokerRecord(3, 2), UnfenceBrokerRecord(3)), []),  # that process is gone
+        (3, (FenceBrokerRecord(3),), []),
+        (3, (BrokerRegistrationChangeRecord(3),), []),
+    ],
+)
+def test_a_leader_asks_for_who_is_eligible_with_the_epochs_of_the_fetches(
+    fetched: int, changes: tuple[MetadataRecord, ...], asked: list[object]
+) -> None:
+    assert asked_after(fetched, *changes) == asked
+
+
+# ---- what is committed
+
+
+@pytest.mark.parametrize(("era", "high"), [("3.6", 1), ("4.0", 0), ("4.2", 0)])
+def test_nothing_is_committed_below_the_minimum(era: str, high: int) -> None:
+    one = leader(ERAS[era], LED._replace(isr=(1,)))
+    one.append(batch(0, 0), 1)
+    one.advance(0)
+    assert one.high_watermark == high
+
+
+def waiting(era: str, isr: tuple[int, ...]) -> tuple[NodeState, ReplicaManager, Acked]:
+    """A leader and an append with acks=all that waits."""
+    node = NodeState(1, Settings(era=ERAS[era]))
+    node.replicas[TP] = leader(ERAS[era], LED._replace(isr=isr))
+    serving, told = ReplicaManager(node, lambda _tp, _follower: None), Acked()
+    serving.append({TP: batch(0, 0)}, -1, 30_000, told.append)
+    assert told == []
+    return node, serving, told
+
+
+@pytest.mark.parametrize("era", ["2.4", "3.6", "4.2"])
+def test_a_new_epoch_of_the_same_leader_fails_nothing_that_waits(era: str) -> None:
+    """The controller of the ZooKeeper era gives one when a follower dies."""
+    node, serving, told = waiting(era, (1, 2, 3))
+    replica = node.replicas[TP]
+    replica.become(LED._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1), 10)
+    serving.moved(TP)
+    assert told == []
+    replica.fetched_by(2, 1, 20)
+    serving.moved(TP)
+    assert told == [{TP: (KafkaError.NONE, 0)}]
+
+
+def test_who_leads_no_more_cannot_say_what_becomes_of_it() -> None:
+    node, serving, told = waiting("4.2", (1, 2, 3))
+    node.replicas[TP].become(LED._replace(leader=2, leader_epoch=1, partition_epoch=1), 10)
+    serving.moved(TP)
+    assert told == [{TP: (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)}]
+
+
+@pytest.mark.parametrize(
+    ("era", "error"), [("2.4", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), ("3.6", "NONE")]
+)
+def test_members_to_be_count_for_the_minimum(era: str, error: str) -> None:
+    """The in-sync set of the answer is the maximal one (KIP-497)."""
+    node, serving, told = waiting(era, (1, 2))
+    replica = node.replicas[TP]
+    replica.become(LED._replace(isr=(1,), partition_epoch=1), 10)
+    replica.proposed = (1, 2)
+    replica.fetched_by(2, 1, 20)
+    serving.moved(TP)
+    assert [done[TP][0].name for done in told] == [error]
+
+
+# ---- older news
+
+
+def test_older_metadata_do_not_undo_what_the_controller_answered() -> None:
+    one = leader()
+    one.become(LED._replace(isr=(1, 2), partition_epoch=2), 10)
+    one.become(LED._replace(isr=(1,), partition_epoch=1), 20)
+    assert (one.state.isr, one.state.partition_epoch) == ((1, 2), 2)
+
+
+def test_where_an_epoch_ends_is_not_learnt_from_an_earlier_epoch_of_the_leader() -> None:
+    node = NodeState(1, Settings())
+    follower = node.replicas[TP] = Replica(1, node.settings)
+    for n in range(2):
+        follower.log.copy(batch(n, 0))
+    following = ReplicaFetcherManager(node)
+    for epoch, cut in ((1, False), (3, True)):
+        follower.become(LED._replace(leader=2, leader_epoch=epoch, partition_epoch=epoch), 0)
+        following.pump()
+        asked = following.under_way[2]
+        assert isinstance(asked, OffsetForLeaderEpoch)
+        if not cut:  # the leader changes twice while the answer is under way
+            follower.become(LED._replace(leader=2, leader_epoch=3, partition_epoch=3), 0)
+        following.answered(2, OffsetForLeaderEpochResponse({TP: (KafkaError.NONE, 0, 1)}))
+        assert (follower.log.end == 1) is cut
+        assert follower.truncating is not cut
+
+
+# ---- the cache of epochs
+
+
+def _truncated(log: UnifiedLog) -> None:
+    log.truncate(log.end)
+
+
+def _copied(log: UnifiedLog) -> None:
+    log.copy(batch(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("era", "does", "left"),
+    [
+        ("4.2", _truncated, [(0, 0)]),
+        ("2.4", _truncated, [(0, 0), (1, 1)]),
+        ("4.2", _copied, [(0, 0), (2, 1)]),
+        ("2.4", _copied, [(0, 0), (2, 1)]),
+        ("2.0", _copied, [(0, 0), (1, 1), (2, 1)]),
+    ],
+)
+def test_an_epoch_of_which_nothing_is_left_is_forgotten(
+    era: str, does: Callable[[UnifiedLog], None], left: list[tuple[int, int]]
+) -> None:
+    """Else a follower that leads again cuts others back to where it began (KAFKA-10706)."""
+    log = UnifiedLog(ERAS[era])
+    log.copy(batch(0, 0))
+    log.lead(1)
+    does(log)
+    assert log.epochs == left
+
+
+# ---- elections
+
+
+def test_the_last_leader_leads_again_where_nobody_is_eligible() -> None:
+    """Both that are eligible lose power; the one that led comes back first (KIP-966)."""
+    settings = Settings()
+    state = LED._replace(isr=(1,), elr=(2,))
+    state = change(state, settings, {3}, isr=())
+    assert (state.leader, state.elr, state.last_elr) == (-1, (1, 2), (1,))
+    state = change(state, settings, {3}, dirty=1)
+    state = change(state, settings, {3}, dirty=2)
+    assert (state.elr, state.last_elr) == ((), (1,))
+    assert change(state, settings, {2, 3}).leader == -1
+    led = change(state, settings, {1, 2, 3})
+    assert (led.leader, led.isr, led.last_elr) == (1, (1,), ())
+
+
+def test_decisions_have_a_minimum_of_their_own_and_no_unclean_elections() -> None:
+    settings = Settings(min_isr=1, unclean=True)
+    assert settings_of(settings, "queue") is settings
+    decisions = settings_of(settings, TRANSACTION_TOPIC)
+    assert decisions == replace(settings, min_isr=2, unclean=False)
+    assert settings_of(replace(settings, internal_replication=1), TRANSACTION_TOPIC).min_isr == 1
+
+
+def test_an_unclean_election_is_not_held_for_decisions() -> None:
+    s = PartitionStage(settings=Settings(min_isr=1, unclean=True))
+    log = (TRANSACTION_TOPIC, 0)
+    s.controller.image.partitions[log] = s.state
+    s.crash(2, 3).fence(2, 3)
+    s.crash(1).fence(1)
+    s.restart(2)
+    assert s.state.leader == 2
+    assert s.controller.image.partitions[log].leader == -1
+    assert s.nodes[2].node.replicas[log].settings.min_isr == 2

@@ -1,0 +1,96 @@
+"""The scenarios of the model: every stated table is what the model does, cell by cell."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from model.scenarios.drivers.partition import PartitionStage
+from model.scenarios.framework import PlayedStep, Scenario, play
+from model.scenarios.registry import CHAPTERS
+
+ALL = [scenario for chapter in CHAPTERS.values() for scenario in chapter.scenarios]
+(SIMPLE,) = [scenario for scenario in ALL if scenario.name == "fetch-after-produce"]
+
+
+def wrong(scenario: Scenario[Any], rows: list[PlayedStep]) -> str:
+    """The steps whose row is not the stated one, with both rows under the headings."""
+    headings = " | ".join(scenario.columns)
+    return "\n".join(
+        f"step {number}: {row.says}\n  columns  {headings}\n"
+        f"  stated   {' | '.join(row.stated)}\n  actual   {' | '.join(row.actual)}"
+        for number, row in enumerate(rows, 1)
+        if row.stated != row.actual
+    )
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_the_stated_table_is_what_the_model_does(scenario: Scenario[Any]) -> None:
+    rows = list(play(scenario))
+    assert rows, "a scenario without steps"
+    if report := wrong(scenario, rows):
+        pytest.fail(report, pytrace=False)
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_every_step_says_something_and_the_table_moves(scenario: Scenario[Any]) -> None:
+    rows = list(play(scenario))
+    assert all(row.says.endswith((".", "?", ":", ".)")) and "|" not in row.says for row in rows)
+    assert len({row.stated for row in rows}) > 1, "no cell ever changes"
+    assert scenario.about.strip()
+    assert scenario.source.strip()
+
+
+def test_names_are_unique() -> None:
+    names = [*CHAPTERS, *(scenario.name for scenario in ALL)]
+    assert len(set(names)) == len(names)
+
+
+def test_a_wrong_cell_is_reported_with_both_rows() -> None:
+    lies = replace(
+        SIMPLE, steps=lambda s: ((says, row.replace("1", "7")) for says, row in SIMPLE.steps(s))
+    )
+    report = wrong(lies, list(play(lies)))
+    assert "stated   7 |" in report
+    assert "actual   1 |" in report
+
+
+def test_a_row_with_a_cell_too_few_is_wrong() -> None:
+    short = replace(
+        SIMPLE, steps=lambda s: ((says, row.rpartition("|")[0]) for says, row in SIMPLE.steps(s))
+    )
+    assert all(row.stated != row.actual for row in play(short))
+
+
+def planted(scenario: Scenario[Any], bug: str) -> Scenario[Any]:
+    """The same scenario on brokers with a planted bug."""
+    made = scenario.stage()
+    assert isinstance(made, PartitionStage)
+    settings = replace(made.settings, bugs=frozenset({bug}))
+    return replace(scenario, stage=lambda: PartitionStage(made.state.replicas, settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("fetch-after-produce", "hw-is-leader-end"),
+        ("fetch-after-produce", "ack-before-replication"),
+        ("remote-leo", "hw-by-majority"),
+        ("isr-shrink-failure", "hw-ignores-proposed"),
+        ("isr-expansion", "isr-expands-early"),
+        ("partition-epoch", "alter-unversioned"),
+        ("deposed-leader", "alter-unfenced"),
+        ("min-isr", "hw-below-min-isr"),
+        ("min-isr", "min-isr-ignored"),
+        ("clean-election", "elects-any-replica"),
+        ("last-offset", "epoch-not-bumped"),
+        ("eligible-replicas", "unclean-stays-eligible"),
+        ("no-loss-by-epoch", "truncate-to-hw"),
+        ("returning-leader-lost", "keep-tail"),
+        ("epoch-walk", "no-epoch-walk"),
+    ],
+)
+def test_a_planted_bug_breaks_the_table(name: str, bug: str) -> None:
+    (scenario,) = [one for one in ALL if one.name == name]
+    assert all(row.stated == row.actual for row in play(scenario))
+    assert any(row.stated != row.actual for row in play(planted(scenario, bug)))

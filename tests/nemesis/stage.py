@@ -1,0 +1,309 @@
+"""A stage for nemeses that only records what is done on it: a cluster, clients and a clock.
+
+It is as strict as a real one where nemeses rely on it: a dead node cannot be paused, and dies thawed;
+a leader whose followers cannot fetch is alone in sync after a while; a started broker needs a while to
+be in sync. Time passes only when somebody sleeps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from core.cluster import (
+    GROUP_TOPIC,
+    TRANSACTION_TOPIC,
+    ClientSlot,
+    CrashPoint,
+    Cut,
+    Endpoint,
+    Listener,
+    OpenTransaction,
+    Roles,
+    Toxic,
+)
+from core.errors import ClusterError
+from core.op import Isolation, TopicPartition
+from nemesis.types import Environment, WorkloadNames
+
+DATA = tuple(TopicPartition("q", number) for number in range(4))
+CLIENTS = (
+    ClientSlot(slot=0, produces=True),
+    ClientSlot(slot=1, transactional_id="tx-0", produces=True),
+    ClientSlot(slot=2, transactional_id="tx-1", produces=True, group="g"),
+    ClientSlot(slot=3, group="g"),
+)
+NAMES = WorkloadNames(data=DATA, transactional_ids=("tx-0", "tx-1"), groups=("g",), clients=CLIENTS)
+LAG_S = 3.0
+"""How long followers that cannot fetch stay in sync."""
+START_S = 6.0
+"""How long a started broker is not in sync."""
+
+Broken = Sequence[tuple[str, int]]
+"""(verb, node or slot) pairs that fail."""
+
+
+class FakeClock:
+    """Time that passes by sleeping; `then` is called after each sleep."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.then: Callable[[], None] = lambda: None
+
+    def now_ns(self) -> int:
+        return round(self.now_s * 1e9)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.then()
+
+
+class Recorder:
+    """Remembers calls, and fails where it was told to."""
+
+    def __init__(self, broken: Broken = ()) -> None:
+        self.broken = set(broken)
+        self.calls: list[tuple[str, tuple[int, ...]]] = []
+
+    def works(self, verb: str, ids: Sequence[int]) -> list[int]:
+        """For whom the verb works; `told` raises at the end, as a real cluster does."""
+        self.calls.append((verb, tuple(ids)))
+        return [one for one in ids if (verb, one) not in self.broken]
+
+    def told(self, verb: str, ids: Sequence[int]) -> None:
+        if failed := [one for one in ids if (verb, one) in self.broken]:
+            raise ClusterError(f"{verb} of {failed[0]} failed")
+
+
+class Recording(Recorder):
+    """A cluster with all capabilities that holds what is in force."""
+
+    def __init__(
+        self,
+        brokers: int = 5,
+        broken: Broken = (),
+        *,
+        controllers: int = 0,
+        clock: FakeClock | None = None,
+    ) -> None:
+        super().__init__(broken)
+        self.brokers = tuple(range(1, brokers + 1))
+        self.nodes = tuple(range(1, brokers + controllers + 1))
+        self.clock = clock or FakeClock()
+        self.dead: set[int] = set()
+        self.frozen: set[int] = set()
+        self.cuts: set[Cut] = set()
+        self.toxics: dict[int, tuple[Toxic, ...]] = {}
+        self.since: dict[int, float] = {}
+        """When a broker was started, or cut off from its followers."""
+        self.order = {
+            tp: self.brokers[tp.partition % brokers :] + self.brokers[: tp.partition % brokers]
+            for tp in DATA
+        }
+        self.led: dict[TopicPartition, int] = {}
+        self.lag_s = LAG_S
+
+    @property
+    def alive(self) -> tuple[int, ...]:
+        return tuple(node for node in self.brokers if node not in self.dead | self.frozen)
+
+    @property
+    def starting(self) -> bool:
+        """A broker was started, or cut off, too little ago to be in sync."""
+        return any(self.clock.now_s - since < START_S for since in self.since.values())
+
+    @property
+    def state(self) -> tuple[set[int], set[int], set[Cut], dict[int, tuple[Toxic, ...]]]:
+        return set(self.dead), set(self.frozen), set(self.cuts), dict(self.toxics)
+
+    @property
+    def whole(self) -> bool:
+        return self.state == (set(), set(), set(), {})
+
+    # -- capabilities
+
+    async def kill(self, nodes: Sequence[int]) -> None:
+        done = self.works("kill", nodes)
+        self.frozen.difference_update(done)
+        self.dead.update(done)
+        self.told("kill", nodes)
+
+    async def lose_power(self, nodes: Sequence[int]) -> None:
+        done = self.works("lose_power", nodes)
+        self.frozen.difference_update(done)
+        self.dead.update(done)
+        self.told("lose_power", nodes)
+
+    async def shut_down(self, nodes: Sequence[int]) -> None:
+        self.dead.update(self.works("shut_down", nodes))
+        self.told("shut_down", nodes)
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        done = self.works("revive", nodes)
+        self.since |= {node: self.clock.now_s for node in done if node in self.dead}
+        self.dead.difference_update(done)
+        self.told("revive", nodes)
+
+    async def pause(self, nodes: Sequence[int]) -> None:
+        done = self.works("pause", nodes)
+        if self.dead & set(done):
+            raise ClusterError("a dead node cannot be paused")
+        self.frozen.update(done)
+        self.told("pause", nodes)
+
+    async def resume(self, nodes: Sequence[int]) -> None:
+        self.frozen.difference_update(self.works("resume", nodes))
+        self.told("resume", nodes)
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        nodes = sorted({cut.node for cut in cuts})
+        done = self.works("cut", nodes)
+        self.since |= dict.fromkeys(done, self.clock.now_s)
+        self.cuts.update(cut for cut in cuts if cut.node in done)
+        self.told("cut", nodes)
+
+    async def mend(self, cuts: Sequence[Cut]) -> None:
+        nodes = sorted({cut.node for cut in cuts})
+        done = self.works("mend", nodes)
+        self.cuts.difference_update(cut for cut in cuts if cut.node in done)
+        self.told("mend", nodes)
+
+    async def use_proxies(self) -> None: ...
+
+    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
+        for node in self.works("poison", nodes):
+            self.toxics[node] = self.toxics.get(node, ()) + tuple(toxics)
+        self.told("poison", nodes)
+
+    async def cure(self, nodes: Sequence[int]) -> None:
+        for node in self.works("cure", nodes):
+            self.toxics.pop(node, None)
+        self.told("cure", nodes)
+
+    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
+        done = self.works("elect", [tp.partition for tp in tps])
+        for tp in tps:
+            if tp.partition in done and self.order[tp][0] in self.alive:
+                self.led[tp] = self.order[tp][0]
+        self.told("elect", [tp.partition for tp in tps])
+
+    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
+        done = self.works("reorder", [tp.partition for tp in replicas])
+        self.order |= {tp: tuple(ns) for tp, ns in replicas.items() if tp.partition in done}
+        self.told("reorder", [tp.partition for tp in replicas])
+
+    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
+        return dict(self.order) if self.alive else {}
+
+    # -- what they see
+
+    async def roles(self) -> Roles:
+        alive = self.alive
+        leaders = {tp: self._leader(tp) for tp in DATA}
+        isr = {tp: self._isr(tp, leader) for tp, leader in leaders.items()}
+        for topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
+            leaders |= {TopicPartition(topic, n): alive[0] if alive else -1 for n in range(5)}
+        voters = [node for node in self.nodes if node not in self.brokers] or self.brokers
+        up = [node for node in voters if node not in self.dead | self.frozen]
+        controller = up[-1] if up else -1
+        return Roles(
+            ns=self.clock.now_ns(),
+            leaders=leaders,
+            isr=isr,
+            controller=controller,
+            answering=alive,
+            agreed=alive == self.brokers,
+        )
+
+    def _leader(self, tp: TopicPartition) -> int:
+        alive = self.alive
+        if self.led.get(tp) in alive:
+            return self.led[tp]
+        return alive[tp.partition % len(alive)] if alive else -1
+
+    def _isr(self, tp: TopicPartition, leader: int) -> tuple[int, ...]:
+        now = self.clock.now_s
+        unfed = {
+            cut.peer
+            for cut in self.cuts
+            if cut.node == leader and cut.listener in (None, Listener.BROKER)
+        }
+        if now - self.since.get(leader, now) < self.lag_s:
+            unfed = set()
+        return tuple(
+            node
+            for node in self.order[tp]
+            if node == leader
+            or (
+                node in self.alive
+                and node not in unfed
+                and (node not in self.since or now - self.since[node] >= START_S)
+            )
+        )
+
+    # -- not used by nemeses
+
+    async def start(self) -> None: ...
+    async def create_topic(self, *args: object) -> None: ...
+    def endpoint(self) -> Endpoint:
+        raise NotImplementedError
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        raise NotImplementedError
+
+    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
+        raise NotImplementedError
+
+    async def trouble(self) -> str:
+        raise NotImplementedError
+
+    async def collect(self, into: Path) -> None: ...
+    async def stop(self) -> None: ...
+
+
+class RecordingClients(Recorder):
+    """Clients that hold what is in force."""
+
+    def __init__(self, slots: tuple[ClientSlot, ...] = CLIENTS, broken: Broken = ()) -> None:
+        super().__init__(broken)
+        self.slots = slots
+        self.down: set[int] = set()
+        self.paused: set[int] = set()
+        self.points: list[CrashPoint] = []
+
+    @property
+    def whole(self) -> bool:
+        return not self.down and not self.paused
+
+    async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
+        self.points.append(point)
+        if self.down & set(slots):
+            raise ClusterError("it is not running")
+        self.down.update(self.works("crash", slots))
+        self.told("crash", slots)
+
+    async def restart(self, slots: Sequence[int]) -> None:
+        self.down.difference_update(self.works("restart", slots))
+        self.told("restart", slots)
+
+    async def pause(self, slots: Sequence[int]) -> None:
+        self.paused.update(self.works("pause", slots))
+        self.told("pause", slots)
+
+    async def resume(self, slots: Sequence[int]) -> None:
+        self.paused.difference_update(self.works("resume", slots))
+        self.told("resume", slots)
+
+
+def stage_of(
+    cluster: Recording,
+    clients: RecordingClients | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Environment:
+    """A stage with this cluster, its clock, and these clients (default: four of all sorts)."""
+    return Environment(
+        cluster=cluster,
+        clients=clients or RecordingClients(),
+        clock=cluster.clock,
+        stopping=stopping,
+    )

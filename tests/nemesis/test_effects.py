@@ -1,0 +1,504 @@
+"""Injecting and healing on a cluster that only records what is done to it."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.cluster import (
+    Clients,
+    Cluster,
+    Cut,
+    Direction,
+    Killable,
+    Linked,
+    Partitionable,
+    Pausable,
+    Powered,
+    Restartable,
+    Toxic,
+)
+from core.config import RunConfig
+from core.errors import ClusterError
+from core.runtime import run_blocking
+from nemesis.execute import heal, heal_all, inject
+from nemesis.families.client import POINTS
+from nemesis.families.partition import ordered, unfed
+from nemesis.registry import NEMESES
+from nemesis.schedule import plan
+from nemesis.types import Environment, InjectedFault, NoEffect, NoTarget, PlannedFault
+from tests.nemesis.stage import DATA, NAMES, Recording, RecordingClients, stage_of
+
+UNHURRIED = settings(deadline=None)  # the machine may be loaded
+
+
+def step_of(name: str, seed: int = 0) -> PlannedFault:
+    """A step by its full name."""
+    head, _, target = name.partition("@")
+    family, _, kind = head.partition(":")
+    return PlannedFault(
+        fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
+    )
+
+
+def hit(
+    cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None
+) -> InjectedFault:
+    stage = stage or stage_of(cluster)
+    return run_blocking(inject(stage, step_of(name, seed), run_blocking(cluster.roles()), NAMES))
+
+
+ALL = [
+    f"{family}:{kind}" + (f"@{target}" if value.targeted else "")
+    for family, nemesis in NEMESES.items()
+    for kind, value in nemesis.kinds.items()
+    if not value.stands_for
+    for target in (nemesis.targets if value.targeted else ("",))
+    if not nemesis.lacks or not nemesis.lacks(kind, target, NAMES)
+]
+HELD: dict[type, str] = {
+    Killable: "dead",
+    Powered: "dead",
+    Restartable: "dead",
+    Pausable: "frozen",
+    Partitionable: "cuts",
+    Linked: "toxics",
+}
+"""What a fault that needs a capability leaves in force on the cluster until it is healed."""
+
+
+def in_force(cluster: Recording, clients: RecordingClients) -> set[str]:
+    held = {
+        "dead": cluster.dead,
+        "frozen": cluster.frozen,
+        "cuts": cluster.cuts,
+        "toxics": cluster.toxics,
+        "down": clients.down,
+        "paused": clients.paused,
+    }
+    return {name for name, value in held.items() if value}
+
+
+def expected(step: PlannedFault) -> set[str]:
+    """What the family's needs say; a kind that goes from broker to broker (rolling) leaves nothing."""
+    nemesis = NEMESES[step.family]
+    if nemesis.kinds[step.kind].apply_each_s:
+        return set()
+    if Clients in nemesis.needs:
+        return {"down" if step.kind in POINTS else "paused"}
+    return {HELD[need] for need in nemesis.needs if need in HELD}
+
+
+@pytest.mark.parametrize("controllers", [0, 3])
+@pytest.mark.parametrize("name", ALL)
+def test_every_fault_takes_effect_and_healing_takes_it_back(name: str, controllers: int) -> None:
+    cluster, clients = Recording(controllers=controllers), RecordingClients()
+    stage = stage_of(cluster, clients)
+    step = step_of(name)
+    try:
+        injected = hit(cluster, name, stage=stage)
+    except NoTarget:
+        assert (controllers, step.target) == (3, "controller")
+        assert NEMESES[step.family].kinds[step.kind].brokers_only
+        return
+    assert in_force(cluster, clients) == expected(step)
+    if step.kind not in ("rolling", "shuffle", "ring", "halves", "bridge", "preferred"):
+        hurt = cluster.dead or cluster.frozen or set(cluster.toxics) or set(injected.nodes)
+        assert set(injected.nodes) == hurt
+    assert set(injected.slots) == clients.down | clients.paused
+    assert injected.colour == NEMESES[step.family].colour
+    assert injected.text
+    assert cluster.calls or clients.calls
+    for _ in range(2):
+        run_blocking(heal(stage, injected))
+        assert in_force(cluster, clients) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("kill:one@controller", {5}),
+        ("kill:one@txn-coordinator", {1}),
+        ("kill:all", {1, 2, 3, 4, 5}),
+        ("pause:long@group-coordinator", {1}),
+        ("pause:short@controller", {5}),
+        ("partition:isolate@controller", {5}),
+        ("partition:clients-requests@txn-coordinator", {1}),
+        ("restart:graceful@controller", {5}),
+        ("links:reset@controller", {5}),
+        ("links:reset@all", {1, 2, 3, 4, 5}),
+    ],
+)
+def test_the_role_that_was_asked_for_is_hit(name: str, nodes: set[int]) -> None:
+    assert set(hit(Recording(), name).nodes) == nodes
+
+
+@UNHURRIED
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_a_killed_majority_is_the_smallest_one_and_has_the_target(size: int, seed: int) -> None:
+    cluster = Recording(size)
+    hit(cluster, "kill:majority@controller", seed)
+    assert size in cluster.dead
+    assert len(cluster.dead) == size // 2 + 1
+
+
+def test_a_majority_of_isolated_controllers_is_one_of_controllers() -> None:
+    for controllers, killed in ((1, {4}), (3, {6, 4}), (3, {6, 5})):
+        for seed in range(40):
+            cluster = Recording(3, controllers=controllers)
+            hit(cluster, "kill:majority@controller", seed)
+            if cluster.dead == killed:
+                break
+            assert cluster.dead <= {4, 5, 6}
+        else:
+            raise AssertionError(killed)
+    cluster = Recording(3, controllers=3)
+    hit(cluster, "kill:majority@leader")
+    assert len(cluster.dead) == 2
+    assert cluster.dead < {1, 2, 3}
+
+
+def test_others_of_a_majority_are_drawn() -> None:
+    drawn = {hit(Recording(), "kill:majority@controller", seed).nodes for seed in range(40)}
+    assert len(drawn) == 6  # pairs out of four others
+
+
+def test_texts_of_kill_and_pause() -> None:
+    assert hit(Recording(3), "kill:one@controller").text == (
+        "node 3 (controller; leader of q-2) was killed (SIGKILL)"
+    )
+    assert hit(Recording(2), "kill:all").text == (
+        "all nodes at once: node 1 (leader of q-0, q-2; transaction coordinator of tx-0 and 1 more; "
+        "group coordinator of g), node 2 (leader of q-1, q-3; controller) were killed (SIGKILL)"
+    )
+    for kind, length in (("short", "shorter"), ("long", "longer")):
+        assert hit(Recording(3), f"pause:{kind}@controller").text == (
+            f"node 3 (controller; leader of q-2) is paused, planned {length} than its session "
+            "timeout (6 s)"
+        )
+
+
+@UNHURRIED
+@given(st.sampled_from(ALL), st.sampled_from(ALL), st.integers(0, 2**32 - 1), st.booleans())
+def test_two_faults_at_once_heal_in_any_order(
+    one: str, other: str, seed: int, first_in_first_out: bool
+) -> None:
+    if one.split(":")[0] == other.split(":")[0]:
+        return
+    cluster, clients = Recording(), RecordingClients()
+    stage = stage_of(cluster, clients)
+    held = []
+    for name in (one, other):
+        try:
+            held.append(hit(cluster, name, seed, stage))
+        except (NoTarget, NoEffect):
+            assert held
+            assert in_force(cluster, clients)
+    for injected in held if first_in_first_out else reversed(held):
+        run_blocking(heal(stage, injected))
+    assert in_force(cluster, clients) == set()
+
+
+DOWN = [
+    name for name in ALL if {Killable, Powered, Restartable} & {*NEMESES[name.split(":")[0]].needs}
+]
+"""Names of faults that hold nodes down."""
+
+
+def held_down(injected: InjectedFault) -> set[int]:
+    return set(injected.nodes) if "dead" in expected(injected.step) else set()
+
+
+@UNHURRIED
+@given(
+    st.sampled_from(DOWN),
+    st.sampled_from(DOWN),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0, 3]),
+    st.booleans(),
+)
+def test_a_node_that_two_faults_hold_down_is_started_when_both_are_healed(
+    one: str, other: str, seed: int, controllers: int, first_in_first_out: bool
+) -> None:
+    if one.split(":")[0] == other.split(":")[0]:
+        return
+    cluster = Recording(controllers=controllers)
+    stage = stage_of(cluster)
+    held: list[InjectedFault] = []
+    for name in (one, other):
+        before = set(cluster.dead)
+        try:
+            held.append(hit(cluster, name, seed, stage))
+        except (NoTarget, NoEffect):
+            assert cluster.dead == before
+            return
+        assert cluster.dead == before | held_down(held[-1])
+    first, second = held if first_in_first_out else reversed(held)
+    for _ in range(2):
+        run_blocking(heal(stage, first))
+        assert cluster.dead == held_down(second)
+    run_blocking(heal(stage, second))
+    assert cluster.whole
+
+
+def test_a_node_that_could_not_be_started_is_left_to_the_fault_that_holds_it() -> None:
+    cluster = Recording(3, broken=[("revive", 3)])
+    stage = stage_of(cluster)
+    restart = hit(cluster, "restart:graceful@controller", stage=stage)
+    run_blocking(heal(stage, hit(cluster, "kill:all", stage=stage)))
+    assert cluster.dead == {3}
+    with pytest.raises(ClusterError, match="revive of 3"):
+        run_blocking(heal(stage, restart))
+    cluster.broken.clear()
+    run_blocking(heal(stage, hit(cluster, "kill:all", stage=stage)))
+    assert cluster.dead == {3}, "the restart is still in force"
+    run_blocking(heal_all(stage))
+    assert cluster.whole
+    run_blocking(heal(stage, hit(cluster, "kill:all", stage=stage)))
+    assert cluster.whole, "nothing is in force after heal_all"
+
+
+def test_a_dead_node_is_not_paused() -> None:
+    cluster = Recording()
+    hit(cluster, "kill:all")
+    for target in NEMESES["pause"].targets:
+        with pytest.raises(NoTarget):
+            hit(cluster, f"pause:long@{target}")
+    run_blocking(cluster.revive([2]))
+    assert hit(cluster, "pause:long@random").nodes == (2,)
+
+
+def test_no_target_touches_nothing() -> None:
+    cluster = Recording()
+    cluster.frozen = set(cluster.nodes)
+    for name in ("kill:one@leader", "partition:isolate@controller", "pause:short@random"):
+        with pytest.raises(NoTarget):
+            hit(cluster, name)
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "node", "name"),
+    [
+        ("kill", 3, "kill:all"),
+        ("pause", 5, "pause:long@controller"),
+        ("cut", 3, "partition:ring"),
+        ("shut_down", 5, "restart:graceful@controller"),
+        ("shut_down", 3, "restart:rolling"),
+        ("poison", 3, "links:latency@all"),
+        ("kill", 1, "unclean:lagging@leader"),
+    ],
+)
+def test_what_is_injected_half_is_taken_back(verb: str, node: int, name: str) -> None:
+    cluster = Recording(broken=[(verb, node)])
+    if name == "unclean:lagging@leader":
+        cluster.led = dict.fromkeys(DATA, node)
+    with pytest.raises(ClusterError, match=f"{verb} of {node} failed"):
+        hit(cluster, name)
+    assert verb in [verb for verb, _ in cluster.calls]
+    assert cluster.whole
+
+
+def test_clients_that_are_half_crashed_or_paused_are_taken_back() -> None:
+    for verb, name in (("crash", "client:crash@random"), ("pause", "client:pause@random")):
+        cluster = Recording()
+        clients = RecordingClients(broken=[(verb, slot) for slot in range(4)])
+        with pytest.raises(ClusterError, match=f"{verb} of . failed"):
+            hit(cluster, name, stage=stage_of(cluster, clients))
+        undone = {"crash": "restart", "pause": "resume"}[verb]
+        assert [verb for verb, _ in clients.calls] == [verb, undone]
+        assert clients.whole
+
+
+def test_a_fault_that_cannot_be_taken_back_is_told() -> None:
+    cluster = Recording(broken=[("kill", 3), ("revive", 1)])
+    with pytest.raises(ClusterError, match="kill of 3") as error:
+        hit(cluster, "kill:all")
+    assert error.value.__notes__ == [
+        "taking back what had been done of kill:all failed: revive of 1 failed"
+    ]
+    assert cluster.dead == {1}
+
+
+# ---- heal_all
+
+
+def wrecked(broken: Sequence[tuple[str, int]] = ()) -> Recording:
+    """A cluster with one of each in force, whoever made it."""
+    cluster = Recording(broken=broken)
+    cluster.dead, cluster.frozen = {1, 2, 3}, {4, 5}
+    for name in ("partition:ring", "partition:clients-responses@random"):
+        for seed in range(9):
+            run_blocking(cluster.cut(hit(Recording(), name, seed).undo.cuts))
+    cluster.cuts.add(Cut(node=2, direction=Direction.OUT, peer=5))
+    run_blocking(cluster.cut(ordered(unfed(3, cluster.nodes))))
+    run_blocking(
+        cluster.poison(cluster.nodes, [Toxic(type="latency", attributes={"latency": 200})])
+    )
+    cluster.calls.clear()
+    return cluster
+
+
+def test_heal_all_needs_to_know_nothing() -> None:
+    cluster, clients = wrecked(), RecordingClients()
+    clients.down, clients.paused = {1, 3}, {0}
+    run_blocking(heal_all(stage_of(cluster, clients)))
+    assert cluster.whole
+    assert clients.whole
+    everyone = (1, 2, 3, 4, 5)
+    assert cluster.calls == [(verb, everyone) for verb in ("resume", "mend", "cure", "revive")]
+    assert clients.calls == [("resume", (0, 1, 2, 3)), ("restart", (0, 1, 2, 3))]
+
+
+def test_heal_all_of_a_whole_cluster_changes_nothing() -> None:
+    cluster = Recording(3, controllers=3)
+    run_blocking(heal_all(stage_of(cluster)))
+    assert cluster.whole
+    assert dict(cluster.calls)["revive"] == (1, 2, 3, 4, 5, 6)
+    assert dict(cluster.calls)["cure"] == (1, 2, 3)
+
+
+@pytest.mark.parametrize("verb", ["resume", "mend", "cure", "revive"])
+@pytest.mark.parametrize("node", [1, 4])
+def test_what_fails_keeps_nothing_else_from_being_healed(verb: str, node: int) -> None:
+    cluster, clients = wrecked([(verb, node)]), RecordingClients()
+    clients.down = {2}
+    with pytest.raises(ExceptionGroup) as error:
+        run_blocking(heal_all(stage_of(cluster, clients)))
+    assert f"node {node}: {verb} of {node} failed" in error.value.message
+    assert len(error.value.exceptions) == 1
+    assert cluster.dead == ({node} if (verb, node) == ("revive", 1) else set())
+    assert cluster.frozen == ({node} if (verb, node) == ("resume", 4) else set())
+    assert {cut.node for cut in cluster.cuts} == ({node} if verb == "mend" else set())
+    assert set(cluster.toxics) == ({node} if verb == "cure" else set())
+    assert clients.whole
+
+
+@pytest.mark.parametrize("verb", ["resume", "restart"])
+def test_a_client_that_cannot_be_healed_keeps_no_other_from_it(verb: str) -> None:
+    cluster, clients = wrecked(), RecordingClients(broken=[(verb, 1)])
+    clients.down, clients.paused = {1, 3}, {0, 1}
+    with pytest.raises(ExceptionGroup) as error:
+        run_blocking(heal_all(stage_of(cluster, clients)))
+    assert error.value.message == f"{verb} client 1: {verb} of 1 failed"
+    assert clients.down == ({1} if verb == "restart" else set())
+    assert clients.paused == ({1} if verb == "resume" else set())
+    assert cluster.whole
+
+
+def test_heal_all_tries_each_node_where_a_verb_fails_as_a_whole() -> None:
+    class AllOrNothing(Recording):
+        async def revive(self, nodes: Sequence[int]) -> None:
+            self.told("revive", nodes)
+            await super().revive(nodes)
+
+    cluster = AllOrNothing(broken=[("revive", 2)])
+    cluster.dead = {1, 2, 3}
+    with pytest.raises(ExceptionGroup, match="revive node 2"):
+        run_blocking(heal_all(stage_of(cluster)))
+    assert cluster.dead == {2}
+
+
+def test_heal_all_tells_all_that_failed() -> None:
+    cluster = wrecked([("resume", 4), ("mend", 1), ("revive", 2), ("revive", 3), ("cure", 5)])
+    clients = RecordingClients(broken=[("restart", 2)])
+    with pytest.raises(ExceptionGroup) as error:
+        run_blocking(heal_all(stage_of(cluster, clients)))
+    assert len(error.value.exceptions) == 6
+    for words in (
+        "resume node 4",
+        "mend the links of node 1",
+        "cure the links of node 5",
+        "revive node 2",
+        "revive node 3",
+        "restart client 2",
+    ):
+        assert words in error.value.message
+
+
+def test_heal_all_uses_what_the_cluster_has() -> None:
+    class Bare:
+        nodes = (1,)
+        calls: tuple[str, ...] = ()
+
+        async def revive(self, nodes: Sequence[int]) -> None:
+            self.calls += ("revive",)
+
+        async def kill(self, nodes: Sequence[int]) -> None: ...
+
+    cluster = Bare()
+    clock = Recording().clock
+    clients = RecordingClients(slots=())
+    stage = Environment(cluster=cluster, clients=clients, clock=clock, stopping=bool)  # type: ignore[arg-type]
+    run_blocking(heal_all(stage))
+    assert cluster.calls == ("revive",)
+    assert clients.calls == []
+
+
+# ---- a whole plan
+
+
+@UNHURRIED
+@given(
+    st.sampled_from(
+        [
+            "random",
+            "partition,kill,pause",
+            "kill,pause:long",
+            "restart,client",
+            "links,elections",
+            "unclean,client",
+            "client:pause,pause",
+        ]
+    ),
+    st.integers(0, 999),
+    st.sampled_from([0, 1, 3]),
+)
+def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int, controllers: int) -> None:
+    config = RunConfig(
+        seed=seed,
+        brokers=5,
+        duration_s=120,
+        controllers=controllers,  # type: ignore[arg-type]
+        unclean_leader_election=True,
+    )
+    steps = plan(text, config, NAMES)
+    agenda = sorted(
+        [(step.at_s, 1, step) for step in steps]
+        + [(step.at_s + step.hold_s, 0, step) for step in steps],
+        key=lambda entry: entry[:2],
+    )
+    cluster, clients = Recording(controllers=controllers), RecordingClients()
+    stage = stage_of(cluster, clients)
+    held: dict[int, InjectedFault] = {}
+    for at_s, starts, step in agenda:
+        cluster.clock.now_s = max(cluster.clock.now_s, 100 + at_s)
+        if starts:
+            try:
+                held[step.fault] = run_blocking(
+                    inject(stage, step, run_blocking(cluster.roles()), NAMES)
+                )
+            except (NoTarget, NoEffect):
+                assert in_force(cluster, clients) or cluster.starting
+            except ClusterError:
+                assert controllers  # nobody knows whether one is up before it is paused
+                assert set(cluster.dead) & {6, 7, 8}
+        elif step.fault in held:
+            run_blocking(heal(stage, held.pop(step.fault)))
+    assert held == {}
+    assert in_force(cluster, clients) == set()
+
+
+def test_the_recording_stage_is_one() -> None:
+    cluster: Cluster = Recording()
+    clients: Clients = RecordingClients()
+    assert cluster.nodes == (1, 2, 3, 4, 5)
+    assert clients.slots
+    assert {type_ for nemesis in NEMESES.values() for type_ in nemesis.needs} >= {
+        Restartable,
+        Linked,
+    }
+    for nemesis in NEMESES.values():
+        for need in nemesis.needs:
+            assert isinstance(cluster, need) or (need is Clients and isinstance(clients, need))

@@ -1,0 +1,389 @@
+"""The slow oracle: every rule of docs/checks.md in plain Python, one short function a class.
+
+It reads the tables row by row, builds no index that it could do without, and shares no code with the
+kernels, so that a disagreement shows an error in one of the two. For small histories only: most
+functions compare every row with every other.
+
+Here: the rules that look at one partition at a time, and `findings`. The words that they use are in
+`tests.oracle.words`, the rules about whole ops and committed offsets in
+`tests.oracle.ops`, those about copies, groups and fencing in `tests.oracle.groups`, those
+about variants in `tests.oracle.variants`.
+Not here: what is allowed (`checkers.catalogue`), verdicts, and the finding `not-recovered` (it comes
+from the events of a run, not from its tables).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import pyarrow as pa
+
+from core.op import AssignmentKind
+from history.events import Event
+from tests.oracle.groups import (
+    eos_duplicate,
+    eos_loss,
+    eos_loss_undecided,
+    group_duplicate,
+    group_skip,
+    hanging_txn,
+    silent_groups,
+    zombie_write,
+)
+from tests.oracle.ops import cycles, offset_commit_regression, torn_parts, torn_txn
+from tests.oracle.variants import variants as variants_of
+from tests.oracle.words import OK, RC, RU, History, Key, Partition, Row, counts, failed
+
+# Delivery ---------------------------------------------------------------------------------------
+
+
+def lost_write(history: History) -> Iterator[Key]:
+    """Committed records that are not in the log."""
+    for p in history.partitions:
+        log = p.log()
+        for send in p.sends:
+            if p.committed(send) and (
+                p.missing(send) if p.recorded else _skipped_for_good(p, log, send)
+            ):
+                yield "lost-write", p.tp, send["value"]
+
+
+def _skipped_for_good(p: Partition, log: set[tuple[int, int]], send: Row) -> bool:
+    """Portable: reads went past the send and nobody ever got it."""
+    counting = {read["value"] for read in p.reads if counts(read, send)}
+    bound = max((_first(log, value) for value in counting), default=-1)
+    offsets = [offset for offset, value in log if value == send["value"]]
+    read = any(
+        read["value"] == send["value"] and (read["isolation"] == RC or not send["txn"])
+        for read in p.reads
+    )
+    return bool(offsets) and max(offsets) <= bound and not read
+
+
+def _first(log: set[tuple[int, int]], value: int) -> int:
+    return min(offset for offset, each in log if each == value)
+
+
+def unseen(history: History) -> Iterator[Key]:
+    """Portable: committed records that no counting read returned."""
+    for p in history.partitions:
+        for send in p.sends:
+            if not p.recorded and p.committed(send) and not p.seen(send):
+                yield "unseen", p.tp, send["value"]
+
+
+def duplicate(history: History) -> Iterator[Key]:
+    """Values at several offsets."""
+    for p in history.partitions:
+        values = [value for _, value in p.log()]
+        for value in set(values):
+            if values.count(value) > 1:
+                yield "duplicate", p.tp, value
+
+
+# Isolation and integrity ------------------------------------------------------------------------
+
+
+def aborted_read(history: History) -> Iterator[Key]:
+    """Reads of records that were aborted, or never written."""
+    for p, read, send in history.reads_of_sends():
+        if failed(send):
+            yield "aborted-read", p.tp, read["value"], read["op"]
+
+
+def precommitted_read(history: History) -> Iterator[Key]:
+    """Reads of a record by the transaction that sends it."""
+    for p, read, send in history.reads_of_sends():
+        if send["txn"] and send["op"] == read["op"]:
+            yield "precommitted-read", p.tp, read["value"], read["op"]
+
+
+def phantom_read(history: History) -> Iterator[Key]:
+    """Reads of what nobody of this run sent."""
+    for p in history.partitions:
+        for read in p.reads:
+            if read["value"] not in p.send_of:
+                yield "phantom-read", p.tp, read["offset"], read["value"]
+        for row in p.foreign:
+            if row["reason"] == 3:
+                yield "phantom-read", p.tp, row["offset"], -1
+
+
+def corrupt_record(history: History) -> Iterator[Key]:
+    """Records that cannot be what was sent."""
+    for p in history.partitions:
+        for row in p.foreign:
+            if row["reason"] in (0, 1):
+                yield "corrupt-record", p.tp, row["offset"]
+
+
+def misdirected_record(history: History) -> Iterator[Key]:
+    """Records of another partition."""
+    for p in history.partitions:
+        for row in p.foreign:
+            if row["reason"] == 2:
+                yield "misdirected-record", p.tp, row["offset"]
+
+
+def future_read(history: History) -> Iterator[Key]:
+    """Reads that were over before the send of their value began."""
+    for p, read, send in history.reads_of_sends():
+        if read["complete_ns"] < send["invoke_ns"]:
+            yield "G1c-realtime", p.tp, read["value"], read["op"]
+
+
+# Offsets ----------------------------------------------------------------------------------------
+
+
+def _values_at(log: Iterable[tuple[int, int]], offset: int) -> set[int]:
+    return {value for at, value in log if at == offset}
+
+
+def inconsistent_offsets(history: History) -> Iterator[Key]:
+    """Offsets that hold several values."""
+    for p in history.partitions:
+        log = p.log()
+        for offset, _ in log:
+            if len(_values_at(log, offset)) > 1:
+                yield "inconsistent-offsets", p.tp, offset
+
+
+def offset_reuse(history: History) -> Iterator[Key]:
+    """Offsets acknowledged also for a record that did not commit."""
+    for p in history.partitions:
+        log = p.log()
+        acked = {(send["offset"], send["value"]) for send in p.sends if send["offset"] >= 0}
+        for offset, _ in acked:
+            there = _values_at(log, offset)
+            if len(there) <= 1 and len(there | _values_at(acked, offset)) > 1:
+                yield "offset-reuse", p.tp, offset
+
+
+def offset_realtime_inversion(history: History) -> Iterator[Key]:
+    """Sends placed below one that was acknowledged before they began."""
+    for p in history.partitions:
+        for later in p.sends:
+            if later["place"] >= 0 and any(
+                earlier["offset"] > later["place"] and 0 <= earlier["ack_ns"] < later["invoke_ns"]
+                for earlier in p.sends
+            ):
+                yield "offset-realtime-inversion", p.tp, later["value"]
+
+
+# Order of sends ---------------------------------------------------------------------------------
+
+
+def _neighbours(history: History) -> Iterator[tuple[Partition, Row, Row]]:
+    """Successive placed sends of one process to one partition."""
+    for p in history.partitions:
+        for process in history.processes:
+            own = [s for s in p.sends if s["process"] == process and s["place"] >= 0]
+            for before, after in pairwise(own):
+                yield p, before, after
+
+
+def int_nonmonotonic_send(history: History) -> Iterator[Key]:
+    """Records of one op, the later one placed lower."""
+    for p, s, t in _neighbours(history):
+        if s["op"] == t["op"] and t["place"] < s["place"]:
+            yield "int-nonmonotonic-send", p.tp, s["value"], t["value"]
+
+
+def int_send_skip(history: History) -> Iterator[Key]:
+    """Records of one transaction with others between them."""
+    for p, s, t in _neighbours(history):
+        skipped = any(s["place"] < offset < t["place"] for offset in p.order(RU))
+        if s["op"] == t["op"] and t["txn"] and skipped:
+            yield "int-send-skip", p.tp, s["value"], t["value"]
+
+
+def nonmonotonic_send(history: History) -> Iterator[Key]:
+    """Records of two ops of one process, the later one placed lower."""
+    for p, s, t in _neighbours(history):
+        dropped = any(
+            row["process"] == s["process"]
+            and row["tp"] == p.tp
+            and row["kind"] == AssignmentKind.MANUAL
+            and s["invoke_ns"] < row["ns"] <= t["invoke_ns"]
+            for row in history.assignments
+        )
+        if s["op"] != t["op"] and t["place"] < s["place"] and not dropped:
+            yield "nonmonotonic-send", p.tp, s["value"], t["value"]
+
+
+# Order of polls ---------------------------------------------------------------------------------
+
+
+def _steps(history: History) -> Iterator[tuple[Partition, Row, Row]]:
+    """Successive reads of one process from one partition that nothing explains away."""
+    for p in history.partitions:
+        for process in history.processes:
+            own = [read for read in p.reads if read["process"] == process]
+            for at, read in enumerate(own):
+                before = own[:at]
+                if not (before and before[-1]["op"] == read["op"]):
+                    before = [q for q in before if not _undone(p, q)]
+                if before and not _explained(p, before[-1], read):
+                    yield p, before[-1], read
+
+
+def _undone(p: Partition, read: Row) -> bool:
+    if read["op_outcome"] == OK:
+        return False
+    return not p.recorded or any(
+        row["process"] == read["process"]
+        and row["tp"] == p.tp
+        and row["op"] == read["op"]
+        and row["kind"] == AssignmentKind.REWIND
+        for row in p.history.assignments
+    )
+
+
+def _explained(p: Partition, q: Row, r: Row) -> bool:
+    for row in p.history.assignments:
+        if row["process"] != r["process"] or row["tp"] != p.tp:
+            continue
+        if row["kind"] == AssignmentKind.REWIND:
+            continue
+        if q["assignment"] < row["assignment"] <= r["assignment"]:
+            return True
+        if not p.recorded and q["op"] == r["op"] == row["op"]:
+            return True
+    return False
+
+
+def _position(p: Partition, read: Row) -> int:
+    if p.recorded:
+        return int(read["offset"])
+    return max(offset for offset, value in p.log() if value == read["value"])
+
+
+def poll_order(history: History) -> Iterator[Key]:
+    """The four classes of steps: back or repeated, and past something; within an op and across."""
+    for p, q, r in _steps(history):
+        internal = q["op"] == r["op"]
+        prefix, key = ("int-", (p.tp, r["op"], r["pos"])) if internal else ("", (p.tp, r["op"]))
+        before, after = _position(p, q), _position(p, r)
+        if after <= before:
+            yield (f"{prefix}nonmonotonic-poll", *key)
+        if any(before < offset < after for offset in p.order(r["isolation"])):
+            yield (f"{prefix}poll-skip", *key)
+
+
+def stuck_lso(history: History) -> Iterator[Key]:
+    """Partitions whose last stable offset never reached the high watermark."""
+    for p in history.partitions:
+        if p.stuck() and history.settled():
+            yield "stuck-lso", p.tp
+
+
+RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
+    lost_write,
+    unseen,
+    duplicate,
+    torn_txn,
+    aborted_read,
+    precommitted_read,
+    phantom_read,
+    corrupt_record,
+    misdirected_record,
+    inconsistent_offsets,
+    offset_reuse,
+    offset_realtime_inversion,
+    int_nonmonotonic_send,
+    int_send_skip,
+    nonmonotonic_send,
+    poll_order,
+    cycles,
+    future_read,
+    offset_commit_regression,
+    stuck_lso,
+    hanging_txn,
+    eos_duplicate,
+    eos_loss,
+    group_duplicate,
+    group_skip,
+    zombie_write,
+)
+
+
+CLASSES: Final = (
+    "lost-write",
+    "unseen",
+    "duplicate",
+    "torn-txn",
+    "aborted-read",
+    "precommitted-read",
+    "phantom-read",
+    "corrupt-record",
+    "misdirected-record",
+    "inconsistent-offsets",
+    "offset-reuse",
+    "offset-realtime-inversion",
+    "nonmonotonic-send",
+    "int-nonmonotonic-send",
+    "int-send-skip",
+    "nonmonotonic-poll",
+    "int-nonmonotonic-poll",
+    "poll-skip",
+    "int-poll-skip",
+    "G0",
+    "G1c",
+    "G1c-ww",
+    "G0-realtime",
+    "G1c-realtime",
+    "offset-commit-regression",
+    "stuck-lso",
+    "hanging-txn",
+    "eos-duplicate",
+    "eos-loss",
+    "group-duplicate",
+    "group-skip",
+    "zombie-write",
+)
+"""Every class that the rules can find."""
+
+
+def findings(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+) -> set[Key]:
+    """The keys of all findings, allowed or not.
+
+    portable: whether anything else than `inquest run` made the history; None: if it has no `bounds`.
+    events: of the run: open transactions, and whether it came to rest.
+    """
+    history = History(tables, portable=portable, events=events)
+    return {key for rule in RULES for key in rule(history)}
+
+
+def variants(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+) -> dict[Key, set[str]]:
+    """The variants that each finding may have (`tests.oracle.variants`)."""
+    history = History(tables, portable=portable, events=events)
+    return {
+        key: variants_of(history, key) for key in findings(tables, portable=portable, events=events)
+    }
+
+
+def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:
+    """Which of lost-write, torn-txn and eos-loss would need a final read that was not made; group-skip
+    where a group is silent."""
+    history = History(tables, portable=portable)
+    if not history.recorded:
+        return set()
+    found = {"eos-loss"} if eos_loss_undecided(history) else set()
+    if silent_groups(history):
+        found.add("group-skip")
+    if any(p.committed(s) and p.undecided(s) for p in history.partitions for s in p.sends):
+        found.add("lost-write")
+    for _, hidden in torn_parts(history):
+        if not any(p.missing(s) for p, s in hidden) and any(p.undecided(s) for p, s in hidden):
+            found.add("torn-txn")
+    return found

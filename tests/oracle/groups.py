@@ -1,0 +1,236 @@
+"""The rules of docs/checks.md about copies, consumer groups and fencing, in plain Python.
+
+Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kernels.
+
+Here: exactly-once copies, what groups were given twice or never, writes behind a fence, transactions
+that hang. Not here: committed offsets that go back (`tests.oracle.ops`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from core.cluster import OpenTransaction
+from core.op import AssignmentKind, CommitKind, Phase
+from history.events import Event, TransactionsOpen
+from tests.oracle.ops import NEVER, STORING, commit_complete, sees_transactions, stored
+from tests.oracle.words import FAIL, OK, RC, History, Key, Partition, Row
+
+# Words ------------------------------------------------------------------------------------------
+
+
+def _group(history: History, row: Row) -> int:
+    """The group of the process of a send or read, -1 = none."""
+    return int(history.processes[row["process"]]["group"])
+
+
+def _groups(history: History) -> set[int]:
+    return {row["group"] for row in history.processes.values() if row["group"] >= 0}
+
+
+def _copying(history: History) -> set[int]:
+    """Groups with a member that produces."""
+    return {
+        row["group"]
+        for row in history.processes.values()
+        if row["group"] >= 0 and row["acks"] != -2 and row["isolation"] >= 0
+    }
+
+
+def _copies(history: History) -> Iterator[tuple[Partition, Row]]:
+    for p in history.partitions:
+        for send in p.sends:
+            if send["src_offset"] >= 0 and _group(history, send) >= 0:
+                yield p, send
+
+
+def _committed_position(history: History, group: int, tp: int) -> int:
+    """Highest offset that the group surely committed, -1 = none."""
+    offsets = [
+        c["offset"]
+        for c in history.commits
+        if (c["group"], c["tp"]) == (group, tp)
+        and c["kind"] in STORING
+        and (c["outcome"] == OK or (c["kind"] == CommitKind.TXN and c["op"] in history.proven))
+    ]
+    return max(offsets, default=-1)
+
+
+def _passed(history: History, p: Partition, group: int) -> list[int]:
+    """Offsets of records that lie behind what the group committed."""
+    position = _committed_position(history, group, p.tp)
+    start = max([bounds.start for bounds in p.bounds.values()] + [0])
+    return [offset for offset in p.order(RC) if start <= offset < position]
+
+
+# Exactly once -----------------------------------------------------------------------------------
+
+
+def eos_duplicate(history: History) -> Iterator[Key]:
+    """Input records of which a group committed two copies."""
+    if not history.recorded:
+        return
+    committed = [(p, copy) for p, copy in _copies(history) if p.committed(copy)]
+    made = [
+        (p.tp, _group(history, copy), copy["src_tp"], copy["src_offset"]) for p, copy in committed
+    ]
+    for each in made:
+        if made.count(each) > 1:
+            yield "eos-duplicate", *each
+
+
+def _uncopied(history: History) -> Iterator[tuple[Key, bool]]:
+    """Inputs behind the committed position without a committed copy; whether one may exist."""
+    for group in sorted(_copying(history)) if history.recorded else ():
+        copies = [(p, copy) for p, copy in _copies(history) if _group(history, copy) == group]
+        for source in history.partitions:
+            for offset in _passed(history, source, group):
+                own = [
+                    (p, copy)
+                    for p, copy in copies
+                    if (copy["src_tp"], copy["src_offset"]) == (source.tp, offset)
+                ]
+                if not any(p.committed(copy) for p, copy in own):
+                    key = ("eos-loss", source.tp, group, offset)
+                    yield key, any(p.in_doubt(copy) for p, copy in own)
+
+
+def eos_loss(history: History) -> Iterator[Key]:
+    """Input records that a group went past without a committed copy."""
+    for key, in_doubt in _uncopied(history):
+        if not in_doubt:
+            yield key
+
+
+def eos_loss_undecided(history: History) -> bool:
+    """Some input record has no committed copy, and one that may be."""
+    return any(in_doubt for _, in_doubt in _uncopied(history))
+
+
+# Delivery to groups -----------------------------------------------------------------------------
+
+
+def group_duplicate(history: History) -> Iterator[Key]:
+    """Assignments that began below what the group had committed before."""
+    for a in history.assignments if history.recorded else ():
+        group = _group(history, a)
+        if a["kind"] != AssignmentKind.ASSIGNED or group < 0:
+            continue
+        again = [
+            read
+            for p in history.partitions
+            for read in p.reads
+            if (p.tp, read["process"], read["assignment"])
+            == (a["tp"], a["process"], a["assignment"])
+            and read["phase"] != Phase.FINAL
+            and _given_again(history, group, a, read)
+        ]
+        if again:
+            yield "group-duplicate", a["tp"], group, again[0]["op"]
+
+
+def _given_again(history: History, group: int, a: Row, read: Row) -> bool:
+    """The group had committed an offset behind the read before it was assigned, and no commit
+    that may have come after explains it."""
+    same = [c for c in history.commits if (c["group"], c["tp"]) == (group, a["tp"])]
+    return any(
+        stored(c)
+        and commit_complete(history, c) < a["ns"]
+        and c["offset"] > read["offset"]
+        and (c["kind"] != CommitKind.TXN or sees_transactions(history, a))
+        and not any(
+            e["kind"] in STORING
+            and e["outcome"] != FAIL
+            and e["offset"] <= read["offset"]
+            and e["invoke_ns"] < read["complete_ns"]
+            and commit_complete(history, e) >= c["invoke_ns"]
+            for e in same
+        )
+        for c in same
+    )
+
+
+def group_skip(history: History) -> Iterator[Key]:
+    """Records that a group went past without any member being given them."""
+    for group in sorted(_groups(history)) if history.recorded else ():
+        for p in history.partitions:
+            given = {read["offset"] for read in p.reads if _group(history, read) == group}
+            for offset in _passed(history, p, group):
+                if offset not in given:
+                    yield "group-skip", p.tp, group, offset
+
+
+def silent_groups(history: History) -> set[int]:
+    """Groups that were given records and committed nothing, so far as anybody knows."""
+    return {
+        group
+        for group in (_groups(history) if history.recorded else ())
+        if any(
+            _group(history, read) == group and read["phase"] != Phase.FINAL
+            for read in history.reads
+        )
+        and all(_committed_position(history, group, p.tp) < 0 for p in history.partitions)
+    }
+
+
+# Fencing ----------------------------------------------------------------------------------------
+
+
+def _txns(history: History, process: int) -> list[Row]:
+    return [op for op in history.ops.values() if op["process"] == process and op["txn"]]
+
+
+def _begun(history: History, process: int) -> int:
+    """When the process surely had its transactional id."""
+    done = [op["complete_ns"] for op in _txns(history, process) if op["outcome"] == OK]
+    return min(done, default=NEVER)
+
+
+def _fenced(history: History) -> Iterator[tuple[int, int]]:
+    """(A, B): B took the transactional id from A."""
+    for a, one in history.processes.items():
+        for b, other in history.processes.items():
+            first = min((op["invoke_ns"] for op in _txns(history, b)), default=-1)
+            same = one["txn_id"] == other["txn_id"] >= 0
+            if a != b and same and _begun(history, a) < first:
+                yield a, b
+
+
+def zombie_write(history: History) -> Iterator[Key]:
+    """Writes of a producer behind those of the one that fenced it."""
+    for a, b in _fenced(history) if history.recorded else ():
+        for p in history.partitions:
+            fence = [s["place"] for s in p.sends if s["process"] == b and s["place"] >= 0]
+            for send in p.sends:
+                if send["process"] == a and any(place < send["place"] for place in fence):
+                    yield "zombie-write", p.tp, send["value"]
+        begun = _begun(history, b)
+        for op in _txns(history, a):
+            in_force = op["outcome"] == OK or op["op"] in history.proven
+            if in_force and any(ns > begun for ns in _written_ns(history, op)):
+                yield "zombie-write", -1, op["op"]
+
+
+def _written_ns(history: History, op: Row) -> Iterator[int]:
+    """When the op began to write each record and each offset."""
+    for send in history.sends:
+        if send["op"] == op["op"] and send["outcome"] != FAIL:
+            yield send["invoke_ns"]
+    for commit in history.commits:
+        if commit["op"] == op["op"] and commit["kind"] == CommitKind.TXN:
+            yield commit["invoke_ns"]
+
+
+# Transactions that hang -------------------------------------------------------------------------
+
+
+def hanging_txn(history: History) -> Iterator[Key]:
+    """Transactions that hold the last stable offset below the end, by name."""
+    for row in _open_rows(history.events):
+        for p in history.partitions:
+            named = history.names.get(p.tp) == (row.topic, row.partition)
+            if named and p.stuck() and history.settled() and row.start >= p.bounds[RC].end:
+                yield "hanging-txn", p.tp, row.producer_id
+
+
+def _open_rows(events: Iterable[Event]) -> Sequence[OpenTransaction]:
+    listed = [event.rows for event in events if isinstance(event, TransactionsOpen)]
+    return listed[-1] if listed else ()

@@ -1,0 +1,144 @@
+"""The variants of findings (docs/checks.md, section 2), in plain Python: what `allowed` has to know.
+
+Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kernels.
+
+Not here: the findings themselves, what is allowed (`checkers.catalogue`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from core.op import End, Phase
+from history.tables import OPEN
+from tests.oracle.ops import NEVER, commit_complete, stored
+from tests.oracle.words import FAIL, OK, RC, History, Key, Partition, Row
+
+Variants = set[str]
+"""The variants that a finding may have; several only where witnesses of equal right differ."""
+
+ACKS: Final = {0: "0", 1: "1", -1: "all"}
+
+
+def variants(history: History, key: Key) -> Variants:
+    """The variants that the finding with this key may have."""
+    rule = _RULES.get(str(key[0]))
+    if rule is None:
+        return {""}
+    if key[1] == -1:
+        return {"commit"}  # of zombie-write: an op, in no partition
+    (p,) = (p for p in history.partitions if p.tp == key[1])
+    return rule(p, key)
+
+
+def _process(p: Partition, row: Row) -> Row:
+    return p.history.processes[row["process"]]
+
+
+def _acks(p: Partition, key: Key) -> Variants:
+    return {ACKS[_process(p, p.send_of[int(key[2])])["acks"]]}
+
+
+def _idempotent(p: Partition, key: Key) -> Variants:
+    send = p.send_of.get(int(key[2]))
+    return {str(_process(p, send)["idempotent"]) if send else "1"}
+
+
+def _level(p: Partition, key: Key) -> Variants:
+    levels = set()
+    for read in p.reads:
+        if (read["value"], read["op"]) == key[2:4]:
+            final = "log" if read["phase"] == Phase.FINAL else "ru"
+            levels.add("rc" if read["isolation"] == RC else final)
+    return levels
+
+
+def _aborted(p: Partition, key: Key) -> Variants:
+    send = p.send_of[int(key[2])]
+    unsent = not send["txn"] or send["op_outcome"] != FAIL
+    return {"unsent"} if unsent else _level(p, key)
+
+
+def _contradicted(p: Partition, key: Key) -> Variants:
+    if len({read["value"] for read in p.reads if read["offset"] == key[2]}) > 1:
+        return {"reads"}
+    acks = {_process(p, s)["acks"] for s in p.sends if s["offset"] == key[2] and p.committed(s)}
+    lowest = next(level for level in (0, 1, -1) if level in acks)
+    return {f"ack {ACKS[lowest]}"}
+
+
+def _inverted(p: Partition, key: Key) -> Variants:
+    later = p.send_of[int(key[2])]
+    before = [s for s in p.sends if s["offset"] >= 0 and 0 <= s["ack_ns"] < later["invoke_ns"]]
+    highest = max(s["offset"] for s in before)
+    return {ACKS[_process(p, s)["acks"]] for s in before if s["offset"] == highest}
+
+
+def _reordered(p: Partition, key: Key) -> Variants:
+    earlier = p.send_of[int(key[2])]
+    process = _process(p, earlier)
+    if process["idempotent"]:
+        return {"1"}
+    if earlier["outcome"] != OK:
+        return {"abandoned"}
+    return {"0" if process["acks"] == -1 else "weak"}
+
+
+def _zombie(p: Partition, key: Key) -> Variants:
+    return {"committed" if p.committed(p.send_of[int(key[2])]) else "uncommitted"}
+
+
+def _passed(p: Partition, key: Key) -> Variants:
+    history, group, offset = p.history, key[2], int(key[3])
+    commits = [c for c in history.commits if (c["group"], c["tp"]) == (group, p.tp)]
+    passed = min(
+        (commit_complete(history, c) for c in commits if stored(c) and c["offset"] > offset),
+        default=NEVER,
+    )
+    values = [read["value"] for read in p.reads if read["offset"] == offset]
+    sent = min(p.send_of[v]["invoke_ns"] if v in p.send_of else -1 for v in values)
+    for process in history.processes.values():
+        suspect = process["group"] == group and process["auto_commit"]
+        if not suspect or process["end"] == End.CLOSED:
+            continue
+        if _had_since(p, process) < passed and sent < _gone(history, process):
+            return {"auto"}
+    return {""}
+
+
+def _had_since(p: Partition, process: Row) -> int:
+    """From when on the process may have had the partition."""
+    own = process["process"]
+    rows = p.history.assignments
+    changes = [row["ns"] for row in rows if (row["process"], row["tp"]) == (own, p.tp)]
+    ops = p.history.ops.values()
+    left = [op["invoke_ns"] for op in ops if op["process"] == own and op["complete_ns"] == OPEN]
+    return min(changes + left, default=NEVER)
+
+
+def _gone(history: History, process: Row) -> int:
+    """By when it was surely dead."""
+    if process["end"] != End.CRASHED:
+        return NEVER
+    return min(
+        (
+            other["start_ns"]
+            for other in history.processes.values()
+            if other["slot"] == process["slot"] and other["start_ns"] > process["start_ns"]
+        ),
+        default=NEVER,
+    )
+
+
+_RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
+    "lost-write": _acks,
+    "duplicate": _idempotent,
+    "aborted-read": _aborted,
+    "precommitted-read": _level,
+    "inconsistent-offsets": _contradicted,
+    "offset-realtime-inversion": _inverted,
+    "nonmonotonic-send": _reordered,
+    "int-nonmonotonic-send": _reordered,
+    "group-skip": _passed,
+    "zombie-write": _zombie,
+}
+"""Class -> its rule; the others have no variant."""

@@ -1,0 +1,198 @@
+"""The words of docs/checks.md section 1, in plain Python: seen, committed, order, missing, …
+
+Part of the slow oracle (`tests.oracle.anomalies`); shares no code with the kernels. Every word is worked
+out anew from the rows each time it is used, which is slow and hard to get wrong.
+
+Not here: the classes (`tests.oracle.anomalies`, `tests.oracle.ops`, `tests.oracle.groups`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from core.op import Isolation, Outcome, Phase
+from history.events import Event, Note, Recovered
+
+Row = dict[str, Any]
+"""One row of a table, by column."""
+
+Key = tuple[str | int, ...]
+"""Class of a finding and the integers that name it (docs/checks.md, section 2)."""
+
+RC, RU = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the final reads of one partition at one level had to reach, and reached."""
+
+    start: int
+    end: int
+    read_to: int
+    complete: bool
+
+
+class Partition:
+    """The rows of one topic-partition and what they mean; sends and reads in program order."""
+
+    def __init__(self, history: "History", tp: int) -> None:
+        self.history = history
+        self.tp = tp
+        self.recorded = history.recorded
+        self.sends = [row for row in history.sends if row["tp"] == tp]
+        self.reads = [row for row in history.reads if row["tp"] == tp]
+        self.foreign = [row for row in history.foreign if row["tp"] == tp]
+        self.send_of: dict[int, Row] = {row["value"]: row for row in self.sends}
+        self.bounds = {
+            row["isolation"]: Bounds(row["start"], row["end"], row["read_to"], row["complete"])
+            for row in history.bounds
+            if row["tp"] == tp
+        }
+
+    def seen(self, send: Row) -> bool:
+        """Some counting read of the value counts for the send."""
+        return any(read["value"] == send["value"] and counts(read, send) for read in self.reads)
+
+    def committed(self, send: Row) -> bool:
+        """The send took effect, for certain."""
+        if failed(send):
+            return False
+        if send["txn"]:
+            return bool(send["op_outcome"] == OK) or send["op"] in self.history.proven
+        return bool(send["outcome"] == OK) or self.seen(send)
+
+    def log(self) -> set[tuple[int, int]]:
+        """Log pairs: (offset, value)."""
+        pairs = {(read["offset"], read["value"]) for read in self.reads}
+        return pairs | {
+            (send["offset"], send["value"])
+            for send in self.sends
+            if send["offset"] >= 0 and self.committed(send)
+        }
+
+    def order(self, level: int) -> set[int]:
+        """Offsets that a consumer at this level has to see."""
+        reads = self.reads
+        acked: set[int] = set()
+        if not self.recorded:
+            acked = {s["offset"] for s in self.sends if s["offset"] >= 0 and self.committed(s)}
+        elif any(bounds.complete for bounds in self.bounds.values()):
+            reads = [read for read in reads if read["phase"] == Phase.FINAL]
+        return acked | {
+            read["offset"]
+            for read in reads
+            if level == RU or read["isolation"] == RC or self._for_all(read["value"])
+        }
+
+    def _for_all(self, value: int) -> bool:
+        """The value is one that no transaction hides."""
+        send = self.send_of.get(value)
+        return send is not None and (not send["txn"] or self.committed(send))
+
+    def stuck(self) -> bool:
+        """The last stable offset lay below the high watermark when all was quiet."""
+        if RC not in self.bounds or RU not in self.bounds:
+            return False
+        return 0 <= self.bounds[RC].end < self.bounds[RU].end
+
+    def covers(self, level: int, send: Row) -> bool:
+        """The final read at this level would have shown the send."""
+        if level not in self.bounds:
+            return False
+        bounds = self.bounds[level]
+        to_the_end = bounds.complete and not (level == RC and self.stuck())
+        if send["offset"] < 0:
+            return bounds.start == 0 and to_the_end
+        return bounds.start <= send["offset"] and (send["offset"] < bounds.read_to or to_the_end)
+
+    def shown(self, level: int, send: Row) -> bool:
+        """A final read that counts at this level returned the send's value."""
+        levels = [
+            read["isolation"]
+            for read in self.reads
+            if read["phase"] == Phase.FINAL and read["value"] == send["value"]
+        ]
+        return RC in levels if level == RC and send["txn"] else bool(levels)
+
+    def removed(self, send: Row) -> bool:
+        """It lay below the start of the log when that was read at the end."""
+        return any(0 <= send["offset"] < bounds.start for bounds in self.bounds.values())
+
+    def missing(self, send: Row) -> bool:
+        """Some final read had to show the send, and did not."""
+        return not self.removed(send) and any(
+            self.covers(level, send) and not self.shown(level, send) for level in (RC, RU)
+        )
+
+    def in_doubt(self, send: Row) -> bool:
+        """The send may have taken effect, for all that is known."""
+        return not (failed(send) or self.committed(send) or self.missing(send))
+
+    def undecided(self, send: Row) -> bool:
+        """No final read says whether the send is there."""
+        return not (self.removed(send) or self.missing(send) or self.shown(RC, send))
+
+
+class History:
+    """All rows of a history, and what is known of whole ops."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, pa.Table],
+        *,
+        portable: bool | None,
+        events: Sequence[Event] = (),
+    ) -> None:
+        rows = {name: table.to_pylist() for name, table in tables.items()}
+        self.recorded = bool(rows["bounds"]) if portable is None else not portable
+        self.events = events
+        self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
+        self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
+        self.sends: list[Row] = sorted(rows["sends"], key=_program_order)
+        self.reads: list[Row] = sorted(rows["reads"], key=_program_order)
+        self.foreign: list[Row] = rows["foreign"]
+        self.bounds: list[Row] = rows["bounds"]
+        self.assignments: list[Row] = rows["assignments"]
+        self.commits: list[Row] = rows["commits"]
+        self.names = {row["tp"]: (row["topic"], row["partition"]) for row in rows["tps"]}
+        tps = {row["tp"] for name in ("tps", "sends", "reads", "foreign") for row in rows[name]}
+        self.partitions = [Partition(self, tp) for tp in sorted(tps)]
+        self.proven: set[int] = {
+            send["op"]
+            for partition in self.partitions
+            for send in partition.sends
+            if send["txn"] and send["op_outcome"] == INFO and partition.seen(send)
+        }
+
+    def settled(self) -> bool:
+        """No event says that transactions had not the time, or nobody, to be ended."""
+        return not any(
+            (isinstance(event, Recovered) and not event.recovered)
+            or (isinstance(event, Note) and event.incomplete)
+            for event in self.events
+        )
+
+    def reads_of_sends(self) -> Iterator[tuple[Partition, Row, Row]]:
+        """Every read of a value that was sent to its partition, with the send."""
+        for p in self.partitions:
+            for read in p.reads:
+                if read["value"] in p.send_of:
+                    yield p, read, p.send_of[read["value"]]
+
+
+def _program_order(row: Row) -> tuple[int, int]:
+    return row["op"], row["pos"]
+
+
+def counts(read: Row, send: Row) -> bool:
+    """The read counts, and counts for this send."""
+    counting = read["op_outcome"] == OK or read["phase"] == Phase.FINAL
+    return counting and (read["isolation"] == RC or not send["txn"])
+
+
+def failed(send: Row) -> bool:
+    """The record was never written, or aborted."""
+    return bool(send["outcome"] == FAIL or (send["txn"] and send["op_outcome"] == FAIL))

@@ -1,0 +1,13 @@
+"""The shares of a sampled test: together all of its cases, each case in one share."""
+
+from tests.conftest import left_out
+
+CASES = {f"test_it.py::test_seed[{case}]": 3 for case in range(7)} | {"test_it.py::test_two[x]": 2}
+
+
+def test_each_case_is_in_one_share() -> None:
+    shares = [CASES.keys() - left_out(CASES, part) for part in range(6)]
+    seeds = [{case for case in share if "seed" in case} for share in shares]
+    assert [len(share) for share in seeds] == [3, 2, 2, 3, 2, 2]
+    assert set.union(*seeds[:3]) | {"test_it.py::test_two[x]"} == set(CASES)
+    assert ["test_it.py::test_two[x]" in share for share in shares] == [True, False] * 3

@@ -1,0 +1,204 @@
+"""Workloads: the same seed gives the same ops; values are never reused; options are kept."""
+
+import os
+import subprocess
+import sys
+from itertools import islice
+
+import pytest
+
+from core.config import RunConfig, run_config
+from core.generator import Planned, Slot, source
+from core.op import (
+    CommitOffsets,
+    Copy,
+    CreateTopic,
+    Op,
+    Poll,
+    Send,
+    SendOffsets,
+    Subscribe,
+    process_of,
+)
+from workloads.registry import WORKLOADS
+
+
+def schedule(config: RunConfig, slot: int, process: int, count: int) -> list[Planned]:
+    workload = WORKLOADS[config.workload]
+    spec = workload.plans(config)[slot]
+    planner = Slot(
+        slot=slot, process=process, tps=workload.tps(config), rng=source(config.seed, slot, 0)
+    )
+    return list(islice(workload.ops(config, spec, planner), count))
+
+
+def config_of(workload: str, **settings: object) -> RunConfig:
+    return run_config({"seed": 5, "workload": workload, **settings})
+
+
+def sends(ops: list[Op]) -> list[Send]:
+    return [mop for op in ops for mop in op.mops if isinstance(mop, Send)]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_plans_are_numbered_by_slot_and_only_twins_share_a_transactional_id(name: str) -> None:
+    plans = WORKLOADS[name].plans(config_of(name))
+    assert [plan.slot for plan in plans] == list(range(len(plans)))
+    ids = [plan.transactional_id for plan in plans if plan.transactional_id]
+    assert {ids.count(each) for each in ids} <= ({2} if name == "fencing" else {1})
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_values_are_new_and_carry_their_process(name: str) -> None:
+    config = config_of(name)
+    sent = sends([planned.op for planned in schedule(config, 0, 9, 500)])
+    assert len({send.value for send in sent}) == len(sent) > 500
+    assert {process_of(send.value) for send in sent} == {9}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_an_idempotent_producer_meets_each_partition_alone_first(name: str) -> None:
+    config = config_of(name)
+    first, *later = [planned.op for planned in schedule(config, 0, 0, 400)]
+    met = [send.tp for send in sends([first])]
+    there = set(WORKLOADS[name].tps(config))
+    assert len(met) == len(set(met))
+    assert met
+    assert {send.tp for send in sends(later)} & there <= set(met)
+
+
+def test_without_idempotence_there_is_no_first_contact() -> None:
+    config = config_of("queue", idempotent=False)
+    assert schedule(config, 0, 0, 1)[0].op.f == "send"
+
+
+def test_shares_sizes_and_rate_are_as_asked_for() -> None:
+    config = config_of("transactions", abort_share=0.3, batch_max=5, rate=100, producers=2)
+    planned = schedule(config, 0, 0, 3000)[1:]
+    assert sum(p.op.abort for p in planned) / len(planned) == pytest.approx(0.3, abs=0.03)
+    assert {len(sends([p.op])) for p in planned} == set(range(1, 6))
+    mean = sum(p.wait_s for p in planned) / len(planned)
+    assert mean == pytest.approx(2 / 100, rel=0.05)
+
+
+def test_odd_transactional_producers_read_too_and_every_op_is_a_transaction() -> None:
+    config = config_of("transactions")
+    reading = [p.op for p in schedule(config, 1, 1, 200)]
+    assert reading[0].f == "assign"
+    assert all(op.txn for op in reading[1:])
+    assert any(isinstance(mop, Poll) for op in reading for mop in op.mops)
+    assert not any(isinstance(m, Poll) for p in schedule(config, 0, 0, 200) for m in p.op.mops)
+
+
+@pytest.mark.parametrize(
+    ("commit", "order"),
+    [
+        ("transaction", [Poll, Copy, SendOffsets]),
+        ("after", [Poll, Copy, CommitOffsets]),
+        ("before", [Poll, CommitOffsets, Copy]),
+    ],
+)
+def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: list[type]) -> None:
+    config = config_of("copier", commit=commit)
+    first, subscribe, *copies = [p.op for p in schedule(config, config.producers, 7, 90)]
+    assert first.f == "first-contact"
+    assert isinstance(subscribe.mops[0], Subscribe)
+    assert {tuple(map(type, op.mops)) for op in copies} == {tuple(order)}
+    assert {op.txn for op in copies} == {commit == "transaction"}
+    assert any(op.abort for op in copies) == (commit == "transaction")
+
+
+def test_the_values_of_copies_are_reserved_and_overlap_nothing() -> None:
+    config = config_of("copier")
+    ops = [planned.op for planned in schedule(config, config.producers, 7, 90)]
+    taken = [send.value for send in sends(ops)]
+    for mop in (mop for op in ops for mop in op.mops):
+        if isinstance(mop, Copy):
+            taken += range(mop.first, mop.first + mop.most)
+    assert len(taken) == len(set(taken)) > 80 * 100
+    assert {process_of(value) for value in taken} == {7}
+
+
+@pytest.mark.parametrize("name", ["copier", "groups"])
+def test_members_of_a_group_leave_and_come_back(name: str) -> None:
+    config = config_of(name)
+    plans = WORKLOADS[name].plans(config)
+    members = [plan for plan in plans if plan.group]
+    assert len({(plan.group, plan.auto_commit) for plan in members}) == (
+        3 if name == "groups" else 1
+    )
+    for plan in members:
+        assert 40 < len(schedule(config, plan.slot, plan.slot, 10_000)) < 2_000
+
+
+def test_each_burst_goes_to_a_topic_that_was_just_created_for_it() -> None:
+    config = config_of("fresh-topic", partitions=3)
+    planned = schedule(config, 1, 5, 21)[1:]
+    names = set()
+    for create, burst in zip(planned[0::2], planned[1::2], strict=True):
+        (mop,) = create.op.mops
+        assert isinstance(mop, CreateTopic)
+        assert create.first
+        assert {send.tp.topic for send in sends([burst.op])} == {mop.topic}
+        assert {send.tp.partition for send in sends([burst.op])} == {0, 1, 2}
+        assert burst.wait_s == 0
+        names.add(mop.topic)
+    assert len(names) == 10
+    assert not names & {schedule(config, 1, 9, 2)[1].op.mops[0].topic}  # type: ignore[union-attr]
+
+
+def test_each_mode_of_sending_has_a_producer() -> None:
+    config = config_of("send-modes")
+    modes = {}
+    for slot in range(4):
+        (op,) = {p.op.f: p.op for p in schedule(config, slot, slot, 50)[1:]}.values()
+        modes[op.f] = op
+    assert set(modes) == {
+        f"send-{m}" for m in ("synchronous", "asynchronous", "forgetting", "impatient")
+    }
+    assert [op.f for op in modes.values() if op.forget] == ["send-forgetting"]
+    assert len(modes["send-synchronous"].mops) == 1
+
+
+def test_who_looks_at_no_acknowledgement_has_reached_a_broker_once() -> None:
+    config = config_of("send-modes", idempotent=False)
+    firsts = [schedule(config, slot, slot, 1)[0] for slot in range(4)]
+    assert [p.op.f for p in firsts if p.first] == ["first-contact"]
+    assert firsts[2].first
+    assert not firsts[2].op.forget
+
+
+@pytest.mark.parametrize("producers", [1, 4, 5])
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != "fresh-topic"])
+def test_all_producers_together_keep_to_the_rate(name: str, producers: int) -> None:
+    """Also where there are more or fewer of them than `producers` says. (fresh-topic has no rate.)"""
+    config = config_of(name, producers=producers, rate=100)
+    total = 0.0
+    for spec in WORKLOADS[name].plans(config):
+        planned = [p for p in schedule(config, spec.slot, spec.slot, 1500) if not p.first]
+        if spec.acks is not None and not spec.group:
+            total += len(planned) / sum(p.wait_s for p in planned)
+    assert total == pytest.approx(100, rel=0.05)
+
+
+def test_unlimited_rate_does_not_wait() -> None:
+    assert {p.wait_s for p in schedule(config_of("queue", rate=0), 0, 0, 50)} == {0.0}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_hash_seed_of_python_reaches_no_schedule(name: str) -> None:
+    code = (
+        "from tests.workloads.test_workloads import *;"
+        f"c = config_of({name!r});"
+        "print([schedule(c, s, s, 60) for s in range(len(WORKLOADS[c.workload].plans(c)))])"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(seen) == 1

@@ -1,0 +1,76 @@
+"""The registry of workloads: every name that a run can be asked for.
+
+A workload is a module. It says which clients a run has (`plans`) and what each of them does (`ops`, a pure
+generator); the client loop (`harness.clients.executor`) does it. It imports no client, clock or thread.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.generator import Planned, Slot
+from core.op import TopicPartition
+from workloads import copier, fencing, fresh_topic, groups, queue, send_modes, transactions
+
+
+class WorkloadModule(Protocol):
+    """What a module of this package has to define; see `Workload`."""
+
+    __name__: str
+    __doc__: str | None
+
+    def topics(self, config: RunConfig) -> dict[str, int]: ...  # noqa: D102
+
+    def plans(self, config: RunConfig) -> tuple[SessionSpec, ...]: ...  # noqa: D102
+
+    def ops(  # noqa: D102
+        self, config: RunConfig, spec: SessionSpec, slot: Slot
+    ) -> Iterator[Planned]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A named way to use the cluster.
+
+    topics: topic → number of partitions; the run creates them before its clients start. plans: the session
+    settings of each slot (the run fills in `process` when a process starts). ops: the schedule of one process
+    of a slot; where it ends, the slot continues with a new process.
+    """
+
+    name: str
+    doc: str
+    topics: Callable[[RunConfig], dict[str, int]]
+    plans: Callable[[RunConfig], tuple[SessionSpec, ...]]
+    ops: Callable[[RunConfig, SessionSpec, Slot], Iterator[Planned]]
+
+    def tps(self, config: RunConfig) -> tuple[TopicPartition, ...]:
+        """All partitions of the workload's topics."""
+        topics = self.topics(config).items()
+        return tuple(TopicPartition(topic, p) for topic, count in topics for p in range(count))
+
+
+def workload_of(module: WorkloadModule) -> Workload:
+    """The workload that a module defines, under the module's name."""
+    return Workload(
+        name=module.__name__.rpartition(".")[2].replace("_", "-"),
+        doc=module.__doc__ or "",
+        topics=module.topics,
+        plans=module.plans,
+        ops=module.ops,
+    )
+
+
+MODULES: tuple[WorkloadModule, ...] = (
+    queue,
+    transactions,
+    copier,
+    fresh_topic,
+    fencing,
+    groups,
+    send_modes,
+)
+
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in map(workload_of, MODULES)}
+"""Every workload by name."""
