@@ -8,10 +8,14 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 END_S = 10.0
 """How long a guard may take to end after its release."""
+STOP_S = 2.0
+"""How long the kernel may take to stop the threads of a process."""
 
 HOLD = """
 exec 3<&0
@@ -81,10 +85,37 @@ def hold(command: Sequence[str], environment: Mapping[str, str] | None = None) -
 def pause(pid: int) -> Guard:
     """SIGSTOP to a process; SIGCONT when the guard is released or this process ends.
 
-    Raises: ProcessLookupError, where there is no such process; OSError.
+    Returns when all its threads have stopped: the kernel stops them some time after it took the signal.
+
+    Raises: ProcessLookupError, where there is no such process; TimeoutError, where it does not stop; OSError.
     """
     guard = Guard(PAUSE, [str(pid)])
-    if not guard.reports():
+    try:
+        if not guard.reports():
+            raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
+        deadline = time.monotonic() + STOP_S
+        while not stopped(pid):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"process {pid} still runs {STOP_S:g} s after SIGSTOP")
+            time.sleep(0.001)
+    except BaseException:
         guard.release()
-        raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
+        raise
     return guard
+
+
+def stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped, or the process has ended.
+
+    Raises: ProcessLookupError, where there is no such process.
+    """
+    try:
+        states = [
+            stat.read_text().rpartition(")")[2].split()[0]
+            for stat in Path(f"/proc/{pid}/task").glob("*/stat")
+        ]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # a thread ended meanwhile: look again
+    if not states:
+        raise ProcessLookupError(f"process {pid} could not be stopped: it is gone")
+    return all(state in "TtZX" for state in states)

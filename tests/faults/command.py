@@ -23,6 +23,8 @@ from history.run_folder import Run
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
+STARTED: list["Inquest"] = []
+"""The commands that this test has started: `conftest.py` ends what a failed test leaves running."""
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class Inquest:
             start_new_session=True,
             preexec_fn=limit,
         )
+        STARTED.append(self)
 
     def wait(self, deadline_s: float = DEADLINE_S) -> Ended:
         """Its end; fails where that takes too long."""
@@ -66,6 +69,13 @@ class Inquest:
             out, err = self.process.communicate()
             raise AssertionError(f"inquest did not end:\n{out}\n{err}") from None
         return Ended(self.process.returncode, out, err)
+
+    def end(self) -> None:
+        """SIGKILL to its process group, if it still runs; its pipes are closed."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with self.process:
+            pass
 
 
 def inquest(*words: str, file_limit: int | None = None, module: str = "tests.memory") -> Ended:

@@ -8,6 +8,7 @@ import pytest
 
 from core.config import RunConfig
 from core.op import Phase
+from harness.processes import guard
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
@@ -160,8 +161,7 @@ def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(
     words = ["--nemesis", "client:pause", "--duration", "60"]
     command = Inquest(*arguments(tmp_path, *words))
     until(lambda: in_force(tmp_path), "a paused client")
-    workers = workers_of(tmp_path)
-    assert [pid for pid in workers if stopped(pid)]
+    assert [pid for pid in workers_of(tmp_path) if guard.stopped(pid)]
     os.kill(command.process.pid, signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
     until(lambda: not workers_of(tmp_path), "the end of all workers")
@@ -181,11 +181,6 @@ def test_ctrl_c_starts_and_wakes_everybody_before_the_end(tmp_path: Path, kind: 
     assert not [event for event in done if isinstance(event, ev.WorkerLost)]
     assert not workers_of(tmp_path)
     assert verdict(run)["interrupted"] is True
-
-
-def stopped(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state == "T"
 
 
 def test_a_client_that_dies_by_itself_is_lost_while_others_are_crashed(tmp_path: Path) -> None:

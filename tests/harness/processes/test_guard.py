@@ -78,7 +78,7 @@ def sleeping() -> "subprocess.Popen[bytes]":
 def test_a_paused_process_continues_with_the_release(sleeping: "subprocess.Popen[bytes]") -> None:
     with sleeping:
         paused = guard.pause(sleeping.pid)
-        wait(lambda: state(sleeping.pid) == "T", "it is not stopped")
+        assert state(sleeping.pid) == "T"
         paused.release()
         wait(lambda: state(sleeping.pid) == "S", "it does not continue")
         sleeping.kill()
@@ -115,7 +115,7 @@ def test_both_act_when_their_owner_is_killed(
         assert owner.stdout is not None
         shell = int(owner.stdout.readline())
         held = noted(note)
-        wait(lambda: state(sleeping.pid) == "T", "it is not stopped")
+        assert state(sleeping.pid) == "T"
         if also_the_guard:
             os.kill(shell, signal.SIGKILL)
         assert alive(held)
