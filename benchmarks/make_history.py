@@ -199,9 +199,7 @@ class History:
         """The tables of one file each; call it after all `reads`."""
         tables = {
             "tps": _table(
-                "tps",
-                {"tp": np.arange(TPS), "topic": ["bench"] * TPS, "partition": np.arange(TPS)},
-                (),
+                "tps", {"tp": np.arange(TPS), "topic": ["bench"] * TPS, "partition": np.arange(TPS)}, ()
             ),
             "ops": self._ops(),
             "processes": self._processes(),

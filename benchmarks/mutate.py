@@ -20,17 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-COPIED = (
-    "core",
-    "history",
-    "model",
-    "workloads",
-    "nemesis",
-    "checkers",
-    "harness",
-    "tests",
-    "docs",
-)
+COPIED = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness", "tests", "docs")
 
 
 class Group(NamedTuple):

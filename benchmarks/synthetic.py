@@ -136,9 +136,7 @@ def _txns(rng: np.random.Generator, rounds: int, *, doubt: float) -> Txns:
     invoke = START_NS + np.arange(count) // SLOTS * ROUND_NS + slot * (ROUND_NS // SLOTS) + jitter
     complete = invoke + int(ROUND_NS * 0.85) + rng.integers(0, ROUND_NS // 10, count)
     dice = rng.random(count)
-    outcome = np.select(
-        [dice < 0.98 - doubt, dice < 1 - doubt], [Outcome.OK, Outcome.FAIL], Outcome.INFO
-    )
+    outcome = np.select([dice < 0.98 - doubt, dice < 1 - doubt], [Outcome.OK, Outcome.FAIL], Outcome.INFO)
     in_doubt = outcome == Outcome.INFO
     fate = rng.integers(0, 3, count)  # of those in doubt: committed, aborted, never written
     info = in_doubt.reshape(rounds, SLOTS)
@@ -152,9 +150,7 @@ def _txns(rng: np.random.Generator, rounds: int, *, doubt: float) -> Txns:
         outcome=outcome.astype(np.int8),
         written=~(in_doubt & (fate == 2)),
         committed=(outcome == Outcome.OK) | (in_doubt & (fate == 0)),
-        relay=(np.arange(count) // SLOTS % RELAY_EVERY == RELAY_EVERY - 1)
-        & (outcome == Outcome.OK)
-        & late,
+        relay=(np.arange(count) // SLOTS % RELAY_EVERY == RELAY_EVERY - 1) & (outcome == Outcome.OK) & late,
     )
 
 

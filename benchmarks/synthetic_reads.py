@@ -49,11 +49,7 @@ class Polls:
     def __init__(self, synthetic: Synthetic, view: View, begin_ns: int) -> None:
         log, tps = synthetic.messages.log, synthetic.messages.tp
         self.view = view
-        seen = (
-            synthetic.txns.committed[log // PER_TXN]
-            if view.level == RC
-            else np.ones(len(log), bool)
-        )
+        seen = synthetic.txns.committed[log // PER_TXN] if view.level == RC else np.ones(len(log), bool)
         entries = log[seen]
         tp = tps[entries]
         starts = np.searchsorted(tp, np.arange(TPS + 1))

@@ -89,8 +89,7 @@ def known_ops(config: RunConfig) -> list[BareOp]:
     slot = Slot(slot=0, process=0, tps=workload.tps(config), rng=source(config.seed, 0, 0))
     planned = itertools.islice(workload.ops(config, spec, slot), KNOWN_OPS)
     return [
-        BareOp(tuple(m.tp for m in p.op.mops if isinstance(m, Send)), p.op.txn, p.op.abort)
-        for p in planned
+        BareOp(tuple(m.tp for m in p.op.mops if isinstance(m, Send)), p.op.txn, p.op.abort) for p in planned
     ]
 
 
@@ -180,9 +179,7 @@ def measure(process: subprocess.Popen[bytes], seconds: float) -> Sample:
         now = time.monotonic()
         progress = msgspec.json.decode(line, type=ClientProgress)
         if progress.info:
-            raise SystemExit(
-                "an op was indefinite: the cluster is not healthy, nothing is measured"
-            )
+            raise SystemExit("an op was indefinite: the cluster is not healthy, nothing is measured")
         if progress.acked and warm_until is None:
             warm_until = now + WARM_UP_S
         if warm_until is None or now < warm_until:

@@ -73,9 +73,7 @@ class Producing(Protocol):
         """How many requests it may have in flight."""
 
 
-def ground(
-    config: RunConfig, faults: Iterable[FaultInForce], producers: Iterable[Producing]
-) -> Ground:
+def ground(config: RunConfig, faults: Iterable[FaultInForce], producers: Iterable[Producing]) -> Ground:
     """The ground of a recorded run. faults: those that were in force. producers: as recorded; where no
     plain one is among them, nothing limits what a plain one may do."""
     unclean = "unclean.leader.election.enable"
@@ -84,9 +82,7 @@ def ground(
         retries=not plain or any(one.retries != 0 for one in plain),
         pipelined=not plain or any(one.in_flight != 1 for one in plain),
         unclean=config.unclean_leader_election
-        or any(
-            is_true(s.get(unclean, "")) for s in (config.broker_settings, config.topic_settings)
-        ),
+        or any(is_true(s.get(unclean, "")) for s in (config.broker_settings, config.topic_settings)),
         commit=config.commit,
         unstable=config.isolation is Isolation.READ_UNCOMMITTED,
         power_loss=len(_powerless(faults)) >= config.min_insync_replicas,

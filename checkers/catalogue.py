@@ -21,11 +21,7 @@ INFORMATIONAL: Final = frozenset({"offset-reuse", "int-send-skip", "G1c-ww", "G0
 
 
 def allowed(
-    config: RunConfig,
-    faults: Iterable[FaultInForce],
-    producers: Iterable[Producing],
-    name: str,
-    variant: str,
+    config: RunConfig, faults: Iterable[FaultInForce], producers: Iterable[Producing], name: str, variant: str
 ) -> Answer:
     """Whether the configuration, the executed faults and the producers permit a finding, and why."""
     return ANOMALIES[name].rule(ground(config, faults, producers), variant)

@@ -77,9 +77,7 @@ def _clipped(spans: Array, begin: int, end: int) -> Array:
     return cut[:, cut[0] < cut[1]]
 
 
-def _together(
-    parts: Mapping[int, Array], progress: Mapping[int, ServedTimes], load: LoadSpan
-) -> Array:
+def _together(parts: Mapping[int, Array], progress: Mapping[int, ServedTimes], load: LoadSpan) -> Array:
     """Waits of the whole run: no partition acknowledges anything, and a record waits somewhere."""
     waits = np.concatenate(list(parts.values()), axis=1)
     acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
@@ -104,10 +102,7 @@ def _stalls(run: RunFaults, waits: Waits) -> list[Stall]:
     ]
     return [
         Stall(
-            partition=name,
-            begin_s=run.seconds(begin),
-            end_s=run.seconds(end),
-            faults=run.during(begin, end),
+            partition=name, begin_s=run.seconds(begin), end_s=run.seconds(end), faults=run.during(begin, end)
         )
         for _, name, begin, end in sorted(spans, key=lambda s: (-s[0], s[1], s[2]))[:STALLS]
     ]

@@ -98,9 +98,7 @@ def judge(run: JudgedRun) -> Verdict:
     if valid and reasons:
         valid = "unknown"
     seen = [event for event in history.events if isinstance(event, Recovered)]
-    code = exit_code(
-        forbidden=forbidden, unknown=bool(reasons), expect=expect, interrupted=interrupted
-    )
+    code = exit_code(forbidden=forbidden, unknown=bool(reasons), expect=expect, interrupted=interrupted)
     verdict = Verdict(
         run=history.run.name,
         valid=valid,
@@ -157,15 +155,11 @@ def _order(judged: JudgedFinding) -> tuple[bool, bool, bool, int, tuple[int, ...
     return judged.allowed, bool(judged.bug), at < 0, at, judged.finding.key
 
 
-def _anomaly(
-    run: JudgedRun, answers: Answers, name: str, judged: Sequence[JudgedFinding]
-) -> Anomaly:
+def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[JudgedFinding]) -> Anomaly:
     kind = ANOMALIES[name]
     counts = {key: n for key, n in run.tally.reported.items() if key[0] == name}
     disallowed = sum(n for key, n in counts.items() if not answers[key][0])
-    reasons = dict.fromkeys(
-        answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed)
-    )
+    reasons = dict.fromkeys(answers[key][1] for key in sorted(counts) if answers[key][0] == (not disallowed))
     forbidden = [each for each in judged if not each.allowed]
     bugs = {each.bug for each in forbidden}
     # claimed for the class only where every single finding was kept, and bears it
@@ -204,11 +198,7 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     """Check -> what kept it from deciding. An empty run decides nothing, and where all faults failed
     nothing was decided about a cluster under faults. Causes come before what follows from them."""
     history, tally = run.history, run.tally
-    causes = [
-        f"the recording is not whole: {why}"
-        for event in history.events
-        if (why := incomplete(event))
-    ]
+    causes = [f"the recording is not whole: {why}" for event in history.events if (why := incomplete(event))]
     failed = [event for event in history.events if isinstance(event, FaultFailed)]
     if failed and not run.faults.faults:
         first = f"the first, {failed[0].name}: {failed[0].why}"
@@ -293,9 +283,7 @@ def _summary(verdict: Verdict) -> str:
         more = f" (and {len(verdict.unknown) - 1} more)" if len(verdict.unknown) > 1 else ""
         return f"nothing forbidden was found, but not everything was decided: {first}{more}{also}"
     s = verdict.stats
-    fired = (
-        f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
-    )
+    fired = f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
     return (
         f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
         f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{also}{fired}"

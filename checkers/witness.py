@@ -88,11 +88,7 @@ def _producer(history: History, finding: Finding, ops: Sequence[OpRecord]) -> di
         return {}
     past = [one for one in known if one.ns <= own[0].ended_ns]
     last = (past or known)[-1 if past else 0]
-    return {
-        "producer_id": last.producer_id,
-        "epoch": last.producer_epoch,
-        "epoch_cnt": last.epoch_cnt,
-    }
+    return {"producer_id": last.producer_id, "epoch": last.producer_epoch, "epoch_cnt": last.epoch_cnt}
 
 
 def _faults(run: RunFaults, finding: Finding, ops: Sequence[OpRecord]) -> list[int]:

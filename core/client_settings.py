@@ -295,9 +295,7 @@ def _number(made: Mapping[str, Value], name: str) -> float:
     except ValueError:
         raise ConfigError(f"client setting {name}: a number, not {made[name]!r}") from None
     if not LEAST[name] <= number <= INT_MAX:
-        raise ConfigError(
-            f"client setting {name}: from {LEAST[name]:g} to {INT_MAX}, not {made[name]}"
-        )
+        raise ConfigError(f"client setting {name}: from {LEAST[name]:g} to {INT_MAX}, not {made[name]}")
     return number
 
 

@@ -163,9 +163,7 @@ class RunConfig(BaseModel):
             if value is None:
                 continue
             if section != sut:
-                raise ValueError(
-                    f"{name}={value} is a setting of sut={section}, and this run has sut={sut}"
-                )
+                raise ValueError(f"{name}={value} is a setting of sut={section}, and this run has sut={sut}")
             if isinstance(value, dict | BaseModel):
                 made[section] = value
             else:
@@ -174,9 +172,7 @@ class RunConfig(BaseModel):
             if section == sut:
                 made[section] = made.get(section) or kind()
             elif made.get(section) is not None:
-                raise ValueError(
-                    f"{section} is a section of sut={section}, and this run has sut={sut}"
-                )
+                raise ValueError(f"{section} is a section of sut={section}, and this run has sut={sut}")
         return made
 
     @field_validator("isolation", mode="before")
@@ -243,12 +239,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "client_settings": {"producer.max.in.flight.requests.per.connection": "1"},
     },
     # Control. With acks=0 the client calls a record delivered once it is on its way.
-    "acks0": {
-        "nemesis": "kill:one@leader",
-        "acks": 0,
-        "idempotent": False,
-        "expect": ("lost-write",),
-    },
+    "acks0": {"nemesis": "kill:one@leader", "acks": 0, "idempotent": False, "expect": ("lost-write",)},
     # Control. A follower that misses records becomes leader; the old leader's records are gone, and
     # their offsets hold others.
     "unclean": {

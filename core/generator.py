@@ -74,9 +74,7 @@ def first_contact(tps: tuple[TopicPartition, ...], values: Values, *, txn: bool)
     return Planned(0.0, op, first=True)
 
 
-def batches(
-    slot: "Slot", tps: tuple[TopicPartition, ...], pace: Pace, most: int
-) -> Iterator[Planned]:
+def batches(slot: "Slot", tps: tuple[TopicPartition, ...], pace: Pace, most: int) -> Iterator[Planned]:
     """Send ops for ever: 1 to `most` records each, to partitions drawn from `tps`."""
     while True:
         count = slot.rng.randint(1, most)

@@ -29,9 +29,7 @@ def check(wanted: Order, now: Order) -> None:
     for tp, replicas in wanted.items():
         there = now.get(tp, ())
         if sorted(replicas) != sorted(there):
-            raise ClusterError(
-                f"{tp}: {list(replicas)} is not a permutation of its replicas {list(there)}"
-            )
+            raise ClusterError(f"{tp}: {list(replicas)} is not a permutation of its replicas {list(there)}")
 
 
 def holds(wanted: Order, now: Order) -> bool:

@@ -159,9 +159,7 @@ class AutoCommitted:
     ns: int
 
 
-SessionEvent = (
-    AssignmentEvent | CommittedSeen | AutoCommitted | ProducerEvent | EndReached | ClientError
-)
+SessionEvent = AssignmentEvent | CommittedSeen | AutoCommitted | ProducerEvent | EndReached | ClientError
 
 UNAWAITED = "UNAWAITED"
 """Code of a record whose acknowledgement the process did not wait for (`send` with `wait` false)."""

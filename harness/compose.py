@@ -58,9 +58,7 @@ def plan(config: RunConfig) -> RunPlan:
     return RunPlan(config=config, workload=workload, names=names, steps=steps)
 
 
-def record(
-    config: RunConfig, *, results: Path = RESULTS, owner: str = "", display: Display
-) -> Recorded:
+def record(config: RunConfig, *, results: Path = RESULTS, owner: str = "", display: Display) -> Recorded:
     """Make one run: start the system, load it, break it, read it back, seal the history.
 
     owner: mark of the soak session that wants the run, "" = none.
@@ -71,11 +69,7 @@ def record(
 
 
 def record_shrunk(
-    config: RunConfig,
-    steps: Sequence[PlannedFault],
-    shrunk: msgspec.Struct,
-    results: Path,
-    display: Display,
+    config: RunConfig, steps: Sequence[PlannedFault], shrunk: msgspec.Struct, results: Path, display: Display
 ) -> Run:
     """A simulated run with these faults, not those that its config plans, and what it was shrunk from.
 

@@ -139,9 +139,7 @@ class RealSystem(System):
         cluster: ServedCluster = self.cluster_type()(plan.config, run.folder)
         endpoint = cluster.endpoint()
         runtime = RealRuntime(interrupts)
-        clients = ClientPool(
-            plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime
-        )
+        clients = ClientPool(plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime)
         interrupts.second = clients.strike
         write_atomically(run.schedule, jsonl.encode(plan.steps))
         recorder = Recorder(run.events)

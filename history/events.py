@@ -86,9 +86,7 @@ class EndsSeen(msgspec.Struct, frozen=True, kw_only=True, tag="ends", tag_field=
     lso: dict[str, int]
 
 
-class TransactionsOpen(
-    msgspec.Struct, frozen=True, kw_only=True, tag="open-txns", tag_field="event"
-):
+class TransactionsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="open-txns", tag_field="event"):
     """Transactions still open at the end of quiescence, after each had had its time to end."""
 
     ns: int

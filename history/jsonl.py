@@ -79,9 +79,7 @@ class Appender:
     def _write(self, data: bytes) -> None:
         written = os.write(self._handle, data)
         if written != len(data):
-            raise OSError(
-                f"{self._name}: only {written} of {len(data)} bytes could be written (disk full?)"
-            )
+            raise OSError(f"{self._name}: only {written} of {len(data)} bytes could be written (disk full?)")
 
 
 def being_written(path: Path) -> bool:

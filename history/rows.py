@@ -102,9 +102,7 @@ class Rows:
     def add_bounds(self, rows: Iterable[tuple[str, int, int, int, int]]) -> None:
         """Listed ends, and what the final readers reached. Partitions and levels that were not
         listed get an incomplete row: nothing is known of their end."""
-        listed = {
-            (self.tp(topic, p), isolation): (start, end) for topic, p, isolation, start, end in rows
-        }
+        listed = {(self.tp(topic, p), isolation): (start, end) for topic, p, isolation, start, end in rows}
         for tp in range(len(self._tps)):
             for isolation in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
                 start, end = listed.get((tp, int(isolation)), (-1, -1))
@@ -177,9 +175,7 @@ class Rows:
         first = np.r_[True, (tps[1:] != tps[:-1]) | (values[1:] != values[:-1])]
         keys = zip(tps[first].tolist(), values[first].tolist(), strict=True)
         found = dict(zip(keys, reads.numpy("offset")[order][first].tolist(), strict=True))
-        wanted = zip(
-            sends.numpy("tp")[missing].tolist(), sends.numpy("value")[missing].tolist(), strict=True
-        )
+        wanted = zip(sends.numpy("tp")[missing].tolist(), sends.numpy("value")[missing].tolist(), strict=True)
         place[missing] = [found.get(key, -1) for key in wanted]
         return place
 
@@ -382,9 +378,7 @@ class _Process:
         """Rows of a copy; how many. Without results the number is unknown: the copy's line precedes the
         hand-over of its records to the client."""
         line, done = op.copying[at], op.copied.get(at)
-        for n, (topic, partition, value, source, source_partition, offset) in enumerate(
-            line.records
-        ):
+        for n, (topic, partition, value, source, source_partition, offset) in enumerate(line.records):
             begin, result = line.ns, (int(Outcome.INFO), -1, -1)
             if done is not None:
                 begin, result = done.begin_ns, done.results[n][:3]
@@ -424,9 +418,7 @@ class _Process:
 
     def _reads(self, op: _Op, line: j.Polled, numbers: list[int], pos: int) -> int:
         count = 0
-        for (topic, partition, offsets, values, epochs), number in zip(
-            line.runs, numbers, strict=True
-        ):
+        for (topic, partition, offsets, values, epochs), number in zip(line.runs, numbers, strict=True):
             n = len(offsets)
             self.rows.columns["reads"].add(
                 n,

@@ -51,12 +51,7 @@ def seal(run: Run) -> None:
 
 
 def write_history(
-    run: Run,
-    tables: dict[str, pa.Table],
-    *,
-    names: dict[str, list[str]],
-    start_ns: int,
-    start_wall: str,
+    run: Run, tables: dict[str, pa.Table], *, names: dict[str, list[str]], start_ns: int, start_wall: str
 ) -> None:
     """Write sealed tables (any row order) as the files that `history.tables` describes.
 
@@ -71,12 +66,7 @@ def write_history(
             if name not in CLUSTERED:
                 write_table(tables[name].cast(schema), temporary / f"{name}.parquet")
         meta = Names(
-            format=FORMAT,
-            run=run.name,
-            start_ns=start_ns,
-            start_wall=start_wall,
-            units=units,
-            **names,
+            format=FORMAT, run=run.name, start_ns=start_ns, start_wall=start_wall, units=units, **names
         )
         write_atomically(temporary / "names.json", msgspec.json.encode(meta))
         shutil.rmtree(run.history, ignore_errors=True)
@@ -147,9 +137,7 @@ def _sorted(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
 def write_table(table: pa.Table, path: Path) -> None:
     """One Parquet file: zstd, DELTA_BINARY_PACKED on int32 and int64 columns."""
     delta = {
-        field.name: "DELTA_BINARY_PACKED"
-        for field in table.schema
-        if field.type in (pa.int32(), pa.int64())
+        field.name: "DELTA_BINARY_PACKED" for field in table.schema if field.type in (pa.int32(), pa.int64())
     }
     others = [field.name for field in table.schema if field.name not in delta]
     pq.write_table(

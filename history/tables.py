@@ -68,9 +68,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         "invoke_ns i64, complete_ns i64"
     ),
     # changes of what a process reads; `kind` of AssignmentKind
-    "assignments": _table(
-        "process i32, tp i32, generation i32, op i32, assignment i32, kind i8, ns i64"
-    ),
+    "assignments": _table("process i32, tp i32, generation i32, op i32, assignment i32, kind i8, ns i64"),
     # records that a poll returned and that are not this partition's own: `reason` of Foreign
     "foreign": _table("tp i32, op i32, offset i64, reason i8, payload bytes"),
     # changes of the producer identity as the client's statistics tell them (side evidence)

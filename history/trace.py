@@ -149,9 +149,7 @@ def decode(data: bytes) -> Trace:
     if not isinstance(header, TraceHeader):
         raise HistoryError("trace.jsonl does not begin with its header")
     if header.version > VERSION:
-        raise HistoryError(
-            f"trace.jsonl has version {header.version}, this program knows {VERSION}"
-        )
+        raise HistoryError(f"trace.jsonl has version {header.version}, this program knows {VERSION}")
     return Trace(
         header=header,
         messages=[line for line in lines if isinstance(line, TracedMessage)],

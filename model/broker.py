@@ -62,9 +62,7 @@ class Broker:
             self.node, lambda tp, follower: self.metadata.fetched(tp, follower)
         )
         self.replica_fetchers = ReplicaFetcherManager(self.node)
-        self.coordinators = Coordinators(
-            self.node, self.replica_manager, lambda: self.metadata.administrator
-        )
+        self.coordinators = Coordinators(self.node, self.replica_manager, lambda: self.metadata.administrator)
         self.publisher = BrokerMetadataPublisher(
             self.node, durable, self.replica_manager, self.replica_fetchers, self.coordinators
         )

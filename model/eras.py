@@ -119,10 +119,7 @@ ERAS: Final[dict[str, Era]] = {
         zookeeper=True,
     ),
     "3.6": Era(
-        committed_by_minimum=False,
-        eligible_replicas=False,
-        transaction_version=1,
-        pending_first=False,
+        committed_by_minimum=False, eligible_replicas=False, transaction_version=1, pending_first=False
     ),
     "4.0": Era(eligible_replicas=False, marker_epoch_rises=False, begins_at_zero=False),
     "4.1": Era(marker_epoch_rises=False),

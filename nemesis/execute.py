@@ -10,13 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles
 from nemesis.families.partition import every_cut
 from nemesis.registry import NEMESES
-from nemesis.types import (
-    ClusterView,
-    Environment,
-    InjectedFault,
-    PlannedFault,
-    WorkloadNames,
-)
+from nemesis.types import ClusterView, Environment, InjectedFault, PlannedFault, WorkloadNames
 
 Act = Callable[[Sequence[int]], Awaitable[None]]
 
@@ -24,9 +18,7 @@ Act = Callable[[Sequence[int]], Awaitable[None]]
 def needs(steps: Sequence[PlannedFault]) -> tuple[type, ...]:
     """The capability protocols that these steps need, each once; `Clients` may be among them."""
     families = {step.family for step in steps}
-    found = [
-        need for name, nemesis in NEMESES.items() if name in families for need in nemesis.needs
-    ]
+    found = [need for name, nemesis in NEMESES.items() if name in families for need in nemesis.needs]
     return tuple(dict.fromkeys(found))
 
 
@@ -39,9 +31,7 @@ def missing(steps: Sequence[PlannedFault], cluster: type) -> list[str]:
     return [need.__name__ for need in wanted if not issubclass(cluster, need)]
 
 
-async def inject(
-    env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames
-) -> InjectedFault:
+async def inject(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> InjectedFault:
     """Find the step's target among `roles` and make the fault.
 
     Raises: NoTarget, before anything was done; NoEffect, or whatever the cluster or the clients

@@ -120,10 +120,7 @@ class Times:
         applying = self.applying(kind)
         made = f"{applying:g} s until it is in force" if applying else ""
         why, held = {
-            Hold.LONG: (
-                f"a session timeout of {self.session:g} s and {FENCING_S:g} s more",
-                self.fencing,
-            ),
+            Hold.LONG: (f"a session timeout of {self.session:g} s and {FENCING_S:g} s more", self.fencing),
             Hold.TRANSACTION: (
                 f"a transaction timeout of {self.transaction:g} s and {OUTLIVE_S:g} s more",
                 self.transaction + OUTLIVE_S,
@@ -169,9 +166,7 @@ class Constraints:
     alone: bool
 
 
-def plan(
-    text: str, config: RunConfig, names: WorkloadNames | None = None
-) -> tuple[PlannedFault, ...]:
+def plan(text: str, config: RunConfig, names: WorkloadNames | None = None) -> tuple[PlannedFault, ...]:
     """The steps of a run, by start.
 
     names: what the workload uses, if known. Targets that it can never have are then not drawn, and
@@ -286,9 +281,7 @@ def _rotation(config: RunConfig, times: Times, names: WorkloadNames | None) -> I
         misfits = 0
 
 
-def _drawers(
-    terms: Constraints, rng: random.Random
-) -> Iterator[tuple[str, Callable[[], FaultName]]]:
+def _drawers(terms: Constraints, rng: random.Random) -> Iterator[tuple[str, Callable[[], FaultName]]]:
     """The families of `random` that this config and workload can have; by name, so that a seed means the
     same whatever the order of the registry is."""
     for family, nemesis in sorted(NEMESES.items()):
@@ -334,8 +327,7 @@ def drawer(asked: FaultName, terms: Constraints, rng: random.Random) -> Callable
         raise ConfigError(f"nemesis {asked}: {told[0]}")
     ways = [way for name in kinds for way in (name, *nemesis.kinds[name].stands_for)]
     targets = {
-        way: [one for one in nemesis.targets if not _unfound(asked.family, way, one, terms)]
-        for way in ways
+        way: [one for one in nemesis.targets if not _unfound(asked.family, way, one, terms)] for way in ways
     }
     kind_deck = Deck(rng, kinds, [])
     everyone = [one for one in nemesis.targets if any(one in of for of in targets.values())]

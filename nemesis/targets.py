@@ -51,12 +51,7 @@ def unreplicated(config: RunConfig) -> str:
 
 
 def find(
-    target: str,
-    rng: random.Random,
-    view: ClusterView,
-    *,
-    answering: bool = False,
-    brokers: bool = False,
+    target: str, rng: random.Random, view: ClusterView, *, answering: bool = False, brokers: bool = False
 ) -> Aim:
     """The node that `target` stands for now.
 

@@ -23,21 +23,13 @@ from tests.histories.folders import write_run
 from workloads.registry import WORKLOADS, workload_of
 
 
-def test_a_workload_and_a_nemesis_run_once_they_are_registered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_workload_and_a_nemesis_run_once_they_are_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     workload = workload_of(example("workloads/pairs.py"))
     assert workload.name == "pairs"
     monkeypatch.setitem(WORKLOADS, workload.name, workload)
     monkeypatch.setitem(NEMESES, "blink", example("nemesis/families/blink.py").BLINK)
     config = run_config(
-        {
-            "sut": "simulated",
-            "workload": "pairs",
-            "nemesis": "blink@leader",
-            "seed": 1,
-            "duration_s": 10,
-        }
+        {"sut": "simulated", "workload": "pairs", "nemesis": "blink@leader", "seed": 1, "duration_s": 10}
     )
     done = simulate(config)
     started = [event for event in done.events if isinstance(event, ev.FaultStarted)]

@@ -9,9 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness")
 PACKAGES = sorted(
-    path.parent.relative_to(ROOT).as_posix()
-    for room in ROOMS
-    for path in (ROOT / room).rglob("__init__.py")
+    path.parent.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("__init__.py")
 )
 LINE = re.compile(r"^(\w+)  +\S", re.MULTILINE)
 LOOSE_MAX = 3

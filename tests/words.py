@@ -20,9 +20,7 @@ GENERATED = ("catalogue.md", "model.md")
 TEXTS = ("html", "j2", "js", "toml")
 FORMS = [
     (re.compile(rf"\b(?:{form})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE), instead)
-    for form, instead in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())[
-        "forms"
-    ].items()
+    for form, instead in tomllib.loads(Path(__file__).with_suffix(".toml").read_text())["forms"].items()
 ]
 CODE = re.compile(r"\{[^{}\n]*\}|<[^<>\n]*>|`[^`\n]*`")
 """Expressions in f-strings and templates, markup, names in docstrings and pages."""

@@ -36,9 +36,7 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     members = []
     for number in range(max(config.consumers, MEMBERS_MIN)):
         group = GROUPS[number % len(GROUPS)]
-        members.append(
-            consumer(config, config.producers + number, group=group, auto_commit=group == AUTO)
-        )
+        members.append(consumer(config, config.producers + number, group=group, auto_commit=group == AUTO))
     return (*producers, *members)
 
 
@@ -50,9 +48,7 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
 def _producing(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     if spec.idempotent:
         yield first_contact(slot.tps, slot.values, txn=False)
-    yield from batches(
-        slot, slot.tps, Pace(slot.rng, config.rate / config.producers), config.batch_max
-    )
+    yield from batches(slot, slot.tps, Pace(slot.rng, config.rate / config.producers), config.batch_max)
 
 
 def _consuming(spec: SessionSpec, slot: Slot) -> Iterator[Planned]:

@@ -62,15 +62,7 @@ def workload_of(module: WorkloadModule) -> Workload:
     )
 
 
-MODULES: tuple[WorkloadModule, ...] = (
-    queue,
-    transactions,
-    copier,
-    fresh_topic,
-    fencing,
-    groups,
-    send_modes,
-)
+MODULES: tuple[WorkloadModule, ...] = (queue, transactions, copier, fresh_topic, fencing, groups, send_modes)
 
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in map(workload_of, MODULES)}
 """Every workload by name."""

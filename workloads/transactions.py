@@ -68,9 +68,7 @@ def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
 def _mops(config: RunConfig, slot: Slot, *, reads: bool) -> tuple[Mop, ...]:
     rng = slot.rng
     tps = rng.sample(slot.tps, rng.randint(1, min(PARTITIONS_MAX, len(slot.tps))))
-    mops: list[Mop] = [
-        slot.values.send(rng.choice(tps)) for _ in range(rng.randint(1, config.batch_max))
-    ]
+    mops: list[Mop] = [slot.values.send(rng.choice(tps)) for _ in range(rng.randint(1, config.batch_max))]
     if reads:
         for _ in range(rng.randint(0, 2)):
             mops.insert(rng.randint(0, len(mops)), Poll(max_records=100, wait_ms=20))

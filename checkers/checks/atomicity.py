@@ -13,16 +13,7 @@ from checkers.allowed import unless_truncated
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import (
-    FAIL,
-    OK,
-    Finding,
-    PartitionResult,
-    Plain,
-    Shown,
-    got,
-    sent,
-)
+from checkers.engine.findings import FAIL, OK, Finding, PartitionResult, Plain, Shown, got, sent
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History, value_text
 
@@ -99,10 +90,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         fate[expected] = MISSING
     if len(rows):
         result.parts[NAME] = UnseenRecords(
-            op=sends["op"][rows],
-            op_sends=sends["op_sends"][rows],
-            value=sends["value"][rows],
-            fate=fate,
+            op=sends["op"][rows], op_sends=sends["op_sends"][rows], value=sends["value"][rows], fate=fate
         )
 
 
@@ -153,7 +141,7 @@ CHECK = Check(
             " others never will be.",
             literature="atomicity violation; fractured write",
             rule=unless_truncated("a transaction is visible as a whole or not at all"),
-        ),
+        )
     },
     kernel=_kernel,
     join=_join,

@@ -7,14 +7,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import (
-    Finding,
-    PartitionResult,
-    Shown,
-    Variant,
-    What,
-    ops_of,
-)
+from checkers.engine.findings import Finding, PartitionResult, Shown, Variant, What, ops_of
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History
 
@@ -134,8 +127,7 @@ CHECK = Check(
         ),
         REUSE: AnomalyClass(
             title="Offset of an uncommitted record used again",
-            meaning="An offset was acknowledged for a record that did not commit, and holds another"
-            " record.",
+            meaning="An offset was acknowledged for a record that did not commit, and holds another record.",
             rule=always("informational: nothing was promised for the record that did not commit"),
         ),
     },

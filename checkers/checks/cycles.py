@@ -94,9 +94,7 @@ class Cycle(Finding):
         """The cycle, edge by edge."""
         size = self.key[2]
         if not self.edges:
-            return (
-                f"{size} ops, the first of them op {self.key[1]}, depend on each other in a circle."
-            )
+            return f"{size} ops, the first of them op {self.key[1]}, depend on each other in a circle."
         told = "; ".join(_link(history, edge) for edge in self.edges)
         more = f" ({size} ops in all depend on each other)" if size > len(self.edges) else ""
         return f"A circle of {len(self.edges)} ops: {told}{more}."
@@ -317,12 +315,7 @@ def _clock(run: WholeRun) -> Columns:
 
 
 def _report(
-    graph: Graph,
-    tally: Tally,
-    name: str,
-    found: Components,
-    wanted: Array,
-    kinds: tuple[str, ...],
+    graph: Graph, tally: Tally, name: str, found: Components, wanted: Array, kinds: tuple[str, ...]
 ) -> None:
     labels = np.flatnonzero(wanted)
     if not len(labels):
@@ -346,9 +339,7 @@ def _report(
         )
 
 
-def _inside(
-    graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]
-) -> dict[int, list[Edge]]:
+def _inside(graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]) -> dict[int, list[Edge]]:
     """Edges within each of these components (by label), without future reads where time counts."""
     steps: dict[int, list[Edge]] = {label: [] for label in labels.tolist()}
     members = np.zeros(len(graph.clock["outcome"]), bool)
@@ -369,9 +360,7 @@ def _inside(
     return steps
 
 
-def shortest(
-    graph: Graph, members: Array, steps: Sequence[Edge], kinds: tuple[str, ...]
-) -> list[Edge]:
+def shortest(graph: Graph, members: Array, steps: Sequence[Edge], kinds: tuple[str, ...]) -> list[Edge]:
     """A shortest cycle of one component through one of its first edges of the first kind.
 
     members: ops of the component, sorted. steps: its edges but those of real time.
@@ -430,9 +419,7 @@ CHECK = Check(
             meaning="Transactions read each other's records in a circle: each would have had to commit"
             " first.",
             literature="G1c",
-            rule=never(
-                "read_committed forbids it: a record is read after its transaction committed"
-            ),
+            rule=never("read_committed forbids it: a record is read after its transaction committed"),
         ),
         G1C_REALTIME: AnomalyClass(
             title="Information flow against real time",
@@ -458,9 +445,7 @@ CHECK = Check(
             title="Circle of writes and real time",
             meaning="The order of writes and real time form a circle over several transactions.",
             literature="G0-realtime",
-            rule=always(
-                "informational; a direct inversion is reported as offset-realtime-inversion"
-            ),
+            rule=always("informational; a direct inversion is reported as offset-realtime-inversion"),
         ),
     },
     kernel=_kernel,

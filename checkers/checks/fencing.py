@@ -178,10 +178,8 @@ CHECK = Check(
             title="Fenced producer still writes",
             meaning="A producer wrote, or committed, after another had taken over its transactional id.",
             literature="fencing violation; zombie instance",
-            rule=unless_truncated(
-                "the last InitProducerId of a transactional id fences all before it"
-            ),
-        ),
+            rule=unless_truncated("the last InitProducerId of a transactional id fences all before it"),
+        )
     },
     kernel=_kernel,
     join=_join,

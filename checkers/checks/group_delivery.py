@@ -178,11 +178,7 @@ def _given_ns(p: KernelView, spans: _Spans) -> Array:
 
 
 def _first_again(
-    p: KernelView,
-    commits: Columns,
-    rows: Array,
-    before: Array,
-    maybe: Array,
+    p: KernelView, commits: Columns, rows: Array, before: Array, maybe: Array
 ) -> tuple[int, int] | None:
     """The first of these reads that one of the commits `before` excludes, and none of the `maybe` ones
     excuses."""
@@ -217,9 +213,7 @@ def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Find
     )
 
 
-def positions(
-    p: KernelView, result: PartitionResult
-) -> Iterator[tuple[Columns, CommittedPosition]]:
+def positions(p: KernelView, result: PartitionResult) -> Iterator[tuple[Columns, CommittedPosition]]:
     """Of each group with a committed position here: its commits, and that position.
 
     Transactions whose proof elsewhere would raise a position are noted in `result.waiting`.
@@ -240,10 +234,7 @@ def positions(
         if len(known):
             row = int(known[np.argmax(rows["offset"][known])])
             op, process, ns = (int(rows[name][row]) for name in ("op", "process", "complete_ns"))
-            yield (
-                rows,
-                CommittedPosition(group=group, offset=highest, op=op, process=process, ns=ns),
-            )
+            yield (rows, CommittedPosition(group=group, offset=highest, op=op, process=process, ns=ns))
 
 
 def to_see(p: KernelView, position: CommittedPosition) -> Array:
@@ -254,11 +245,7 @@ def to_see(p: KernelView, position: CommittedPosition) -> Array:
 
 
 def _skipped(
-    p: KernelView,
-    result: PartitionResult,
-    position: CommittedPosition,
-    commits: Columns,
-    spans: _Spans,
+    p: KernelView, result: PartitionResult, position: CommittedPosition, commits: Columns, spans: _Spans
 ) -> None:
     """group-skip. `commits`: the group's."""
     slots = to_see(p, position)
@@ -306,9 +293,7 @@ def _first_change(p: KernelView, process: int) -> int:
     return int(own.min(initial=NEVER))
 
 
-def _never_given(
-    p: KernelView, position: CommittedPosition, slot: int, variant: Variant
-) -> Finding:
+def _never_given(p: KernelView, position: CommittedPosition, slot: int, variant: Variant) -> Finding:
     read = int(np.flatnonzero(p.read_slot == slot)[0])
     writer = int(p.writer[read])
     shown = [p.sent(writer)] if writer >= 0 else []
@@ -352,10 +337,7 @@ def silence(check: str, group: int) -> Doubt:
 def passed(ground: Ground, variant: str) -> Answer:
     """A record that a group passed and was never given."""
     if variant == Passed.AUTO:
-        return (
-            True,
-            "a client that commits automatically died with records that it had not handed out",
-        )
+        return (True, "a client that commits automatically died with records that it had not handed out")
     return truncated(ground, "a group commits only offsets behind what its members were given")
 
 

@@ -119,8 +119,7 @@ def _later(rows: Columns, changes: Columns, rc: set[int]) -> Iterator[tuple[int,
         for d in suspects.tolist():
             before = older[rows["done"][older] < rows["invoke_ns"][d]]
             more = before[
-                (rows["offset"][before] > rows["offset"][d])
-                & (rows["process"][before] != rows["process"][d])
+                (rows["offset"][before] > rows["offset"][d]) & (rows["process"][before] != rows["process"][d])
             ]
             if int(rows["process"][d]) not in rc:
                 more = more[rows["kind"][more] != CommitKind.TXN]
@@ -162,7 +161,7 @@ CHECK = Check(
             meaning="A group's committed offset is lower than one that was acknowledged before, and no"
             " rebalance, reset or concurrent commit explains it.",
             rule=unless_truncated("an acknowledged commit of offsets holds"),
-        ),
+        )
     },
     join=_join,
 )

@@ -82,12 +82,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
         name = FOREIGN[reason][0]
         value = (-1,) if name == PHANTOM else ()
         finding = ForeignRecord(
-            name=name,
-            key=(tp, offset, *value),
-            tp=tp,
-            ops=(row["op"],),
-            reason=reason,
-            offset=offset,
+            name=name, key=(tp, offset, *value), tp=tp, ops=(row["op"],), reason=reason, offset=offset
         )
         found.setdefault((name, tp, offset), finding)
     tally.add(found.values())
@@ -108,8 +103,7 @@ CHECK = Check(
         ),
         MISDIRECTED: AnomalyClass(
             title="Record in the wrong partition",
-            meaning="A record was stored in, or served from, another topic or partition than it was"
-            " sent to.",
+            meaning="A record was stored in, or served from, another topic or partition than it was sent to.",
             rule=never("a record stays where it was sent"),
         ),
     },

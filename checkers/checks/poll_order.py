@@ -6,17 +6,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import (
-    OK,
-    RC,
-    RU,
-    Finding,
-    PartitionResult,
-    Shown,
-    integers,
-    ops_of,
-    reader,
-)
+from checkers.engine.findings import OK, RC, RU, Finding, PartitionResult, Shown, integers, ops_of, reader
 from checkers.engine.partition_view import KernelView
 from core.op import AssignmentKind
 from history.reader import Array, History
@@ -214,8 +204,7 @@ CHECK = Check(
         ),
         SKIP_INSIDE: AnomalyClass(
             title="Consumer skipped records within one operation",
-            meaning="Within one operation a consumer was not given records between those that it was"
-            " given.",
+            meaning="Within one operation a consumer was not given records between those that it was given.",
             rule=stepped,
         ),
     },

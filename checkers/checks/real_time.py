@@ -7,15 +7,7 @@ import numpy as np
 
 from checkers.checks.durability import loss
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import (
-    ACKS,
-    Finding,
-    PartitionResult,
-    Variant,
-    at,
-    integers,
-    ops_of,
-)
+from checkers.engine.findings import ACKS, Finding, PartitionResult, Variant, at, integers, ops_of
 from checkers.engine.partition_view import KernelView
 from history.reader import History
 
@@ -80,7 +72,7 @@ CHECK = Check(
             " stands before it in the log. A log grows at its end only.",
             literature="real-time order violation",
             rule=loss,
-        ),
+        )
     },
     kernel=_kernel,
 )

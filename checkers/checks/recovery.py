@@ -132,7 +132,7 @@ CHECK = Check(
             title="Cluster did not recover",
             meaning="After all faults were healed the cluster did not come back to full service in time.",
             rule=never("a healed cluster recovers"),
-        ),
+        )
     },
     kernel=_kernel,
     join=_join,

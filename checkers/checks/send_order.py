@@ -124,9 +124,7 @@ def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
     result.report(SKIP, np.flatnonzero(order[high - 1] > order[low]), interleaved)
 
 
-def _finding(
-    p: KernelView, kind: type[Finding], name: str, s: int, t: int, variant: Variant
-) -> Finding:
+def _finding(p: KernelView, kind: type[Finding], name: str, s: int, t: int, variant: Variant) -> Finding:
     sends = p.sends
     shown = (p.placed(s), p.placed(t))
     return kind(
@@ -147,15 +145,9 @@ def reorder(ground: Ground, variant: str) -> Answer:
     if plain and ground.retries and ground.pipelined:
         return True, "the producer is not idempotent, retries, and has several requests under way"
     if variant == Order.ABANDONED:
-        return (
-            True,
-            "the producer is not idempotent: a request that it has given up may still arrive",
-        )
+        return (True, "the producer is not idempotent: a request that it has given up may still arrive")
     if variant == Order.WEAK:
-        return (
-            True,
-            "acks=0 or 1: where a record was acknowledged, another leader may put other records",
-        )
+        return (True, "acks=0 or 1: where a record was acknowledged, another leader may put other records")
     if reason := truncation(ground):
         return True, f"{reason}; what it knew of the producer is gone too"
     if variant == Order.PLAIN:

@@ -66,8 +66,7 @@ class HangingTransaction(Finding):
             op = history.op(self.ops[0])
             ended = f"ended {op.outcome.name.lower()}" if op.completed else "never ended"
             last = (
-                f"; the last transaction of {history.client(self.process)} with that id, op {op.op},"
-                f" {ended}"
+                f"; the last transaction of {history.client(self.process)} with that id, op {op.op}, {ended}"
             )
         return (
             f"With all clients gone and all transactions past their time-out, {history.tp(self.tp)}"
@@ -115,9 +114,7 @@ def _listed(bound: Bound | None) -> Bound | None:
     return bound if bound is not None and bound.end >= 0 else None
 
 
-def _hanging(
-    tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]
-) -> Iterable[Finding]:
+def _hanging(tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]) -> Iterable[Finding]:
     """One finding for each producer: its lowest transaction (rows are sorted so)."""
     found: dict[int, Finding] = {}
     for row in rows:
@@ -129,9 +126,7 @@ def _hanging(
     return found.values()
 
 
-def _last_transaction(
-    tables: Mapping[str, pa.Table], row: OpenTransaction
-) -> tuple[int, tuple[int, ...]]:
+def _last_transaction(tables: Mapping[str, pa.Table], row: OpenTransaction) -> tuple[int, tuple[int, ...]]:
     """The last process whose client gave this producer id as its own, and its last transaction; -1 and
     none where no client did."""
     identities = columns(tables["producers"], ("process", "producer_id", "ns"))

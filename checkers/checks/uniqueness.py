@@ -123,7 +123,7 @@ CHECK = Check(
             title="Record written twice",
             meaning="The application sent a record once; the log holds it at several offsets.",
             rule=repeat,
-        ),
+        )
     },
     kernel=_kernel,
     content=True,

@@ -71,9 +71,7 @@ def fetch(history: History, wanted: Iterable[Wanted]) -> FetchedRecords:
     return FetchedRecords(sends, reads, reads_of, _inputs(history, inputs))
 
 
-def _inputs(
-    history: History, places: Iterable[tuple[int, int]]
-) -> dict[tuple[int, int], InputRecords]:
+def _inputs(history: History, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], InputRecords]:
     offsets: dict[int, set[int]] = defaultdict(set)
     for tp, offset in places:
         offsets[tp].add(offset)

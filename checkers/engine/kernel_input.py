@@ -207,9 +207,7 @@ def unclosed(process: Columns, ops: Columns) -> dict[int, Unclosed]:
     if not len(rows):
         return {}
     open_ns = np.full(len(rows), NEVER)
-    left = np.flatnonzero(
-        (ops["complete_ns"] == OPEN) & np.isin(ops["process"], process["process"][rows])
-    )
+    left = np.flatnonzero((ops["complete_ns"] == OPEN) & np.isin(ops["process"], process["process"][rows]))
     owner = np.searchsorted(process["process"][rows], ops["process"][left])
     np.minimum.at(open_ns, owner, ops["invoke_ns"][left])
     gone_ns = np.full(len(rows), NEVER)

@@ -9,17 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from checkers.engine.findings import (
-    FAIL,
-    FINAL,
-    INFO,
-    OK,
-    RC,
-    RU,
-    Shown,
-    What,
-    integers,
-)
+from checkers.engine.findings import FAIL, FINAL, INFO, OK, RC, RU, Shown, What, integers
 from checkers.engine.kernel_input import KernelInput
 from history.reader import Array, Bound, Columns
 
@@ -129,9 +119,7 @@ class KernelView:
         evidence = self._evidence()
         if level == RC:
             plain = (self.sends["txn"] == 0) | self.committed
-            evidence = evidence & (
-                (self.reads["isolation"] == RC) | np.append(plain, False)[self.writer]
-            )
+            evidence = evidence & ((self.reads["isolation"] == RC) | np.append(plain, False)[self.writer])
         known = np.zeros(self.slots.size, bool)
         known[self.read_slot[evidence]] = True
         if not self.known.facts.ends:

@@ -96,9 +96,7 @@ def check_sealed(history: History, checks: Checks, runner: Runner, *, ww: bool =
     def again(proven: Array, tps: set[int]) -> list[PartitionResult]:
         mine = [(task, tps & set(unit.tps)) for task, unit in zip(tasks, units, strict=True)]
         numbers = tuple(proven.tolist())
-        second = [
-            replace(task, proven=numbers, tps=tuple(sorted(own))) for task, own in mine if own
-        ]
+        second = [replace(task, proven=numbers, tps=tuple(sorted(own))) for task, own in mine if own]
         return runner(second, kernels)
 
     results = _twice(runner(tasks, kernels) if tasks else [], again)
@@ -169,9 +167,7 @@ def _joined(
             tally.unread.append(result.tp)
         for name, how in result.crashed.items():
             tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
-    run = WholeRun(
-        results=results, tables=tables, known=known, events=events, proven=all_proven(results)
-    )
+    run = WholeRun(results=results, tables=tables, known=known, events=events, proven=all_proven(results))
     for name, check in checks.items():
         if check.join is not None:
             begin = time.perf_counter()

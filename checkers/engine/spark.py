@@ -60,9 +60,7 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession
         _stop(session, target, made)
 
 
-def scatter(
-    session: "SparkSession", work: Callable[[int], Iterable[bytes]], count: int
-) -> list[bytes]:
+def scatter(session: "SparkSession", work: Callable[[int], Iterable[bytes]], count: int) -> list[bytes]:
     """Call `work`, which must be picklable, with the numbers from 0 to `count` - 1, one Spark task each, in
     one job. Returns what the calls yield, in the order of the numbers."""
     numbers = session.range(0, count, 1, count)

@@ -268,9 +268,7 @@ def _ops(where: str, events: list[Event]) -> tuple[PortableOp, ...]:
             pending[event.process] = (at, event)
             continue
         if event.process not in pending:
-            raise HistoryError(
-                f"{here}: a completion, but process {event.process} has no op invoked"
-            )
+            raise HistoryError(f"{here}: a completion, but process {event.process} has no op invoked")
         invoked_at, invoked = pending.pop(event.process)
         if type(invoked) is not type(event):
             raise HistoryError(f"{here}: f differs from its invocation at history[{invoked_at}]")
@@ -280,9 +278,7 @@ def _ops(where: str, events: list[Event]) -> tuple[PortableOp, ...]:
                 f"{here}: {len(event.value)} entries in value, expected {expected} as in its "
                 f"invocation at history[{invoked_at}]"
             )
-        ops.append(
-            PortableOp(invoked=invoked, completed=event, invoked_at=invoked_at, completed_at=at)
-        )
+        ops.append(PortableOp(invoked=invoked, completed=event, invoked_at=invoked_at, completed_at=at))
     for at, event in pending.values():
         ops.append(PortableOp(invoked=event, completed=None, invoked_at=at, completed_at=None))
     return tuple(ops)
@@ -293,10 +289,7 @@ def json_schema() -> str:
     schema: dict[str, Any] = msgspec.json.schema(CaseFile | list[CaseFile])
     for definition in schema["$defs"].values():
         definition["description"] = inspect.cleandoc(definition.get("description", ""))
-    head = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Portable history of Inquest",
-    }
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Portable history of Inquest"}
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -86,9 +86,7 @@ class _Builder:
         return {id_: value for (_, value), id_ in self._ids.items()}
 
     def tables(self) -> dict[str, pa.Table]:
-        self._rows["tps"] = [
-            {"tp": tp, "topic": key, "partition": 0} for key, tp in self._tp.items()
-        ]
+        self._rows["tps"] = [{"tp": tp, "topic": key, "partition": 0} for key, tp in self._tp.items()]
         self._number_values()
         # assignments count in the order in which a process invoked its ops
         for number, op in sorted(enumerate(self._ops), key=lambda pair: pair[1].invoked_at):
@@ -101,8 +99,7 @@ class _Builder:
         for name, columns in _ORDER.items():
             self._rows[name].sort(key=itemgetter(*columns))
         return {
-            name: pa.Table.from_pylist(self._rows[name], schema=schema)
-            for name, schema in TABLES.items()
+            name: pa.Table.from_pylist(self._rows[name], schema=schema) for name, schema in TABLES.items()
         }
 
     def _number_values(self) -> None:
@@ -163,9 +160,7 @@ class _Builder:
             }
         )
 
-    def _send(
-        self, number: int, op: PortableOp, mop: SendMop, pos: int, times: dict[str, int]
-    ) -> None:
+    def _send(self, number: int, op: PortableOp, mop: SendMop, pos: int, times: dict[str, int]) -> None:
         offset, value = _offset_and_value(mop)
         tp = self._tp[str(mop.key)]
         decided = op.txn or (op.said_txn is False and op.outcome == Outcome.INFO)
@@ -189,9 +184,7 @@ class _Builder:
             }
         )
 
-    def _poll(
-        self, number: int, op: PortableOp, mop: PollMop, pos: int, times: dict[str, int]
-    ) -> int:
+    def _poll(self, number: int, op: PortableOp, mop: PollMop, pos: int, times: dict[str, int]) -> int:
         first = pos
         for key, records in mop.records.items():
             tp = self._tp[key]

@@ -59,9 +59,7 @@ def doctor() -> int:
     console.print(table)
     missing = [one.subject for one in lines if one.status is Status.MISSING]
     console.print(
-        f"missing: {', '.join(missing)}"
-        if missing
-        else "this machine has everything that a run needs"
+        f"missing: {', '.join(missing)}" if missing else "this machine has everything that a run needs"
     )
     return ExitCode.HARNESS if missing else ExitCode.VALID
 
@@ -129,9 +127,7 @@ def _java() -> Prerequisite:
         return Prerequisite("Java", Status.MISSING, "does not start", f"install a JRE {MIN_JAVA}")
     major = int(words[2] or 0) if words[1] == "1" else int(words[1])
     status = Status.THERE if major >= MIN_JAVA else Status.MISSING
-    return Prerequisite(
-        "Java", status, str(major), f"{MIN_JAVA} or later: Spark, fetching Kafka's jars"
-    )
+    return Prerequisite("Java", status, str(major), f"{MIN_JAVA} or later: Spark, fetching Kafka's jars")
 
 
 def _packages() -> Iterator[Prerequisite]:
@@ -174,9 +170,7 @@ def _links() -> Prerequisite:
     programs = [name for name in ("nsenter", "iptables-restore") if shutil.which(name) is None]
     if os.geteuid() != 0 or programs:
         why = f"no {' or '.join(programs)}" if programs else "not root"
-        return Prerequisite(
-            "cutting links", Status.THERE, "by sidecar containers", f"slower: {why}"
-        )
+        return Prerequisite("cutting links", Status.THERE, "by sidecar containers", f"slower: {why}")
     return Prerequisite("cutting links", Status.THERE, "from the host (nsenter, iptables-restore)")
 
 
@@ -186,9 +180,7 @@ def _proxies() -> Prerequisite:
     if program := toxiproxy.found():
         return Prerequisite("toxiproxy", Status.THERE, program)
     if shutil.which("go"):
-        return Prerequisite(
-            "toxiproxy", Status.LATER, "none", "built with Go; only nemesis links needs it"
-        )
+        return Prerequisite("toxiproxy", Status.LATER, "none", "built with Go; only nemesis links needs it")
     advice = f"only nemesis links needs it: put {toxiproxy.PROGRAM} on the PATH, or install Go"
     return Prerequisite("toxiproxy", Status.OPTIONAL, "none", advice)
 
@@ -203,9 +195,7 @@ def _disk() -> Prerequisite:
 def _memory() -> Prerequisite:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     status = Status.THERE if total >= MIN_MEMORY_GB else Status.MISSING
-    return Prerequisite(
-        "memory", status, f"{total:.0f} GB", f"{MIN_MEMORY_GB} GB or more for 3 brokers"
-    )
+    return Prerequisite("memory", status, f"{total:.0f} GB", f"{MIN_MEMORY_GB} GB or more for 3 brokers")
 
 
 def _browser() -> Prerequisite:

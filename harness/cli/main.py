@@ -17,15 +17,7 @@ import typer
 
 from core.errors import ConfigError, ExitCode, InquestError, UsageError
 from harness.cli import simulated
-from harness.cli.verdict import (
-    Engine,
-    Master,
-    WithoutSpark,
-    existing,
-    interruptible,
-    judge,
-    own_files,
-)
+from harness.cli.verdict import Engine, Master, WithoutSpark, existing, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 
 if TYPE_CHECKING:
@@ -57,27 +49,19 @@ SURROUNDINGS = {
 
 @app.command()
 def run(
-    workload: Annotated[
-        str | None, Option(help="What the clients do (inquest list workloads).")
-    ] = None,
+    workload: Annotated[str | None, Option(help="What the clients do (inquest list workloads).")] = None,
     nemesis: Annotated[
-        str | None,
-        Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses)."),
+        str | None, Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses).")
     ] = None,
-    preset: Annotated[
-        str | None, Option(help="A named set of settings (inquest list presets).")
-    ] = None,
-    sut: Annotated[
-        str | None, Option(help="System under test: kafka or simulated (default kafka).")
-    ] = None,
+    preset: Annotated[str | None, Option(help="A named set of settings (inquest list presets).")] = None,
+    sut: Annotated[str | None, Option(help="System under test: kafka or simulated (default kafka).")] = None,
     kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,
     brokers: Annotated[int | None, Option(help="Number of brokers.")] = None,
     rate: Annotated[float | None, Option(help="Ops per second; 0 = as fast as possible.")] = None,
     set_: Annotated[
-        list[str] | None,
-        Option("--set", help="Any other setting as name=value (docs/config.schema.json)."),
+        list[str] | None, Option("--set", help="Any other setting as name=value (docs/config.schema.json).")
     ] = None,
     results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS,
     master: Master = None,
@@ -192,19 +176,15 @@ def soak(
     budget: Annotated[
         str | None,
         Option(
-            help="Time budget, e.g. 8h or 1h30m "
-            "(default 30m, or the budget of the session being resumed)."
+            help="Time budget, e.g. 8h or 1h30m (default 30m, or the budget of the session being resumed)."
         ),
     ] = None,
     matrix: Annotated[
-        Path | None,
-        Option(help="TOML file with the combinations to run (default: the built-in matrix)."),
+        Path | None, Option(help="TOML file with the combinations to run (default: the built-in matrix).")
     ] = None,
     results: Annotated[Path, Option(help="Folder for sessions and run folders.")] = RESULTS,
     seed: Annotated[int | None, Option(help="Seed of the session (default: drawn).")] = None,
-    new: Annotated[
-        bool, Option("--new", help="Start a new session, even if one was interrupted.")
-    ] = False,
+    new: Annotated[bool, Option("--new", help="Start a new session, even if one was interrupted.")] = False,
     master: Master = None,
     without_spark: WithoutSpark = False,
 ) -> None:
@@ -268,9 +248,7 @@ def doctor() -> None:
 
 
 @app.command()
-def setup(
-    kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
-) -> None:
+def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None) -> None:
     """Prepare the Docker engine and the images. Takes no time where they are ready."""
     from core.config import KAFKA_VERSION
     from harness.cli.doctor import setup as prepare

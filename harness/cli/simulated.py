@@ -49,8 +49,7 @@ def replay(run: Annotated[Path, typer.Argument(help="Folder of a simulated run."
 def shrink(
     run: Annotated[Path, typer.Argument(help="Folder of a simulated run with a finding.")],
     anomaly: Annotated[
-        str | None,
-        typer.Option(help="Anomaly to preserve while shrinking (default: the most severe one)."),
+        str | None, typer.Option(help="Anomaly to preserve while shrinking (default: the most severe one).")
     ] = None,
     budget: Annotated[str, typer.Option(help="Time budget, e.g. 90s or 5m.")] = "5m",
     results: Annotated[Path, typer.Option(help="Folder for the new run folder.")] = RESULTS,
@@ -71,9 +70,7 @@ def shrink(
         wanted = anomaly or (classes or [""])[0]
         if wanted not in classes:
             there = ", ".join(classes) or "nothing"
-            raise UsageError(
-                f"{run}: no forbidden finding to preserve (asked: {wanted}, found: {there})"
-            )
+            raise UsageError(f"{run}: no forbidden finding to preserve (asked: {wanted}, found: {there})")
         shrinker = Shrinker(wanted, budget_seconds(budget), display.say)
         with interruptible("nothing was written"):
             smallest = shrinker.shrink(case)

@@ -17,8 +17,7 @@ WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
 
 Master = Annotated[
-    str | None,
-    typer.Option(help="Spark master, e.g. local[4] (default: all processors of this machine)."),
+    str | None, typer.Option(help="Spark master, e.g. local[4] (default: all processors of this machine).")
 ]
 WithoutSpark = Annotated[bool, typer.Option(help="Check in this process, without Spark.")]
 

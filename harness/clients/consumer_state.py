@@ -81,9 +81,7 @@ class Reading:
         None: the op copied records of a partition that was taken away since. To commit the copies
         without their offsets would copy them twice: the transaction has to abort.
         """
-        offered = {
-            tp: max(self._positions[tp], positions[tp]) for tp in self._first if tp in positions
-        }
+        offered = {tp: max(self._positions[tp], positions[tp]) for tp in self._first if tp in positions}
         if self._orphaned or not self._copied <= offered.keys():
             return None
         return offered
@@ -136,9 +134,7 @@ class Reading:
 
     # what was read
 
-    def polled(
-        self, at: int, begin: int, fetched: list[Fetched], events: Sequence[SessionEvent]
-    ) -> None:
+    def polled(self, at: int, begin: int, fetched: list[Fetched], events: Sequence[SessionEvent]) -> None:
         """Journal what a poll (micro-op `at`) returned, and around it what happened meanwhile.
 
         A rebalance stands where it happened. A reset stands in the client's queue between the records

@@ -217,12 +217,8 @@ class Client:
                     await self._other_mop(at, mop)
             at += 1
 
-    async def _send(
-        self, op: Op, at: int, values: Sequence[tuple[TopicPartition, int]]
-    ) -> list[Delivery]:
-        records = [
-            Record(tp, value, encode(self.run, tp, value, self.record_size)) for tp, value in values
-        ]
+    async def _send(self, op: Op, at: int, values: Sequence[tuple[TopicPartition, int]]) -> list[Delivery]:
+        records = [Record(tp, value, encode(self.run, tp, value, self.record_size)) for tp, value in values]
         begin = self.clock.now_ns()
         deliveries = await self.session.send(records, wait=not op.forget)
         assert len(deliveries) == len(records), "a session must answer for each record"
@@ -244,8 +240,7 @@ class Client:
         if not inputs:
             return []
         values = [
-            (TopicPartition(mop.topic, tp.partition), mop.first + n)
-            for n, (tp, _) in enumerate(inputs)
+            (TopicPartition(mop.topic, tp.partition), mop.first + n) for n, (tp, _) in enumerate(inputs)
         ]
         copies = [
             (out.topic, out.partition, value, tp.topic, tp.partition, offset)
@@ -271,9 +266,7 @@ class Client:
             case SendOffsets():
                 await self._send_offsets(at)
             case CreateTopic(topic=topic, partitions=partitions):
-                await self.session.create_topic(
-                    topic, partitions, self.replication, self.topic_settings
-                )
+                await self.session.create_topic(topic, partitions, self.replication, self.topic_settings)
             case _:
                 raise AssertionError(f"unknown micro-op {mop!r}")
 

@@ -123,9 +123,7 @@ class ClientPool:
         killed because they had not by the deadline."""
         return await self._all_end(self._handles, deadline_s, "did not stop in time and was killed")
 
-    async def read_final(
-        self, ends: dict[int, list[tuple[str, int, int]]], deadline_s: float
-    ) -> list[Loss]:
+    async def read_final(self, ends: dict[int, list[tuple[str, int, int]]], deadline_s: float) -> list[Loss]:
         """Let the readers read up to these ends (see `ReadFinal`); those that were killed because they had
         not by the deadline."""
         for reader in self._readers:
@@ -133,9 +131,7 @@ class ClientPool:
         why = "final reads did not end in time and were killed"
         return await self._all_end(self._readers, deadline_s, why)
 
-    async def _all_end(
-        self, workers: Sequence[WorkerHandle], deadline_s: float, why: str
-    ) -> list[Loss]:
+    async def _all_end(self, workers: Sequence[WorkerHandle], deadline_s: float, why: str) -> list[Loss]:
         late = []
         await self._until_ended(workers, deadline_s)
         for worker in workers:

@@ -56,9 +56,7 @@ class Host(Protocol):
 class Worker:
     """One slot. `take` may be called from another thread than `serve`."""
 
-    def __init__(
-        self, run: str, slot: int, config: RunConfig, runtime: Runtime, host: Host
-    ) -> None:
+    def __init__(self, run: str, slot: int, config: RunConfig, runtime: Runtime, host: Host) -> None:
         self.slot = slot
         self.phase = Phase.SETUP
         self.progress = ClientProgress()

@@ -26,9 +26,7 @@ WORKER = (sys.executable, "-m", "harness.clients.worker_main")
 class WorkerProcess:
     """One worker process, a `WorkerHandle`. endpoint: where its clients find the cluster."""
 
-    def __init__(
-        self, run: Run, slot: int, endpoint: Endpoint, program: Sequence[str] = WORKER
-    ) -> None:
+    def __init__(self, run: Run, slot: int, endpoint: Endpoint, program: Sequence[str] = WORKER) -> None:
         self.slot = slot
         self.progress = ClientProgress()
         self.condemned = False

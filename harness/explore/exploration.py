@@ -107,9 +107,7 @@ def named(mutants: str) -> list[str]:
     return names
 
 
-def run_clean(
-    seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]
-) -> CleanSeeds:
+def run_clean(seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]) -> CleanSeeds:
     """Run the seeds without planted bugs."""
     end = first + seeds
     batches = [
@@ -126,12 +124,7 @@ def run_clean(
 
 
 def hunt(
-    names: Sequence[str],
-    seeds: int,
-    first: int,
-    era: str,
-    runner: Runner,
-    say: Callable[[str], None],
+    names: Sequence[str], seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]
 ) -> dict[str, MutantResult]:
     """Run up to `seeds` runs of each of these mutants, until one shows it."""
     found = {name: MutantResult() for name in names}
@@ -178,12 +171,7 @@ def _hunt_batch(batch: TrialBatch) -> BatchResult:
         broke += bool(one.broken or one.crashed)
         if anomaly:
             return BatchResult(
-                batch=batch,
-                trials=(one,),
-                runs=runs,
-                simulated_s=simulated,
-                broke=broke,
-                anomaly=anomaly,
+                batch=batch, trials=(one,), runs=runs, simulated_s=simulated, broke=broke, anomaly=anomaly
             )
     return BatchResult(batch=batch, runs=runs, simulated_s=simulated, broke=broke)
 
@@ -220,9 +208,7 @@ def _runner(master: str | None, without_spark: bool) -> Iterator[Runner]:
         yield lambda batches: map(run_batch, batches)
 
 
-def _on_spark(
-    session: "SparkSession", batches: Sequence[TrialBatch], width: int
-) -> Iterator[BatchResult]:
+def _on_spark(session: "SparkSession", batches: Sequence[TrialBatch], width: int) -> Iterator[BatchResult]:
     """`width` batches a job, so that there is progress to show between jobs."""
     decoder = msgspec.json.Decoder(BatchResult)
     for at in range(0, len(batches), width):

@@ -83,8 +83,7 @@ def drawn(seed: int, names: Iterable[str], *path: str) -> list[str]:
     some seeds over from others, and every other seed stays as it is.
     """
     score = {
-        name: source(seed, "explore", *path, name).random() ** (1 / WEIGHTS.get(name, 1))
-        for name in names
+        name: source(seed, "explore", *path, name).random() ** (1 / WEIGHTS.get(name, 1)) for name in names
     }
     return sorted(score, key=lambda name: score[name], reverse=True)
 

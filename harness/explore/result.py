@@ -88,18 +88,13 @@ class Exploration:
     @property
     def code(self) -> int:
         """0 where every seed is clean and every mutant that some run can show was found, else 1."""
-        as_expected = not self.clean.failures and not any(
-            one.missed for one in self.mutants.values()
-        )
+        as_expected = not self.clean.failures and not any(one.missed for one in self.mutants.values())
         return ExitCode.VALID if as_expected else ExitCode.ANOMALY
 
     def as_json(self) -> dict[str, Any]:
         """As `--json` prints it."""
         return {
-            "clean": {
-                "seeds": self.clean.seeds,
-                "failures": [asdict(run) for run in self.clean.failures],
-            },
+            "clean": {"seeds": self.clean.seeds, "failures": [asdict(run) for run in self.clean.failures]},
             "mutants": {
                 name: {
                     "hunted": one.hunted,

@@ -93,9 +93,7 @@ def reserve(start: int = 0) -> Plan:
 
 
 def _all_free(plan: Plan) -> bool:
-    ports = [
-        port(node) for port in (plan.advertised, plan.behind, plan.harness) for node in range(1, 10)
-    ]
+    ports = [port(node) for port in (plan.advertised, plan.behind, plan.harness) for node in range(1, 10)]
     return all(_is_free(port) for port in (*ports, plan.toxiproxy))
 
 

@@ -16,11 +16,7 @@ from core.errors import ClusterError
 RECIPES = Path(__file__).resolve().parents[2] / "docker"
 """Image recipes and the template; the project is run from its source tree."""
 
-PORTS: Mapping[Listener, int] = {
-    Listener.BROKER: 9092,
-    Listener.CONTROLLER: 9093,
-    Listener.CLIENT: 9094,
-}
+PORTS: Mapping[Listener, int] = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
 HARNESS_PORT = 9095
 """The harness's own listener: cuts of client traffic and proxies do not touch it."""
 
@@ -59,11 +55,7 @@ def server_properties(config: RunConfig, node: int, advertised: int, harness: in
     votes = range(1, config.brokers + 1)
     if config.controllers:
         votes = range(config.brokers + 1, config.brokers + config.controllers + 1)
-    roles = [
-        role
-        for role, has in (("broker", node <= config.brokers), ("controller", node in votes))
-        if has
-    ]
+    roles = [role for role, has in (("broker", node <= config.brokers), ("controller", node in votes)) if has]
     listeners = {
         name: port
         for name, port in ports.items()

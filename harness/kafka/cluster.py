@@ -26,14 +26,7 @@ from harness.kafka.admin.connection import Brokers
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
 from harness.kafka.containers import engine, firewall, toxiproxy
 from harness.kafka.containers.images import ensure_image
-from harness.kafka.containers.nodes import (
-    NodeContainer,
-    NodeSpec,
-    RunEngine,
-    RunNetwork,
-    kill_all,
-    on_each,
-)
+from harness.kafka.containers.nodes import NodeContainer, NodeSpec, RunEngine, RunNetwork, kill_all, on_each
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.waiting import NotYet, until
 from history.run_folder import Run
@@ -128,9 +121,7 @@ class KafkaCluster:
         Raises: ClusterError.
         """
         wanted = broker_config.topic_settings(self._config, settings)
-        broker_views.create_topic(
-            self.admin, topic, partitions, replication, wanted, TOPIC_DEADLINE_S
-        )
+        broker_views.create_topic(self.admin, topic, partitions, replication, wanted, TOPIC_DEADLINE_S)
 
     async def roles(self) -> Roles:
         """Agreed from the answers of all brokers; within 2 s, whatever they do."""
@@ -277,10 +268,7 @@ class KafkaCluster:
 
     def _spec(self, node: int) -> NodeSpec:
         clients = self._plan.behind(node) if self._toxiproxy else self._plan.advertised(node)
-        published = {
-            PORTS[Listener.CLIENT]: clients,
-            HARNESS_PORT: self._plan.harness(node),
-        }
+        published = {PORTS[Listener.CLIENT]: clients, HARNESS_PORT: self._plan.harness(node)}
         return NodeSpec(
             number=node,
             image=self._image,
@@ -288,10 +276,7 @@ class KafkaCluster:
             address=self.addresses[node],
             ports=published if node in self.brokers else {},
             files={PROPERTIES: self._properties(node)},
-            environment={
-                "CLUSTER_ID": broker_config.cluster_id(self.run),
-                **environment(self._config, node),
-            },
+            environment={"CLUSTER_ID": broker_config.cluster_id(self.run), **environment(self._config, node)},
             hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
         )
 
@@ -324,9 +309,7 @@ class KafkaCluster:
             if self._from_host:
                 firewall.restore_from_host(sandbox, table)
             else:
-                firewall.restore_from_sidecar(
-                    made.own, self._image, table, {engine.RUN_LABEL: self.run}
-                )
+                firewall.restore_from_sidecar(made.own, self._image, table, {engine.RUN_LABEL: self.run})
         except ClusterError:
             if made.is_up():
                 raise

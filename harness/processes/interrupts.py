@@ -48,7 +48,5 @@ class Interrupts:
             self.asked.set()
             self.first()
         if self.immediate:
-            self.immediate = (
-                False  # the exception cleans up, and must not be raised again meanwhile
-            )
+            self.immediate = False  # the exception cleans up, and must not be raised again meanwhile
             raise KeyboardInterrupt

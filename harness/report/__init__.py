@@ -39,7 +39,5 @@ def build(run: Run) -> Path:
         write_atomically(run.junit, junit.render(inputs.verdict))
         github.append(inputs.verdict)
     except OSError as error:
-        raise HistoryError(
-            f"{error.filename or run.folder}: cannot be written ({error.strerror})"
-        ) from None
+        raise HistoryError(f"{error.filename or run.folder}: cannot be written ({error.strerror})") from None
     return run.report

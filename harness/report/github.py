@@ -48,9 +48,7 @@ def render(verdict: Verdict) -> str:
             *(_row(name, anomaly) for name, anomaly in wording.ranked(verdict)[:CLASSES_MAX]),
             "",
         ]
-    lines += [
-        f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)[:CLASSES_MAX]
-    ]
+    lines += [f"- Not decided: {escaped(reason)}" for reason in wording.undecided(verdict)[:CLASSES_MAX]]
     lines += ["", "Repeat with", "", *_block(verdict.repro), "", ""]
     return "\n".join(lines)
 
@@ -59,9 +57,7 @@ def _row(name: str, anomaly: Anomaly) -> str:
     sentence = anomaly.examples[0].sentence if anomaly.examples else anomaly.meaning
     bug = f" (known bug {escaped(anomaly.known_bug)})" if anomaly.known_bug else ""
     standing = "forbidden" if anomaly.disallowed else "allowed"
-    return (
-        f"| {escaped(name)}{bug} | {wording.findings(anomaly)}, {standing} | {escaped(sentence)} |"
-    )
+    return f"| {escaped(name)}{bug} | {wording.findings(anomaly)}, {standing} | {escaped(sentence)} |"
 
 
 def escaped(value: str) -> str:

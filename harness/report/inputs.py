@@ -110,9 +110,7 @@ def _verdict(run: Run) -> Verdict:
     try:
         verdict = msgspec.json.decode(data, type=Verdict)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise HistoryError(
-            f"{run.verdict}: not a verdict ({error}); `{check}` writes it again"
-        ) from None
+        raise HistoryError(f"{run.verdict}: not a verdict ({error}); `{check}` writes it again") from None
     if verdict.format > VERDICT_FORMAT:
         raise HistoryError(
             f"{run.verdict}: format {verdict.format} is newer than this program "

@@ -55,9 +55,7 @@ def _properties(verdict: Verdict) -> dict[str, str]:
     }
 
 
-def _case(
-    kind: str, name: str, result: FinalResult | None = None, seconds: float = 0.0
-) -> TestCase:
+def _case(kind: str, name: str, result: FinalResult | None = None, seconds: float = 0.0) -> TestCase:
     case = TestCase(_text(name), f"inquest.{kind}", round(seconds, 3))
     if result is not None:
         case.result = result

@@ -50,8 +50,7 @@ def render(inputs: Inputs) -> bytes:
     bare = len(page.render(**context, messages="", examples={}).encode())
     if bare > BYTES_MAX:
         raise InquestError(
-            f"{verdict.run}: the report would be {bare / 1e6:.1f} MB even without examples; "
-            "see verdict.json"
+            f"{verdict.run}: the report would be {bare / 1e6:.1f} MB even without examples; see verdict.json"
         )
     room = BYTES_MAX - MARGIN - bare
     messages = Markup()
@@ -197,9 +196,7 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
     for term, name in (("Written", "written"), ("Read", "read")):
         many = sum(getattr(row, name) for row in kinds)
         mean = wording.number(many / seconds)
-        rows.append(
-            (term, f"{wording.number(many)} records by ok ops, on average {mean} per second")
-        )
+        rows.append((term, f"{wording.number(many)} records by ok ops, on average {mean} per second"))
     return rows
 
 

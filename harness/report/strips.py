@@ -98,10 +98,7 @@ def _bar(
 def _ticks(window: tuple[float, float]) -> list[tuple[float, str]]:
     low, high = window
     digits = int(np.clip(np.ceil(1 - np.log10(max(high - low, 1e-6))), 0, 6))
-    return [
-        (share * 100, f"{low + share * (high - low):.{digits}f} s")
-        for share in (0, 0.25, 0.5, 0.75, 1)
-    ]
+    return [(share * 100, f"{low + share * (high - low):.{digits}f} s") for share in (0, 0.25, 0.5, 0.75, 1)]
 
 
 def timeline(timeline: Timeline) -> Drawing:
@@ -111,11 +108,7 @@ def timeline(timeline: Timeline) -> Drawing:
     if timeline.rates is not None:
         strips += _rate_strips(timeline.rates, window, _bands(timeline, window))
     return Drawing(
-        begin=window[0],
-        end=window[1],
-        strips=strips,
-        ticks=_ticks(window),
-        key=_lane_key(timeline.lanes),
+        begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=_lane_key(timeline.lanes)
     )
 
 
@@ -137,10 +130,7 @@ def _bands(timeline: Timeline, window: tuple[float, float]) -> list[Box]:
 def _lane_key(lanes: Sequence[TimelineLane]) -> list[tuple[str, str]]:
     """What the marks at the end of clients' processes mean, as far as there are any."""
     ended = {span.colour for lane in lanes if lane.kind == "client" for span in lane.spans}
-    wording = {
-        "replaced": "process replaced by a new one",
-        "crashed": "process died or was cut short",
-    }
+    wording = {"replaced": "process replaced by a new one", "crashed": "process died or was cut short"}
     return [(colours.ENDED[name], wording[name]) for name in wording if name in ended]
 
 
@@ -150,9 +140,7 @@ def _named(lanes: Sequence[TimelineLane]) -> list[TimelineLane]:
     if len(faults) > FAULT_ROWS_MAX:
         return list(lanes)
     faults.sort(key=lambda span: span.begin)
-    rows = [
-        TimelineLane(label=f"fault {span.short}", kind="fault", spans=[span]) for span in faults
-    ]
+    rows = [TimelineLane(label=f"fault {span.short}", kind="fault", spans=[span]) for span in faults]
     first = [lane for lane in lanes if lane.kind == "phase"]
     return [*first, *rows, *(lane for lane in lanes if lane.kind not in ("phase", "fault"))]
 
@@ -177,8 +165,7 @@ def _lane_strip(lane: TimelineLane, window: tuple[float, float]) -> Strip:
         if lane.kind == "client" and span.colour in colours.ENDED:
             bars.append(_bar(span.end, span.end, window, "", span.colour, span.text))
     behind = [
-        _bar(span.begin, span.end, window, colours.safe(span.colour), "", span.label)
-        for span in lane.behind
+        _bar(span.begin, span.end, window, colours.safe(span.colour), "", span.label) for span in lane.behind
     ]
     return Strip(
         label=lane.label,
@@ -206,9 +193,7 @@ def cluster(timeline: Timeline) -> Drawing | None:
     strips = [_held(of.controller.label, of.controller.spans, [], window)] if of.controller else []
     strips += [_partition_strip(partition, of, window) for partition in of.shown]
     strips += [_ends_strip(partition, window, behind) for partition in of.drawn]
-    return Drawing(
-        begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=cluster_key(of)
-    )
+    return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=cluster_key(of))
 
 
 def cluster_key(of: ClusterTimeline) -> list[tuple[str, str]]:
@@ -258,9 +243,7 @@ def _holder(label: str) -> str:
     return f"node {label}" if label.isdigit() else {"none": "no leader known"}.get(label, label)
 
 
-def _partition_strip(
-    partition: PartitionTimeline, of: ClusterTimeline, window: tuple[float, float]
-) -> Strip:
+def _partition_strip(partition: PartitionTimeline, of: ClusterTimeline, window: tuple[float, float]) -> Strip:
     isr = [
         _bar(
             span.begin,
@@ -284,9 +267,7 @@ def _style(colour: str) -> str:
     return colour.removeprefix("var(--").removesuffix(")")
 
 
-def _ends_strip(
-    partition: PartitionTimeline, window: tuple[float, float], behind: list[Box]
-) -> Strip:
+def _ends_strip(partition: PartitionTimeline, window: tuple[float, float], behind: list[Box]) -> Strip:
     """The high watermark as a line on a scale of its own."""
     low, high = window
     top = max(max(each.hw for each in partition.ends), 1)
@@ -385,9 +366,7 @@ def witness(example: Example, faults: Sequence[Fault]) -> Drawing | None:
         note = f"{op.f} {op.outcome}, process {op.process}"
         bars = [bar] if bar else []
         strips.append(
-            Strip(
-                label=f"op {op.op}", note=note, bars=bars, bands=_in_force(faults, op.slot, window)
-            )
+            Strip(label=f"op {op.op}", note=note, bars=bars, bands=_in_force(faults, op.slot, window))
         )
     return Drawing(begin=window[0], end=window[1], strips=strips, ticks=_ticks(window), key=[])
 
@@ -417,9 +396,7 @@ def transactions(timeline: TransactionTimeline, faults: Sequence[Fault]) -> Draw
     for lane in timeline.lanes:
         bars = []
         for each in lane.bars:
-            lasted = (
-                f"{(each.end - each.begin) * 1e3:.1f} ms" if each.completed else "never completed"
-            )
+            lasted = f"{(each.end - each.begin) * 1e3:.1f} ms" if each.completed else "never completed"
             style = f"txn-{each.style}" + (" subject" if each.subject else "")
             bars.append(_bar(each.begin, each.end, window, "", style, f"{each.text}; {lasted}"))
         strips.append(

@@ -81,9 +81,7 @@ def state(verdict: Verdict) -> VerdictState:
     It follows from the findings, the worst first, and not from the exit code: a verdict file that
     another program wrote or edited must not look better than what it contains.
     """
-    found = any(
-        anomaly.disallowed for name, anomaly in verdict.anomalies.items() if name != NOT_RECOVERED
-    )
+    found = any(anomaly.disallowed for name, anomaly in verdict.anomalies.items() if name != NOT_RECOVERED)
     if found or (verdict.valid is False and verdict.recovered is not False):
         return ANOMALY
     if verdict.recovered is False:
@@ -105,8 +103,7 @@ def contradiction(verdict: Verdict) -> str:
     if verdict.exit_code in (expected, ExitCode.INTERRUPTED):
         return ""
     return (
-        f"The verdict contradicts itself: its exit code is {verdict.exit_code}, "
-        f"its findings say {expected}."
+        f"The verdict contradicts itself: its exit code is {verdict.exit_code}, its findings say {expected}."
     )
 
 
@@ -117,9 +114,7 @@ def forbidden(verdict: Verdict) -> dict[str, Anomaly]:
 
 def ranked(verdict: Verdict) -> list[tuple[str, Anomaly]]:
     """All classes: forbidden ones first, then by count, then by name."""
-    return sorted(
-        verdict.anomalies.items(), key=lambda item: (-item[1].disallowed, -item[1].count, item[0])
-    )
+    return sorted(verdict.anomalies.items(), key=lambda item: (-item[1].disallowed, -item[1].count, item[0]))
 
 
 Key = tuple[str, int]
@@ -215,10 +210,7 @@ def undecided(verdict: Verdict) -> list[str]:
         check, colon, why = reason.partition(": ")
         known = colon and check in verdict.checks
         reasons.setdefault(why if known else reason, []).extend([check] if known else [])
-    return [
-        sentence(f"{', '.join(checks)}: {why}" if checks else why)
-        for why, checks in reasons.items()
-    ]
+    return [sentence(f"{', '.join(checks)}: {why}" if checks else why) for why, checks in reasons.items()]
 
 
 def held(verdict: Verdict) -> str:

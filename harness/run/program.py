@@ -84,9 +84,7 @@ class RunProgram:
             clock=runtime.clock(self._stop_faults),
             stopping=self._stop_faults.is_set,
         )
-        self._faults = Faults(
-            plan.steps, plan.names, stage, recorder.write, self._config.duration_s
-        )
+        self._faults = Faults(plan.steps, plan.names, stage, recorder.write, self._config.duration_s)
         self._faults_task: SpawnedTask | None = None
         self._interrupted = False
         self._broken = ""
@@ -127,11 +125,7 @@ class RunProgram:
     # -- phases -------------------------------------------------------------------------------
 
     async def _set_up(self) -> None:
-        self._write(
-            ev.RunStarted(
-                ns=self._now(), wall=self._wall(), run=self._name, versions=self._versions
-            )
-        )
+        self._write(ev.RunStarted(ns=self._now(), wall=self._wall(), run=self._name, versions=self._versions))
         self._enter(Phase.SETUP)
         if isinstance(self._cluster, Linked) and Linked in needs(self._steps):
             await self._cluster.use_proxies()
@@ -150,9 +144,7 @@ class RunProgram:
     async def _warm_up(self) -> bool:
         """Wait until every client has worked once; false where the run is to be cut short."""
         self._enter(Phase.WARMUP)
-        missing = await self._wait(
-            lambda: cold(self._clients.slots, self._clients.working), WARMUP_S
-        )
+        missing = await self._wait(lambda: cold(self._clients.slots, self._clients.working), WARMUP_S)
         if missing and not self._cut_short():
             self._break(f"warm-up: {missing} after {WARMUP_S:.0f} s")
         return not missing

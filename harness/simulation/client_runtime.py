@@ -20,13 +20,7 @@ from core.client_settings import (
     effective,
 )
 from core.op import AssignmentKind, Isolation, TopicPartition
-from core.session import (
-    Acked,
-    AssignmentEvent,
-    Delivery,
-    SessionEvent,
-    Unknown,
-)
+from core.session import Acked, AssignmentEvent, Delivery, SessionEvent, Unknown
 from harness.simulation.scheduler import BASE_NS, Future, Scheduler
 from model.client.consumer import Consumer
 from model.client.consumer_coordinator import ConsumerCoordinator
@@ -59,9 +53,7 @@ MODELLED: Final = ClientLibrary(
 class Sender(Protocol):
     """Carries a request to a node; the answer comes back, or None where none came in time."""
 
-    def __call__(
-        self, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None
-    ) -> None:
+    def __call__(self, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
         """timeout_ms: how long to wait for the answer; None: as long as brokers do."""
 
 
@@ -70,12 +62,7 @@ class Machines:
     paused client neither sends nor sees anything."""
 
     def __init__(
-        self,
-        spec: SessionSpec,
-        nodes: Sequence[int],
-        scheduler: Scheduler,
-        sender: Sender,
-        model: Settings,
+        self, spec: SessionSpec, nodes: Sequence[int], scheduler: Scheduler, sender: Sender, model: Settings
     ) -> None:
         self.spec = spec
         self.client = effective(spec, MODELLED)
@@ -182,9 +169,7 @@ class Machines:
     ) -> None:
         """ns: when, 0 = now."""
         at = ns or self._now_ns
-        self._events.append(
-            AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=at)
-        )
+        self._events.append(AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=at))
 
     def _look(self) -> None:
         """Let those who wait look again."""

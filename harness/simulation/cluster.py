@@ -176,12 +176,7 @@ class SimulatedCluster:
         found = {}
         for n in self.brokers:
             node = self.sim[n]
-            if (
-                node.up
-                and not node.paused
-                and node.broker is not None
-                and node.broker.metadata.ready
-            ):
+            if node.up and not node.paused and node.broker is not None and node.broker.metadata.ready:
                 found[n] = node.broker.node.image
         return found
 
@@ -365,11 +360,7 @@ class SimulatedCluster:
         return send
 
     def _request(
-        self,
-        connection: Connection,
-        ask: Ask,
-        answered: Callable[[Any], None],
-        timeout_ms: int | None,
+        self, connection: Connection, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None
     ) -> None:
         node = self.sim[ask.node]
         open_ = [True]
@@ -396,6 +387,4 @@ class SimulatedCluster:
             return
         connection.on_break.append(given_up)
         self._correlation += 1
-        self.network.send(
-            connection, node.request, connection, self._correlation, ask.request, once
-        )
+        self.network.send(connection, node.request, connection, self._correlation, ask.request, once)

@@ -45,9 +45,7 @@ class Summaries:
             m.ListOffsetsResponse: _offsets,
             m.CreateTopics: lambda r, _: (NONE, f"{r.topic}, {r.partitions} partitions"),
             m.ElectLeaders: lambda r, _: (
-                dict.fromkeys(
-                    map(partition, r.partitions), "unclean" if r.unclean else "preferred"
-                ),
+                dict.fromkeys(map(partition, r.partitions), "unclean" if r.unclean else "preferred"),
                 "",
             ),
             m.ElectLeadersResponse: lambda a, _: (
@@ -59,30 +57,19 @@ class Summaries:
                 "",
             ),
             c.FindCoordinator: lambda r, _: ({_key(r): "who coordinates it"}, ""),
-            c.FindCoordinatorResponse: lambda a, r: (
-                {_key(r): f"node {a.node}{_error(a.error)}"},
-                "",
-            ),
+            c.FindCoordinatorResponse: lambda a, r: ({_key(r): f"node {a.node}{_error(a.error)}"}, ""),
             c.InitProducerId: lambda r, _: ({_txn(r): _producer(r)}, ""),
             c.ProducerIdResponse: lambda a, r: ({_txn(r): _producer(a) + _error(a.error)}, ""),
             c.AddPartitionsToTxn: _add,
             c.AddPartitionsToTxnResponse: _added,
             c.AddOffsetsToTxn: lambda r, _: (
-                {
-                    _txn(r): f"{_producer(r)}, group {r.group}",
-                    f"group:{r.group}": "joins a transaction",
-                },
+                {_txn(r): f"{_producer(r)}, group {r.group}", f"group:{r.group}": "joins a transaction"},
                 "",
             ),
-            c.EndTxn: lambda r, _: (
-                {_txn(r): f"{'commit' if r.commit else 'abort'}, {_producer(r)}"},
-                "",
-            ),
+            c.EndTxn: lambda r, _: ({_txn(r): f"{'commit' if r.commit else 'abort'}, {_producer(r)}"}, ""),
             c.WriteTxnMarkers: _markers,
             c.WriteTxnMarkersResponse: _marked,
-            c.TxnOffsetCommit: lambda r, _: _commit(
-                r, f"{_producer(r)}, ", {_txn(r): _producer(r)}
-            ),
+            c.TxnOffsetCommit: lambda r, _: _commit(r, f"{_producer(r)}, ", {_txn(r): _producer(r)}),
             c.OffsetCommit: lambda r, _: _commit(r, f"generation {r.generation}, ", {}),
             c.OffsetFetchResponse: _committed,
             c.JoinGroup: _group,
@@ -118,9 +105,7 @@ class Summaries:
         teller = self._tellers.get(kind)
         return teller(content, asked) if teller is not None else (NONE, _plain(content))
 
-    def _news(
-        self, sender: str, receiver: str, kind: type, parts: Mapping[Any, Any]
-    ) -> dict[Any, Any]:
+    def _news(self, sender: str, receiver: str, kind: type, parts: Mapping[Any, Any]) -> dict[Any, Any]:
         before = self._before.setdefault((sender, receiver, kind), {})
         news = {tp: part for tp, part in parts.items() if before.get(tp) != part}
         before.update(news)
@@ -244,8 +229,7 @@ def _epoch_ends(answer: m.OffsetForLeaderEpochResponse, _: Any) -> Told:
 
 def _offsets(answer: m.ListOffsetsResponse, _: Any) -> Told:
     return {
-        partition(tp): f"offset {offset}{_error(error)}"
-        for tp, (error, offset) in answer.parts.items()
+        partition(tp): f"offset {offset}{_error(error)}" for tp, (error, offset) in answer.parts.items()
     }, ""
 
 

@@ -41,9 +41,7 @@ class Tracer(Protocol):
 class Between(Protocol):
     """Stands between clients and nodes."""
 
-    def takes(
-        self, connection: "Connection", there: bool, message: Any, forward: Callable[[], None]
-    ) -> bool:
+    def takes(self, connection: "Connection", there: bool, message: Any, forward: Callable[[], None]) -> bool:
         """A message comes along: whether it is taken, to be lost or to continue by `forward()`."""
 
 
@@ -91,9 +89,7 @@ class Network:
         self.arriving = -1
         """Number of the answer that is being delivered, where a tracer numbers them."""
 
-    def connect(
-        self, client: int, server: int, listener: Listener, process: int = -1
-    ) -> Connection:
+    def connect(self, client: int, server: int, listener: Listener, process: int = -1) -> Connection:
         """A new connection; its first message shows whether the server answers."""
         self._number += 1
         made = Connection(self._number, client, server, listener, process)
@@ -103,9 +99,7 @@ class Network:
     def to(self, server: int) -> list[Connection]:
         """The connections to a node that carry messages."""
         return [
-            c
-            for c in self._connections
-            if c.server == server and not (c.closed or c.broken or c.severed)
+            c for c in self._connections if c.server == server and not (c.closed or c.broken or c.severed)
         ]
 
     # ---- messages
@@ -130,9 +124,7 @@ class Network:
             return self.tracer.asked(connection, deliver, arguments)
         return lambda: deliver(*arguments)
 
-    def send_back(
-        self, connection: Connection, deliver: Callable[..., None], *arguments: Any
-    ) -> None:
+    def send_back(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
         """Carry an answer to the client."""
         if connection.broken:
             return
@@ -149,9 +141,7 @@ class Network:
 
         self._give(connection, False, arguments[0], arrive)
 
-    def _give(
-        self, connection: Connection, there: bool, message: Any, deliver: Callable[[], None]
-    ) -> None:
+    def _give(self, connection: Connection, there: bool, message: Any, deliver: Callable[[], None]) -> None:
         """To whatever stands between, else on its way."""
         if connection.client == CLIENTS and self.proxies is not None:
             forward = lambda: self._carry(connection, there, deliver)  # noqa: E731
@@ -166,9 +156,7 @@ class Network:
             return
         self._launch(connection, there, deliver, 0)
 
-    def _launch(
-        self, connection: Connection, there: bool, deliver: Callable[[], None], more: int
-    ) -> None:
+    def _launch(self, connection: Connection, there: bool, deliver: Callable[[], None], more: int) -> None:
         delay = self._rng.randint(*DELAY_US) + more
         now = self._scheduler.now
         if there:
@@ -261,9 +249,7 @@ class Network:
                 if waiting and not self._is_cut(connection, there):
                     self._resume(connection, there, waiting)
 
-    def _resume(
-        self, connection: Connection, there: bool, waiting: list[Callable[[], None]]
-    ) -> None:
+    def _resume(self, connection: Connection, there: bool, waiting: list[Callable[[], None]]) -> None:
         late = self._scheduler.now - connection.closed_at > GIVE_UP_US
         messages = list(waiting)
         waiting.clear()

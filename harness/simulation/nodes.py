@@ -216,9 +216,7 @@ class SimNode:
 
     # ---- requests that come in
 
-    def request(
-        self, connection: Connection, correlation: int, request: Any, answered: Answered
-    ) -> None:
+    def request(self, connection: Connection, correlation: int, request: Any, answered: Answered) -> None:
         """A request arrived (called by the network)."""
         if self.paused:
             self._backlog.append(lambda: self.request(connection, correlation, request, answered))
@@ -233,9 +231,7 @@ class SimNode:
             return
         self._handle(incoming, correlation, request, answered)
 
-    def _handle(
-        self, incoming: Incoming, correlation: int, request: Any, answered: Answered
-    ) -> None:
+    def _handle(self, incoming: Incoming, correlation: int, request: Any, answered: Answered) -> None:
         incoming.answer[correlation] = answered
         incoming.busy = getattr(request, "acks", 1) != 0
         number = incoming.connection.number
@@ -279,8 +275,7 @@ class SimNode:
                 cause = self._network.arriving
                 self._when_running(
                     lambda: self._run(
-                        lambda b: b.answered(self.now_ms, wanted.node, wanted.channel, answer),
-                        cause,
+                        lambda b: b.answered(self.now_ms, wanted.node, wanted.channel, answer), cause
                     )
                 )
 

@@ -75,9 +75,7 @@ class Proxies:
 
     # ---- messages
 
-    def takes(
-        self, connection: Connection, there: bool, message: Any, forward: Callable[[], None]
-    ) -> bool:
+    def takes(self, connection: Connection, there: bool, message: Any, forward: Callable[[], None]) -> bool:
         """See `network.Between`."""
         if not _proxied(connection):
             return False
@@ -132,8 +130,4 @@ class Proxies:
 
 
 def _proxied(connection: Connection) -> bool:
-    return (
-        connection.client == CLIENTS
-        and connection.listener is Listener.CLIENT
-        and connection.process >= 0
-    )
+    return connection.client == CLIENTS and connection.listener is Listener.CLIENT and connection.process >= 0

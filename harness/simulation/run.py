@@ -91,9 +91,7 @@ def simulate(
         return _simulate(plan, run, display or Silent(), invariants=invariants, trace=trace)
 
 
-def _simulate(
-    plan: RunPlan, run: str, display: Display, *, invariants: bool, trace: bool
-) -> Simulated:
+def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, trace: bool) -> Simulated:
     config, scheduler = plan.config, Scheduler()
     runtime = VirtualRuntime(scheduler)
     cluster = SimulatedCluster(config, scheduler)
@@ -101,22 +99,11 @@ def _simulate(
     tracing = Tracing(cluster) if trace else None
     journals: dict[int, Lines] = {}
     clients = ClientPool(
-        plan.names.clients,
-        lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals),
-        runtime,
+        plan.names.clients, lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals), runtime
     )
     recorder = EventList()
     program = RunProgram(
-        plan,
-        cluster,
-        clients,
-        runtime,
-        recorder,
-        display,
-        name=run,
-        versions={},
-        wall=str,
-        logs=Path(),
+        plan, cluster, clients, runtime, recorder, display, name=run, versions={}, wall=str, logs=Path()
     )
     done = scheduler.spawn(program.run())
     limit = LIMIT_S + config.duration_s

@@ -39,9 +39,7 @@ def refusal(config: RunConfig) -> str:
         return f"topic_settings: a simulated topic has no {', '.join(unknown)}; it has {known}"
     minimum = config.settings_of_topics()[MIN_ISR]
     if not minimum.isdecimal() or not 1 <= int(minimum) <= config.replication_factor:
-        return (
-            f"topic_settings: {MIN_ISR} must be 1 to {config.replication_factor}, not {minimum!r}"
-        )
+        return f"topic_settings: {MIN_ISR} must be 1 to {config.replication_factor}, not {minimum!r}"
     if config.settings_of_topics()[UNCLEAN] not in ("true", "false"):
         return f"topic_settings: {UNCLEAN} must be true or false"
     return ""
@@ -79,9 +77,7 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
     return done
 
 
-def differences(
-    run: Run, config: RunConfig, steps: Sequence[PlannedFault]
-) -> tuple[list[str], int]:
+def differences(run: Run, config: RunConfig, steps: Sequence[PlannedFault]) -> tuple[list[str], int]:
     """Where the journals of a recorded run are not what the simulation makes now, one line each, and how
     many lines it makes in all."""
     done = simulate(config, run=run_id(config, steps), steps=steps)

@@ -25,13 +25,7 @@ from harness.simulation.client_runtime import Machines, Sender
 from harness.simulation.scheduler import BASE_NS, Future, Scheduler
 from model.client.client_metadata import RETRIABLE
 from model.client.consumer import BEGINNING, Consumer
-from model.client.consumer_coordinator import (
-    ASSIGNED,
-    COMMITTED,
-    LOST,
-    ConsumerCoordinator,
-    GroupEvent,
-)
+from model.client.consumer_coordinator import ASSIGNED, COMMITTED, LOST, ConsumerCoordinator, GroupEvent
 from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
 from model.errors import KafkaError
 from model.protocol.messages import CreateTopics, Partition
@@ -43,12 +37,7 @@ class SimSession(Machines):
     """See `core.session.Session`."""
 
     def __init__(
-        self,
-        spec: SessionSpec,
-        nodes: Sequence[int],
-        scheduler: Scheduler,
-        sender: Sender,
-        model: Settings,
+        self, spec: SessionSpec, nodes: Sequence[int], scheduler: Scheduler, sender: Sender, model: Settings
     ) -> None:
         super().__init__(spec, nodes, scheduler, sender, model)
         self._model = model
@@ -84,17 +73,12 @@ class SimSession(Machines):
         self._auto_commit()
         self._pump()
         self._rebalanced()
-        await self._until(
-            lambda: consumer.ready or self._at_end() or self._has_news(), wait_ms * 1000
-        )
+        await self._until(lambda: consumer.ready or self._at_end() or self._has_news(), wait_ms * 1000)
         self._rebalanced()
         taken = consumer.take(max_records)
         self._pump()
         self._note_ends()
-        return [
-            Fetched(TopicPartition(*got.tp), got.offset, got.payload, got.leader_epoch)
-            for got in taken
-        ]
+        return [Fetched(TopicPartition(*got.tp), got.offset, got.payload, got.leader_epoch) for got in taken]
 
     def _at_end(self) -> bool:
         """The consumer has reached an end that it has not reported yet."""
@@ -168,9 +152,7 @@ class SimSession(Machines):
         self._pump()
 
     def _start_at(self, news: GroupEvent) -> None:
-        self._consumer().assign(
-            {tp: at if at >= 0 else BEGINNING for tp, at in news.offsets.items()}
-        )
+        self._consumer().assign({tp: at if at >= 0 else BEGINNING for tp, at in news.offsets.items()})
         known = {TopicPartition(*tp): at for tp, at in news.offsets.items() if at >= 0}
         if known:
             self._events.append(
@@ -232,11 +214,7 @@ class SimSession(Machines):
             outcome = Outcome.INFO
         self._events.append(
             AutoCommitted(
-                offsets=offsets,
-                generation=generation,
-                outcome=outcome,
-                begin_ns=begin,
-                ns=self._now_ns,
+                offsets=offsets, generation=generation, outcome=outcome, begin_ns=begin, ns=self._now_ns
             )
         )
 

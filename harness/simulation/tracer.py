@@ -161,11 +161,7 @@ class Tracing:
         view = self._views[node.me]
         self._process(node)
         image, replicas = broker.node.image, broker.node.replicas
-        if (
-            image.offset != view.image
-            or len(replicas) != len(view.watched)
-            or broker is not view.broker
-        ):
+        if image.offset != view.image or len(replicas) != len(view.watched) or broker is not view.broker:
             self._watch(view, broker)
         for seen in view.watched:
             replica = seen.replica
@@ -187,9 +183,7 @@ class Tracing:
                 told = (group.state.value, group.generation, len(group.members))
                 if view.groups.get(name) != told:
                     view.groups[name] = told
-                    self._states.append(
-                        tr.TracedGroup(self._scheduler.ns, node.me, name, *told, node.cause)
-                    )
+                    self._states.append(tr.TracedGroup(self._scheduler.ns, node.me, name, *told, node.cause))
 
     def _watch(self, view: _Told, broker: Broker) -> None:
         """Metadata changed: so may have the replicas that this node has."""

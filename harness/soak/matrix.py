@@ -60,8 +60,7 @@ class Exclude(_Strict):
             return False
         wanted = (self.workload, self.nemesis, self.preset)
         return all(
-            not names or name in _names(names)
-            for names, name in zip(wanted, combination, strict=True)
+            not names or name in _names(names) for names, name in zip(wanted, combination, strict=True)
         )
 
 
@@ -107,9 +106,7 @@ class Matrix(_Strict):
             raise ValueError(f"weights for names that are not in the matrix: {', '.join(wrong)}")
         for rule in self.exclude:
             if not any(map(rule.matches, self._product())):
-                raise ValueError(
-                    f"exclude matches nothing: {rule.model_dump(exclude_defaults=True)}"
-                )
+                raise ValueError(f"exclude matches nothing: {rule.model_dump(exclude_defaults=True)}")
         if not self.combinations():
             raise ValueError("all combinations are excluded")
         return self
@@ -242,9 +239,7 @@ def check(matrix: Matrix) -> None:
     """Refuse a matrix with a run that cannot be performed. Raises: ConfigError, which names it."""
     for preset in matrix.canaries():
         check_run(canary_run(matrix, preset, 0))
-    explicit = [
-        (Combination(run.workload, run.nemesis, run.preset), run.settings) for run in matrix.runs
-    ]
+    explicit = [(Combination(run.workload, run.nemesis, run.preset), run.settings) for run in matrix.runs]
     for combination, more in [*((c, {}) for c in matrix.combinations()), *explicit]:
         settings = matrix.settings_for(combination.preset, more)
         try:

@@ -125,9 +125,7 @@ def bound_s(config: RunConfig) -> float:
     )
 
 
-def run(
-    words: Sequence[str], log: Path, limit_s: float, interrupts: Interrupts
-) -> tuple[int, bool]:
+def run(words: Sequence[str], log: Path, limit_s: float, interrupts: Interrupts) -> tuple[int, bool]:
     """Run a command to its end: its exit code (negative: a signal), and whether it took too long.
 
     log: file that gets its output. Raises: OSError, where the command cannot be started.
@@ -170,9 +168,7 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
             os.kill(process.pid, signal.SIGINT)
 
 
-def _await(
-    process: subprocess.Popen[bytes], limit_s: float, interrupts: Interrupts
-) -> tuple[int, bool]:
+def _await(process: subprocess.Popen[bytes], limit_s: float, interrupts: Interrupts) -> tuple[int, bool]:
     stopped = interrupts.asked.is_set
     if _ended(process, time.monotonic() + limit_s, stopped):
         return process.wait(), False
@@ -228,9 +224,7 @@ def verdict_of(folder: Path | None) -> Verdict | None:
         return None
 
 
-def result_of(
-    code: int, *, seconds: float, folder: Path | None, log: Path, late: bool = False
-) -> RunResult:
+def result_of(code: int, *, seconds: float, folder: Path | None, log: Path, late: bool = False) -> RunResult:
     """The result of a run whose process ended with `code`. late: the soak ended it, as it took too long."""
     verdict = verdict_of(folder)
     name = folder.name if folder is not None else ""

@@ -145,10 +145,7 @@ def unfinished(session: SoakSession) -> Attempt | None:
 
 def given_up(session: SoakSession, number: int) -> bool:
     """Whether the soak process died in this run too often."""
-    return (
-        sum(a.begun.number == number and a.outcome is None for a in session.attempts)
-        >= ATTEMPTS_MAX
-    )
+    return sum(a.begun.number == number and a.outcome is None for a in session.attempts) >= ATTEMPTS_MAX
 
 
 def choose(session: SoakSession, repeats: Sequence[PlannedRun], matrix: Matrix) -> Choice | None:
@@ -176,9 +173,7 @@ def choose(session: SoakSession, repeats: Sequence[PlannedRun], matrix: Matrix) 
     return Choice(number=number, task=task) if _fits(session, task, 1.0) else None
 
 
-def _next(
-    session: SoakSession, number: int, made: Sequence[PlannedRun], matrix: Matrix
-) -> PlannedRun:
+def _next(session: SoakSession, number: int, made: Sequence[PlannedRun], matrix: Matrix) -> PlannedRun:
     seed = seed_of(session.started.seed, number)
     if not any(task.why == "canary" for task in made):
         return canary_run(matrix, session.started.canary, seed)
@@ -206,6 +201,4 @@ def _fits(session: SoakSession, task: PlannedRun, share: float) -> bool:
 
 def _leaves_room(session: SoakSession, task: PlannedRun, canary: PlannedRun) -> bool:
     left = session.started.budget_s - session.spent_s
-    return left >= ROOM * (
-        expected_s(task, session.attempts) + expected_s(canary, session.attempts)
-    )
+    return left >= ROOM * (expected_s(task, session.attempts) + expected_s(canary, session.attempts))

@@ -114,9 +114,7 @@ def soak(request: SoakRequest) -> int:
     """
     clock = SessionClock()
     with Interrupts(immediate=False) as interrupts:
-        performer = runs.Performer(
-            results=request.results, options=request.options, interrupts=interrupts
-        )
+        performer = runs.Performer(results=request.results, options=request.options, interrupts=interrupts)
         under_way = open_session(
             request, performer, clock=clock, rebuild=lambda: build_index(request.results)
         )
@@ -295,9 +293,7 @@ def open_session(
             "another soak is at work in this results folder (--new starts another session)"
         ) from None
     except OSError as error:
-        raise ConfigError(
-            f"the results folder {request.results} cannot be written: {error}"
-        ) from None
+        raise ConfigError(f"the results folder {request.results} cannot be written: {error}") from None
     return SessionUnderWay(
         results=request.results,
         matrix=request.matrix,
@@ -352,16 +348,10 @@ def _create(request: SoakRequest, now: str) -> tuple[SoakSession, Appender]:
     needed = scheduler.expected_s(canary_run(request.matrix, canary, 0), ())
     budget_s = BUDGET_S if request.budget_s is None else request.budget_s
     if budget_s < needed:
-        raise ConfigError(
-            f"a budget of {budget_s:.0f} s leaves no room for the canary ({needed:.0f} s)"
-        )
+        raise ConfigError(f"a budget of {budget_s:.0f} s leaves no room for the canary ({needed:.0f} s)")
     seed = random.SystemRandom().randrange(2**31) if request.seed is None else request.seed
     started = SessionStarted(
-        at=now,
-        seed=seed,
-        budget_s=budget_s,
-        canary=canary,
-        matrix=request.matrix.model_dump(mode="json"),
+        at=now, seed=seed, budget_s=budget_s, canary=canary, matrix=request.matrix.model_dump(mode="json")
     )
     folder = _new_folder(request.results / FOLDER, now)
     file = Appender(folder / FILE, new=True)

@@ -128,9 +128,7 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run-ended", tag_f
     outcome: RunResult
 
 
-class SessionPaused(
-    msgspec.Struct, frozen=True, kw_only=True, tag="interrupted", tag_field="event"
-):
+class SessionPaused(msgspec.Struct, frozen=True, kw_only=True, tag="interrupted", tag_field="event"):
     """A person interrupted the session; it can be resumed."""
 
     at: str
@@ -243,9 +241,7 @@ class SoakSession:
     def tested(self) -> int:
         """How many runs have a verdict, without canaries."""
         return sum(
-            attempt.outcome is not None
-            and attempt.outcome.judged
-            and attempt.begun.task.why != "canary"
+            attempt.outcome is not None and attempt.outcome.judged and attempt.begun.task.why != "canary"
             for attempt in self.runs
         )
 

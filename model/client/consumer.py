@@ -84,9 +84,7 @@ class Consumer:
 
     def seek(self, tp: Partition, offset: int) -> None:
         """Read on from another offset; what was fetched is thrown away."""
-        self.positions[tp] = TopicPartitionState(
-            offset, max(offset, -1), end=self.positions[tp].end
-        )
+        self.positions[tp] = TopicPartitionState(offset, max(offset, -1), end=self.positions[tp].end)
 
     def take(self, most: int) -> list[ConsumerRecord]:
         """Buffered records, at most `most`; positions move behind them."""
@@ -163,9 +161,7 @@ class Consumer:
                 self.cluster.wanted = True
         return True
 
-    def _started(
-        self, position: TopicPartitionState, error: KafkaError, offset: int, now: int
-    ) -> None:
+    def _started(self, position: TopicPartitionState, error: KafkaError, offset: int, now: int) -> None:
         if error is KafkaError.NONE:
             position.next = position.position = offset
         else:
@@ -209,9 +205,7 @@ class Consumer:
             if not batch.control and not (skip and self.committed):
                 for n, payload in enumerate(batch.records):
                     if batch.base + n >= position.next and payload is not REMOVED:
-                        position.buffer.append(
-                            ConsumerRecord(tp, batch.base + n, payload, batch.epoch)
-                        )
+                        position.buffer.append(ConsumerRecord(tp, batch.base + n, payload, batch.epoch))
             position.next = batch.last + 1
         if position.buffer:
             position.after = position.next

@@ -51,13 +51,7 @@ class ConsumerCoordinator:
     """See the module. `commits`: outcome by number of a commit: error name, "" = done."""
 
     def __init__(
-        self,
-        group: str,
-        topics: Sequence[str],
-        cluster: ClientMetadata,
-        session_ms: int,
-        *,
-        stable: bool,
+        self, group: str, topics: Sequence[str], cluster: ClientMetadata, session_ms: int, *, stable: bool
     ) -> None:
         self.group = group
         self.topics = tuple(topics)
@@ -91,16 +85,12 @@ class ConsumerCoordinator:
                 self._state = "out"
         return news
 
-    def commit(
-        self, offsets: Mapping[Partition, int], epochs: Mapping[Partition, int] = NO_EPOCHS
-    ) -> int:
+    def commit(self, offsets: Mapping[Partition, int], epochs: Mapping[Partition, int] = NO_EPOCHS) -> int:
         """Commit offsets, and the leader epochs of the last records before them, with the present
         generation; the number under which `commits` will tell."""
         self._commit_number += 1
         channel = f"commit {self._commit_number}"
-        self._wanted[channel] = OffsetCommit(
-            self.group, self.generation, self.member, dict(offsets), epochs
-        )
+        self._wanted[channel] = OffsetCommit(self.group, self.generation, self.member, dict(offsets), epochs)
         return self._commit_number
 
     def leave(self) -> None:
@@ -121,9 +111,7 @@ class ConsumerCoordinator:
             del self._wanted[channel]
             self._ask(node, channel, request)
         if self._state == "out" and not self.news and self._knows_partitions():
-            request = JoinGroup(
-                self.group, self.member, self.session_ms, self.session_ms, self.topics
-            )
+            request = JoinGroup(self.group, self.member, self.session_ms, self.session_ms, self.topics)
             self._state = "joining"
             self._ask(node, "join", request)
         if self._state in JOINED and now >= self._beat_at:
@@ -215,9 +203,7 @@ class ConsumerCoordinator:
         for tp, epoch in answer.epochs.items():
             self.cluster.seen(tp, epoch)
         offsets = dict(answer.offsets)
-        self.news.append(
-            GroupEvent(COMMITTED, self.partitions, self.generation, offsets, self._asked_ms)
-        )
+        self.news.append(GroupEvent(COMMITTED, self.partitions, self.generation, offsets, self._asked_ms))
 
     def _failed(self, error: KafkaError, now: int) -> None:
         if error is KafkaError.NONE:

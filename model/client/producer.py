@@ -77,9 +77,7 @@ class ProducerBatch:
     @property
     def batch(self) -> RecordBatch:
         """As the wire has it."""
-        return RecordBatch(
-            -1, -1, self.records, self.producer_id, self.producer_epoch, self.sequence
-        )
+        return RecordBatch(-1, -1, self.records, self.producer_id, self.producer_epoch, self.sequence)
 
 
 @dataclass(slots=True)
@@ -277,9 +275,7 @@ class Producer:
         acks = self.settings.acks
         if acks == -1 and "asks-the-leader-only" in self.settings.bugs:
             acks = 1
-        request = Produce(
-            acks, {pending.tp: batch}, self.settings.transactional_id, self.settings.request_ms
-        )
+        request = Produce(acks, {pending.tp: batch}, self.settings.transactional_id, self.settings.request_ms)
         self.out.append(Ask(node, channel, request))
         if acks == 0:
             self._land(channel)

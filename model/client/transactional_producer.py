@@ -75,9 +75,7 @@ class TransactionalProducer(Producer):
         self._goals: dict[str, TransactionalRequestResult] = {}
         self._pause = 0
         self._ending: bool | None = None
-        self._offsets: (
-            tuple[str, Mapping[Partition, int], int, str, Mapping[Partition, int]] | None
-        ) = None
+        self._offsets: tuple[str, Mapping[Partition, int], int, str, Mapping[Partition, int]] | None = None
         self._group_added = False
 
     # ---- what the application does
@@ -142,9 +140,7 @@ class TransactionalProducer(Producer):
     def _advance(self, node: int, now: int) -> None:
         """Add partitions, send records, add offsets, end."""
         if self._ending is not False:
-            wanted = tuple(
-                tp for tp, lane in self.lanes.items() if lane.queue and tp not in self._added
-            )
+            wanted = tuple(tp for tp, lane in self.lanes.items() if lane.queue and tp not in self._added)
             if self._added_by_leaders:
                 self._added.update(dict.fromkeys(wanted))
             elif wanted and not self._adding:
@@ -198,9 +194,7 @@ class TransactionalProducer(Producer):
         coordinator, asks = self.cluster.coordinator(group, True, now)
         self.out += asks
         if coordinator >= 0:
-            request = TxnOffsetCommit(
-                self.id, group, *self._identity, offsets, generation, member, epochs
-            )
+            request = TxnOffsetCommit(self.id, group, *self._identity, offsets, generation, member, epochs)
             self._ask(coordinator, "txn-offsets", request)
 
     def _end(self, node: int) -> None:

@@ -79,9 +79,7 @@ class ClassicGroup:
     def restored(cls, record: GroupRecord, now: int) -> "ClassicGroup":
         """As its newest record tells it; every member has a whole session from now on."""
         members = {
-            m.member: ClassicGroupMember(
-                m.member, m.session_ms, m.rebalance_ms, m.topics, now, m.assigned
-            )
+            m.member: ClassicGroupMember(m.member, m.session_ms, m.rebalance_ms, m.topics, now, m.assigned)
             for m in record.members
         }
         state = STABLE if members else EMPTY

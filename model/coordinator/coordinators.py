@@ -10,11 +10,7 @@ from model.coordinator.producer_id_manager import CHANNEL
 from model.coordinator.transaction_coordinator import TransactionCoordinator
 from model.coordinator.transaction_marker_channel_manager import write_markers
 from model.protocol.controller_messages import AllocateProducerIdsResponse
-from model.protocol.coordinator_messages import (
-    FindCoordinator,
-    FindCoordinatorResponse,
-    WriteTxnMarkers,
-)
+from model.protocol.coordinator_messages import FindCoordinator, FindCoordinatorResponse, WriteTxnMarkers
 from model.protocol.messages import Partition
 from model.protocol.requests import Handlers, Response
 from model.replication.node import NodeState

@@ -6,14 +6,7 @@ generation is written to the log before its assignments are answered.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from model.coordinator.classic_group import (
-    COMPLETING,
-    EMPTY,
-    PREPARING,
-    STABLE,
-    ClassicGroup,
-    Waiting,
-)
+from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, Waiting
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.errors import KafkaError, Refused
 from model.protocol.coordinator_messages import (
@@ -71,9 +64,7 @@ class GroupCoordinator:
     def _rebalance(self, group: ClassicGroup) -> None:
         for member in group.members.values():
             if member.syncing is not None:
-                self.node.reply(
-                    *member.syncing, SyncGroupResponse(KafkaError.REBALANCE_IN_PROGRESS)
-                )
+                self.node.reply(*member.syncing, SyncGroupResponse(KafkaError.REBALANCE_IN_PROGRESS))
                 member.syncing = None
         group.prepare(self.node.now)
 
@@ -96,8 +87,7 @@ class GroupCoordinator:
         members = {name: m.topics for name, m in group.members.items()}
         told = members if member == group.leader else {}
         self.node.reply(
-            *waiting,
-            JoinGroupResponse(KafkaError.NONE, group.generation, member, group.leader, told),
+            *waiting, JoinGroupResponse(KafkaError.NONE, group.generation, member, group.leader, told)
         )
 
     def sync(self, connection: int, correlation: int, request: SyncGroup) -> None:

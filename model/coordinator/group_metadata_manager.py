@@ -178,9 +178,7 @@ class GroupMetadataManager:
         loaded.offsets.apply(replica.log, replica.high_watermark)
         return number, loaded
 
-    def member(
-        self, loaded: LoadedPartition, name: str, member: str, generation: int
-    ) -> ClassicGroup:
+    def member(self, loaded: LoadedPartition, name: str, member: str, generation: int) -> ClassicGroup:
         """The group, if this is a member of its present generation.
 
         Raises: Refused (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION).

@@ -47,9 +47,7 @@ def compact(log: UnifiedLog, high_watermark: int, key: Key) -> int:
     for at, batch in enumerate(log.batches):
         if batch.control or batch.base >= end:
             continue
-        left = tuple(
-            record if batch.base + n in stay else REMOVED for n, record in enumerate(batch.records)
-        )
+        left = tuple(record if batch.base + n in stay else REMOVED for n, record in enumerate(batch.records))
         removed += sum(new is not old for new, old in zip(left, batch.records, strict=True))
         log.batches[at] = batch._replace(records=left)
     return removed
@@ -61,8 +59,7 @@ def _counting(log: UnifiedLog, end: int) -> Iterator[RecordBatch]:
         if batch.control or batch.base >= end:
             continue
         gone = batch.transactional and any(
-            a.producer_id == batch.producer_id and a.first <= batch.base <= a.last
-            for a in log.aborted
+            a.producer_id == batch.producer_id and a.first <= batch.base <= a.last for a in log.aborted
         )
         if not gone:
             yield batch

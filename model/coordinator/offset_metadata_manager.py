@@ -7,11 +7,7 @@ from collections.abc import Mapping
 
 from model.coordinator.classic_group import COMPLETING, EMPTY
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
-from model.coordinator.group_metadata_manager import (
-    GroupMetadataManager,
-    LoadedPartition,
-    OffsetRecord,
-)
+from model.coordinator.group_metadata_manager import GroupMetadataManager, LoadedPartition, OffsetRecord
 from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (
@@ -76,30 +72,19 @@ class OffsetMetadataManager:
         if not transactional and group is not None and group.state is COMPLETING:
             raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
 
-    def commit_in_transaction(
-        self, connection: int, correlation: int, request: TxnOffsetCommit
-    ) -> None:
+    def commit_in_transaction(self, connection: int, correlation: int, request: TxnOffsetCommit) -> None:
         """Key 28: the offsets are pending until the marker of the transaction."""
         number = self.log.log.number(request.group)
         tp = self.log.log.partition(number)
         batch = RecordBatch(
-            -1,
-            -1,
-            _records(request),
-            request.producer_id,
-            request.producer_epoch,
-            transactional=True,
+            -1, -1, _records(request), request.producer_id, request.producer_epoch, transactional=True
         )
 
         def done(results: Mapping[Partition, tuple[KafkaError, int]]) -> None:
             error = results[tp][0]
-            self.node.reply(
-                connection, correlation, ErrorResponse(SEEN_BY_CLIENTS.get(error, error))
-            )
+            self.node.reply(connection, correlation, ErrorResponse(SEEN_BY_CLIENTS.get(error, error)))
 
-        def verified(
-            guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]
-        ) -> None:
+        def verified(guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]) -> None:
             try:
                 # Membership counts now, not when the coordinator of the transaction was asked.
                 _, loaded = self.log.at(request.group)
@@ -138,9 +123,7 @@ class OffsetMetadataManager:
             found = {tp: max(at - 5, 0) if at > 0 else at for tp, at in found.items()}
         known = {tp: loaded.offsets.leader_epoch(request.group, tp) for tp in request.partitions}
         epochs = {tp: epoch for tp, epoch in known.items() if epoch >= 0}
-        self.node.reply(
-            connection, correlation, OffsetFetchResponse(KafkaError.NONE, found, epochs)
-        )
+        self.node.reply(connection, correlation, OffsetFetchResponse(KafkaError.NONE, found, epochs))
 
 
 def _records(request: OffsetCommit | TxnOffsetCommit) -> tuple[OffsetRecord, ...]:

@@ -98,9 +98,7 @@ class TransactionCoordinator:
             return
         if transaction.state is ONGOING:
             # Its predecessor's transaction is aborted first; the client asks again meanwhile.
-            self._fence(
-                number, transaction, lambda e: answer(e or KafkaError.CONCURRENT_TRANSACTIONS)
-            )
+            self._fence(number, transaction, lambda e: answer(e or KafkaError.CONCURRENT_TRANSACTIONS))
             return
         record = self._next(transaction, request)
 
@@ -125,18 +123,14 @@ class TransactionCoordinator:
         now, timeout = self.node.now, request.timeout_ms
         expected = request.producer_epoch if request.producer_id >= 0 else None
         if transaction.exhausted and expected in (None, transaction.record.epoch):
-            return transaction.prepare_rotation(
-                self.ids.take(), timeout, now, asked=expected is not None
-            )
+            return transaction.prepare_rotation(self.ids.take(), timeout, now, asked=expected is not None)
         before = transaction.record.epoch
         record = transaction.prepare_increment(timeout, expected, now)
         if "zombie-not-fenced" in self.bugs:  # two clients with one epoch
             record = record._replace(epoch=max(before, 0))
         return record
 
-    def _fence(
-        self, number: int, transaction: TransactionMetadata, done: Done, *, bump: bool = True
-    ) -> None:
+    def _fence(self, number: int, transaction: TransactionMetadata, done: Done, *, bump: bool = True) -> None:
         """Abort the open transaction under a higher epoch, so that its producer cannot continue."""
         used_up = self.version >= 2 and transaction.exhausted
         next_id = self.ids.take() if used_up else NO_PRODUCER
@@ -149,9 +143,7 @@ class TransactionCoordinator:
 
     # ---- AddPartitions, AddOffsets
 
-    def add_partitions(
-        self, connection: int, correlation: int, request: AddPartitionsToTxn
-    ) -> None:
+    def add_partitions(self, connection: int, correlation: int, request: AddPartitionsToTxn) -> None:
         """Key 24: partitions join the transaction, which begins with the first; or a leader asks.
 
         All or none: a partition that this broker has not heard of yet would be taken for a deleted one when
@@ -193,10 +185,7 @@ class TransactionCoordinator:
             raise Refused(KafkaError.PRODUCER_FENCED)
 
     def _add(
-        self,
-        request: AddPartitionsToTxn | AddOffsetsToTxn,
-        added: Sequence[Partition],
-        answer: Done,
+        self, request: AddPartitionsToTxn | AddOffsetsToTxn, added: Sequence[Partition], answer: Done
     ) -> None:
         number, transaction = self.log.find(request.transactional_id)
         known = transaction.record
@@ -250,13 +239,9 @@ class TransactionCoordinator:
         except Refused as refused:
             answer(refused.error)
             return
-        record = transaction.prepare_end(
-            request.commit, self.node.now, self.version, next_id=next_id
-        )
+        record = transaction.prepare_end(request.commit, self.node.now, self.version, next_id=next_id)
         told = record._replace(producer_id=next_id, epoch=0) if next_id >= 0 else record
-        self.log.end(
-            number, transaction, record, lambda error: answer(error, None if error else told)
-        )
+        self.log.end(number, transaction, record, lambda error: answer(error, None if error else told))
 
     def _decide(self, transaction: TransactionMetadata, request: EndTxn) -> KafkaError | None:
         producer_id, epoch = request.producer_id, request.producer_epoch

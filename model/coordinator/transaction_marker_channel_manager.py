@@ -9,11 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from model.coordinator.transaction_metadata import (
-    PREPARE_COMMIT,
-    TransactionMetadata,
-    TransactionRecord,
-)
+from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
 from model.errors import KafkaError
 from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
@@ -49,9 +45,7 @@ class TransactionMarkerChannelManager:
     node: NodeState
     done: Callable[[PendingCompleteTxn], None]
     endings: dict[str, PendingCompleteTxn] = field(default_factory=dict)
-    flights: dict[str, list[tuple[PendingCompleteTxn, Sequence[Partition]]]] = field(
-        default_factory=dict
-    )
+    flights: dict[str, list[tuple[PendingCompleteTxn, Sequence[Partition]]]] = field(default_factory=dict)
 
     def add(self, number: int, coordinator_epoch: int, transaction: TransactionMetadata) -> None:
         """The prepare record of the transaction is committed: write its markers."""
@@ -86,9 +80,7 @@ class TransactionMarkerChannelManager:
         """Send what is not under way; report what has ended."""
         if not self.endings:
             return
-        flying = {
-            (ending, tp) for flight in self.flights.values() for ending, tps in flight for tp in tps
-        }
+        flying = {(ending, tp) for flight in self.flights.values() for ending, tps in flight for tp in tps}
         by_leader: dict[int, list[tuple[PendingCompleteTxn, list[Partition]]]] = {}
         for tid, ending in list(self.endings.items()):
             groups: dict[int, list[Partition]] = {}

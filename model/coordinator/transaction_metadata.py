@@ -116,9 +116,7 @@ class TransactionMetadata:
         assert self.pending is None, f"{name} while → {self.pending} is pending"
         made = self.record._replace(state=state, previous_id=self.record.producer_id, **changes)
         legal = self.state in BEFORE[state] or (
-            state is PREPARE_ABORT
-            and made.version >= 2
-            and self.state in ABORTED_WITHOUT_PARTITIONS
+            state is PREPARE_ABORT and made.version >= 2 and self.state in ABORTED_WITHOUT_PARTITIONS
         )
         assert legal, f"{name} is not a legal transition"
         assert state is DEAD or made.epoch >= 0, f"{name} with epoch {made.epoch}"
@@ -132,16 +130,13 @@ class TransactionMetadata:
         same = record.producer_id == self.record.producer_id
         bumped = record.epoch in (self.record.epoch, self.record.epoch + 1)
         assert (same and bumped) or (not same and record.epoch == 0), (
-            f"{name}: {self.record.producer_id}/{self.record.epoch} → "
-            f"{record.producer_id}/{record.epoch}"
+            f"{name}: {self.record.producer_id}/{self.record.epoch} → {record.producer_id}/{record.epoch}"
         )
         if record.state is ONGOING:
             assert set(self.record.partitions) <= set(record.partitions), f"{name} loses partitions"
         self.record, self.pending = record, None
 
-    def prepare_increment(
-        self, timeout_ms: int, expected: int | None, now: int
-    ) -> TransactionRecord:
+    def prepare_increment(self, timeout_ms: int, expected: int | None, now: int) -> TransactionRecord:
         """InitProducerId: the next epoch. expected: the epoch that the client has (KIP-360).
 
         Raises: Refused (PRODUCER_FENCED).

@@ -73,13 +73,10 @@ class TransactionStateManager:
             # An end that was answered is undone.
             if "prepared-becomes-ongoing-on-load" in self.bugs:
                 found = {
-                    tid: r._replace(state=ONGOING) if r.state in PREPARED else r
-                    for tid, r in found.items()
+                    tid: r._replace(state=ONGOING) if r.state in PREPARED else r for tid, r in found.items()
                 }
             most = self.node.settings.producer_epoch_max
-            known = {
-                tid: TransactionMetadata(record.loaded(), most) for tid, record in found.items()
-            }
+            known = {tid: TransactionMetadata(record.loaded(), most) for tid, record in found.items()}
             self.known[number] = known
             for transaction in known.values():
                 if transaction.state in PREPARED:

@@ -155,9 +155,7 @@ class KafkaRaftClient:
         self.due = now + RETRY_MS
         self.entries.append((self.epoch, None))
         self._commit()
-        self.out += [
-            (v, BeginQuorumEpoch(self.epoch, self.me)) for v in self.voters if v != self.me
-        ]
+        self.out += [(v, BeginQuorumEpoch(self.epoch, self.me)) for v in self.voters if v != self.me]
 
     def begin(self, request: BeginQuorumEpoch, now: int) -> None:
         """A leader tells of itself."""
@@ -251,9 +249,7 @@ class KafkaRaftClient:
             return QuorumFetchResponse(self.epoch, self.me)
         cut = self._diverges(request.end, request.last_epoch)
         if cut >= 0:
-            return QuorumFetchResponse(
-                self.epoch, self.me, request.end, self.high_watermark, (), cut
-            )
+            return QuorumFetchResponse(self.epoch, self.me, request.end, self.high_watermark, (), cut)
         before = self.high_watermark
         if request.replica in self.voters:
             self._heard[request.replica] = now

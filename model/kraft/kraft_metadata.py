@@ -137,9 +137,7 @@ class KRaftMetadata:
             self.alter_partition.answered(channel, answer)
         elif channel in self._forwarded:
             connection, correlation = self._forwarded.pop(channel)
-            self.node.reply(
-                connection, correlation, answer or ErrorResponse(KafkaError.REQUEST_TIMED_OUT)
-            )
+            self.node.reply(connection, correlation, answer or ErrorResponse(KafkaError.REQUEST_TIMED_OUT))
         else:
             return False
         return True

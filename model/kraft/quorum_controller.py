@@ -190,9 +190,7 @@ class QuorumController:
         known = self.image.brokers.get(request.broker)
         if known is None or known.epoch != request.broker_epoch:
             return AlterPartitionResponse(KafkaError.STALE_BROKER_EPOCH)
-        answers = {
-            tp: self._alter_one(tp, request.broker, *wanted) for tp, wanted in request.parts.items()
-        }
+        answers = {tp: self._alter_one(tp, request.broker, *wanted) for tp, wanted in request.parts.items()}
         return AlterPartitionResponse(KafkaError.NONE, answers)
 
     def _alter_one(

@@ -213,8 +213,7 @@ class UnifiedLog:
             return
         if batch.sequence != (producer.last_sequence + 1) % SEQUENCES:
             raise Refused(
-                KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"{batch.sequence} after {producer.last_sequence}",
+                KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{batch.sequence} after {producer.last_sequence}"
             )
 
     def _check_marker(self, marker: RecordBatch) -> None:

@@ -44,9 +44,7 @@ def assign(
 
 def _by_rack(brokers: Sequence[int], racks: Mapping[int, str]) -> list[int]:
     """Brokers such that neighbours are in different racks as long as possible."""
-    left = {
-        rack: sorted(b for b in brokers if racks[b] == rack) for rack in sorted(set(racks.values()))
-    }
+    left = {rack: sorted(b for b in brokers if racks[b] == rack) for rack in sorted(set(racks.values()))}
     order: list[int] = []
     while any(left.values()):
         order += [members.pop(0) for members in left.values() if members]
@@ -65,10 +63,6 @@ def _spread(
         used = [racks[b] for b in replicas]
         round_ = len(used) // count
         free = [b for b in walk if b not in replicas]
-        fresh = [
-            b
-            for b in free
-            if used.count(racks[b]) <= round_ and racks[b] not in used[round_ * count :]
-        ]
+        fresh = [b for b in free if used.count(racks[b]) <= round_ and racks[b] not in used[round_ * count :]]
         replicas.append((fresh or free)[0])
     return tuple(replicas)

@@ -161,9 +161,7 @@ GROUPS: Final[dict[str, Mutant]] = {
         right="the next poll hands them out",
         anomalies=("poll-skip", "int-poll-skip", "group-skip", "eos-loss", "lost-write"),
         hunt=HuntingGround(
-            workloads=("copier",),
-            nemeses=("client:crash@member",),
-            settings={"rate": 40, "batch_max": 20},
+            workloads=("copier",), nemeses=("client:crash@member",), settings={"rate": 40, "batch_max": 20}
         ),
     ),
     "starts-over-on-error": Mutant(

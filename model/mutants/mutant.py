@@ -75,12 +75,7 @@ BUSY: Final = {
     "duration_s": 8,
 }
 """Many small transactions: some are always about to end."""
-TWO_BROKERS: Final = {
-    "brokers": 2,
-    "controllers": 3,
-    "replication_factor": 2,
-    "min_insync_replicas": 1,
-}
+TWO_BROKERS: Final = {"brokers": 2, "controllers": 3, "replication_factor": 2, "min_insync_replicas": 1}
 """The broker that stands still holds the only other replica of everything."""
 TIMELY: Final = {"transaction_timeout_s": 1, "fault_s": 1.5, "calm_s": 0.5}
 """Transactions are held up for longer than their time-out."""
@@ -121,11 +116,5 @@ RETURNING: Final = (
 """Two replicas lead in turn, each with records that the other one has not, and the first comes back first."""
 TV1: Final = {"era": "4.2-tv1"}
 """Clients of transaction version 1, as librdkafka is."""
-HELD: Final = TV1 | {
-    "verb_deadline_s": 1,
-    "fault_s": 1.5,
-    "calm_s": 0.5,
-    "abort_share": 0.3,
-    "producers": 6,
-}
+HELD: Final = TV1 | {"verb_deadline_s": 1, "fault_s": 1.5, "calm_s": 0.5, "abort_share": 0.3, "producers": 6}
 """Requests are held up in the network for longer than their clients wait."""

@@ -74,13 +74,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         hunt=HuntingGround(
             workloads=("send-modes",),
             nemeses=UNANSWERED,
-            settings={
-                "verb_deadline_s": 4,
-                "fault_s": 6,
-                "duration_s": 15,
-                "partitions": 6,
-                "producers": 8,
-            },
+            settings={"verb_deadline_s": 4, "fault_s": 6, "duration_s": 15, "partitions": 6, "producers": 8},
         ),
     ),
     "retry-gets-new-sequence": Mutant(
@@ -95,9 +89,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         wrong="a request without an answer counts as acknowledged",
         right="it is sent again",
         anomalies=("lost-write", "torn-txn"),
-        hunt=HuntingGround(
-            workloads=QUEUES, nemeses=("kill:one@leader", "partition:isolate@leader")
-        ),
+        hunt=HuntingGround(workloads=QUEUES, nemeses=("kill:one@leader", "partition:isolate@leader")),
     ),
     "expiry-is-an-ack": Mutant(
         area="client retries",
@@ -148,9 +140,7 @@ PRODUCERS: Final[dict[str, Mutant]] = {
         right="it takes a new one: a late record must not join the next transaction",
         anomalies=("aborted-read", "duplicate", "nonmonotonic-send"),
         hunt=HuntingGround(
-            workloads=("transactions",),
-            nemeses=("partition:clients-requests@leader",),
-            settings=HELD,
+            workloads=("transactions",), nemeses=("partition:clients-requests@leader",), settings=HELD
         ),
     ),
 }

@@ -48,9 +48,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         right="until the answer the larger of both sets counts (KIP-497)",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=HuntingGround(
-            workloads=QUEUES,
-            nemeses=("pause:long@leader", "partition:isolate@leader"),
-            settings=LONG,
+            workloads=QUEUES, nemeses=("pause:long@leader", "partition:isolate@leader"), settings=LONG
         ),
     ),
     "hw-below-min-isr": Mutant(
@@ -60,10 +58,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
         hunt=HuntingGround(
             workloads=("send-modes",),
-            nemeses=(
-                "partition:isolate@random,kill:one@leader",
-                "pause:long@random,kill:one@leader",
-            ),
+            nemeses=("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),
             settings=PAIR | {"acks": 1, "idempotent": False, "fault_s": 7},
         ),
     ),
@@ -74,10 +69,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=HuntingGround(
             workloads=("queue", "send-modes"),
-            nemeses=(
-                "partition:isolate@random,kill:one@leader",
-                "pause:long@random,kill:one@leader",
-            ),
+            nemeses=("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),
             settings=LONGER | {"replication_factor": 2},
         ),
     ),
@@ -128,9 +120,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         right="FENCED_LEADER_EPOCH",
         anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
         hunt=HuntingGround(
-            workloads=("queue",),
-            nemeses=("partition:isolate@leader", "pause:long@leader"),
-            settings=LONGER,
+            workloads=("queue",), nemeses=("partition:isolate@leader", "pause:long@leader"), settings=LONGER
         ),
     ),
     "alter-unversioned": Mutant(
@@ -216,9 +206,7 @@ REPLICATION: Final[dict[str, Mutant]] = {
         right="it asks on until both logs have the epoch (KIP-279)",
         anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
         hunt=HuntingGround(
-            workloads=("queue",),
-            nemeses=("partition:isolate@leader,kill:one@leader",),
-            settings=RETURNING,
+            workloads=("queue",), nemeses=("partition:isolate@leader,kill:one@leader",), settings=RETURNING
         ),
     ),
 }

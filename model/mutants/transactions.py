@@ -59,9 +59,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         right="it asks whether the transaction is open (KIP-890, part 1)",
         anomalies=("stuck-lso", "aborted-read"),
         hunt=HuntingGround(
-            workloads=("transactions",),
-            nemeses=("partition:clients-requests@leader",),
-            settings=HELD,
+            workloads=("transactions",), nemeses=("partition:clients-requests@leader",), settings=HELD
         ),
     ),
     # ---- markers
@@ -78,9 +76,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         right="it is written as often as it takes",
         anomalies=("torn-txn", "stuck-lso"),
         hunt=HuntingGround(
-            workloads=("transactions",),
-            nemeses=("kill:one@leader",),
-            settings=BUSY | {"partitions": 3},
+            workloads=("transactions",), nemeses=("kill:one@leader",), settings=BUSY | {"partitions": 3}
         ),
     ),
     "commit-writes-abort": Mutant(
@@ -105,9 +101,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         hunt=HuntingGround(
             workloads=("transactions",),
             nemeses=("partition:ring,pause:long@txn-coordinator",),
-            settings=CROSSED
-            | TV1
-            | {"producers": 24, "fault_s": 10, "calm_s": 2, "duration_s": 30},
+            settings=CROSSED | TV1 | {"producers": 24, "fault_s": 10, "calm_s": 2, "duration_s": 30},
         ),
     ),
     "late-marker-appended": Mutant(
@@ -115,9 +109,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         wrong="a leader takes any marker, also one of an earlier transaction",
         right="the epoch has to be newer than that of the open transaction (KAFKA-19446)",
         anomalies=("torn-txn", "aborted-read", "lost-write"),
-        hunt=HuntingGround(
-            workloads=("transactions",), nemeses=("partition:ring",), settings=CROSSED
-        ),
+        hunt=HuntingGround(workloads=("transactions",), nemeses=("partition:ring",), settings=CROSSED),
     ),
     # ---- fencing
     "zombie-not-fenced": Mutant(
@@ -126,9 +118,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         right="the next one, which fences it",
         anomalies=("lost-write", "zombie-write", "torn-txn", "aborted-read"),
         hunt=HuntingGround(
-            workloads=("fencing",),
-            nemeses=("pause:short@random",),
-            settings={"rate": 60, "calm_s": 0.5},
+            workloads=("fencing",), nemeses=("pause:short@random",), settings={"rate": 60, "calm_s": 0.5}
         ),
     ),
     "init-leaves-open": Mutant(
@@ -189,9 +179,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         right="it is aborted",
         anomalies=("torn-txn",),
         hunt=HuntingGround(
-            workloads=("transactions",),
-            nemeses=("pause:short@leader", "pause:short@random"),
-            settings=TIMELY,
+            workloads=("transactions",), nemeses=("pause:short@leader", "pause:short@random"), settings=TIMELY
         ),
     ),
     "late-commit-answered": Mutant(
@@ -200,9 +188,7 @@ TRANSACTIONS: Final[dict[str, Mutant]] = {
         right="PRODUCER_FENCED",
         anomalies=("lost-write",),
         hunt=HuntingGround(
-            workloads=("transactions",),
-            nemeses=("pause:short@leader", "pause:short@random"),
-            settings=TIMELY,
+            workloads=("transactions",), nemeses=("pause:short@leader", "pause:short@random"), settings=TIMELY
         ),
     ),
 }

@@ -72,9 +72,7 @@ from model.protocol.zookeeper_messages import (
 )
 
 AdminRequest = CreateTopics | ElectLeaders | AlterPartitionReassignments
-ControllerRequest = (
-    BrokerRegistration | BrokerHeartbeat | AlterPartition | AllocateProducerIds | AdminRequest
-)
+ControllerRequest = BrokerRegistration | BrokerHeartbeat | AlterPartition | AllocateProducerIds | AdminRequest
 """What the active controller of a KRaft cluster decides."""
 ControllerResponse = (
     BrokerRegistrationResponse

@@ -61,9 +61,7 @@ class AddPartitionsToTxnManager:
     node: NodeState
     guards: dict[tuple[Partition, int], VerificationStateEntry] = field(default_factory=dict)
     asked: dict[str, PendingVerification] = field(default_factory=dict)
-    behind: dict[str, deque[tuple[Mapping[Partition, RecordBatch], Then]]] = field(
-        default_factory=dict
-    )
+    behind: dict[str, deque[tuple[Mapping[Partition, RecordBatch], Then]]] = field(default_factory=dict)
     numbers: int = 0
 
     def needs(self, tp: Partition, batch: RecordBatch) -> bool:
@@ -81,9 +79,7 @@ class AddPartitionsToTxnManager:
         known = replica.log.producers.get(batch.producer_id)
         return known is None or known.began < 0 or known.epoch != batch.producer_epoch
 
-    def begin(
-        self, transactional_id: str, batches: Mapping[Partition, RecordBatch], then: Then
-    ) -> None:
+    def begin(self, transactional_id: str, batches: Mapping[Partition, RecordBatch], then: Then) -> None:
         """Ask where that is needed; `then` at once where it is not."""
         wanted = {tp: batch for tp, batch in batches.items() if self.needs(tp, batch)}
         if not wanted:
@@ -128,15 +124,9 @@ class AddPartitionsToTxnManager:
         key = (tp, batch.producer_id)
         epoch = self.node.replicas[tp].state.leader_epoch
         known = self.guards.get(key)
-        if (
-            known is None
-            or known.leader_epoch != epoch
-            or known.producer_epoch < batch.producer_epoch
-        ):
+        if known is None or known.leader_epoch != epoch or known.producer_epoch < batch.producer_epoch:
             self.numbers += 1
-            known = VerificationStateEntry(
-                self.numbers, epoch, batch.producer_epoch, batch.sequence
-            )
+            known = VerificationStateEntry(self.numbers, epoch, batch.producer_epoch, batch.sequence)
         elif known.producer_epoch == batch.producer_epoch:
             known = known._replace(lowest=min(known.lowest, batch.sequence))
         self.guards[key] = known

@@ -60,9 +60,7 @@ class AlterPartitionManager:
             for n in wanted
         )
         self.asked[tp] = AlterPartition(
-            node.me,
-            node.broker_epoch,
-            {tp: (state.leader_epoch, state.partition_epoch, wanted, epochs)},
+            node.me, node.broker_epoch, {tp: (state.leader_epoch, state.partition_epoch, wanted, epochs)}
         )
         self._send(tp)
 

@@ -138,8 +138,7 @@ class Replica:
         """Keep a `RemoteReplica` of each follower. A new one's end is unknown; members of the in-sync set get
         the whole lag time from now on."""
         self.remotes = {
-            node: self.remotes.get(node)
-            or RemoteReplica(caught_up_ms=now if node in self.state.isr else -1)
+            node: self.remotes.get(node) or RemoteReplica(caught_up_ms=now if node in self.state.isr else -1)
             for node in self.state.replicas
             if node != self.me
         }
@@ -220,9 +219,7 @@ class Replica:
         it would never get there while records keep coming."""
         if remote.end < self.high_watermark or remote.caught_up_ms < 0:
             return False
-        return (
-            remote.end == self.log.end or now - remote.caught_up_ms <= self.settings.replica_lag_ms
-        )
+        return remote.end == self.log.end or now - remote.caught_up_ms <= self.settings.replica_lag_ms
 
     def shrunk_isr(self, now: int) -> tuple[int, ...] | None:
         """In-sync set without those who had not everything for longer than the lag allows; None: no member

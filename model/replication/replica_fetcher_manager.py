@@ -72,17 +72,13 @@ class ReplicaFetcherManager:
         request = self.under_way.pop(leader, None)
         if answer is None or request is None:
             self.pause[leader] = self.node.now + BACKOFF_MS
-        elif isinstance(answer, OffsetForLeaderEpochResponse) and isinstance(
-            request, OffsetForLeaderEpoch
-        ):
+        elif isinstance(answer, OffsetForLeaderEpochResponse) and isinstance(request, OffsetForLeaderEpoch):
             self._cut(leader, request, answer)
         elif isinstance(answer, FetchResponse) and isinstance(request, Fetch):
             return self._append(leader, request, answer)
         return []
 
-    def _cut(
-        self, leader: int, request: OffsetForLeaderEpoch, answer: OffsetForLeaderEpochResponse
-    ) -> None:
+    def _cut(self, leader: int, request: OffsetForLeaderEpoch, answer: OffsetForLeaderEpochResponse) -> None:
         for tp, (error, epoch, end) in answer.parts.items():
             replica = self.node.replicas.get(tp)
             if replica is None or replica.state.leader != leader or not replica.truncating:

@@ -182,9 +182,7 @@ class ReplicaManager:
             for tp, part in request.parts.items():
                 replica = node.leader_of(tp)
                 if replica is not None and not self._stale(replica, part):
-                    moved = replica.fetched_by(
-                        request.replica, part.offset, node.now, request.broker_epoch
-                    )
+                    moved = replica.fetched_by(request.replica, part.offset, node.now, request.broker_epoch)
                     self.fetched(tp, request.replica)
                     if moved:
                         self.moved(tp)
@@ -213,9 +211,7 @@ class ReplicaManager:
             parts[tp] = found
         return FetchResponse(parts), empty
 
-    def _read_one(
-        self, tp: Partition, part: FetchPartition, request: Fetch, left: int
-    ) -> FetchedPartition:
+    def _read_one(self, tp: Partition, part: FetchPartition, request: Fetch, left: int) -> FetchedPartition:
         replica = self.node.replicas.get(tp)
         if replica is None:
             return FetchedPartition(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
@@ -257,9 +253,7 @@ class ReplicaManager:
         appends = self.appends.get(tp)
         if appends:
             self.appends[tp] = []
-            left = [
-                waiting for waiting in appends if tp in waiting.needs and not self._settle(waiting)
-            ]
+            left = [waiting for waiting in appends if tp in waiting.needs and not self._settle(waiting)]
             self.appends[tp] = left + self.appends[tp]
         parked = self.parked.pop(tp, None)
         if parked:
@@ -286,9 +280,7 @@ class ReplicaManager:
                 self.appends[tp] = [w for w in waits if tp in w.needs and not self._settle(w)]
         for tp, fetches in list(self.parked.items()):
             left = [
-                f
-                for f in fetches
-                if not f.answered and (f.until > now or not self._unpark(f, late=True))
+                f for f in fetches if not f.answered and (f.until > now or not self._unpark(f, late=True))
             ]
             if left:
                 self.parked[tp] = left

@@ -76,9 +76,7 @@ def play(scenario: Scenario[S]) -> Iterator[PlayedStep]:
     stage = scenario.stage()
     for says, row in scenario.steps(stage):
         stated = tuple(text.strip() for text in row.split("|"))
-        yield PlayedStep(
-            says, stated, tuple(cell(show(stage)) for show in scenario.columns.values())
-        )
+        yield PlayedStep(says, stated, tuple(cell(show(stage)) for show in scenario.columns.values()))
 
 
 def cell(value: object) -> str:

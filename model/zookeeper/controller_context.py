@@ -86,18 +86,14 @@ class ControllerContext:
         (ids,) = yield [Children(IDS, watch=True)]
         brokers = brokers_of(ids)
         found = yield [GetData(broker_path(n)) for n in brokers]
-        self.live = {
-            n: r.created for n, r in zip(brokers, found, strict=True) if r.error is ZkError.OK
-        }
+        self.live = {n: r.created for n, r in zip(brokers, found, strict=True) if r.error is ZkError.OK}
 
     def read_topics(self) -> Generator[list[ZkOp], Sequence[ZkResult], list[Partition]]:
         """Topics that were not known, and the states of their partitions; the partitions. Watched from now
         on."""
         (found,) = yield [Children(TOPICS, watch=True)]
         names = [name for name in found.children if name not in self.topics]
-        for name, topic in zip(
-            names, (yield [GetData(topic_path(name)) for name in names]), strict=True
-        ):
+        for name, topic in zip(names, (yield [GetData(topic_path(name)) for name in names]), strict=True):
             self.topics[name] = topic.data
         tps = [(name, number) for name in names for number in range(len(self.topics[name]))]
         yield from self.read_states(tps)
@@ -183,9 +179,7 @@ class ControllerContext:
         parts = {tp: self.states[tp] for tp in tps if tp in self.states}
         alive = sorted(self.live)
         for broker in brokers:
-            self.channels.send(
-                broker, lambda n: UpdateMetadata(self.me, self.epoch, n, alive, parts)
-            )
+            self.channels.send(broker, lambda n: UpdateMetadata(self.me, self.epoch, n, alive, parts))
 
     def stop(self, broker: int, tps: Sequence[Partition], *, delete: bool) -> None:
         """StopReplica to one broker."""

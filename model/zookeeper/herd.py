@@ -35,9 +35,7 @@ class SelfElecting:
         for tp in tps:
             path = leader_path(tp)
             made, _ = self.zookeeper.run(
-                now,
-                self.session,
-                [Create(path, self.me, ephemeral=True), GetData(path, watch=True)],
+                now, self.session, [Create(path, self.me, ephemeral=True), GetData(path, watch=True)]
             ) or (None, None)
             if made is not None and made.error is ZkError.OK:
                 self.leads.add(tp)

@@ -26,15 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from model.protocol.messages import Partition, PartitionState
-from model.protocol.zookeeper_messages import (
-    Children,
-    Delete,
-    GetData,
-    SetData,
-    ZkError,
-    ZkOp,
-    ZkResult,
-)
+from model.protocol.zookeeper_messages import Children, Delete, GetData, SetData, ZkError, ZkOp, ZkResult
 from model.zookeeper.controller_context import ControllerContext, Deposed, Steps
 from model.zookeeper.zk_data import (
     IDS,
@@ -152,9 +144,7 @@ class KafkaController:
         if gone:
             context.live = {n: created for n, created in now.items() if n not in come}
             hit = [
-                tp
-                for tp, s in context.states.items()
-                if s.leader in gone or not set(gone).isdisjoint(s.isr)
+                tp for tp, s in context.states.items() if s.leader in gone or not set(gone).isdisjoint(s.isr)
             ]
             yield from context.change(hit, self._alive)
             if not hit:
@@ -290,7 +280,5 @@ class KafkaController:
             yield from self._assign(tp, wanted)
             for broker in old:
                 context.stop(broker, [tp], delete=True)
-            rest: ZkOp = (
-                SetData(REASSIGNED, dict(self.moving)) if self.moving else Delete(REASSIGNED)
-            )
+            rest: ZkOp = SetData(REASSIGNED, dict(self.moving)) if self.moving else Delete(REASSIGNED)
             yield [rest]

@@ -15,12 +15,7 @@ from model.protocol.controller_messages import (
     AllocateProducerIds,
     AllocateProducerIdsResponse,
 )
-from model.protocol.messages import (
-    AlterPartitionReassignments,
-    CreateTopics,
-    ElectLeaders,
-    ErrorResponse,
-)
+from model.protocol.messages import AlterPartitionReassignments, CreateTopics, ElectLeaders, ErrorResponse
 from model.protocol.requests import Handler, Handlers, Q, Response
 from model.protocol.zookeeper_messages import Children, Create, GetData, SetData, ZkError, ZkResult
 from model.replication.node import NodeState
@@ -103,14 +98,10 @@ class ZkAdminManager:
                 if results is None:
                     answer(AllocateProducerIdsResponse(KafkaError.REQUEST_TIMED_OUT))
                 elif results[0].error is ZkError.OK:
-                    answer(
-                        AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE)
-                    )
+                    answer(AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE))
                 else:
                     self._allocate(request, answer)
 
-            self.client.send(
-                [SetData(PRODUCER_IDS, first + PRODUCER_ID_BLOCK_SIZE, version)], written
-            )
+            self.client.send([SetData(PRODUCER_IDS, first + PRODUCER_ID_BLOCK_SIZE, version)], written)
 
         self.client.send([GetData(PRODUCER_IDS)], read)

@@ -51,9 +51,7 @@ class LeaderIsrAndControllerEpoch(NamedTuple):
 
 def data_of(state: PartitionState, controller_epoch: int) -> LeaderIsrAndControllerEpoch:
     """As it stands in the znode."""
-    return LeaderIsrAndControllerEpoch(
-        state.leader, state.leader_epoch, state.isr, controller_epoch
-    )
+    return LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, state.isr, controller_epoch)
 
 
 def broker_path(broker: int) -> str:

@@ -77,9 +77,7 @@ class ZkIsrManager:
         wanted, state = replica.proposed, replica.state
         if wanted is None:
             return
-        data = LeaderIsrAndControllerEpoch(
-            state.leader, state.leader_epoch, wanted, self.controller_epoch()
-        )
+        data = LeaderIsrAndControllerEpoch(state.leader, state.leader_epoch, wanted, self.controller_epoch())
 
         def stale() -> bool:
             """The replica no longer leads in the epoch of the write: its outcome does not matter."""

@@ -49,11 +49,7 @@ class ZkMetadata:
         self.node = publisher.node
         self.publisher = publisher
         self.client = KafkaZkClient(
-            self.node,
-            ensemble,
-            opened=self._opened,
-            expired=self._expired,
-            notified=self._notified,
+            self.node, ensemble, opened=self._opened, expired=self._expired, notified=self._notified
         )
         self.isr = ZkIsrManager(publisher, self.client, lambda: self.controller_epoch)
         self.admin = ZkAdminManager(self.node, self.client)
@@ -236,18 +232,14 @@ class ZkMetadata:
         def read(results: Sequence[ZkResult] | None) -> None:
             if results is not None:
                 epoch, version = results[0].data + 1, results[0].version
-                self.client.send(
-                    [SetData(CONTROLLER_EPOCH, epoch, version)], lambda r: written(epoch, r)
-                )
+                self.client.send([SetData(CONTROLLER_EPOCH, epoch, version)], lambda r: written(epoch, r))
 
         def written(epoch: int, results: Sequence[ZkResult] | None) -> None:
             if results is None:
                 return
             self._counting = False
             if results[0].error is ZkError.OK:
-                self.controller = KafkaController(
-                    ControllerContext(self.node.me, epoch, self.node.settings)
-                )
+                self.controller = KafkaController(ControllerContext(self.node.me, epoch, self.node.settings))
                 self.controller.start()
             else:
                 self._count_up()
@@ -260,16 +252,11 @@ class ZkMetadata:
     # ---- what the controller says
 
     def _controlled(
-        self,
-        connection: int,
-        correlation: int,
-        request: LeaderAndIsr | StopReplica | UpdateMetadata,
+        self, connection: int, correlation: int, request: LeaderAndIsr | StopReplica | UpdateMetadata
     ) -> None:
         epoch = request.controller_epoch
         if epoch < self.controller_epoch and not self._obeys_anybody():
-            self.node.reply(
-                connection, correlation, ErrorResponse(KafkaError.STALE_CONTROLLER_EPOCH)
-            )
+            self.node.reply(connection, correlation, ErrorResponse(KafkaError.STALE_CONTROLLER_EPOCH))
             return
         if epoch != self.controller_epoch:
             self.controller_epoch, self._heard = epoch, 0
@@ -327,9 +314,7 @@ class ZkMetadata:
             return
 
         def done(remaining: list[Partition]) -> None:
-            self.node.reply(
-                connection, correlation, ControlledShutdownResponse(KafkaError.NONE, remaining)
-            )
+            self.node.reply(connection, correlation, ControlledShutdownResponse(KafkaError.NONE, remaining))
 
         self.controller.shut_down(request.broker, done)
 

@@ -46,10 +46,9 @@ def _fits(kind: str, target: str, client: ClientSlot) -> bool:
         "crash-before-commit": bool(client.group),
         "crash-after-commit": bool(client.group) and not client.transactional_id,
     }.get(kind, True)
-    of_target = {
-        "transactional": bool(client.transactional_id),
-        "member": bool(client.group),
-    }.get(target, True)
+    of_target = {"transactional": bool(client.transactional_id), "member": bool(client.group)}.get(
+        target, True
+    )
     return of_kind and of_target
 
 
@@ -57,10 +56,9 @@ def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
     """What the workload lacks for this ever to be found; "" where it lacks nothing."""
     if any(_fits(kind, target, client) for client in names.clients):
         return ""
-    what = {
-        "transactional": "client with a transactional id",
-        "member": "member of a consumer group",
-    }.get(target, "client")
+    what = {"transactional": "client with a transactional id", "member": "member of a consumer group"}.get(
+        target, "client"
+    )
     where = {
         "crash-in-transaction": " that has transactions",
         "crash-before-commit": " that commits offsets",
@@ -146,9 +144,7 @@ not at all where they are committed before it. With transactions that hold both,
             hold=Hold.BRIEF,
             apply_s=1.0,
         ),
-        "pause": Kind(
-            doc="SIGSTOP, for 2 s longer than the timeout of transactions", hold=Hold.TRANSACTION
-        ),
+        "pause": Kind(doc="SIGSTOP, for 2 s longer than the timeout of transactions", hold=Hold.TRANSACTION),
     },
     targets=TARGETS,
     effect=Effect(_aim, _apply, _undo),

@@ -49,8 +49,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 def _told(view: ClusterView, moves: dict[TopicPartition, int]) -> list[str]:
     """`q-1 from node 2 to 3` for the first ones, then how many more."""
     shown = [
-        f"{tp} from node {view.roles.leaders[tp]} to {node}"
-        for tp, node in list(moves.items())[:LISTED]
+        f"{tp} from node {view.roles.leaders[tp]} to {node}" for tp, node in list(moves.items())[:LISTED]
     ]
     more = len(moves) - len(shown)
     return [*shown, f"{more} more"] if more else shown
@@ -66,10 +65,7 @@ async def _apply(env: Environment, hit: AimedFault) -> None:
         if unknown := [tp for tp in first if tp not in replicas]:
             raise NoEffect(f"no broker tells which replicas {unknown[0]} has")
         await cluster.reorder(
-            {
-                tp: (node, *(other for other in replicas[tp] if other != node))
-                for tp, node in first.items()
-            }
+            {tp: (node, *(other for other in replicas[tp] if other != node)) for tp, node in first.items()}
         )
     await cluster.elect_preferred(hit.tps)
     if hit.leaders and (why := await env.until(lambda: _unmoved(env, hit), MOVED_S)):

@@ -45,8 +45,7 @@ def _slicer(rng: random.Random) -> Poison:
 
 def _both(type_: str, attributes: dict[str, int]) -> tuple[Toxic, ...]:
     return tuple(
-        Toxic(type=type_, attributes=attributes, downstream=downstream)
-        for downstream in (False, True)
+        Toxic(type=type_, attributes=attributes, downstream=downstream) for downstream in (False, True)
     )
 
 
@@ -105,8 +104,7 @@ need; faults of clients in what they do about half an answer.""",
         "latency": Kind(doc="200 ms, plus or minus 50, on every response", brokers_only=True),
         "bandwidth": Kind(doc="20 KB/s each way on each connection", brokers_only=True),
         "timeout": Kind(
-            doc="requests or responses do not come through; connections stay open, or are closed "
-            "after 1 s",
+            doc="requests or responses do not come through; connections stay open, or are closed after 1 s",
             brokers_only=True,
         ),
         "reset": Kind(doc="connections are reset as soon as they are used", brokers_only=True),

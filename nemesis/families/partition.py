@@ -21,9 +21,7 @@ Grudge = frozenset[Cut]
 def refuse(refused: Mapping[int, Collection[int]]) -> Grudge:
     """Each node drops all packets from the peers that it refuses."""
     return frozenset(
-        Cut(node=node, direction=Direction.IN, peer=peer)
-        for node, peers in refused.items()
-        for peer in peers
+        Cut(node=node, direction=Direction.IN, peer=peer) for node, peers in refused.items() for peer in peers
     )
 
 
@@ -54,18 +52,13 @@ def ring(order: Sequence[int]) -> Grudge:
     size = len(order)
     reach = (size // 2 + 1) // 2
     steps = (1,) if size == 3 else range(-reach, reach + 1)
-    heard = {
-        node: {node, *(order[(at + step) % size] for step in steps)}
-        for at, node in enumerate(order)
-    }
+    heard = {node: {node, *(order[(at + step) % size] for step in steps)} for at, node in enumerate(order)}
     return refuse({node: set(order) - heard[node] for node in order})
 
 
 def one_way(nodes: Iterable[int], target: int, direction: Direction) -> Grudge:
     """The target drops all packets from (IN) or to (OUT) its peers."""
-    return frozenset(
-        Cut(node=target, direction=direction, peer=peer) for peer in nodes if peer != target
-    )
+    return frozenset(Cut(node=target, direction=direction, peer=peer) for peer in nodes if peer != target)
 
 
 def clients(target: int, direction: Direction) -> Grudge:
@@ -172,14 +165,8 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     )
     grudge, text = {
         "isolate": (isolate(nodes, aim.node), alone),
-        "one-way-in": (
-            one_way(nodes, aim.node, Direction.IN),
-            "hears no other node, and is heard by all",
-        ),
-        "one-way-out": (
-            one_way(nodes, aim.node, Direction.OUT),
-            "is heard by no other node, and hears all",
-        ),
+        "one-way-in": (one_way(nodes, aim.node, Direction.IN), "hears no other node, and is heard by all"),
+        "one-way-out": (one_way(nodes, aim.node, Direction.OUT), "is heard by no other node, and hears all"),
         "clients-requests": (
             clients(aim.node, Direction.IN),
             "drops all requests of clients, and is linked to all nodes",
@@ -248,9 +235,7 @@ PARTITION = Nemesis(
             drawn_from=4,
         ),
         "bridge": Kind(
-            doc="two sides that do not hear each other, joined by the target",
-            brokers=3,
-            drawn_from=3,
+            doc="two sides that do not hear each other, joined by the target", brokers=3, drawn_from=3
         ),
         "one-way": Kind(
             doc="one-way-in or one-way-out",
@@ -260,9 +245,7 @@ PARTITION = Nemesis(
             stands_for=("one-way-in", "one-way-out"),
         ),
         "one-way-in": Kind(doc="the target hears no other node, but is heard", weight=0, brokers=2),
-        "one-way-out": Kind(
-            doc="the target is heard by no other node, but hears them", weight=0, brokers=2
-        ),
+        "one-way-out": Kind(doc="the target is heard by no other node, but hears them", weight=0, brokers=2),
         "clients": Kind(
             doc="clients-requests or clients-responses",
             weight=2,

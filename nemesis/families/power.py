@@ -36,10 +36,7 @@ unless each record is flushed). With one node, on the protocol before KIP-966, t
 only the last in-sync replica had.""",
     colour="#8B3A62",
     needs=(Powered,),
-    kinds={
-        "one": Kind(doc="the target", weight=3),
-        "all": Kind(doc="all nodes at once", targeted=False),
-    },
+    kinds={"one": Kind(doc="the target", weight=3), "all": Kind(doc="all nodes at once", targeted=False)},
     targets=TARGETS,
     effect=Effect(_aim, _lose_power, revive),
     in_random=False,

@@ -3,16 +3,7 @@
 from core.cluster import Killable, Pausable, Powered, Restartable
 from core.generator import source
 from nemesis.targets import TARGETS, described, find
-from nemesis.types import (
-    AimedFault,
-    ClusterView,
-    Effect,
-    Environment,
-    Hold,
-    Kind,
-    Nemesis,
-    PlannedFault,
-)
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, Hold, Kind, Nemesis, PlannedFault
 
 
 def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> AimedFault:
@@ -132,9 +123,7 @@ more, and their fencing.""",
     kinds={
         "short": Kind(doc="shorter than the session timeout: no broker is fenced", hold=Hold.SHORT),
         "long": Kind(
-            doc="longer than the session timeout: the node is fenced meanwhile",
-            hold=Hold.LONG,
-            weight=2,
+            doc="longer than the session timeout: the node is fenced meanwhile", hold=Hold.LONG, weight=2
         ),
     },
     targets=TARGETS,

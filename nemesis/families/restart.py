@@ -42,9 +42,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         return AimedFault(kind=step.kind, nodes=order, text=text)
     aim = find(step.target, rng, view, answering=True)
     name = described(aim.node, view, aim.role)
-    return AimedFault(
-        kind=step.kind, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)"
-    )
+    return AimedFault(kind=step.kind, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)")
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
@@ -110,9 +108,7 @@ idempotence duplicate and reorder.""",
     colour="#8C6D31",
     needs=(Restartable, Electable),
     kinds={
-        "graceful": Kind(
-            doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S
-        ),
+        "graceful": Kind(doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S),
         "rolling": Kind(
             doc="every broker in turn, in a drawn order: shut down, started, waited for until all "
             "replicas are in sync",

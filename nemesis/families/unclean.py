@@ -108,7 +108,7 @@ All of it is what the setting trades for availability: a control, not a bug.""",
             hold=Hold.LONG,
             brokers=2,
             apply_s=APPLY_S,
-        ),
+        )
     },
     targets={"leader": TARGETS["leader"]},
     effect=Effect(_aim, _apply, _undo),

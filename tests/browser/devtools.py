@@ -37,9 +37,7 @@ Json = dict[str, Any]
 
 def chromium() -> str | None:
     """Path of a Chromium on this machine, or None."""
-    return next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Browser:
@@ -125,12 +123,10 @@ class Page:
     def __init__(self, browser: Browser, path: Path, width: int, scheme: str, script: bool) -> None:
         self._browser = browser
         self._context = browser.call("Target.createBrowserContext")["browserContextId"]
-        target = browser.call(
-            "Target.createTarget", url="about:blank", browserContextId=self._context
-        )["targetId"]
-        self._session = browser.call("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
+        target = browser.call("Target.createTarget", url="about:blank", browserContextId=self._context)[
+            "targetId"
         ]
+        self._session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
         self.resize(width)
@@ -168,9 +164,7 @@ class Page:
 
     def ask(self, expression: str) -> Any:
         """Value of a JavaScript expression, promises awaited. Works without the page's scripts."""
-        result = self.call(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise AssertionError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")

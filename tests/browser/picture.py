@@ -7,9 +7,7 @@ from pathlib import Path
 from tests.browser.devtools import Browser, chromium, opened
 
 
-def main(
-    report: str, png: str, height: str = "0", width: str = "1280", scheme: str = "light"
-) -> None:
+def main(report: str, png: str, height: str = "0", width: str = "1280", scheme: str = "light") -> None:
     """Picture the top of a report, `height` pixels of it (0: all)."""
     program = chromium()
     if program is None:

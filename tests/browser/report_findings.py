@@ -24,15 +24,7 @@ from history.verdict import (
 )
 from tests.browser import report_histories
 from tests.browser.report_histories import START_NS, History, ns
-from tests.browser.report_runs import (
-    CHECKS,
-    FAULTS,
-    Folder,
-    clean,
-    empty,
-    interrupted,
-    make_verdict,
-)
+from tests.browser.report_runs import CHECKS, FAULTS, Folder, clean, empty, interrupted, make_verdict
 
 HOSTILE = "<script>alert(1)</script>\"'&|`{{7*7}}\x07%{y}<b>"
 CLIENT_FAULT = Fault(
@@ -123,10 +115,7 @@ def _anomalies() -> dict[str, Anomaly]:
                 48.9,
                 txn=True,
                 transactional_id="inquest-2",
-                records=[
-                    "send queue-1 value 4/1316 -> offset 77",
-                    "send queue-4 value 4/1317 -> offset 901",
-                ],
+                records=["send queue-1 value 4/1316 -> offset 77", "send queue-4 value 4/1317 -> offset 901"],
             ),
             _op(
                 2214,
@@ -202,15 +191,9 @@ def _anomalies() -> dict[str, Anomaly]:
 LIVENESS = Liveness(
     available=0.87,
     faults=[
-        FaultLiveness(
-            fault=0, stalled_s=5.2, partition="queue-3", partition_stalled_s=6.9, recovered_s=1.4
-        ),
-        FaultLiveness(
-            fault=1, stalled_s=0.3, partition="queue-1", partition_stalled_s=3.1, recovered_s=0.8
-        ),
-        FaultLiveness(
-            fault=2, stalled_s=2.4, partition="queue-0", partition_stalled_s=2.9, recovered_s=None
-        ),
+        FaultLiveness(fault=0, stalled_s=5.2, partition="queue-3", partition_stalled_s=6.9, recovered_s=1.4),
+        FaultLiveness(fault=1, stalled_s=0.3, partition="queue-1", partition_stalled_s=3.1, recovered_s=0.8),
+        FaultLiveness(fault=2, stalled_s=2.4, partition="queue-0", partition_stalled_s=2.9, recovered_s=None),
     ],
     stalls=[
         Stall(partition="queue-3", begin_s=19.2, end_s=26.1, faults=[0]),
@@ -279,9 +262,7 @@ def anomalous() -> Folder:
         for name, claim in CHECKS.items()
     }
     for name, why in (("acknowledged", "37 findings"), ("atomicity", "1 finding")):
-        checks[name] = CheckResult(
-            claim=CHECKS[name], status="invalid", seconds=0.52, rows=39_870, why=why
-        )
+        checks[name] = CheckResult(claim=CHECKS[name], status="invalid", seconds=0.52, rows=39_870, why=why)
     checks["consumers"] = CheckResult(
         claim=CHECKS["consumers"],
         status="unknown",
@@ -303,10 +284,7 @@ def anomalous() -> Folder:
     assert folder.events is not None
     folder.events += [
         ev.FaultFailed(
-            ns=ns(66.0),
-            fault=4,
-            name="kill@group-coordinator",
-            why="no two nodes named the same coordinator",
+            ns=ns(66.0), fault=4, name="kill@group-coordinator", why="no two nodes named the same coordinator"
         ),
         ev.WorkerLost(ns=ns(70.1), slot=3, why="did not answer in 12 s and was ended"),
     ]
@@ -377,17 +355,11 @@ def transactional() -> Folder:
             ),
         ),
         "stuck-lso": _found(
-            "Last stable offset stuck",
-            _example(f"After all clients were gone {stuck}", "queue-5", [], []),
+            "Last stable offset stuck", _example(f"After all clients were gone {stuck}", "queue-5", [], [])
         ),
         "duplicate": _found(
             "Record written twice",
-            _example(
-                "Record 3/9 stands at offsets 8 and 15 of queue-0.",
-                "queue-0",
-                [8, 15],
-                [3 << 32 | 9],
-            ),
+            _example("Record 3/9 stands at offsets 8 and 15 of queue-0.", "queue-0", [8, 15], [3 << 32 | 9]),
         ),
         "aborted-read": _found(
             "Aborted record read",
@@ -424,12 +396,7 @@ def transactional() -> Folder:
         ),
         "lost-write": _found(
             "Acknowledged record lost",
-            _example(
-                "Record 5/5 has a partition that the history lacks.",
-                "elsewhere-0",
-                [3],
-                [5 << 32 | 5],
-            ),
+            _example("Record 5/5 has a partition that the history lacks.", "elsewhere-0", [3], [5 << 32 | 5]),
         ),
     }
     folder.verdict = make_verdict(
@@ -466,8 +433,7 @@ def hostile() -> Folder:
     for fault in data["faults"]:
         fault |= {"name": HOSTILE, "text": HOSTILE, "colour": "red;background:url(//evil.example/)"}
     data["checks"] = {
-        HOSTILE: dict.fromkeys(("claim", "why"), HOSTILE)
-        | {"status": "unknown", "seconds": 1, "rows": 1}
+        HOSTILE: dict.fromkeys(("claim", "why"), HOSTILE) | {"status": "unknown", "seconds": 1, "rows": 1}
     }
     for anomaly in data["anomalies"].values():
         anomaly |= dict.fromkeys(("title", "literature", "meaning", "why", "known_bug"), HOSTILE)

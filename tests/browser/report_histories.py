@@ -17,13 +17,7 @@ TXN_IDS = ("inquest-0", "inquest-1", "inquest-2")
 START_NS = 5_000_000_000_000
 DEFAULTS = {
     "sends": {"op_sends": 1, "outcome": Outcome.OK, "op_outcome": Outcome.OK, "txn": 0, "pos": 0},
-    "reads": {
-        "op_outcome": Outcome.OK,
-        "phase": Phase.FAULTS,
-        "pos": 0,
-        "assignment": 0,
-        "leader_epoch": 4,
-    },
+    "reads": {"op_outcome": Outcome.OK, "phase": Phase.FAULTS, "pos": 0, "assignment": 0, "leader_epoch": 4},
     "processes": {"acks": -2, "idempotent": 0, "auto_commit": 0},
 }
 Rows = list[dict[str, Any]]
@@ -88,14 +82,7 @@ def processes() -> pa.Table:
 def small(ends: dict[str, tuple[int, int]]) -> dict[str, pa.Table]:
     """Partitions, clients and bounds. ends: last stable offset and high watermark by partition."""
     bounds = [
-        {
-            "tp": TPS[name],
-            "isolation": level,
-            "start": 0,
-            "end": end,
-            "read_to": end,
-            "complete": True,
-        }
+        {"tp": TPS[name], "isolation": level, "start": 0, "end": end, "read_to": end, "complete": True}
         for name, (lso, hw) in ends.items()
         for level, end in ((Isolation.READ_UNCOMMITTED, hw), (Isolation.READ_COMMITTED, lso))
     ]
@@ -111,9 +98,7 @@ class History:
         self.sends: Rows = []
         self.reads: Rows = []
 
-    def send(
-        self, partition: str, value: int, offset: int, op: int, at: float, **more: Any
-    ) -> None:
+    def send(self, partition: str, value: int, offset: int, op: int, at: float, **more: Any) -> None:
         """A record, acknowledged 5 ms later unless `more` says otherwise."""
         acked = more.get("outcome", Outcome.OK) == Outcome.OK
         self.sends.append(
@@ -204,19 +189,10 @@ def lossy() -> History:
     history.read_by_all("queue-1", 4 << 32 | 1216 + 100, 77, 48.95)
     history.send("queue-4", 4 << 32 | 1217 + 100, 901, 2210, 48.3, **txn)
     history.send(
-        "queue-4",
-        4 << 32 | 1218 + 100,
-        -1,
-        2214,
-        49.1,
-        txn=1,
-        op_outcome=Outcome.INFO,
-        outcome=Outcome.INFO,
+        "queue-4", 4 << 32 | 1218 + 100, -1, 2214, 49.1, txn=1, op_outcome=Outcome.INFO, outcome=Outcome.INFO
     )
     for offset in (896, 897, 898, 904, 905):
-        history.send(
-            "queue-4", 2 << 32 | offset, offset, 2200 + offset - 896, 47.5 + offset / 1e3, **txn
-        )
+        history.send("queue-4", 2 << 32 | offset, offset, 2200 + offset - 896, 47.5 + offset / 1e3, **txn)
         history.read_by_all("queue-4", 2 << 32 | offset, offset, 48.1)
     for offset in range(400, 430):
         history.send("queue-2", 2 << 32 | offset, offset, 2290, 32.5)
@@ -235,9 +211,7 @@ def hanging() -> History:
         if offset != 19:
             more = {"txn": 1} | ({"op_outcome": Outcome.INFO} if own else {})
             process, op = (4, 2214) if own else (2, 2100 + offset)
-            history.send(
-                "queue-5", process << 32 | 500 + offset, offset, op, 48.0 + offset / 100, **more
-            )
+            history.send("queue-5", process << 32 | 500 + offset, offset, op, 48.0 + offset / 100, **more)
             seen = (13, 32) if offset >= 20 else (12, 13, 31, 32)
             for reader in seen:
                 history.read(
@@ -257,8 +231,6 @@ def hanging() -> History:
         history.read_by_all("queue-0", value, offset, 40.2)
     for offset, process, op in ((30, 36, 2230), (31, 4, 2231), (32, 36, 2232)):
         more = {"txn": 1, "src_tp": 2, "src_offset": 55 if offset != 31 else 7}
-        history.send(
-            "queue-1", process << 32 | 700 + offset, offset, op, 60.0 + offset / 100, **more
-        )
+        history.send("queue-1", process << 32 | 700 + offset, offset, op, 60.0 + offset / 100, **more)
         history.read_by_all("queue-1", process << 32 | 700 + offset, offset, 60.5)
     return history

@@ -200,12 +200,7 @@ def _roles(at: float, leaders: dict[str, int], controller: int) -> ev.RolesSeen:
         key: (1, 2, 3) if at < 14 else (1, 3) if key == "queue-4" else (1, 2) for key in leaders
     }
     return ev.RolesSeen(
-        ns=ns(at),
-        leaders=leaders,
-        isr=isr,
-        controller=controller,
-        answering=(1, 2, 3),
-        agreed=True,
+        ns=ns(at), leaders=leaders, isr=isr, controller=controller, answering=(1, 2, 3), agreed=True
     )
 
 

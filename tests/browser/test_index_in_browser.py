@@ -130,9 +130,7 @@ def test_every_link_leads_to_a_file(page: Page, results: Path) -> None:
 
 @pytest.mark.parametrize("width", [390, 800, 1280, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_never_wider_than_its_window(
-    browser: Browser, results: Path, width: int, scheme: str
-) -> None:
+def test_it_is_never_wider_than_its_window(browser: Browser, results: Path, width: int, scheme: str) -> None:
     with opened(browser, results / "index.html", width=width, scheme=scheme) as one:
         assert one.ask("document.documentElement.scrollWidth") <= width
         back, ink = one.ask(
@@ -150,9 +148,7 @@ def test_on_a_wide_screen_no_table_is_cut(browser: Browser, results: Path) -> No
         assert cut == []
 
 
-def test_without_scripts_everything_is_there_but_the_filters(
-    browser: Browser, results: Path
-) -> None:
+def test_without_scripts_everything_is_there_but_the_filters(browser: Browser, results: Path) -> None:
     with opened(browser, results / "index.html", script=False) as one:
         assert not visible(one, "#filters")
         assert not visible(one, "#theme")
@@ -188,9 +184,7 @@ def test_it_opens_the_same_from_the_server(browser: Browser, results: Path) -> N
             address = f"http://127.0.0.1:{serving.server_port}/"
             with opened(browser, results / "index.html") as one:
                 one.call("Page.navigate", url=address)
-                one.until(
-                    f"location.href === {address!r} && document.documentElement?.dataset.charts"
-                )
+                one.until(f"location.href === {address!r} && document.documentElement?.dataset.charts")
                 assert shown(one) == 151
                 choose(one, "nemesis", "kill")
                 assert values(one, "nemesis") == {"kill"}

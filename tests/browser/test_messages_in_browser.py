@@ -70,18 +70,12 @@ def test_its_colours_stand_out(scheme: str, browser: Browser, report: Path) -> N
         assert least["words"] >= 4.5
 
 
-def test_a_message_tells_everything_and_a_finding_leads_here(
-    browser: Browser, report: Path
-) -> None:
+def test_a_message_tells_everything_and_a_finding_leads_here(browser: Browser, report: Path) -> None:
     with opened(browser, report, width=1280) as page:
         title = page.ask("document.querySelector('#messages .message title').textContent")
         assert " s, " in title
-        assert page.ask("getComputedStyle(document.querySelector('.touch')).pointerEvents") == (
-            "stroke"
-        )
+        assert page.ask("getComputedStyle(document.querySelector('.touch')).pointerEvents") == ("stroke")
         page.ask("document.querySelector('#anomalies a[href^=\"#messages-\"]').click()")
         page.until("location.hash.startsWith('#messages-')")
-        shown = page.ask(
-            "document.querySelector(location.hash).getBoundingClientRect().top < innerHeight"
-        )
+        shown = page.ask("document.querySelector(location.hash).getBoundingClientRect().top < innerHeight")
         assert shown

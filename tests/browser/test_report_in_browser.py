@@ -49,18 +49,11 @@ def test_a_run_without_data_has_a_page_without_charts(shelf: Shelf) -> None:
         assert not visible(page, ".charts")
 
 
-WORDS = {
-    "clean": "✓ Valid",
-    "anomalous": "✕ Anomaly found",
-    "interrupted": "? Unknown",
-    "empty": "? Unknown",
-}
+WORDS = {"clean": "✓ Valid", "anomalous": "✕ Anomaly found", "interrupted": "? Unknown", "empty": "? Unknown"}
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_verdict_and_witness_need_no_script(
-    name: str, browser: Browser, reports: dict[str, Path]
-) -> None:
+def test_verdict_and_witness_need_no_script(name: str, browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports[name], script=False) as page:
         assert text(page, "h1") == WORDS[name]
         assert visible(page, ".summary")
@@ -79,9 +72,7 @@ def test_verdict_and_witness_need_no_script(
 
 
 @pytest.mark.parametrize("name", ["anomalous", "hostile", "empty"])
-def test_no_page_is_wider_than_its_window(
-    name: str, browser: Browser, reports: dict[str, Path]
-) -> None:
+def test_no_page_is_wider_than_its_window(name: str, browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports[name], width=390) as page:
         page.ask("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         for width in (390, 320, 1280):
@@ -106,9 +97,7 @@ def look(page: Page) -> dict[str, Any]:
     return {name: sum(channels(colour)) / 3 for name, colour in found.items()}
 
 
-def test_dark_and_light_by_preference_and_by_button(
-    browser: Browser, reports: dict[str, Path]
-) -> None:
+def test_dark_and_light_by_preference_and_by_button(browser: Browser, reports: dict[str, Path]) -> None:
     with opened(browser, reports["anomalous"], scheme="dark") as page:
         dark = look(page)
         assert dark["page"] < 40 < 200 < min(dark["words"], dark["chart"])
@@ -157,18 +146,14 @@ def test_the_keyboard_reaches_everything(browser: Browser, reports: dict[str, Pa
 
 def test_headings_tables_and_regions_have_names(shelf: Shelf) -> None:
     with shelf.page("anomalous") as page:
-        levels = page.ask(
-            "[...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
-        )
+        levels = page.ask("[...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))")
         assert levels.count(1) == 1
         assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
         nameless = page.ask("""[...document.querySelectorAll('section, [role=region], [role=img], nav')]
             .filter((e) => !e.ariaLabel && !document.getElementById(e.getAttribute('aria-labelledby')))
             .length""")
         assert nameless == 0
-        assert page.ask(
-            "[...document.querySelectorAll('table')].every((t) => t.querySelector('th'))"
-        )
+        assert page.ask("[...document.querySelectorAll('table')].every((t) => t.querySelector('th'))")
         ids = page.ask("[...document.querySelectorAll('[id]')].map((e) => e.id)")
         assert len(ids) == len(set(ids))
         broken = page.ask("""[...document.querySelectorAll('a[href^="#"]')]
@@ -184,17 +169,13 @@ def hover(page: Page, chart: str, right: int, down: int) -> None:
         return [box.left, box.top];
     }})()""")
     for step in (1, 0):
-        page.call(
-            "Input.dispatchMouseEvent", type="mouseMoved", x=left + right + step, y=top + down
-        )
+        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + right + step, y=top + down)
 
 
 def test_hovering_tells_the_numbers_of_all_panels(shelf: Shelf) -> None:
     with shelf.page("anomalous") as page:
         hover(page, "#chart-rates", 560, 90)
-        page.until(
-            "document.querySelector('#chart-rates .hoverlayer')?.textContent.includes('p99')"
-        )
+        page.until("document.querySelector('#chart-rates .hoverlayer')?.textContent.includes('p99')")
         label = page.ask("document.querySelector('#chart-rates .hoverlayer').textContent")
         for part in ("written", "read", "send", "/s", " ms"):
             assert part in label
@@ -224,9 +205,7 @@ def test_markup_from_outside_does_nothing(shelf: Shelf) -> None:
     with shelf.page("hostile") as page:
         assert page.ask("document.querySelectorAll('body script').length") == 3
         assert page.ask("document.querySelectorAll('body b').length") == 0
-        assert (
-            page.ask("document.querySelectorAll('a[href^=\"javascript\"], .charts a').length") == 0
-        )
+        assert page.ask("document.querySelectorAll('a[href^=\"javascript\"], .charts a').length") == 0
         dialogs = [event for event in shelf.browser.events if "javascriptDialog" in event["method"]]
         assert dialogs == []
         assert text(page, ".summary").replace("\ufffd", "\x07") == f"{HOSTILE}."
@@ -244,9 +223,7 @@ def tampered(report: Path, folder: Path, old: str, new: str) -> Path:
 def test_the_policy_stops_a_script_that_is_not_ours(
     browser: Browser, reports: dict[str, Path], tmp_path: Path
 ) -> None:
-    planted = (
-        "<script>document.title = 'planted'</script><img src=x onerror='document.title=1'></main>"
-    )
+    planted = "<script>document.title = 'planted'</script><img src=x onerror='document.title=1'></main>"
     path = tampered(reports["clean"], tmp_path, "</main>", planted)
     with opened(browser, path) as page:
         assert page.ask("document.title").startswith("Valid")
@@ -342,9 +319,7 @@ def test_the_transactions_around_a_torn_one_are_drawn_and_told(shelf: Shelf) -> 
         witness = text(page, "#anomaly-2-1")
         assert "The finding’s transactions sent 3 records; the final reads returned 1 at" in witness
         assert "1 to queue-1, 1 to queue-4" in witness
-        assert (
-            "the final reads returned no record here; it may hold a transaction marker" in witness
-        )
+        assert "the final reads returned no record here; it may hold a transaction marker" in witness
 
 
 def test_a_hanging_transaction_is_shown_with_its_producer(shelf: Shelf) -> None:

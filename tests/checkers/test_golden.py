@@ -30,9 +30,7 @@ CASES = list(cases(HISTORIES / "probe.json"))
 
 def by_kernels(story: Story) -> tuple[set[Key], set[str]]:
     """What the kernels find, and which classes they leave open."""
-    tally = check_tables(
-        story.built.tables(), portable=story.portable, events=story.events(), cap=2**31
-    )
+    tally = check_tables(story.built.tables(), portable=story.portable, events=story.events(), cap=2**31)
     assert not tally.crashed, tally.crashed
     found = {finding.canonical for finding in tally.findings if finding.name != "not-recovered"}
     return found, undecided(tally)
@@ -121,10 +119,7 @@ def _with_gaps(story: Story) -> set[Key]:
             if isinstance(mop, Send | Read | Commit | Foreign) and mop.offset > 0:
                 mop.offset *= 3
             if isinstance(mop, Send):
-                mop.source = (
-                    mop.source[0],
-                    3 * mop.source[1] if mop.source[1] > 0 else mop.source[1],
-                )
+                mop.source = (mop.source[0], 3 * mop.source[1] if mop.source[1] > 0 else mop.source[1])
     for bound in story.built.bounds:
         bound.start, bound.end, bound.read_to = (
             n * 3 if n > 0 else n for n in (bound.start, bound.end, bound.read_to)
@@ -171,9 +166,7 @@ def _with_company(story: Story) -> set[Key]:
 
 @pytest.mark.parametrize("vary", [_with_gaps, _renamed, _with_company])
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
-def test_what_does_not_matter_changes_nothing(
-    story: Story, vary: Callable[[Story], set[Key]]
-) -> None:
+def test_what_does_not_matter_changes_nothing(story: Story, vary: Callable[[Story], set[Key]]) -> None:
     varied = copy.deepcopy(story)
     expected = vary(varied)
     tables = varied.built.tables()
@@ -188,9 +181,7 @@ def _keys(case: PortableTables, name: str, finding: dict[str, Any]) -> set[Key]:
     op = {each.index: number for number, each in enumerate(case.ops)}
     at = tp[finding["key"]] if "key" in finding else -1
     sends = {
-        case.values[row["value"]]: row["value"]
-        for row in case.tables["sends"].to_pylist()
-        if row["tp"] == at
+        case.values[row["value"]]: row["value"] for row in case.tables["sends"].to_pylist() if row["tp"] == at
     }
     match name:
         case "lost-write" | "duplicate":
@@ -217,9 +208,7 @@ def _keys(case: PortableTables, name: str, finding: dict[str, Any]) -> set[Key]:
             number = op[finding["op"]["op"]]
             later = finding["values"][1]
             rows = [row for row in case.tables["reads"].to_pylist() if row["op"] == number]
-            (pos,) = {row["pos"] for row in rows if case.values[row["value"]] == later} - {
-                rows[0]["pos"]
-            }
+            (pos,) = {row["pos"] for row in rows if case.values[row["value"]] == later} - {rows[0]["pos"]}
             return {(name, at, number, pos)}
         case "G1c" | "G0":
             members = {op[each["op"]] for each in finding["cycle"]}

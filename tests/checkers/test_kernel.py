@@ -154,9 +154,7 @@ def test_the_variant_of_a_loss_is_the_acks_of_its_producer() -> None:
     assert set(check_tables(built.tables()).counts) == {("lost-write", "1")}
 
 
-def test_a_kernel_that_crashes_is_named_and_the_others_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
@@ -266,9 +264,7 @@ def test_an_offset_committed_by_a_transaction_that_is_proven_elsewhere_counts() 
 
 def test_a_copy_that_is_not_there_is_a_loss_only_where_its_partition_was_read_to_the_end() -> None:
     lost = copier(outcome=Outcome.OK, shown=False)
-    assert ("eos-loss", 0, 0, 0) not in findings(
-        lost.tables()
-    )  # a lost write: the copy is committed
+    assert ("eos-loss", 0, 0, 0) not in findings(lost.tables())  # a lost write: the copy is committed
     lost.ops[1].mops = [lost.ops[1].mops[0], Commit(tp=0, offset=1, kind=CommitKind.TXN)]
     assert findings(lost.tables()) == {("eos-loss", 0, 0, 0)}
     doubt = Op(process=2, f="txn", invoke=7, complete=8, txn=True, outcome=Outcome.INFO)
@@ -312,11 +308,7 @@ def test_a_record_given_again_is_found_however_many_before_it_are_excused(excuse
     ("txn", "complete", "unread"),
     [
         (False, {Isolation.READ_COMMITTED}, False),
-        (
-            False,
-            {Isolation.READ_UNCOMMITTED},
-            False,
-        ),  # without transactions both levels show the same
+        (False, {Isolation.READ_UNCOMMITTED}, False),  # without transactions both levels show the same
         (True, {Isolation.READ_COMMITTED}, False),
         (True, {Isolation.READ_UNCOMMITTED}, True),
         (False, set(), True),

@@ -93,9 +93,9 @@ def test_the_example_shows_the_identity_of_the_producer(tmp_path: Path) -> None:
 
 
 def test_a_producer_without_idempotence_has_no_such_bug(tmp_path: Path) -> None:
-    duplicate = judged(
-        tmp_path / "run", twice(idempotent=False), epochs((1, 2), (2, 12))
-    ).anomalies["duplicate"]
+    duplicate = judged(tmp_path / "run", twice(idempotent=False), epochs((1, 2), (2, 12))).anomalies[
+        "duplicate"
+    ]
     assert duplicate.known_bug == ""
     assert duplicate.allowed
 
@@ -129,12 +129,7 @@ def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...]) -> Built:
     ],
 )
 def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
-    tmp_path: Path,
-    first: Outcome,
-    slow_s: int,
-    visible: tuple[int, ...],
-    classes: set[str],
-    bug: str,
+    tmp_path: Path, first: Outcome, slow_s: int, visible: tuple[int, ...], classes: set[str], bug: str
 ) -> None:
     verdict = judged(tmp_path / "run", late_end(first=first, slow_s=slow_s, visible=visible))
     bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
@@ -184,9 +179,7 @@ def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_tran
         ops = tables["ops"].to_pylist()
         ops[0]["error"] = 0
         tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
-    aborted = check(write_run(tmp_path / "run", tables), without_spark=True).anomalies[
-        "aborted-read"
-    ]
+    aborted = check(write_run(tmp_path / "run", tables), without_spark=True).anomalies["aborted-read"]
     assert (aborted.disallowed, aborted.known_bug) == (1, bug)
 
 

@@ -60,9 +60,7 @@ PHASES = [
 
 def told(folder: Path, sent: Sequence[Sent], *events: Event, phases: bool = True) -> Liveness:
     run = write_run(
-        folder,
-        history(sent).tables(),
-        events=(STARTED, *(PHASES if phases else ()), *events, RECOVERED),
+        folder, history(sent).tables(), events=(STARTED, *(PHASES if phases else ()), *events, RECOVERED)
     )
     return check(run, without_spark=True).liveness
 
@@ -137,9 +135,7 @@ def test_a_fault_that_is_not_recovered_from_before_the_next_one_says_so(tmp_path
 
 def test_a_record_that_is_in_doubt_at_the_end_waits_to_the_end_of_the_load(tmp_path: Path) -> None:
     served = told(tmp_path / "run", [*steady(0, 0, 15), (0, 16.0, None)])
-    assert [(s.partition, s.begin_s, s.end_s) for s in served.stalls if s.partition] == [
-        ("x-0", 16.0, 30.0)
-    ]
+    assert [(s.partition, s.begin_s, s.end_s) for s in served.stalls if s.partition] == [("x-0", 16.0, 30.0)]
     assert served.available == pytest.approx(0.6, abs=0.02)
 
 

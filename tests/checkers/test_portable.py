@@ -93,22 +93,11 @@ def test_a_value_is_identified_within_its_key_and_by_its_type(tmp_path: Path) ->
         ("info", [["send", "x", [0, 1]]], {"txn": True}, 1, [Outcome.OK]),
         ("info", [["send", "x", [0, 1]], ["send", "x", 2]], {}, 1, [Outcome.OK, Outcome.INFO]),
         ("fail", [["send", "x", [0, 1]], ["send", "x", 2]], {}, 1, [Outcome.OK, Outcome.FAIL]),
-        (
-            "info",
-            [["send", "x", [0, 1]], ["send", "x", 2]],
-            {"txn": False},
-            0,
-            [Outcome.OK, Outcome.INFO],
-        ),
+        ("info", [["send", "x", [0, 1]], ["send", "x", 2]], {"txn": False}, 0, [Outcome.OK, Outcome.INFO]),
     ],
 )
 def test_transactions_and_outcomes_of_records(
-    tmp_path: Path,
-    type_: str,
-    value: list[Any],
-    more: dict[str, Any],
-    txn: int,
-    outcomes: list[Outcome],
+    tmp_path: Path, type_: str, value: list[Any], more: dict[str, Any], txn: int, outcomes: list[Outcome]
 ) -> None:
     case = one(tmp_path, *op(type_, 0, "send", value, **more))
     assert rows(case, "ops", "txn") == [txn]
@@ -124,9 +113,7 @@ def test_an_offset_is_an_acknowledgement_also_of_an_op_that_failed_later(tmp_pat
     assert rows(case, "sends", "offset", "ack_ns") == [(4, 1_000), (-1, -1)]
 
 
-def test_place_of_a_record_without_offset_is_the_lowest_at_which_it_was_read(
-    tmp_path: Path,
-) -> None:
+def test_place_of_a_record_without_offset_is_the_lowest_at_which_it_was_read(tmp_path: Path) -> None:
     case = one(
         tmp_path,
         *op("ok", 0, "txn", [["send", "x", [None, "a"]], ["send", "x", [3, "b"]]]),
@@ -149,9 +136,7 @@ def test_assign_drops_the_positions_of_keys_that_it_does_not_list(tmp_path: Path
         *op("ok", 0, "poll", poll),
     )
     assert rows(case, "reads", "tp", "assignment") == [(0, 0)] * 3 + [(1, 0), (1, 0), (1, 1)]
-    assert rows(case, "assignments", "tp", "op", "assignment", "kind") == [
-        (1, 4, 1, AssignmentKind.MANUAL)
-    ]
+    assert rows(case, "assignments", "tp", "op", "assignment", "kind") == [(1, 4, 1, AssignmentKind.MANUAL)]
 
 
 def test_a_rebalance_is_an_event_before_the_polls_of_its_op(tmp_path: Path) -> None:
@@ -216,10 +201,7 @@ BAD_EVENTS: dict[str, tuple[list[Any], list[str]]] = {
     "no process": ([{"index": 0, "type": "invoke", "f": "send"}], ["history[0]", "process"]),
     "not an object": ([[]], ["history[0]", "object"]),
     "poll in a send": ([event("invoke", 0, "send", [["poll"]])], ["history[0]", "poll"]),
-    "offset is text": (
-        op("ok", 0, "send", [["send", "x", ["0", "a"]]]),
-        ["history[0]", "$.value[0][2]"],
-    ),
+    "offset is text": (op("ok", 0, "send", [["send", "x", ["0", "a"]]]), ["history[0]", "$.value[0][2]"]),
     "offset is negative": (op("ok", 0, "send", [["send", "x", [-3, "a"]]]), [">= 0"]),
     "value is a number with a point": (op("ok", 0, "send", [["send", "x", 1.5]]), ["float"]),
     "value is a truth value": (op("ok", 0, "send", [["send", "x", True]]), ["bool"]),

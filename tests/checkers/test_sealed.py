@@ -78,9 +78,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_a_damaged_folder_is_refused_with_one_line_that_names_the_file(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_damaged_folder_is_refused_with_one_line_that_names_the_file(tmp_path: Path, kind: str) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
     assert check(run, without_spark=True)
     run.verdict.unlink()

@@ -55,10 +55,7 @@ def history(*, read: int = 4, end: int = 4, acks: int = -1) -> Built:
 
 
 def judged(
-    folder: Path,
-    tables: Mapping[str, pa.Table],
-    settings: dict[str, Any] | None = None,
-    *events: Event,
+    folder: Path, tables: Mapping[str, pa.Table], settings: dict[str, Any] | None = None, *events: Event
 ) -> Verdict:
     run = write_run(folder, tables, settings=settings, events=events or (STARTED, RECOVERED))
     verdict = check(run, without_spark=True)
@@ -80,33 +77,20 @@ def test_a_loss_is_told_with_client_offset_time_and_faults_in_force(tmp_path: Pa
     fault = FaultStarted(
         begin_ns=S // 2, ns=S, fault=4, name="partition:isolate", nodes=(2,), text="x", colour="red"
     )
-    later = FaultStarted(
-        begin_ns=5 * S, ns=6 * S, fault=5, name="kill", nodes=(1,), text="y", colour="red"
-    )
+    later = FaultStarted(begin_ns=5 * S, ns=6 * S, fault=5, name="kill", nodes=(1,), text="y", colour="red")
     healed = FaultHealed(begin_ns=3 * S, ns=3 * S, fault=4)
     verdict = judged(
         tmp_path / "run", history(read=3).tables(), None, STARTED, fault, later, healed, RECOVERED
     )
     assert verdict.exit_code == 2  # the reads stopped one short of the end
     verdict = judged(
-        tmp_path / "run",
-        history(read=3, end=3).tables(),
-        None,
-        STARTED,
-        fault,
-        healed,
-        later,
-        RECOVERED,
+        tmp_path / "run", history(read=3, end=3).tables(), None, STARTED, fault, healed, later, RECOVERED
     )
     assert (verdict.valid, verdict.exit_code) == (False, 1)
     lost = verdict.anomalies["lost-write"]
     assert (lost.count, lost.disallowed, lost.allowed) == (1, 1, False)
     (example,) = lost.examples
-    assert (example.partition, example.values, example.offsets) == (
-        "orders-0",
-        [value_of(1, 3)],
-        [3],
-    )
+    assert (example.partition, example.values, example.offsets) == ("orders-0", [value_of(1, 3)], [3])
     for part in ("Record 1/3 of orders-0", "client 3", "offset 3", "at 2.000 s", "ends at 3"):
         assert part in example.sentence
     assert example.faults == [4]
@@ -117,9 +101,7 @@ def test_a_loss_is_told_with_client_offset_time_and_faults_in_force(tmp_path: Pa
     assert [f.end_s for f in verdict.faults] == [3.0, None]
 
 
-def test_a_final_read_that_stopped_short_leaves_the_checks_of_content_unknown(
-    tmp_path: Path,
-) -> None:
+def test_a_final_read_that_stopped_short_leaves_the_checks_of_content_unknown(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", history(read=3).tables())
     assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
     unknown = {name for name, c in verdict.checks.items() if c.status == "unknown"}
@@ -227,9 +209,7 @@ def final(built: Built, *reads: Read) -> Built:
         op.mops = list(reads)
         built.processes[80 + level] = Process(isolation=level, acks=-2, slot=80 + level)
         built.ops.append(op)
-        built.bounds += [
-            Bound(tp=tp, isolation=level, end=9, read_to=9) for tp in range(len(built.tps))
-        ]
+        built.bounds += [Bound(tp=tp, isolation=level, end=9, read_to=9) for tp in range(len(built.tps))]
     return built
 
 
@@ -258,10 +238,7 @@ def copying() -> Built:
     built.ops[2].mops.append(Commit(tp=0, offset=2, kind=CommitKind.TXN))
     reads = [Read(tp=0, offset=n, value=value_of(1, n)) for n in range(3)]
     return final(
-        built,
-        *reads,
-        Read(tp=1, offset=3, value=value_of(2, 3)),
-        Read(tp=1, offset=5, value=value_of(3, 5)),
+        built, *reads, Read(tp=1, offset=3, value=value_of(2, 3)), Read(tp=1, offset=5, value=value_of(3, 5))
     )
 
 
@@ -292,10 +269,7 @@ def test_inputs_that_were_copied_twice_or_never_are_told(tmp_path: Path) -> None
     assert "commit in-0 -> offset 2" in never.ops[0].records
     assert verdict.checks["exactly-once"].status == "invalid"
     after = judged(tmp_path / "after", copying().tables(), {"commit": "after"})
-    assert (after.anomalies["eos-duplicate"].allowed, after.anomalies["eos-loss"].allowed) == (
-        True,
-        False,
-    )
+    assert (after.anomalies["eos-duplicate"].allowed, after.anomalies["eos-loss"].allowed) == (True, False)
 
 
 def test_a_copy_in_doubt_that_was_not_read_for_makes_exactly_once_unknown(tmp_path: Path) -> None:
@@ -375,9 +349,7 @@ def test_what_a_fenced_producer_wrote_and_committed_is_told(tmp_path: Path) -> N
         op = Op(process=process, f="txn", invoke=at * S, complete=(at + 1) * S, txn=True)
         op.mops = [Send(tp=0, value=value_of(process, at), offset=offset)]
         built.ops.append(op)
-    reads = [
-        Read(tp=0, offset=o, value=value_of(p, n)) for o, p, n in ((0, 1, 1), (2, 2, 3), (4, 1, 5))
-    ]
+    reads = [Read(tp=0, offset=o, value=value_of(p, n)) for o, p, n in ((0, 1, 1), (2, 2, 3), (4, 1, 5))]
     verdict = judged(tmp_path / "run", final(built, *reads).tables())
     zombie = verdict.anomalies["zombie-write"]
     assert (zombie.count, zombie.disallowed) == (2, 2)
@@ -431,9 +403,7 @@ def test_who_holds_a_last_stable_offset_is_told(tmp_path: Path) -> None:
     assert example.ops[0].op == 0
 
 
-def test_a_crash_of_what_tells_liveness_is_no_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_of_what_tells_liveness_is_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
@@ -502,11 +472,7 @@ def test_the_command_that_repeats_a_run_says_all_that_is_not_usual() -> None:
     assert options["--brokers"] == "5"
     assert options["--duration"] == "20.5"
     sets = [value for name, value in zip(words[2::2], words[3::2], strict=True) if name == "--set"]
-    assert sets == [
-        "partitions=3",
-        "isolation=read_uncommitted",
-        'client_settings={"a":"b c"}',
-    ]
+    assert sets == ["partitions=3", "isolation=read_uncommitted", 'client_settings={"a":"b c"}']
 
 
 def test_the_verdict_replaces_an_older_one(tmp_path: Path) -> None:

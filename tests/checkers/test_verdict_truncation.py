@@ -17,12 +17,9 @@ from tests.histories.folders import RECOVERED, STARTED, write_run
 
 S = 1_000_000_000
 UNCLEAN = {"nemesis": "unclean", "unclean_leader_election": True}
-POWER = FaultStarted(
-    begin_ns=1, ns=2, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000"
-)
+POWER = FaultStarted(begin_ns=1, ns=2, fault=0, name="power:all", nodes=(1, 2, 3), text="…", colour="#000000")
 OPENED = TransactionsOpen(
-    ns=3 * S,
-    rows=(OpenTransaction(topic="y", partition=0, producer_id=7, producer_epoch=0, start=5),),
+    ns=3 * S, rows=(OpenTransaction(topic="y", partition=0, producer_id=7, producer_epoch=0, start=5),)
 )
 
 
@@ -101,9 +98,7 @@ def test_a_truncated_log_may_lose_parts_and_ends_of_transactions(
     run = write_run(tmp_path / "run", built.tables(), settings=settings, events=events)
     verdict = check(run, without_spark=True)
     assert set(verdict.anomalies) == classes
-    assert {name for name, a in verdict.anomalies.items() if a.allowed} == (
-        classes if allowed else set()
-    )
+    assert {name for name, a in verdict.anomalies.items() if a.allowed} == (classes if allowed else set())
     assert verdict.exit_code in ((0, 2) if allowed else (1,))
     for anomaly in verdict.anomalies.values():
         assert ("unclean" in anomaly.why or "power loss" in anomaly.why) is allowed

@@ -247,8 +247,7 @@ class SessionContract:
         assert {(e.tp, e.offset) for e in ends} == {(tp, 0)}
 
     def test_reading_starts_where_it_is_assigned_and_goes_on_where_it_is_sought(
-        self,
-        sessions: Sessions,
+        self, sessions: Sessions
     ) -> None:
         one, two = sessions.topic(2)
         producer = sessions.connect(acks=-1, idempotent=True)
@@ -277,9 +276,7 @@ class SessionContract:
         fetched = eventually(reader, lambda fetched: len(fetched) >= 4)
         assert [f.offset for f in fetched] == [6, 7, 8, 9]
 
-    def test_an_offset_beyond_the_end_is_reset_to_the_beginning_and_told(
-        self, sessions: Sessions
-    ) -> None:
+    def test_an_offset_beyond_the_end_is_reset_to_the_beginning_and_told(self, sessions: Sessions) -> None:
         (tp,) = sessions.topic()
         reader = sessions.connect(isolation=Isolation.READ_COMMITTED)
         run_blocking(reader.assign({tp: 1000}))
@@ -290,9 +287,7 @@ class SessionContract:
     # transactions
 
     @pytest.mark.parametrize("ends", ["commit", "abort"])
-    def test_a_transaction_is_seen_by_its_end_and_by_the_level(
-        self, sessions: Sessions, ends: str
-    ) -> None:
+    def test_a_transaction_is_seen_by_its_end_and_by_the_level(self, sessions: Sessions, ends: str) -> None:
         one, two = sessions.topic(2)
         producer = sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}")
         run_blocking(producer.begin())
@@ -393,9 +388,7 @@ class SessionContract:
     def test_members_share_and_the_last_one_takes_all(self, sessions: Sessions) -> None:
         tps = set(sessions.topic(4))
         topic, group = next(iter(tps)).topic, f"g{next(NUMBERS)}"
-        one, two = (
-            sessions.connect(isolation=Isolation.READ_COMMITTED, group=group) for _ in range(2)
-        )
+        one, two = (sessions.connect(isolation=Isolation.READ_COMMITTED, group=group) for _ in range(2))
         run_blocking(one.subscribe([topic]))
         first = take_over(one, tps)
         run_blocking(two.subscribe([topic]))
@@ -419,10 +412,7 @@ class SessionContract:
         group = f"g{next(NUMBERS)}"
         acked(send(sessions.connect(acks=-1, idempotent=True), tp, *range(1, 10)))
         copier = sessions.connect(
-            acks=-1,
-            transactional_id=f"x{next(NUMBERS)}",
-            isolation=Isolation.READ_COMMITTED,
-            group=group,
+            acks=-1, transactional_id=f"x{next(NUMBERS)}", isolation=Isolation.READ_COMMITTED, group=group
         )
         run_blocking(copier.subscribe([tp.topic]))
         generation = take_over(copier, {tp})

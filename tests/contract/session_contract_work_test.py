@@ -88,14 +88,9 @@ def lines(client: Client, folder: Path, *kinds: type[Any]) -> list[Any]:
 
 def copier(sessions: Sessions, folder: Path, topic: str, group: str) -> Client:
     """A client that is subscribed to the topic, and copies in transactions."""
-    session = sessions.connect(
-        acks=-1, transactional_id=f"x{next(NUMBERS)}", isolation=RC, group=group
-    )
+    session = sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}", isolation=RC, group=group)
     made = client(session, folder)
-    assert (
-        run_blocking(made.invoke(Op(f="subscribe", mops=(Subscribe((topic,)),)))).outcome
-        is Outcome.OK
-    )
+    assert run_blocking(made.invoke(Op(f="subscribe", mops=(Subscribe((topic,)),)))).outcome is Outcome.OK
     return made
 
 
@@ -153,9 +148,7 @@ class WorkContract:
         sessions.drop(worker.session)
         assert committed_of(sessions, group, ins[0].topic) == dict.fromkeys(ins, 20)
 
-    def test_an_abort_gives_a_member_its_records_again(
-        self, sessions: Sessions, tmp_path: Path
-    ) -> None:
+    def test_an_abort_gives_a_member_its_records_again(self, sessions: Sessions, tmp_path: Path) -> None:
         tps = sessions.topic(2)
         producer = sessions.connect(acks=-1, idempotent=True)
         for tp in tps:
@@ -190,9 +183,7 @@ class WorkContract:
             read += polled(abort=False)
         assert sorted(read) == [(*tp, n) for tp in tps for n in range(5)]
 
-    def test_the_offsets_of_a_fenced_transaction_are_not_committed(
-        self, sessions: Sessions
-    ) -> None:
+    def test_the_offsets_of_a_fenced_transaction_are_not_committed(self, sessions: Sessions) -> None:
         (tp,) = sessions.topic()
         group, name = f"g{next(NUMBERS)}", f"x{next(NUMBERS)}"
         spec: dict[str, Any] = {"acks": -1, "transactional_id": name}
@@ -249,9 +240,7 @@ class WorkContract:
             assert isinstance(delivery, Acked)
         assert values_seen(sessions, RC, tp) == list(range(52))
 
-    def test_what_a_member_commits_by_itself_is_told(
-        self, sessions: Sessions, tmp_path: Path
-    ) -> None:
+    def test_what_a_member_commits_by_itself_is_told(self, sessions: Sessions, tmp_path: Path) -> None:
         tps = set(sessions.topic(2))
         topic, group = next(iter(tps)).topic, f"g{next(NUMBERS)}"
         producer = sessions.connect(acks=-1, idempotent=True)
@@ -263,9 +252,7 @@ class WorkContract:
         eventually(member, lambda fetched: len(fetched) >= 20)
         told: list[AutoCommitted] = []
         until = time.monotonic() + PATIENCE_S
-        while not told or {tp: at for e in told for tp, at in e.offsets.items()} != dict.fromkeys(
-            tps, 10
-        ):
+        while not told or {tp: at for e in told for tp, at in e.offsets.items()} != dict.fromkeys(tps, 10):
             assert time.monotonic() < until, told
             run_blocking(member.poll(10, 100))
             told += [event for event in member.events() if isinstance(event, AutoCommitted)]
@@ -280,9 +267,7 @@ class WorkContract:
         sessions.drop(member)
         assert committed_of(sessions, group, topic) == dict.fromkeys(tps, 10)
 
-    def test_what_a_member_commits_as_it_leaves_is_told(
-        self, sessions: Sessions, tmp_path: Path
-    ) -> None:
+    def test_what_a_member_commits_as_it_leaves_is_told(self, sessions: Sessions, tmp_path: Path) -> None:
         (tp,) = sessions.topic()
         group = f"g{next(NUMBERS)}"
         acked(send(sessions.connect(acks=-1, idempotent=True), tp, *range(1, 10)))

@@ -36,9 +36,7 @@ def producer(
 @pytest.mark.parametrize("name", ["retries", "message__send__max__retries"])
 @pytest.mark.parametrize("prefix", ["", "producer__"])
 @pytest.mark.parametrize("library", [LIBRDKAFKA, MODELLED])
-def test_all_names_of_a_setting_mean_the_same(
-    name: str, prefix: str, library: ClientLibrary
-) -> None:
+def test_all_names_of_a_setting_mean_the_same(name: str, prefix: str, library: ClientLibrary) -> None:
     assert producer(PLAIN, library, **{prefix + name: "0"}).retries == 0
     assert producer(PLAIN, library).retries > 0
 
@@ -61,10 +59,7 @@ def test_a_setting_with_a_prefix_wins_in_any_order(turn: int) -> None:
 
 
 def test_what_a_user_sets_under_another_name_wins_over_the_workload() -> None:
-    assert overlay(IMPATIENT, {"retries": "0"}) == {
-        "producer.message.timeout.ms": "1500",
-        "retries": "0",
-    }
+    assert overlay(IMPATIENT, {"retries": "0"}) == {"producer.message.timeout.ms": "1500", "retries": "0"}
     assert overlay(IMPATIENT, {"consumer.retries": "0"}) == {**IMPATIENT, "consumer.retries": "0"}
 
 
@@ -78,9 +73,7 @@ def test_librdkafka_limits_an_idempotent_producer_that_is_not_told_otherwise() -
 
 
 def test_only_with_librdkafka_do_records_and_requests_not_outlive_their_transaction() -> None:
-    spec = replace(
-        PLAIN, idempotent=True, transactional_id="t", transaction_timeout_s=2.0, deadline_s=30.0
-    )
+    spec = replace(PLAIN, idempotent=True, transactional_id="t", transaction_timeout_s=2.0, deadline_s=30.0)
     made = producer(spec)
     assert (made.message_timeout_ms, made.socket_timeout_ms) == (1900, 1900)
     assert made.transaction_timeout_ms == 2000

@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import (
-    PRESETS,
-    KafkaSection,
-    RunConfig,
-    SimulatedSection,
-    recorded_config,
-    run_config,
-)
+from core.config import PRESETS, KafkaSection, RunConfig, SimulatedSection, recorded_config, run_config
 from core.errors import ConfigError, HistoryError
 from core.op import Isolation
 from harness.compose import plan
@@ -47,10 +40,7 @@ def test_isolation_by_name() -> None:
         ({"record_size": 10}, "record_size"),
         ({"color": "red"}, "color"),
         ({"seed": -1}, "seed"),
-        (
-            {"kafka": "2.8.0"},
-            "kafka.version: KRaft needs Kafka 3.3 or later; .* 3.3 to 4.3 can run",
-        ),
+        ({"kafka": "2.8.0"}, "kafka.version: KRaft needs Kafka 3.3 or later; .* 3.3 to 4.3 can run"),
         ({"kafka": "four"}, "kafka.version: a Kafka version has three numbers"),
         ({"kafka": {"colour": "red"}}, "kafka.colour"),
         ({"era": "2.4"}, "era=2.4 is a setting of sut=simulated, and this run has sut=kafka"),
@@ -89,10 +79,7 @@ OLD = {"sut": "simulated", "kafka": "4.3.1", "era": "4.2", "mutant": "", "seed":
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (
-            json.dumps(OLD),
-            "kafka=4.3.1 is a setting of sut=kafka.*; use the version of Inquest that",
-        ),
+        (json.dumps(OLD), "kafka=4.3.1 is a setting of sut=kafka.*; use the version of Inquest that"),
         ("{", "Invalid JSON"),
         (None, "No such file"),
     ],
@@ -111,12 +98,7 @@ def test_a_recorded_config_that_cannot_be_read_is_refused_in_one_line(
 
 @pytest.mark.parametrize(
     ("version", "cached", "runs"),
-    [
-        ("4.3.9", [], True),
-        ("3.3.0", [], True),
-        ("9.9.9", [], False),
-        ("9.9.9", ["9.9.9"], True),
-    ],
+    [("4.3.9", [], True), ("3.3.0", [], True), ("9.9.9", [], False), ("9.9.9", ["9.9.9"], True)],
 )
 def test_a_version_of_no_known_line_runs_only_once_it_was_fetched(
     version: str, cached: list[str], runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,9 +35,7 @@ def until(true: Callable[[], bool], seconds: float, what: str) -> None:
         time.sleep(0.05)
 
 
-def roles_when(
-    cluster: KafkaCluster, true: Callable[[Roles], bool], seconds: float, what: str
-) -> Roles:
+def roles_when(cluster: KafkaCluster, true: Callable[[Roles], bool], seconds: float, what: str) -> Roles:
     """The first roles that satisfy a condition."""
     seen: list[Roles] = []
 
@@ -102,9 +100,7 @@ def keep_logs(cluster: KafkaCluster, request: pytest.FixtureRequest, tmp_path: P
 
 
 @pytest.fixture
-def cluster(
-    started: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[KafkaCluster]:
+def cluster(started: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaCluster]:
     """The shared cluster, whole before and after the test, whatever the test did to it.
 
     The brokers' logs of a failed test are kept in its temporary folder.

@@ -141,9 +141,7 @@ def test_a_decision_that_is_not_replicated_is_acted_upon(cluster: KafkaCluster) 
     # With `first` up and `second` down, `third` could abort while the partition on `second` has no
     # leader, and would leave its marker out for good (KAFKA-20734).
     run_blocking(cluster.revive([second]))
-    roles_when(
-        cluster, lambda r: r.leaders[led[second]] == second, 60, "the second one leads again"
-    )
+    roles_when(cluster, lambda r: r.leaders[led[second]] == second, 60, "the second one leads again")
     run_blocking(cluster.revive([first]))
     until(lambda: stable(cluster, led[third]) == 2, 60, "the transaction times out and is aborted")
     until(lambda: stable(cluster, led[second]) == 3, 60, "it is aborted there too")

@@ -60,9 +60,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: Kafka
     address = cluster.addresses[victim]
     run_blocking(cluster.kill([victim]))
     assert container(cluster, victim).status == "exited"
-    roles = roles_when(
-        cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads"
-    )
+    roles = roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads")
     assert victim not in roles.answering
     assert not roles.agreed
     run_blocking(cluster.kill([victim]))  # no-op
@@ -80,9 +78,7 @@ def why_not_elected(cluster: KafkaCluster) -> str:
     return str(raised.value)
 
 
-def test_a_leader_that_is_shut_down_hands_over_in_order(
-    cluster: KafkaCluster, tmp_path: Path
-) -> None:
+def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: KafkaCluster, tmp_path: Path) -> None:
     victim = run_blocking(cluster.replicas())[TP][0]
     run_blocking(cluster.elect_preferred([TP]))
     roles_when(cluster, lambda r: r.leaders[TP] == victim, 10, "the first replica leads")
@@ -121,9 +117,7 @@ def test_the_replica_put_first_is_the_one_elected(cluster: KafkaCluster) -> None
 
 
 @pytest.mark.parametrize(("kind", "topic"), [(0, GROUP_TOPIC), (1, TRANSACTION_TOPIC)])
-def test_coordinators_are_those_that_kafka_names(
-    cluster: KafkaCluster, kind: int, topic: str
-) -> None:
+def test_coordinators_are_those_that_kafka_names(cluster: KafkaCluster, kind: int, topic: str) -> None:
     names = [f"name-{i}" for i in range(50)] + ["polygenelubricants", "é\U0001f600", "a"]
     request = FindCoordinatorRequest(key_type=i8(kind), coordinator_keys=tuple(names))
 
@@ -131,10 +125,7 @@ def test_coordinators_are_those_that_kafka_names(
         with cluster.admin.connect(1, 10) as connection:
             answer: FindCoordinatorResponse = connection.call(request, FindCoordinatorResponse)
         roles = run_blocking(cluster.roles())
-        rows = [
-            (one.key, int(one.node_id), roles.coordinator(topic, one.key))
-            for one in answer.coordinators
-        ]
+        rows = [(one.key, int(one.node_id), roles.coordinator(topic, one.key)) for one in answer.coordinators]
         assert [key for key, _, _ in rows] == names
         return [row for row in rows if row[1] == -1 or row[1] != row[2]]
 
@@ -152,9 +143,7 @@ def coordinator_told(cluster: KafkaCluster, transactional_id: str) -> bool:
 def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaCluster) -> None:
     tps = [tp for tp in run_blocking(cluster.roles()).leaders if tp.topic == TOPIC]
     name = f"open-{time.time_ns()}"
-    producer = Producer(
-        {"bootstrap.servers": cluster.endpoint().args["bootstrap"], "transactional.id": name}
-    )
+    producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap"], "transactional.id": name})
     producer.init_transactions(30)
     assert run_blocking(cluster.open_transactions(tps)) == []
     for end in (producer.commit_transaction, producer.abort_transaction):
@@ -163,9 +152,7 @@ def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaClus
         assert producer.flush(30) == 0
         (row,) = run_blocking(cluster.open_transactions(tps))
         assert (TopicPartition(row.topic, row.partition), row.transactional_id) == (TP, name)
-        until(
-            lambda: coordinator_told(cluster, name), 15, "the coordinator is the one that is told"
-        )
+        until(lambda: coordinator_told(cluster, name), 15, "the coordinator is the one that is told")
         ends = run_blocking(cluster.offsets([TP], Isolation.READ_UNCOMMITTED))
         assert row.start == ends[TP][1] - 1
         end(30)
@@ -194,9 +181,7 @@ def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaC
 def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: KafkaCluster) -> None:
     first = whole(cluster).controller
     run_blocking(cluster.kill([first]))
-    roles = roles_when(
-        cluster, lambda r: r.controller not in (first, -1), 30, "another node is controller"
-    )
+    roles = roles_when(cluster, lambda r: r.controller not in (first, -1), 30, "another node is controller")
     assert roles.controller in roles.answering
 
 
@@ -297,18 +282,14 @@ def _ask_through(cluster: KafkaCluster, direction: Direction, topic: str) -> Non
         run_blocking(cluster.cut([Cut(node=1, direction=direction)]))
         with pytest.raises(AdminError, match=r"timed out|deadline"):
             protocol.create_topic(connection, topic, 1, 1, {}, 2)
-    assert (
-        1 in run_blocking(cluster.roles()).answering
-    )  # the harness's own listener is not concerned
+    assert 1 in run_blocking(cluster.roles()).answering  # the harness's own listener is not concerned
 
 
 def _exists(cluster: KafkaCluster, topic: str) -> bool:
     return any(tp.topic == topic for tp in run_blocking(cluster.roles()).leaders)
 
 
-def test_a_sidecar_cuts_where_the_host_cannot(
-    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sidecar_cuts_where_the_host_cannot(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "_from_host", False)
     cuts = [Cut(node=1, direction=OUT, peer=2)]
     run_blocking(cluster.cut(cuts))
@@ -326,9 +307,7 @@ def test_offsets_are_those_of_the_agreed_leader(cluster: KafkaCluster) -> None:
     assert run_blocking(cluster.offsets(sorted(everything), Isolation.READ_COMMITTED)) == {}
 
 
-def _all_offsets(
-    cluster: KafkaCluster, tps: set[TopicPartition], level: Isolation
-) -> list[tuple[int, int]]:
+def _all_offsets(cluster: KafkaCluster, tps: set[TopicPartition], level: Isolation) -> list[tuple[int, int]]:
     found: dict[TopicPartition, tuple[int, int]] = {}
 
     def all_listed() -> bool:

@@ -61,9 +61,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 @pytest.fixture
 def stage(behind: KafkaCluster) -> Iterator[Environment]:
     whole(behind, TOPIC)
-    yield Environment(
-        cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False
-    )
+    yield Environment(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
     run_blocking(behind.mend(behind.cuts * 2))
     run_blocking(behind.cure(behind.brokers))
     run_blocking(behind.revive(behind.nodes))
@@ -163,9 +161,7 @@ def test_the_harness_sees_the_cluster_whole_while_all_links_of_clients_are_bad(
     assert whole(behind, TOPIC).answering == behind.brokers
 
 
-def test_one_broker_with_bad_links_leaves_the_others_alone(
-    behind: KafkaCluster, stage: Environment
-) -> None:
+def test_one_broker_with_bad_links_leaves_the_others_alone(behind: KafkaCluster, stage: Environment) -> None:
     client = Client(behind)
     assert client.round_trip(10) is not None
     injected = hit(stage, "links:reset@leader")
@@ -217,9 +213,7 @@ def test_a_replica_that_misses_records_becomes_leader(
 
 def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
     servers = cluster.endpoint().args["bootstrap"]
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": "false"}
-    )
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": "false"})
     try:
         where = KafkaPartition(tp.topic, tp.partition, 0)
         _, end = consumer.get_watermark_offsets(where, timeout=10)
@@ -242,9 +236,7 @@ def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) 
     print(f"shuffled in {time.monotonic() - begin:.2f} s")
     wished = dict(zip(injected.undo.tps, injected.undo.leaders, strict=True))
     assert set(wished) == set(TPS)
-    roles_when(
-        behind, lambda r: all(r.leaders[tp] == node for tp, node in wished.items()), 10, "as wished"
-    )
+    roles_when(behind, lambda r: all(r.leaders[tp] == node for tp, node in wished.items()), 10, "as wished")
     assert all(before[tp] != node for tp, node in wished.items())
 
 
@@ -260,12 +252,8 @@ def test_a_rolling_restart_takes_every_broker_and_leaves_all_in_sync(
     run_blocking(heal(stage, injected))
 
 
-def test_a_graceful_restart_hands_over_before_it_ends(
-    behind: KafkaCluster, stage: Environment
-) -> None:
+def test_a_graceful_restart_hands_over_before_it_ends(behind: KafkaCluster, stage: Environment) -> None:
     injected = hit(stage, "restart:graceful@leader")
     (node,) = injected.nodes
-    roles_when(
-        behind, lambda r: all(r.leaders[tp] not in (-1, node) for tp in TPS), 2, "handed over"
-    )
+    roles_when(behind, lambda r: all(r.leaders[tp] not in (-1, node) for tp in TPS), 2, "handed over")
     run_blocking(heal(stage, injected))

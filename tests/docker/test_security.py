@@ -32,9 +32,7 @@ def secured(authority: trustme.CA) -> dict[str, str]:
     """Broker settings: SASL_SSL with PLAIN on the client listener."""
     made = authority.issue_cert("127.0.0.1")
     key = serialization.load_pem_private_key(made.private_key_pem.bytes(), None).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     chain = b"".join(part.bytes() for part in made.cert_chain_pems)
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -56,9 +54,7 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def cluster(
-    authority: trustme.CA, request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[KafkaCluster]:
+def cluster(authority: trustme.CA, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KafkaCluster]:
     small = {"brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
     config = run_config({"seed": 1, "broker_settings": secured(authority)} | small)
     made = KafkaCluster(config, tmp_path / "security")

@@ -62,9 +62,7 @@ def test_each_incarnation_is_told_with_its_epoch(sessions: Sessions, cluster: Ka
     assert [event.epoch_cnt for event in seen] == [1, 1]
 
 
-def test_records_come_with_the_epoch_of_their_leader(
-    sessions: Sessions, cluster: KafkaCluster
-) -> None:
+def test_records_come_with_the_epoch_of_their_leader(sessions: Sessions, cluster: KafkaCluster) -> None:
     (tp,) = sessions.topic()
     reader = sessions.reader(Isolation.READ_COMMITTED, tp, report_end=True)
     assert [f.leader_epoch for f in read_to_end(reader, tp)] == [
@@ -202,9 +200,7 @@ def test_a_transaction_that_outlived_its_time_out_is_fatal_and_aborted(
     sessions: Sessions, cluster: KafkaCluster
 ) -> None:
     (tp,) = sessions.topic()
-    producer = sessions.connect(
-        acks=-1, transactional_id=f"x{next(NUMBERS)}", transaction_timeout_s=2.0
-    )
+    producer = sessions.connect(acks=-1, transactional_id=f"x{next(NUMBERS)}", transaction_timeout_s=2.0)
     run_blocking(producer.begin())
     acked(send(producer, tp, 1))
     assert settled(sessions, Isolation.READ_COMMITTED, tp, 3) == []

@@ -41,9 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def topic_configs(cluster: KafkaCluster, topic: str) -> dict[str, str]:
     """All settings of a topic that are in force, defaults included."""
-    resource = DescribeConfigsResource(
-        resource_type=i8(2), resource_name=topic, configuration_keys=None
-    )
+    resource = DescribeConfigsResource(resource_type=i8(2), resource_name=topic, configuration_keys=None)
     request = DescribeConfigsRequest(resources=(resource,))
     with cluster.admin.connect(1, 5) as connection:
         (result,) = connection.call(request, DescribeConfigsResponse).results
@@ -74,11 +72,7 @@ def test_logs_are_collected_over_restarts_and_say_what_happened(
     tp = TopicPartition(TOPIC, 0)
     victim = run_blocking(cluster.roles()).leaders[tp]
     run_blocking(cluster.kill([victim]))
-    until(
-        lambda: run_blocking(cluster.roles()).leaders[tp] not in (victim, -1),
-        30,
-        "the leader moved",
-    )
+    until(lambda: run_blocking(cluster.roles()).leaders[tp] not in (victim, -1), 30, "the leader moved")
     run_blocking(cluster.revive([victim]))
     until(lambda: run_blocking(cluster.roles()).agreed, 60, "all agree")
     run_blocking(cluster.collect(tmp_path))
@@ -97,9 +91,7 @@ def listeners(cluster: KafkaCluster) -> set[Address]:
     return set(cluster.admin.addresses.values())
 
 
-def test_two_clusters_side_by_side_and_stop_leaves_nothing(
-    cluster: KafkaCluster, folder: Path
-) -> None:
+def test_two_clusters_side_by_side_and_stop_leaves_nothing(cluster: KafkaCluster, folder: Path) -> None:
     second = KafkaCluster(one_broker(), folder)
     try:
         run_blocking(second.start())
@@ -244,9 +236,7 @@ def test_the_reaper_clears_up_after_a_killed_harness(folder: Path) -> None:
         "sys.stdin.read()\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", program, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as harness:
         assert harness.stdout is not None
         assert harness.stdout.readline() == b"started\n"

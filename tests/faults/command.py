@@ -40,9 +40,7 @@ class Inquest:
     """One invocation. file_limit: most bytes of any file it may write (a full disk). module: what is
     run in place of `inquest`."""
 
-    def __init__(
-        self, *words: str, file_limit: int | None = None, module: str = "tests.memory"
-    ) -> None:
+    def __init__(self, *words: str, file_limit: int | None = None, module: str = "tests.memory") -> None:
         def limit() -> None:
             # A shell that starts the tests behind it has SIGINT ignored, by all that they start too.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -145,9 +143,7 @@ def workers_of(results: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"harness.clients.worker_main" in words and any(
-                str(results).encode() in w for w in words
-            ):
+            if b"harness.clients.worker_main" in words and any(str(results).encode() in w for w in words):
                 found.append(int(entry.name))
     return found
 

@@ -15,8 +15,6 @@ class RefusingCluster(MemoryCluster):
 
 if __name__ == "__main__":
     SYSTEMS["refusing"] = RealSystem(
-        doc="refuses settings",
-        cluster="tests.faults.refusing:RefusingCluster",
-        name=lambda _: "refusing",
+        doc="refuses settings", cluster="tests.faults.refusing:RefusingCluster", name=lambda _: "refusing"
     )
     main.main()

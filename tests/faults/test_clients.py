@@ -12,16 +12,7 @@ from harness.processes import guard
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
-from tests.faults.command import (
-    Inquest,
-    arguments,
-    inquest,
-    reached,
-    the_run,
-    until,
-    verdict,
-    workers_of,
-)
+from tests.faults.command import Inquest, arguments, inquest, reached, the_run, until, verdict, workers_of
 from workloads.registry import WORKLOADS
 
 pytestmark = pytest.mark.faults
@@ -49,8 +40,7 @@ def last_processes(run: Run, slot: int, before_ns: int) -> list[list[j.Line]]:
     """Journals of a slot's processes that were opened before a time, newest last."""
     mine = [lines for lines in journals(run).values() if opened(lines).slot == slot]
     return sorted(
-        (lines for lines in mine if opened(lines).ns < before_ns),
-        key=lambda lines: opened(lines).ns,
+        (lines for lines in mine if opened(lines).ns < before_ns), key=lambda lines: opened(lines).ns
     )
 
 
@@ -150,14 +140,10 @@ def test_a_paused_client_goes_on(tmp_path: Path) -> None:
 
 def in_force(results: Path) -> Run | None:
     run = the_run(results)
-    return (
-        run if run and run.events.exists() and '"event":"fault"' in run.events.read_text() else None
-    )
+    return run if run and run.events.exists() and '"event":"fault"' in run.events.read_text() else None
 
 
-def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(
-    tmp_path: Path,
-) -> None:
+def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(tmp_path: Path) -> None:
     words = ["--nemesis", "client:pause", "--duration", "60"]
     command = Inquest(*arguments(tmp_path, *words))
     until(lambda: in_force(tmp_path), "a paused client")

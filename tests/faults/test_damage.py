@@ -42,9 +42,7 @@ def test_a_worker_killed_by_sigkill_costs_one_open_op(tmp_path: Path) -> None:
     assert verdict(run_of(tmp_path))["valid"] is True
 
 
-def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(
-    tmp_path: Path,
-) -> None:
+def test_the_harness_killed_by_sigkill_leaves_a_recording_that_can_be_checked(tmp_path: Path) -> None:
     command = Inquest(*arguments(tmp_path, "--duration", "60"))
     run = until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
     os.kill(command.process.pid, signal.SIGKILL)
@@ -132,9 +130,7 @@ def test_a_system_that_does_not_recover_is_told_from_one_that_the_harness_could_
     tmp_path: Path, workload: str, settings: dict[str, str], code: int, said: str
 ) -> None:
     words = ["--workload", workload, "--nemesis", "kill:one", "--set", "abort_share=0"]
-    ended = inquest(
-        *arguments(tmp_path, *words, "--set", f"broker_settings={json.dumps(settings)}")
-    )
+    ended = inquest(*arguments(tmp_path, *words, "--set", f"broker_settings={json.dumps(settings)}"))
     assert ended.code == code, ended
     assert said in ended.err
     found = verdict(run_of(tmp_path))
@@ -194,9 +190,7 @@ def test_a_truncated_journal_is_sealed_as_far_as_it_goes(recorded: Run, tmp_path
         ("events.jsonl", "events.jsonl"),
     ],
 )
-def test_a_corrupt_file_is_refused_by_name(
-    recorded: Run, tmp_path: Path, damage: str, said: str
-) -> None:
+def test_a_corrupt_file_is_refused_by_name(recorded: Run, tmp_path: Path, damage: str, said: str) -> None:
     run = copy(recorded, tmp_path)
     if damage.startswith("journal"):
         shutil.rmtree(run.history)

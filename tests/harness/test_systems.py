@@ -53,9 +53,7 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
         ),
     ],
 )
-def test_a_setting_that_a_system_cannot_honour_is_refused(
-    settings: dict[str, Any], why: str
-) -> None:
+def test_a_setting_that_a_system_cannot_honour_is_refused(settings: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why.replace("(", r"\(")):
         planned(**settings)
 

@@ -50,28 +50,13 @@ import msgspec
 from core.cluster import OpenTransaction
 from core.op import AssignmentKind, CommitKind, End, Isolation, Outcome, Phase
 from history.events import Event, Note, Recovered, TransactionsOpen
-from tests.histories.built import (
-    Assign,
-    Bound,
-    Built,
-    Commit,
-    Foreign,
-    Mop,
-    Op,
-    Process,
-    Read,
-    Send,
-)
+from tests.histories.built import Assign, Bound, Built, Commit, Foreign, Mop, Op, Process, Read, Send
 
 MARKS: Final = {"": Outcome.OK, "!": Outcome.FAIL, "?": Outcome.INFO, "*": Outcome.INFO}
 NEVER: Final = -1
 LATE: Final = (-1, -1)
 """Time of what begins only when its op completes."""
-LEVELS: Final = {
-    "rc": Isolation.READ_COMMITTED,
-    "ru": Isolation.READ_UNCOMMITTED,
-    "none": Isolation.NONE,
-}
+LEVELS: Final = {"rc": Isolation.READ_COMMITTED, "ru": Isolation.READ_UNCOMMITTED, "none": Isolation.NONE}
 COMMITS: Final = {">": "SYNC", ">>": "TXN", ">>>": "AUTO", "<": "FETCHED"}
 FINDING: Final = re.compile(r"= (\S+) ?([^()]*?)(?: \((\w*)\))?")
 OP: Final = re.compile(r"([|&]?) *p(\d+)([!?*]?) (\w+) ?(.*)")
@@ -109,9 +94,7 @@ class Story:
         )
         events: list[Event] = [Recovered(ns=0, recovered=self.recovered, seconds=1.0)]
         if rows:
-            others = (
-                msgspec.structs.replace(row, producer_id=row.producer_id + 90) for row in rows
-            )
+            others = (msgspec.structs.replace(row, producer_id=row.producer_id + 90) for row in rows)
             events += [TransactionsOpen(ns=1, rows=(*others,)), TransactionsOpen(ns=2, rows=rows)]
         return events if self.whole else [*events, Note(ns=3, text="cut short", incomplete=True)]
 

@@ -184,9 +184,7 @@ def overtake(rng: Random, built: Built) -> None:
     sends = built.sends()
     for op, a in pick(rng, sends):
         later = [
-            b
-            for other, b in sends
-            if (other.process, b.tp) == (op.process, a.tp) and b.value > a.value
+            b for other, b in sends if (other.process, b.tp) == (op.process, a.tp) and b.value > a.value
         ][:2]
         for b in pick(rng, later):
             settings = built.processes.setdefault(op.process, Process())

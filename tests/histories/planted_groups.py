@@ -36,11 +36,7 @@ def random_events(seed: int, built: Built) -> list[Event]:
             pid, start = rng.randint(1, 3), max(0, bound.end + rng.randint(-1, 2))
             rows.append(
                 OpenTransaction(
-                    topic=built.tps[bound.tp],
-                    partition=0,
-                    producer_id=pid,
-                    producer_epoch=0,
-                    start=start,
+                    topic=built.tps[bound.tp], partition=0, producer_id=pid, producer_epoch=0, start=start
                 )
             )
     earlier = TransactionsOpen(ns=1, rows=tuple(rows[::-1]))
@@ -100,9 +96,7 @@ def give_again(rng: Random, built: Built) -> None:
         (op, mop)
         for op in built.ops
         for mop in op.mops
-        if isinstance(mop, Assign)
-        and mop.kind == AssignmentKind.ASSIGNED
-        and _grouped(built, op) >= 0
+        if isinstance(mop, Assign) and mop.kind == AssignmentKind.ASSIGNED and _grouped(built, op) >= 0
     ]
     found = [
         (op, assign, read)
@@ -154,11 +148,7 @@ def write_behind_fence(rng: Random, built: Built) -> None:
         own = [op for op in built.ops if op.process == process and op.complete is not None]
         for op in own[-1:]:
             end = max(each.complete or 0 for each in built.ops)
-            op.complete, op.outcome, op.txn = (
-                end + rng.randint(1, 3),
-                rng.choice(list(Outcome)),
-                True,
-            )
+            op.complete, op.outcome, op.txn = (end + rng.randint(1, 3), rng.choice(list(Outcome)), True)
             for mop in op.mops:
                 if isinstance(mop, Send) and mop.offset >= 0:
                     mop.offset += rng.randint(0, 9)

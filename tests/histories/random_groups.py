@@ -113,15 +113,10 @@ def _after(reads: list[Read]) -> dict[int, int]:
 
 def _copies(world: World, member: _Member, reads: list[Read]) -> list[Send]:
     out = len(world.logs) - 1
-    return [
-        Send(tp=out, value=world.value(member.process), source=(read.tp, read.offset))
-        for read in reads
-    ]
+    return [Send(tp=out, value=world.value(member.process), source=(read.tp, read.offset)) for read in reads]
 
 
-def _copy_whole(
-    world: World, group: Group, member: _Member, op: Op
-) -> Generator[None, None, Outcome]:
+def _copy_whole(world: World, group: Group, member: _Member, op: Op) -> Generator[None, None, Outcome]:
     """One transaction: copies and offsets, all or nothing."""
     token = yield from begin_txn(world, member.process)
     begin = dict(member.positions)

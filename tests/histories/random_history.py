@@ -222,9 +222,7 @@ def _commit(world: World, op: Op, positions: dict[int, int]) -> Outcome:
     outcome = world.rng.choice((Outcome.OK, Outcome.OK, Outcome.OK, Outcome.FAIL))
     ns = (world.tick(), world.tick())
     for tp, position in ahead.items():
-        op.mops.append(
-            Commit(tp=tp, offset=position, outcome=outcome, generation=world.generation, ns=ns)
-        )
+        op.mops.append(Commit(tp=tp, offset=position, outcome=outcome, generation=world.generation, ns=ns))
         if outcome == Outcome.OK:
             world.committed[tp] = position
     return outcome

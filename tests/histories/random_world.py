@@ -48,9 +48,7 @@ class Log:
         else:
             stable = self.stable()
             found = [
-                (o, v)
-                for o, v, txn in self.records
-                if start <= o < stable and self.fate.get(txn) != ABORTED
+                (o, v) for o, v, txn in self.records if start <= o < stable and self.fate.get(txn) != ABORTED
             ]
         return found[:most]
 

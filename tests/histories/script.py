@@ -8,13 +8,7 @@ from core.client_settings import ClientSettings, SessionSpec
 from core.op import Isolation, Op, Phase, Send, TopicPartition, value_of
 from core.payload import encode
 from core.runtime import run_blocking
-from core.session import (
-    Acked,
-    Delivery,
-    Fetched,
-    Record,
-    SessionEvent,
-)
+from core.session import Acked, Delivery, Fetched, Record, SessionEvent
 from harness.clients.executor import Client, Completion
 from history import journal as j
 from history.journal import Journal, JournalHeader

@@ -75,9 +75,7 @@ def sent(op: int, at: int, *results: tuple[int, int, int, str]) -> j.SendResults
     return j.SendResults(op, at, 20, 30, list(results))
 
 
-def test_an_acknowledged_a_failed_an_unknown_and_an_unanswered_record(
-    run: Run, write: Writer
-) -> None:
+def test_an_acknowledged_a_failed_an_unknown_and_an_unanswered_record(run: Run, write: Writer) -> None:
     mops = tuple(Send(TP, n) for n in range(3))
     write(
         0,
@@ -119,14 +117,8 @@ def test_ops_rank_by_completion_across_processes(run: Run, write: Writer) -> Non
     ]
 
 
-def test_place_is_the_lowest_offset_read_where_none_was_acknowledged(
-    run: Run, write: Writer
-) -> None:
-    write(
-        0,
-        j.Invoked(1, 1, Phase.FAULTS, "send", False, False, (Send(TP, 5), Send(OTHER, 5))),
-        acks=-1,
-    )
+def test_place_is_the_lowest_offset_read_where_none_was_acknowledged(run: Run, write: Writer) -> None:
+    write(0, j.Invoked(1, 1, Phase.FAULTS, "send", False, False, (Send(TP, 5), Send(OTHER, 5))), acks=-1)
     write(
         1,
         j.Invoked(1, 2, Phase.FAULTS, "poll", False, False, (Poll(),)),
@@ -216,9 +208,7 @@ def test_a_journal_of_a_newer_format_is_refused(run: Run, write: Writer) -> None
         seal(run)
 
 
-def test_bounds_join_what_was_listed_with_what_final_readers_reached(
-    run: Run, write: Writer
-) -> None:
+def test_bounds_join_what_was_listed_with_what_final_readers_reached(run: Run, write: Writer) -> None:
     rows = tuple(("t", p, level, 0, 10) for p in (0, 1) for level in (0, 1))
     run.events.write_bytes(
         jsonl.encode(
@@ -232,12 +222,7 @@ def test_bounds_join_what_was_listed_with_what_final_readers_reached(
     write(0, *reached, isolation=Isolation.READ_COMMITTED, report_end=True)
     seal(run)
     found = {(r["tp"], r["isolation"]): (r["read_to"], r["complete"]) for r in table(run, "bounds")}
-    assert found == {
-        (0, 0): (-1, False),
-        (0, 1): (10, True),
-        (1, 0): (-1, False),
-        (1, 1): (9, False),
-    }
+    assert found == {(0, 0): (-1, False), (0, 1): (10, True), (1, 0): (-1, False), (1, 1): (9, False)}
 
 
 def test_a_run_cut_short_has_incomplete_bounds(run: Run, write: Writer) -> None:
@@ -336,9 +321,7 @@ def test_copies_are_sends_that_know_their_input(run: Run, write: Writer) -> None
     assert [row["auto_commit"] for row in table(run, "processes")] == [1]
 
 
-def test_a_copy_without_results_is_in_doubt_and_one_never_come_to_is_no_row(
-    run: Run, write: Writer
-) -> None:
+def test_a_copy_without_results_is_in_doubt_and_one_never_come_to_is_no_row(run: Run, write: Writer) -> None:
     mops = (Poll(), Copy("t", 10, 5))
     write(
         0,

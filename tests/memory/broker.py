@@ -52,18 +52,12 @@ class Broker:
         return next((node for node in order if node not in bad), -1)
 
     def _await_leader(self, tp: Tp, until: float) -> bool:
-        return self.lock.wait_for(
-            lambda: self.leader(tp) > 0, timeout=max(0.0, until - time.monotonic())
-        )
+        return self.lock.wait_for(lambda: self.leader(tp) > 0, timeout=max(0.0, until - time.monotonic()))
 
     # -- producing
 
     def append(
-        self,
-        txn_id: str | None,
-        epoch: int,
-        records: list[tuple[str, int, bytes]],
-        deadline_s: float,
+        self, txn_id: str | None, epoch: int, records: list[tuple[str, int, bytes]], deadline_s: float
     ) -> list[int | None]:
         """Offset of each record, None where the deadline passed."""
         until = time.monotonic() + deadline_s
@@ -146,9 +140,7 @@ class Broker:
                 position = 0 if tp in reset else positions[tp]
                 while position < end and len(found) < most:
                     entry = log[position]
-                    hidden = (
-                        committed and entry.state is State.ABORTED and self.bug != "show-aborted"
-                    )
+                    hidden = committed and entry.state is State.ABORTED and self.bug != "show-aborted"
                     if entry.state is not State.GONE and not hidden:
                         found.append((*tp, position, entry.payload))
                     position += 1

@@ -120,9 +120,7 @@ class MemoryCluster:
     async def revive(self, nodes: Sequence[int]) -> None:
         wanted = self.config.broker_settings.get("memory.revive")
         if wanted == "fail":
-            raise ClusterError(
-                f"nodes {list(nodes)} could not be started: port is already allocated"
-            )
+            raise ClusterError(f"nodes {list(nodes)} could not be started: port is already allocated")
         if wanted == "never":
             return
         self.broker.change(self.broker.down, set(), set(nodes))
@@ -159,11 +157,7 @@ class MemoryCluster:
 
     def _apply(self) -> None:
         peers = {node: {cut.peer for cut in self._cuts if cut.node == node} for node in self.nodes}
-        off = {
-            node
-            for node in self.nodes
-            if None in peers[node] or peers[node] >= set(self.nodes) - {node}
-        }
+        off = {node for node in self.nodes if None in peers[node] or peers[node] >= set(self.nodes) - {node}}
         self.broker.change(self.broker.cut_off, off, set(self.nodes) - off)
 
 

@@ -84,8 +84,7 @@ class MemorySession:
             return [Unknown(UNAWAITED) for _ in records]
         ns = time.monotonic_ns()
         return [
-            Unknown("_MSG_TIMED_OUT") if o is None else Acked(o if spec.acks else -1, ns)
-            for o in offsets
+            Unknown("_MSG_TIMED_OUT") if o is None else Acked(o if spec.acks else -1, ns) for o in offsets
         ]
 
     async def begin(self) -> None:

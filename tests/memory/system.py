@@ -3,7 +3,5 @@
 from harness.systems import RealSystem
 
 MEMORY = RealSystem(
-    doc="a tiny cluster in memory",
-    cluster="tests.memory.cluster:MemoryCluster",
-    name=lambda _: "memory",
+    doc="a tiny cluster in memory", cluster="tests.memory.cluster:MemoryCluster", name=lambda _: "memory"
 )

@@ -11,12 +11,7 @@ from model.broker import Broker, Durable
 from model.coordinator.transaction_metadata import TransactionMetadata
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
-from model.protocol.coordinator_messages import (
-    AddPartitionsToTxn,
-    EndTxn,
-    FindCoordinator,
-    InitProducerId,
-)
+from model.protocol.coordinator_messages import AddPartitionsToTxn, EndTxn, FindCoordinator, InitProducerId
 from model.protocol.messages import CreateTopics, Fetch, FetchPartition, Partition, Produce
 from model.replication.node import Ask, Reply
 from model.replication.replica import RemoteReplica, Replica
@@ -225,8 +220,7 @@ class OneBroker:
         seen: list[str] = []
         for batch in found.batches:
             gone = any(
-                a.producer_id == batch.producer_id and a.first <= batch.base <= a.last
-                for a in found.aborted
+                a.producer_id == batch.producer_id and a.first <= batch.base <= a.last for a in found.aborted
             )
             if not batch.control and not (committed and gone):
                 seen += batch.records

@@ -22,9 +22,7 @@ def test_metadata_of_an_older_epoch_are_not_taken() -> None:
     assert cluster.leaders[TP] == (2, 5)
 
 
-@pytest.mark.parametrize(
-    ("era", "believed"), [("0.10", 1), ("0.11", 1), ("2.0", 1), ("2.4", 2), ("4.2", 2)]
-)
+@pytest.mark.parametrize(("era", "believed"), [("0.10", 1), ("0.11", 1), ("2.0", 1), ("2.4", 2), ("4.2", 2)])
 def test_before_kip_320_metadata_that_came_last_are_taken(era: str, believed: int) -> None:
     world = OneBroker(era=ERAS[era])
     tp = ("data", 0)

@@ -12,12 +12,7 @@ from model.coordinator.transaction_metadata import TransactionState
 from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import ABORT, COMMIT, REMOVED, RecordBatch, UnifiedLog
-from model.protocol.coordinator_messages import (
-    AddOffsetsToTxn,
-    OffsetCommit,
-    OffsetFetch,
-    TxnOffsetCommit,
-)
+from model.protocol.coordinator_messages import AddOffsetsToTxn, OffsetCommit, OffsetFetch, TxnOffsetCommit
 from model.replication.node import GROUP_TOPIC
 from tests.model.one_broker import OneBroker
 

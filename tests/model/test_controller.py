@@ -58,9 +58,7 @@ def test_a_leader_goes_when_all_others_know_who_leads_now() -> None:
     world.beat(3, behind=1)
     assert not world.beat(1, go=True).may_end
     world.beat(3)
-    assert world.beat(1, go=True) == BrokerHeartbeatResponse(
-        KafkaError.NONE, fenced=True, may_end=True
-    )
+    assert world.beat(1, go=True) == BrokerHeartbeatResponse(KafkaError.NONE, fenced=True, may_end=True)
     assert world.controller.image.alive() == {2, 3}
 
 

@@ -425,13 +425,7 @@ def test_membership_counts_when_the_offset_is_written_not_when_it_is_verified() 
     producer = world.init()
     world.hold = lambda request: isinstance(request, AddPartitionsToTxn)
     request = TxnOffsetCommit(
-        "t",
-        "g",
-        producer.producer_id,
-        producer.producer_epoch,
-        {P0: 9},
-        first.generation,
-        first.member,
+        "t", "g", producer.producer_id, producer.producer_epoch, {P0: 9}, first.generation, first.member
     )
     number = world.send(request)
     two(world, first)
@@ -473,12 +467,7 @@ def test_markers_are_answered_when_their_offsets_are_effective() -> None:
         (ClassicGroupState.COMPLETING, "a", ("t",), True),
         (ClassicGroupState.COMPLETING, "b", ("t",), True),
         (ClassicGroupState.STABLE, "b", ("t",), True),
-        (
-            ClassicGroupState.STABLE,
-            "a",
-            ("t",),
-            False,
-        ),  # the leader joins again: it wants a rebalance
+        (ClassicGroupState.STABLE, "a", ("t",), False),  # the leader joins again: it wants a rebalance
         (ClassicGroupState.STABLE, "b", ("t", "u"), False),
         (ClassicGroupState.PREPARING, "b", ("t",), False),
     ],

@@ -48,9 +48,7 @@ def test_where_an_epoch_ends_is_where_the_next_one_begins() -> None:
 
 
 @pytest.mark.parametrize(("era", "told"), [("0.11", (-1, -1)), ("2.0", (0, 20))])
-def test_an_epoch_of_which_nothing_is_left_ends_where_the_log_begins(
-    era: str, told: tuple[int, int]
-) -> None:
+def test_an_epoch_of_which_nothing_is_left_ends_where_the_log_begins(era: str, told: tuple[int, int]) -> None:
     log = UnifiedLog(ERAS[era])
     log.start = log.end = 20
     log.append(RecordBatch(-1, -1, ("x",)), 1)
@@ -130,16 +128,12 @@ def test_a_marker_of_an_old_epoch_or_coordinator_is_refused() -> None:
     log.append(sent(7, 2, 0, "a", txn=True), 1)
     assert refused(log, marker(7, 1, COMMIT)) is KafkaError.INVALID_PRODUCER_EPOCH
     log.append(marker(7, 2, COMMIT, coordinator=5), 1)
-    assert refused(log, marker(7, 2, ABORT, coordinator=4)) is (
-        KafkaError.TRANSACTION_COORDINATOR_FENCED
-    )
+    assert refused(log, marker(7, 2, ABORT, coordinator=4)) is (KafkaError.TRANSACTION_COORDINATOR_FENCED)
     log.append(marker(7, 3, ABORT, coordinator=6), 1)  # fences epoch 2
     assert refused(log, sent(7, 2, 1, "b", txn=True)) is KafkaError.INVALID_PRODUCER_EPOCH
 
 
-def test_a_producer_that_wrote_nothing_for_long_is_forgotten_unless_its_transaction_is_open() -> (
-    None
-):
+def test_a_producer_that_wrote_nothing_for_long_is_forgotten_unless_its_transaction_is_open() -> None:
     log = UnifiedLog(ERAS["4.2"])
     for producer_id, transactional, at in ((1, False, 10), (2, True, 10), (3, False, 20)):
         log.append(RecordBatch(-1, -1, ("x",), producer_id, 0, 0, transactional, appended_ms=at), 1)

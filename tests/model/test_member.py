@@ -72,9 +72,7 @@ def test_heartbeats_go_on_while_committed_offsets_are_asked_for() -> None:
         (KafkaError.UNKNOWN_MEMBER_ID, LOST, ""),
     ],
 )
-def test_a_heartbeat_ends_the_question_for_offsets(
-    error: KafkaError, kind: str, member: str
-) -> None:
+def test_a_heartbeat_ends_the_question_for_offsets(error: KafkaError, kind: str, member: str) -> None:
     world = World()
     world.joins(1, P0)
     world.answer(Heartbeat, ErrorResponse(error))

@@ -17,9 +17,7 @@ from model.settings import Settings
 VOTERS = (1, 2, 3)
 
 
-def voter(
-    me: int, *entries: tuple[int, Any], bugs: tuple[str, ...] = (), wait: int = 0
-) -> KafkaRaftClient:
+def voter(me: int, *entries: tuple[int, Any], bugs: tuple[str, ...] = (), wait: int = 0) -> KafkaRaftClient:
     """A node that has just started at 0; wait: what it draws, in ms, beside the fetch time-out (2000)."""
     node = KafkaRaftClient(me, VOTERS, Settings(bugs=frozenset(bugs)), lambda low, high: wait)
     node.entries = list(entries)
@@ -116,9 +114,7 @@ def test_who_votes_waits_again() -> None:
     assert three.due == 2600 + 2700
 
 
-@pytest.mark.parametrize(
-    ("bugs", "role"), [((), FOLLOWER), (("controller-decides-alone",), LEADER)]
-)
+@pytest.mark.parametrize(("bugs", "role"), [((), FOLLOWER), (("controller-decides-alone",), LEADER)])
 def test_a_leader_that_no_majority_asks_resigns(bugs: tuple[str, ...], role: str) -> None:
     one = voter(1, bugs=bugs)
     elect(one, voter(2), now=2000)

@@ -102,9 +102,7 @@ def test_who_joins_has_reached_the_begin_of_the_epoch(era: str, joins: bool) -> 
     assert (one.grown_isr(3) is not None) is joins
 
 
-def asked_after(
-    fetched: int, *changes: MetadataRecord
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def asked_after(fetched: int, *changes: MetadataRecord) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """What a leader that was told these changes asks for when broker 3 has fetched with this epoch.
 
     The leader has epoch 1; it knows 2 by a fetch with epoch 2, 3 is not in sync.
@@ -114,9 +112,7 @@ def asked_after(
     for change_ in (*began, *(UnfenceBrokerRecord(n) for n in (1, 2, 3)), *changes):
         node.image.apply(change_)
     replica = node.replicas[TP] = leader(state=LED._replace(isr=(1, 2)))
-    altering = AlterPartitionManager(
-        node, ReplicaManager(node, lambda _tp, _follower: None), lambda: 9
-    )
+    altering = AlterPartitionManager(node, ReplicaManager(node, lambda _tp, _follower: None), lambda: 9)
     replica.fetched_by(2, 0, 10, 2)
     replica.fetched_by(3, 0, 10, fetched)
     altering.fetched(TP, 3)
@@ -184,9 +180,7 @@ def test_who_leads_no_more_cannot_say_what_becomes_of_it() -> None:
     assert told == [{TP: (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)}]
 
 
-@pytest.mark.parametrize(
-    ("era", "error"), [("2.4", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), ("3.6", "NONE")]
-)
+@pytest.mark.parametrize(("era", "error"), [("2.4", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), ("3.6", "NONE")])
 def test_members_to_be_count_for_the_minimum(era: str, error: str) -> None:
     """The in-sync set of the answer is the maximal one (KIP-497)."""
     node, serving, told = waiting(era, (1, 2))

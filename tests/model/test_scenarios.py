@@ -47,18 +47,14 @@ def test_names_are_unique() -> None:
 
 
 def test_a_wrong_cell_is_reported_with_both_rows() -> None:
-    lies = replace(
-        SIMPLE, steps=lambda s: ((says, row.replace("1", "7")) for says, row in SIMPLE.steps(s))
-    )
+    lies = replace(SIMPLE, steps=lambda s: ((says, row.replace("1", "7")) for says, row in SIMPLE.steps(s)))
     report = wrong(lies, list(play(lies)))
     assert "stated   7 |" in report
     assert "actual   1 |" in report
 
 
 def test_a_row_with_a_cell_too_few_is_wrong() -> None:
-    short = replace(
-        SIMPLE, steps=lambda s: ((says, row.rpartition("|")[0]) for says, row in SIMPLE.steps(s))
-    )
+    short = replace(SIMPLE, steps=lambda s: ((says, row.rpartition("|")[0]) for says, row in SIMPLE.steps(s)))
     assert all(row.stated != row.actual for row in play(short))
 
 

@@ -13,11 +13,7 @@ from model.scenarios.registry import CHAPTERS
 from model.settings import Settings
 
 ALL = {one.name: one for chapter in CHAPTERS.values() for one in chapter.scenarios}
-TAKE_BUGS: tuple[Callable[..., Any], ...] = (
-    Settings.__init__,
-    ProducerSettings.__init__,
-    Consumer.__init__,
-)
+TAKE_BUGS: tuple[Callable[..., Any], ...] = (Settings.__init__, ProducerSettings.__init__, Consumer.__init__)
 BROKEN = {
     "repeats-not-recognised": "without-producer-id",
     "sequence-not-checked": "pipelining",

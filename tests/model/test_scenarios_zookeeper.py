@@ -31,9 +31,7 @@ def true(scenario: Scenario[Any]) -> bool:
 
 
 @pytest.mark.parametrize(("name", "bug"), BUGS)
-def test_a_planted_bug_breaks_the_table(
-    name: str, bug: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_bug_breaks_the_table(name: str, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert true(ALL[name])
     defaults = Settings.__init__.__kwdefaults__
     assert defaults is not None

@@ -6,12 +6,7 @@ import pytest
 
 from core.java_hash import java_hash
 from model.coordinator.coordinators import Coordinators
-from model.coordinator.transaction_metadata import (
-    BEFORE,
-    PREPARED,
-    TransactionMetadata,
-    TransactionRecord,
-)
+from model.coordinator.transaction_metadata import BEFORE, PREPARED, TransactionMetadata, TransactionRecord
 from model.coordinator.transaction_metadata import TransactionState as S
 from model.eras import ERAS, Era
 from model.errors import KafkaError, Refused
@@ -430,9 +425,7 @@ def test_the_next_id_has_to_wait_until_the_transaction_that_brought_it_is_over()
     ("era", "meanwhile"),
     [("3.6", KafkaError.PRODUCER_FENCED), ("4.2-tv1", KafkaError.CONCURRENT_TRANSACTIONS)],
 )
-def test_a_zombie_is_fenced_when_no_change_is_pending_at_the_latest(
-    era: str, meanwhile: KafkaError
-) -> None:
+def test_a_zombie_is_fenced_when_no_change_is_pending_at_the_latest(era: str, meanwhile: KafkaError) -> None:
     world = OneBroker(era=ERAS[era])
     zombie = world.init()
     producer = world.init()
@@ -550,9 +543,7 @@ def test_who_is_fenced_writes_no_more_markers() -> None:
     world.hold = of_markers
     world.end(producer, commit=True)
     (ask,) = world.held
-    answer = WriteTxnMarkersResponse(
-        {(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED}
-    )
+    answer = WriteTxnMarkersResponse({(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED})
     world.broker.answered(world.now, ME, ask.channel, answer)
     world.run(500)
     assert len(world.held) == 1
@@ -587,9 +578,7 @@ def test_an_answer_to_an_older_coordinator_does_not_concern_the_newer_one() -> N
     world.next_epoch(log_of(world))
     world.run(100)
     world.hold = lambda _: False
-    answer = WriteTxnMarkersResponse(
-        {(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED}
-    )
+    answer = WriteTxnMarkersResponse({(producer.producer_id, P0): KafkaError.TRANSACTION_COORDINATOR_FENCED})
     world.broker.answered(world.now, ME, ask.channel, answer)
     world.run(100)
     assert world.read(0) == ["a"]
@@ -630,9 +619,7 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(era: 
     assert world.transaction().state is S.ONGOING
     world.run(1300)  # its time and the distance between two scans
     assert world.transaction().state is S.COMPLETE_ABORT
-    assert world.controls(0) == [
-        ("abort", 1)
-    ]  # the epoch rises once, also in version 2 (KAFKA-19367)
+    assert world.controls(0) == [("abort", 1)]  # the epoch rises once, also in version 2 (KAFKA-19367)
     assert world.write(producer, 0, 1, "b") is KafkaError.INVALID_PRODUCER_EPOCH
     if era == "4.2-tv1":
         assert world.end(producer, commit=True).error is KafkaError.PRODUCER_FENCED
@@ -734,11 +721,7 @@ def test_the_next_coordinator_does_not_know_the_id_that_a_client_was_promised() 
     world.hold = lambda _: False
     world.restart()
     record = world.transaction().record
-    assert (record.state, record.producer_id, record.epoch) == (
-        S.COMPLETE_COMMIT,
-        last.producer_id,
-        2,
-    )
+    assert (record.state, record.producer_id, record.epoch) == (S.COMPLETE_COMMIT, last.producer_id, 2)
     assert world.read(0) == ["a"]
     assert world.add(promised, 0) is KafkaError.INVALID_PRODUCER_ID_MAPPING
     successor = world.init()
@@ -977,9 +960,7 @@ def test_a_higher_sequence_does_not_overtake_one_that_is_being_verified() -> Non
 @pytest.mark.parametrize(
     ("era", "refused"), [("4.0", False), ("4.1", True), ("4.2", True), ("4.2-tv1", False)]
 )
-def test_a_producer_that_the_log_does_not_know_begins_at_sequence_0(
-    era: str, refused: bool
-) -> None:
+def test_a_producer_that_the_log_does_not_know_begins_at_sequence_0(era: str, refused: bool) -> None:
     # KAFKA-18202: what came before is lost, which nobody would notice.
     world = OneBroker(era=ERAS[era])
     producer = world.init()
@@ -999,9 +980,7 @@ def test_what_a_leader_is_told_becomes_what_a_producer_understands() -> None:
     world = OneBroker(era=TV1)
     producer = world.init()
     assert world.write(producer, 0, 0, "a") is KafkaError.INVALID_TXN_STATE  # never added
-    assert world.write(ProducerIdResponse(NONE, 99, 0), 0, 0, "a") is (
-        KafkaError.INVALID_PRODUCER_ID_MAPPING
-    )
+    assert world.write(ProducerIdResponse(NONE, 99, 0), 0, 0, "a") is (KafkaError.INVALID_PRODUCER_ID_MAPPING)
     fenced = producer._replace(producer_epoch=-1)
     assert world.write(fenced, 0, 0, "a") is KafkaError.INVALID_PRODUCER_EPOCH
     world.add(producer, 0)
@@ -1040,9 +1019,7 @@ def test_a_marker_that_is_written_already_is_accepted_again() -> None:
     world.write(producer, 0, 0, "a")
     world.end(producer, commit=True)
     batch = world.replica(P0).log.batches[-1]
-    marker = TxnMarker(
-        batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, True, (P0,)
-    )
+    marker = TxnMarker(batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, True, (P0,))
     assert list(world.ask(WriteTxnMarkers((marker,))).results.values()) == [NONE]
     assert world.read(0) == ["a"]
 

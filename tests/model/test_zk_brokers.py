@@ -208,9 +208,7 @@ def test_a_log_is_cut_back_only_for_a_leader_that_lives() -> None:
 
 
 @pytest.mark.parametrize(("era", "left"), [("0.10", 0), ("0.11", 1), ("2.0", 1), ("2.4", 1)])
-def test_two_leaders_that_die_take_a_committed_record_along_before_leader_epochs(
-    era: str, left: int
-) -> None:
+def test_two_leaders_that_die_take_a_committed_record_along_before_leader_epochs(era: str, left: int) -> None:
     """KIP-101: a follower that does not know yet that the record is committed drops it for the first
     new leader, and is the second one before it has it again."""
     world = World(era=era)
@@ -299,9 +297,7 @@ def stuck(world: World) -> int:
     return world.now
 
 
-def produce(
-    world: World, leader: int = 1, lose: Callable[[int, Ask], bool] = lambda *_: False
-) -> None:
+def produce(world: World, leader: int = 1, lose: Callable[[int, Ask], bool] = lambda *_: False) -> None:
     """lose: answers that are lost from now on."""
     world.lose = lose
     world.brokers[leader].receive(world.now, -1, 0, Produce(1, {TP: RecordBatch(-1, -1, ("m",))}))

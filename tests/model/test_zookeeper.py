@@ -148,29 +148,18 @@ def test_a_client_that_asks_because_of_an_event_still_gets_every_answer_once() -
         client.send([GetData(path)], lambda found: results.append(("event", found)))
 
     client = KafkaZkClient(
-        node,
-        ENSEMBLE,
-        opened=lambda: None,
-        expired=lambda: results.append("over"),
-        notified=notified,
+        node, ENSEMBLE, opened=lambda: None, expired=lambda: results.append("over"), notified=notified
     )
     client.pump()
     client.answered("zookeeper", ZkConnectResponse(5))
     client.send([GetData("/a")], lambda found: results.append(("asked", found)))
     node.out.clear()
-    client.answered(
-        "zookeeper", ZkResponse([ZkResult(ZkError.OK, "old")], (WatchedEvent(1, "/b"),))
-    )
+    client.answered("zookeeper", ZkResponse([ZkResult(ZkError.OK, "old")], (WatchedEvent(1, "/b"),)))
     (ask,) = node.out
     assert isinstance(ask, Ask)
     assert ask.request == ZkOps(5, 0, [GetData("/b")], 1)
-    client.answered(
-        "zookeeper", ZkResponse([ZkResult(ZkError.OK, "new")], (WatchedEvent(1, "/b"),))
-    )
-    assert [(name, found[0].data) for name, found in results] == [
-        ("asked", "old"),
-        ("event", "new"),
-    ]
+    client.answered("zookeeper", ZkResponse([ZkResult(ZkError.OK, "new")], (WatchedEvent(1, "/b"),)))
+    assert [(name, found[0].data) for name, found in results] == [("asked", "old"), ("event", "new")]
     client.send([GetData("/a")], lambda found: results.append(("asked", found)))
     client.answered("zookeeper", None)  # not answered: asked again on the next connection
     node.out.clear()
@@ -218,9 +207,7 @@ def test_the_ensemble_is_on_the_side_of_the_majority() -> None:
     brokers = (1, 2, 3)
     isolated = {Cut(node=1, direction=Direction.IN, peer=p) for p in (2, 3)}
     isolated |= {Cut(node=p, direction=Direction.IN, peer=1) for p in (2, 3)}
-    assert set(cuts_from(isolated, brokers, 9)) == {
-        Cut(node=1, direction=d, peer=9) for d in Direction
-    }
+    assert set(cuts_from(isolated, brokers, 9)) == {Cut(node=1, direction=d, peer=9) for d in Direction}
     deaf = [Cut(node=1, direction=Direction.IN, peer=p) for p in (2, 3)]
     assert cuts_from(deaf, brokers, 9) == [Cut(node=1, direction=Direction.IN, peer=9)]
     assert cuts_from(deaf[:1], brokers, 9) == []

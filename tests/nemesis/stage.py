@@ -77,12 +77,7 @@ class Recording(Recorder):
     """A cluster with all capabilities that holds what is in force."""
 
     def __init__(
-        self,
-        brokers: int = 5,
-        broken: Broken = (),
-        *,
-        controllers: int = 0,
-        clock: FakeClock | None = None,
+        self, brokers: int = 5, broken: Broken = (), *, controllers: int = 0, clock: FakeClock | None = None
     ) -> None:
         super().__init__(broken)
         self.brokers = tuple(range(1, brokers + 1))
@@ -95,8 +90,7 @@ class Recording(Recorder):
         self.since: dict[int, float] = {}
         """When a broker was started, or cut off from its followers."""
         self.order = {
-            tp: self.brokers[tp.partition % brokers :] + self.brokers[: tp.partition % brokers]
-            for tp in DATA
+            tp: self.brokers[tp.partition % brokers :] + self.brokers[: tp.partition % brokers] for tp in DATA
         }
         self.led: dict[TopicPartition, int] = {}
         self.lag_s = LAG_S
@@ -222,9 +216,7 @@ class Recording(Recorder):
     def _isr(self, tp: TopicPartition, leader: int) -> tuple[int, ...]:
         now = self.clock.now_s
         unfed = {
-            cut.peer
-            for cut in self.cuts
-            if cut.node == leader and cut.listener in (None, Listener.BROKER)
+            cut.peer for cut in self.cuts if cut.node == leader and cut.listener in (None, Listener.BROKER)
         }
         if now - self.since.get(leader, now) < self.lag_s:
             unfed = set()
@@ -296,14 +288,9 @@ class RecordingClients(Recorder):
 
 
 def stage_of(
-    cluster: Recording,
-    clients: RecordingClients | None = None,
-    stopping: Callable[[], bool] = lambda: False,
+    cluster: Recording, clients: RecordingClients | None = None, stopping: Callable[[], bool] = lambda: False
 ) -> Environment:
     """A stage with this cluster, its clock, and these clients (default: four of all sorts)."""
     return Environment(
-        cluster=cluster,
-        clients=clients or RecordingClients(),
-        clock=cluster.clock,
-        stopping=stopping,
+        cluster=cluster, clients=clients or RecordingClients(), clock=cluster.clock, stopping=stopping
     )

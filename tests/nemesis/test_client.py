@@ -23,9 +23,7 @@ def hit(clients: RecordingClients, name: str, seed: int = 0) -> InjectedFault:
         fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
     )
     cluster = Recording(3)
-    return run_blocking(
-        inject(stage_of(cluster, clients), step, run_blocking(cluster.roles()), NAMES)
-    )
+    return run_blocking(inject(stage_of(cluster, clients), step, run_blocking(cluster.roles()), NAMES))
 
 
 @pytest.mark.parametrize(
@@ -42,9 +40,7 @@ def hit(clients: RecordingClients, name: str, seed: int = 0) -> InjectedFault:
         ("client:crash-after-commit@member", {3}, CrashPoint.AFTER_COMMIT),
     ],
 )
-def test_only_clients_that_can_get_there_are_crashed(
-    name: str, slots: set[int], point: CrashPoint
-) -> None:
+def test_only_clients_that_can_get_there_are_crashed(name: str, slots: set[int], point: CrashPoint) -> None:
     drawn = set()
     for seed in range(40):
         clients = RecordingClients()
@@ -85,10 +81,7 @@ def test_no_such_client_is_no_target() -> None:
     for name, why in (
         ("client:crash@member", "member: there is no member of a consumer group"),
         ("client:crash-in-transaction@random", "there is no client that has transactions"),
-        (
-            "client:crash-after-commit@random",
-            "client that commits offsets outside of a transaction",
-        ),
+        ("client:crash-after-commit@random", "client that commits offsets outside of a transaction"),
     ):
         with pytest.raises(NoTarget, match=why):
             hit(RecordingClients(CLIENTS[:1]), name)
@@ -108,11 +101,7 @@ def config(**settings: object) -> RunConfig:
 
 
 def drawn(text: str, workload: WorkloadNames) -> set[tuple[str, str]]:
-    return {
-        (step.kind, step.target)
-        for step in plan(text, config(), workload)
-        if step.family == "client"
-    }
+    return {(step.kind, step.target) for step in plan(text, config(), workload) if step.family == "client"}
 
 
 def test_what_the_workload_lacks_is_never_drawn() -> None:
@@ -149,11 +138,7 @@ def test_what_the_workload_lacks_is_never_drawn() -> None:
         ("client@transactional", CLIENTS[:1], "no client with a transactional id"),
         ("client:crash-in-transaction", CLIENTS[:1], "no client that has transactions"),
         ("client:crash-before-commit", CLIENTS[:2], "no client that commits offsets"),
-        (
-            "client:crash-after-commit",
-            CLIENTS[:3],
-            "no client that commits offsets outside of a transaction",
-        ),
+        ("client:crash-after-commit", CLIENTS[:3], "no client that commits offsets outside of a transaction"),
         (
             "client:crash-in-transaction@member",
             (CLIENTS[1], CLIENTS[3]),
@@ -161,9 +146,7 @@ def test_what_the_workload_lacks_is_never_drawn() -> None:
         ),
     ],
 )
-def test_what_the_workload_lacks_is_refused(
-    text: str, clients: tuple[ClientSlot, ...], why: str
-) -> None:
+def test_what_the_workload_lacks_is_refused(text: str, clients: tuple[ClientSlot, ...], why: str) -> None:
     with pytest.raises(ConfigError, match=f"this workload has {why}"):
         plan(text, config(), names(*clients))
 
@@ -217,18 +200,9 @@ def test_timeouts_are_drawn_in_both_directions_and_ways() -> None:
     for seed in range(40):
         cluster = Recording(3)
         step = PlannedFault(
-            fault=0,
-            name="",
-            family="links",
-            kind="timeout",
-            target="leader",
-            at_s=1,
-            hold_s=6,
-            seed=seed,
+            fault=0, name="", family="links", kind="timeout", target="leader", at_s=1, hold_s=6, seed=seed
         )
-        injected = run_blocking(
-            inject(stage_of(cluster), step, run_blocking(cluster.roles()), NAMES)
-        )
+        injected = run_blocking(inject(stage_of(cluster), step, run_blocking(cluster.roles()), NAMES))
         ((toxic,),) = cluster.toxics.values()
         seen.add((toxic.downstream, toxic.attributes["timeout"]))
         assert ("after 1 s" in injected.text) == (toxic.attributes["timeout"] == 1000)

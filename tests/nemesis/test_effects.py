@@ -42,9 +42,7 @@ def step_of(name: str, seed: int = 0) -> PlannedFault:
     )
 
 
-def hit(
-    cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None
-) -> InjectedFault:
+def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> InjectedFault:
     stage = stage or stage_of(cluster)
     return run_blocking(inject(stage, step_of(name, seed), run_blocking(cluster.roles()), NAMES))
 
@@ -174,8 +172,7 @@ def test_texts_of_kill_and_pause() -> None:
     )
     for kind, length in (("short", "shorter"), ("long", "longer")):
         assert hit(Recording(3), f"pause:{kind}@controller").text == (
-            f"node 3 (controller; leader of q-2) is paused, planned {length} than its session "
-            "timeout (6 s)"
+            f"node 3 (controller; leader of q-2) is paused, planned {length} than its session timeout (6 s)"
         )
 
 
@@ -200,9 +197,7 @@ def test_two_faults_at_once_heal_in_any_order(
     assert in_force(cluster, clients) == set()
 
 
-DOWN = [
-    name for name in ALL if {Killable, Powered, Restartable} & {*NEMESES[name.split(":")[0]].needs}
-]
+DOWN = [name for name in ALL if {Killable, Powered, Restartable} & {*NEMESES[name.split(":")[0]].needs}]
 """Names of faults that hold nodes down."""
 
 
@@ -315,9 +310,7 @@ def test_a_fault_that_cannot_be_taken_back_is_told() -> None:
     cluster = Recording(broken=[("kill", 3), ("revive", 1)])
     with pytest.raises(ClusterError, match="kill of 3") as error:
         hit(cluster, "kill:all")
-    assert error.value.__notes__ == [
-        "taking back what had been done of kill:all failed: revive of 1 failed"
-    ]
+    assert error.value.__notes__ == ["taking back what had been done of kill:all failed: revive of 1 failed"]
     assert cluster.dead == {1}
 
 
@@ -333,9 +326,7 @@ def wrecked(broken: Sequence[tuple[str, int]] = ()) -> Recording:
             run_blocking(cluster.cut(hit(Recording(), name, seed).undo.cuts))
     cluster.cuts.add(Cut(node=2, direction=Direction.OUT, peer=5))
     run_blocking(cluster.cut(ordered(unfed(3, cluster.nodes))))
-    run_blocking(
-        cluster.poison(cluster.nodes, [Toxic(type="latency", attributes={"latency": 200})])
-    )
+    run_blocking(cluster.poison(cluster.nodes, [Toxic(type="latency", attributes={"latency": 200})]))
     cluster.calls.clear()
     return cluster
 
@@ -465,8 +456,7 @@ def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int, controllers: 
     )
     steps = plan(text, config, NAMES)
     agenda = sorted(
-        [(step.at_s, 1, step) for step in steps]
-        + [(step.at_s + step.hold_s, 0, step) for step in steps],
+        [(step.at_s, 1, step) for step in steps] + [(step.at_s + step.hold_s, 0, step) for step in steps],
         key=lambda entry: entry[:2],
     )
     cluster, clients = Recording(controllers=controllers), RecordingClients()
@@ -476,9 +466,7 @@ def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int, controllers: 
         cluster.clock.now_s = max(cluster.clock.now_s, 100 + at_s)
         if starts:
             try:
-                held[step.fault] = run_blocking(
-                    inject(stage, step, run_blocking(cluster.roles()), NAMES)
-                )
+                held[step.fault] = run_blocking(inject(stage, step, run_blocking(cluster.roles()), NAMES))
             except (NoTarget, NoEffect):
                 assert in_force(cluster, clients) or cluster.starting
             except ClusterError:
@@ -495,10 +483,7 @@ def test_the_recording_stage_is_one() -> None:
     clients: Clients = RecordingClients()
     assert cluster.nodes == (1, 2, 3, 4, 5)
     assert clients.slots
-    assert {type_ for nemesis in NEMESES.values() for type_ in nemesis.needs} >= {
-        Restartable,
-        Linked,
-    }
+    assert {type_ for nemesis in NEMESES.values() for type_ in nemesis.needs} >= {Restartable, Linked}
     for nemesis in NEMESES.values():
         for need in nemesis.needs:
             assert isinstance(cluster, need) or (need is Clients and isinstance(clients, need))

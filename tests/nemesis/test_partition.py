@@ -55,12 +55,7 @@ def symmetric(cuts: Grudge) -> bool:
 
 
 def test_isolate_cuts_both_ends_of_every_link_of_the_node() -> None:
-    assert isolate((1, 2, 3), 2) == {
-        cut(2, "in", 1),
-        cut(2, "in", 3),
-        cut(1, "in", 2),
-        cut(3, "in", 2),
-    }
+    assert isolate((1, 2, 3), 2) == {cut(2, "in", 1), cut(2, "in", 3), cut(1, "in", 2), cut(3, "in", 2)}
 
 
 def test_one_node_alone_has_nobody_to_be_cut_off_from() -> None:
@@ -155,12 +150,7 @@ def test_order_of_cuts_is_fixed() -> None:
 
 
 def aimed(
-    kind: str,
-    target: str,
-    nodes: tuple[int, ...] = FIVE,
-    seed: int = 0,
-    *,
-    controllers: tuple[int, ...] = (),
+    kind: str, target: str, nodes: tuple[int, ...] = FIVE, seed: int = 0, *, controllers: tuple[int, ...] = ()
 ) -> AimedFault:
     leaders = {TopicPartition("q", 0): 2, TopicPartition("q", 1): 3}
     controller = controllers[-1] if controllers else 3

@@ -17,17 +17,13 @@ from nemesis.types import Environment, InjectedFault, NoEffect, NoTarget, Planne
 from tests.nemesis.stage import DATA, LAG_S, NAMES, START_S, Recording, stage_of
 
 
-def hit(
-    cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None
-) -> InjectedFault:
+def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> InjectedFault:
     head, _, target = name.partition("@")
     family, _, kind = head.partition(":")
     step = PlannedFault(
         fault=0, name=name, family=family, kind=kind, target=target, at_s=1, hold_s=6, seed=seed
     )
-    return run_blocking(
-        inject(stage or stage_of(cluster), step, run_blocking(cluster.roles()), NAMES)
-    )
+    return run_blocking(inject(stage or stage_of(cluster), step, run_blocking(cluster.roles()), NAMES))
 
 
 def verbs(cluster: Recording) -> list[tuple[str, tuple[int, ...]]]:
@@ -216,10 +212,7 @@ def test_what_cannot_be_mended_is_revived_all_the_same() -> None:
     [
         ({}, "set unclean_leader_election to true"),
         (
-            {
-                "topic_settings": {"unclean.leader.election.enable": "false"},
-                "unclean_leader_election": True,
-            },
+            {"topic_settings": {"unclean.leader.election.enable": "false"}, "unclean_leader_election": True},
             "set unclean_leader_election to true",
         ),
         (
@@ -232,9 +225,7 @@ def test_what_cannot_be_mended_is_revived_all_the_same() -> None:
         ),
     ],
 )
-def test_unclean_is_refused_where_no_such_election_can_be(
-    settings: dict[str, object], why: str
-) -> None:
+def test_unclean_is_refused_where_no_such_election_can_be(settings: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         plan("unclean", RunConfig(seed=1, **settings), NAMES)  # type: ignore[arg-type]
 
@@ -275,9 +266,7 @@ def test_shuffle_is_drawn_and_keeps_to_replicas_in_sync() -> None:
         drawn.add(tuple(leaders(cluster).values()))
         assert 3 not in leaders(cluster).values()
     assert len(drawn) == 1  # of two replicas in sync the other one
-    assert (
-        len({tuple(hit(Recording(5), "elections:shuffle", s).undo.leaders) for s in range(40)}) > 9
-    )
+    assert len({tuple(hit(Recording(5), "elections:shuffle", s).undo.leaders) for s in range(40)}) > 9
 
 
 def test_shuffle_without_another_replica_in_sync_is_no_target() -> None:

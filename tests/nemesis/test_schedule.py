@@ -35,17 +35,7 @@ from nemesis.types import Hold, PlannedFault, WorkloadNames
 
 UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
 
-FAMILIES = (
-    "partition",
-    "kill",
-    "pause",
-    "restart",
-    "elections",
-    "client",
-    "links",
-    "unclean",
-    "power",
-)
+FAMILIES = ("partition", "kill", "pause", "restart", "elections", "client", "links", "unclean", "power")
 RANDOM = FAMILIES[:6]
 """What `random` draws from."""
 WISHES = [
@@ -70,9 +60,7 @@ TRANSACTIONAL = WorkloadNames(
 
 
 def configured(seed: int = 0, brokers: int = 5, **settings: object) -> RunConfig:
-    return run_config(
-        {"seed": seed, "brokers": brokers, "unclean_leader_election": True, **settings}
-    )
+    return run_config({"seed": seed, "brokers": brokers, "unclean_leader_election": True, **settings})
 
 
 def by_family(steps: tuple[PlannedFault, ...]) -> dict[str, list[PlannedFault]]:
@@ -283,9 +271,7 @@ def test_families_of_a_mix_are_staggered_and_overlap() -> None:
         first = {family: mine[0].at_s for family, mine in by_family(steps).items()}
         assert list(first) == ["partition", "kill", "pause"]
         assert first["partition"] + 2 < first["kill"] < first["pause"] - 2
-        overlapping += any(
-            before.at_s + before.hold_s > after.at_s for before, after in pairwise(steps)
-        )
+        overlapping += any(before.at_s + before.hold_s > after.at_s for before, after in pairwise(steps))
     assert overlapping == 20
 
 
@@ -323,14 +309,7 @@ def test_everything_is_drawn_and_nothing_is_left_out_for_long() -> None:
         (
             3,
             "partition",
-            {
-                "isolate",
-                "bridge",
-                "one-way-in",
-                "one-way-out",
-                "clients-requests",
-                "clients-responses",
-            },
+            {"isolate", "bridge", "one-way-in", "one-way-out", "clients-requests", "clients-responses"},
         ),
         (
             5,
@@ -351,9 +330,7 @@ def test_everything_is_drawn_and_nothing_is_left_out_for_long() -> None:
     ],
 )
 def test_only_kinds_that_mean_something_are_drawn(brokers: int, text: str, kinds: set[str]) -> None:
-    config = configured(
-        brokers=brokers, duration_s=1200, replication_factor=1, min_insync_replicas=1
-    )
+    config = configured(brokers=brokers, duration_s=1200, replication_factor=1, min_insync_replicas=1)
     assert {step.kind for step in plan(text, config)} == kinds
 
 
@@ -414,10 +391,7 @@ def test_none_plans_nothing() -> None:
 
 
 def test_spaces_around_commas_do_not_matter() -> None:
-    assert parse(" kill , pause:long@leader ") == (
-        FaultName("kill"),
-        FaultName("pause", "long", "leader"),
-    )
+    assert parse(" kill , pause:long@leader ") == (FaultName("kill"), FaultName("pause", "long", "leader"))
 
 
 @pytest.mark.parametrize(
@@ -547,16 +521,12 @@ def test_isolated_controllers_are_targets_where_the_fault_reaches_them() -> None
     steps = plan("partition", config)
     aimed_at_controller = {step.kind for step in steps if step.target == "controller"}
     assert aimed_at_controller == {"isolate", "halves", "bridge", "one-way-in", "one-way-out"}
-    with pytest.raises(
-        ConfigError, match=r"clients do not talk to isolated controllers \(3 here\)"
-    ):
+    with pytest.raises(ConfigError, match=r"clients do not talk to isolated controllers \(3 here\)"):
         plan("partition:clients@controller", config)
     assert plan("kill@controller,restart@controller,pause@controller", config)
 
 
-def test_random_means_the_same_whatever_the_order_of_the_registry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_random_means_the_same_whatever_the_order_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     config = run_config({"seed": 11, "nemesis": "random", "duration_s": 120})
     before = plan("random", config)
     turned = dict(reversed(NEMESES.items()))

@@ -33,17 +33,9 @@ def scene(
 
 
 def drawn(
-    target: str,
-    at: ClusterView,
-    *,
-    answering: bool = False,
-    brokers: bool = False,
-    times: int = 200,
+    target: str, at: ClusterView, *, answering: bool = False, brokers: bool = False, times: int = 200
 ) -> set[Aim]:
-    return {
-        find(target, random.Random(i), at, answering=answering, brokers=brokers)
-        for i in range(times)
-    }
+    return {find(target, random.Random(i), at, answering=answering, brokers=brokers) for i in range(times)}
 
 
 def test_random_draws_every_node_that_answers() -> None:
@@ -137,9 +129,7 @@ def test_described_lists_all_roles_and_the_aimed_one_first() -> None:
     names = WorkloadNames(data=DATA, groups=("g",))  # hash 103: partition 3, led by node 2
     at = scene(dict.fromkeys(DATA, 1), controller=1, names=names)
     assert described(1, at) == "node 1 (leader of q-0, q-1, q-2 and 3 more; controller)"
-    assert described(1, at, "leader of q-4") == (
-        "node 1 (leader of q-4, q-0, q-1 and 3 more; controller)"
-    )
+    assert described(1, at, "leader of q-4") == ("node 1 (leader of q-4, q-0, q-1 and 3 more; controller)")
     assert described(1, at, "controller").startswith("node 1 (controller; leader of q-0")
     assert described(2, at) == "node 2 (group coordinator of g)"
     assert described(3, at) == "node 3"

@@ -42,9 +42,7 @@ def lost_write(history: History) -> Iterator[Key]:
     for p in history.partitions:
         log = p.log()
         for send in p.sends:
-            if p.committed(send) and (
-                p.missing(send) if p.recorded else _skipped_for_good(p, log, send)
-            ):
+            if p.committed(send) and (p.missing(send) if p.recorded else _skipped_for_good(p, log, send)):
                 yield "lost-write", p.tp, send["value"]
 
 
@@ -54,8 +52,7 @@ def _skipped_for_good(p: Partition, log: set[tuple[int, int]], send: Row) -> boo
     bound = max((_first(log, value) for value in counting), default=-1)
     offsets = [offset for offset, value in log if value == send["value"]]
     read = any(
-        read["value"] == send["value"] and (read["isolation"] == RC or not send["txn"])
-        for read in p.reads
+        read["value"] == send["value"] and (read["isolation"] == RC or not send["txn"]) for read in p.reads
     )
     return bool(offsets) and max(offsets) <= bound and not read
 
@@ -345,10 +342,7 @@ CLASSES: Final = (
 
 
 def findings(
-    tables: Mapping[str, pa.Table],
-    *,
-    portable: bool | None = None,
-    events: Sequence[Event] = (),
+    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
 ) -> set[Key]:
     """The keys of all findings, allowed or not.
 
@@ -360,16 +354,11 @@ def findings(
 
 
 def variants(
-    tables: Mapping[str, pa.Table],
-    *,
-    portable: bool | None = None,
-    events: Sequence[Event] = (),
+    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
 ) -> dict[Key, set[str]]:
     """The variants that each finding may have (`tests.oracle.variants`)."""
     history = History(tables, portable=portable, events=events)
-    return {
-        key: variants_of(history, key) for key in findings(tables, portable=portable, events=events)
-    }
+    return {key: variants_of(history, key) for key in findings(tables, portable=portable, events=events)}
 
 
 def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:

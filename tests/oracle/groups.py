@@ -69,9 +69,7 @@ def eos_duplicate(history: History) -> Iterator[Key]:
     if not history.recorded:
         return
     committed = [(p, copy) for p, copy in _copies(history) if p.committed(copy)]
-    made = [
-        (p.tp, _group(history, copy), copy["src_tp"], copy["src_offset"]) for p, copy in committed
-    ]
+    made = [(p.tp, _group(history, copy), copy["src_tp"], copy["src_offset"]) for p, copy in committed]
     for each in made:
         if made.count(each) > 1:
             yield "eos-duplicate", *each
@@ -118,8 +116,7 @@ def group_duplicate(history: History) -> Iterator[Key]:
             read
             for p in history.partitions
             for read in p.reads
-            if (p.tp, read["process"], read["assignment"])
-            == (a["tp"], a["process"], a["assignment"])
+            if (p.tp, read["process"], read["assignment"]) == (a["tp"], a["process"], a["assignment"])
             and read["phase"] != Phase.FINAL
             and _given_again(history, group, a, read)
         ]
@@ -163,10 +160,7 @@ def silent_groups(history: History) -> set[int]:
     return {
         group
         for group in (_groups(history) if history.recorded else ())
-        if any(
-            _group(history, read) == group and read["phase"] != Phase.FINAL
-            for read in history.reads
-        )
+        if any(_group(history, read) == group and read["phase"] != Phase.FINAL for read in history.reads)
         and all(_committed_position(history, group, p.tp) < 0 for p in history.partitions)
     }
 

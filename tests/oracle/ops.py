@@ -80,8 +80,7 @@ def _ww(history: History) -> set[Edge]:
 def _before(history: History, a: int, b: int) -> bool:
     """Real time: a was over when b began."""
     return bool(
-        history.ops[a]["outcome"] == OK
-        and history.ops[a]["complete_ns"] < history.ops[b]["invoke_ns"]
+        history.ops[a]["outcome"] == OK and history.ops[a]["complete_ns"] < history.ops[b]["invoke_ns"]
     )
 
 

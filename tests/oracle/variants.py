@@ -91,8 +91,7 @@ def _passed(p: Partition, key: Key) -> Variants:
     history, group, offset = p.history, key[2], int(key[3])
     commits = [c for c in history.commits if (c["group"], c["tp"]) == (group, p.tp)]
     passed = min(
-        (commit_complete(history, c) for c in commits if stored(c) and c["offset"] > offset),
-        default=NEVER,
+        (commit_complete(history, c) for c in commits if stored(c) and c["offset"] > offset), default=NEVER
     )
     values = [read["value"] for read in p.reads if read["offset"] == offset]
     sent = min(p.send_of[v]["invoke_ns"] if v in p.send_of else -1 for v in values)

@@ -140,11 +140,7 @@ class History:
     """All rows of a history, and what is known of whole ops."""
 
     def __init__(
-        self,
-        tables: Mapping[str, pa.Table],
-        *,
-        portable: bool | None,
-        events: Sequence[Event] = (),
+        self, tables: Mapping[str, pa.Table], *, portable: bool | None, events: Sequence[Event] = ()
     ) -> None:
         rows = {name: table.to_pylist() for name, table in tables.items()}
         self.recorded = bool(rows["bounds"]) if portable is None else not portable

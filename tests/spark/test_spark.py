@@ -79,9 +79,7 @@ def test_what_one_unit_proves_another_is_checked_again_with(session: Any, tmp_pa
     sealed = load(write_run(tmp_path / "run", built.tables()))
     jobs: list[int] = []
 
-    def counted(
-        tasks: Sequence[pipeline.UnitTask], kernels: pipeline.Kernels
-    ) -> list[PartitionResult]:
+    def counted(tasks: Sequence[pipeline.UnitTask], kernels: pipeline.Kernels) -> list[PartitionResult]:
         jobs.append(len(tasks))
         return spark_runner(session)(tasks, kernels)
 
@@ -127,15 +125,11 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
     assert "planted" in verdict.checks["durability"].why
 
 
-def test_a_history_sealed_anew_is_not_confused_with_the_old_one(
-    session: Any, tmp_path: Path
-) -> None:
+def test_a_history_sealed_anew_is_not_confused_with_the_old_one(session: Any, tmp_path: Path) -> None:
     for seed in (1, 2, 4):
         run = write_run(tmp_path / "run", random_history(seed)[0].tables())
         sealed = load(Run(run.folder))
-        assert told(check_history(sealed, spark_runner(session))) == told(
-            check_history(sealed, in_process)
-        )
+        assert told(check_history(sealed, spark_runner(session))) == told(check_history(sealed, in_process))
 
 
 def test_without_java_the_check_runs_in_this_process_and_says_so(
@@ -155,11 +149,7 @@ def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     program = "from checkers.engine.spark import spark\nwith spark('local[1]'): pass"
     environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     ended = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode != 0
     last = ended.stderr.strip().splitlines()[-1]

@@ -9,26 +9,14 @@ import pytest
 
 from core.config import RunConfig, run_config
 from core.generator import Planned, Slot, source
-from core.op import (
-    CommitOffsets,
-    Copy,
-    CreateTopic,
-    Op,
-    Poll,
-    Send,
-    SendOffsets,
-    Subscribe,
-    process_of,
-)
+from core.op import CommitOffsets, Copy, CreateTopic, Op, Poll, Send, SendOffsets, Subscribe, process_of
 from workloads.registry import WORKLOADS
 
 
 def schedule(config: RunConfig, slot: int, process: int, count: int) -> list[Planned]:
     workload = WORKLOADS[config.workload]
     spec = workload.plans(config)[slot]
-    planner = Slot(
-        slot=slot, process=process, tps=workload.tps(config), rng=source(config.seed, slot, 0)
-    )
+    planner = Slot(slot=slot, process=process, tps=workload.tps(config), rng=source(config.seed, slot, 0))
     return list(islice(workload.ops(config, spec, planner), count))
 
 
@@ -124,9 +112,7 @@ def test_members_of_a_group_leave_and_come_back(name: str) -> None:
     config = config_of(name)
     plans = WORKLOADS[name].plans(config)
     members = [plan for plan in plans if plan.group]
-    assert len({(plan.group, plan.auto_commit) for plan in members}) == (
-        3 if name == "groups" else 1
-    )
+    assert len({(plan.group, plan.auto_commit) for plan in members}) == (3 if name == "groups" else 1)
     for plan in members:
         assert 40 < len(schedule(config, plan.slot, plan.slot, 10_000)) < 2_000
 
@@ -153,9 +139,7 @@ def test_each_mode_of_sending_has_a_producer() -> None:
     for slot in range(4):
         (op,) = {p.op.f: p.op for p in schedule(config, slot, slot, 50)[1:]}.values()
         modes[op.f] = op
-    assert set(modes) == {
-        f"send-{m}" for m in ("synchronous", "asynchronous", "forgetting", "impatient")
-    }
+    assert set(modes) == {f"send-{m}" for m in ("synchronous", "asynchronous", "forgetting", "impatient")}
     assert [op.f for op in modes.values() if op.forget] == ["send-forgetting"]
     assert len(modes["send-synchronous"].mops) == 1
 

@@ -120,13 +120,9 @@ def agree(
     epochs: dict[TopicPartition, int] = {}
     isr: dict[TopicPartition, tuple[int, ...]] = {}
     for tp in sorted({tp for view in views.values() for tp in view.partitions}):
-        reported = {
-            node: view.partitions[tp] for node, view in views.items() if tp in view.partitions
-        }
+        reported = {node: view.partitions[tp] for node, view in views.items() if tp in view.partitions}
         leaders[tp], epochs[tp] = _leader(reported, needed)
-        witness = reported.get(leaders[tp]) or max(
-            reported.values(), key=lambda one: one.leader_epoch
-        )
+        witness = reported.get(leaders[tp]) or max(reported.values(), key=lambda one: one.leader_epoch)
         isr[tp] = witness.isr
     return Roles(
         ns=ns,
@@ -161,9 +157,7 @@ def _same_leaders(views: Mapping[int, View]) -> bool:
     return all(one == maps[0] for one in maps)
 
 
-def offsets(
-    brokers: Brokers, known: Roles, tps: Sequence[TopicPartition], isolation: Isolation
-) -> Span:
+def offsets(brokers: Brokers, known: Roles, tps: Sequence[TopicPartition], isolation: Isolation) -> Span:
     """(log start, LSO or HW) of partitions, from their agreed leaders in the agreed epochs."""
     led: dict[int, dict[TopicPartition, int]] = {}
     for tp in tps:
@@ -208,9 +202,7 @@ def create_topic(
         known = roles(brokers)
         tps = [TopicPartition(topic, number) for number in range(partitions)]
         if not (known.agreed and all(known.leaders.get(tp, -1) >= 0 for tp in tps)):
-            raise NotYet(
-                f"topic {topic} has no leaders that all brokers agree on after {deadline_s:.0f} s"
-            )
+            raise NotYet(f"topic {topic} has no leaders that all brokers agree on after {deadline_s:.0f} s")
 
     anywhere(brokers, create, deadline_s)
     until(ends - time.monotonic(), POLL_S, led)

@@ -93,9 +93,7 @@ class BrokerConnection:
     ) -> None:
         self._ends = time.monotonic() + deadline_s
         try:
-            self._socket = socket.create_connection(
-                (address.host, address.port), timeout=deadline_s
-            )
+            self._socket = socket.create_connection((address.host, address.port), timeout=deadline_s)
         except OSError as error:
             raise AdminError(f"{address}: {error}") from error
         try:
@@ -115,10 +113,7 @@ class BrokerConnection:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._socket.close()
 
@@ -126,9 +121,7 @@ class BrokerConnection:
         shaken = self.call(SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse)
         offered = ", ".join(shaken.mechanisms)
         check("SASL PLAIN", shaken.error_code, f"(the broker offers {offered})")
-        answer = self.call(
-            SaslAuthenticateRequest(auth_bytes=credentials), SaslAuthenticateResponse
-        )
+        answer = self.call(SaslAuthenticateRequest(auth_bytes=credentials), SaslAuthenticateResponse)
         check("SASL PLAIN", answer.error_code, answer.error_message)
 
     def call(self, request: RequestPayload, response: type[R]) -> R:
@@ -196,9 +189,7 @@ def tls_context(security: Security) -> ssl.SSLContext | None:
         place = given.get("ssl.ca.location")
         folder = place is not None and Path(place).is_dir()
         context = ssl.create_default_context(
-            cafile=None if folder else place,
-            capath=place if folder else None,
-            cadata=given.get("ssl.ca.pem"),
+            cafile=None if folder else place, capath=place if folder else None, cadata=given.get("ssl.ca.pem")
         )
         if certificate := given.get("ssl.certificate.location"):
             key, password = given.get("ssl.key.location"), given.get("ssl.key.password")

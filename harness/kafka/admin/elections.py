@@ -9,9 +9,7 @@ import time
 from collections.abc import Sequence
 
 from kio.schema.alter_partition_reassignments.v0 import request as reassignments
-from kio.schema.alter_partition_reassignments.v0.response import (
-    AlterPartitionReassignmentsResponse,
-)
+from kio.schema.alter_partition_reassignments.v0.response import AlterPartitionReassignmentsResponse
 from kio.schema.elect_leaders.v1 import request as elect_leaders
 from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
@@ -43,9 +41,7 @@ def replicas(brokers: Brokers) -> dict[TopicPartition, tuple[int, ...]]:
     """Replicas of each partition, the preferred leader first, as most brokers report them; empty where
     no broker answers."""
     views = broker_views.views(brokers).values()
-    return replica_order.as_most_tell(
-        {tp: p.replicas for tp, p in v.partitions.items()} for v in views
-    )
+    return replica_order.as_most_tell({tp: p.replicas for tp, p in v.partitions.items()} for v in views)
 
 
 def reorder(brokers: Brokers, wanted: replica_order.Order) -> None:
@@ -92,9 +88,7 @@ def _reassign(connection: BrokerConnection, wanted: replica_order.Order) -> None
             partitions=tuple(
                 reassignments.ReassignablePartition(
                     partition_index=number,
-                    replicas=tuple(
-                        BrokerId(node) for node in wanted[TopicPartition(topic, number)]
-                    ),
+                    replicas=tuple(BrokerId(node) for node in wanted[TopicPartition(topic, number)]),
                 )
                 for number in numbers
             ),

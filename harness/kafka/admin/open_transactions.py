@@ -130,9 +130,7 @@ def claims(numbers: Iterable[int], connection: BrokerConnection) -> Claims:
     check("ListTransactions", listed.error_code)
     known = frozenset(int(one.producer_id) for one in listed.transaction_states)
     unended = tuple(
-        one.transactional_id
-        for one in listed.transaction_states
-        if one.transaction_state in UNENDED
+        one.transactional_id for one in listed.transaction_states if one.transaction_state in UNENDED
     )
     if not unended:
         return Claims(ids={}, known=known)
@@ -141,9 +139,7 @@ def claims(numbers: Iterable[int], connection: BrokerConnection) -> Claims:
         DescribeTransactionsResponse,
     )
     ids = {
-        (TopicPartition(str(topic.topic), int(number)), int(one.producer_id)): str(
-            one.transactional_id
-        )
+        (TopicPartition(str(topic.topic), int(number)), int(one.producer_id)): str(one.transactional_id)
         for one in answer.transaction_states
         if one.error_code == ErrorCode.none and one.transaction_state in UNENDED
         for topic in one.topics

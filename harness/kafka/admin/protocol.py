@@ -73,9 +73,7 @@ def view(connection: BrokerConnection) -> View:
         for topic in answer.topics
         for one in topic.partitions
     }
-    return View(
-        brokers=frozenset(int(broker.node_id) for broker in answer.brokers), partitions=partitions
-    )
+    return View(brokers=frozenset(int(broker.node_id) for broker in answer.brokers), partitions=partitions)
 
 
 def quorum(connection: BrokerConnection) -> QuorumView:
@@ -89,10 +87,7 @@ def quorum(connection: BrokerConnection) -> QuorumView:
     check("DescribeQuorum", answer.error_code)
     partition = answer.topics[0].partitions[0]
     check("DescribeQuorum", partition.error_code)
-    return QuorumView(
-        leader=int(partition.leader_id),
-        epoch=int(partition.leader_epoch),
-    )
+    return QuorumView(leader=int(partition.leader_id), epoch=int(partition.leader_epoch))
 
 
 def offsets(
@@ -146,8 +141,7 @@ def create_topic(
     Raises: AdminError, with Kafka's code where it was refused.
     """
     configs = tuple(
-        create_topics.CreatableTopicConfig(name=name, value=value)
-        for name, value in settings.items()
+        create_topics.CreatableTopicConfig(name=name, value=value) for name, value in settings.items()
     )
     request = create_topics.CreateTopicsRequest(
         topics=(

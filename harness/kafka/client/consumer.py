@@ -86,9 +86,7 @@ class AutoCommits:
         """librdkafka's callback (`on_commit`)."""
         if error is not None and error.code() == NOTHING:
             return
-        offsets = {
-            TopicPartition(at.topic, at.partition): at.offset for at in partitions if at.offset >= 0
-        }
+        offsets = {TopicPartition(at.topic, at.partition): at.offset for at in partitions if at.offset >= 0}
         if offsets in self._own:
             self._own.remove(offsets)
             return
@@ -231,8 +229,7 @@ class SessionConsumer:
         """Next offset of each assigned partition; -1 where it is not known yet."""
         known = self._positions()
         return {
-            tp: at.offset if at.offset >= 0 else max(self._asked.get(tp, -1), -1)
-            for tp, at in known.items()
+            tp: at.offset if at.offset >= 0 else max(self._asked.get(tp, -1), -1) for tp, at in known.items()
         }
 
     def offsets(self, positions: Mapping[TopicPartition, int]) -> list[KafkaPartition]:
@@ -330,11 +327,7 @@ class SessionConsumer:
                 self._asked.pop(tp, None)  # it starts where the group stands, not where we sought
             self._events.add(
                 AssignmentEvent(
-                    kind=kind,
-                    tps=tps,
-                    generation=generation,
-                    ns=monotonic_ns(),
-                    after=self._handed,
+                    kind=kind, tps=tps, generation=generation, ns=monotonic_ns(), after=self._handed
                 )
             )
             if kind is not AssignmentKind.ASSIGNED:
@@ -361,9 +354,7 @@ class SessionConsumer:
         }
         if offsets:
             now = monotonic_ns()
-            self._events.add(
-                CommittedSeen(offsets=offsets, generation=generation, begin_ns=begin, ns=now)
-            )
+            self._events.add(CommittedSeen(offsets=offsets, generation=generation, begin_ns=begin, ns=now))
 
     def _positions(self) -> dict[TopicPartition, KafkaPartition]:
         client = self._usable()

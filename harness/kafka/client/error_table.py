@@ -106,10 +106,7 @@ SURPRISES: Final[Mapping[tuple[Verb, str], str]] = {
     "earlier one may have been appended and its answer lost (rdkafka_request.c, "
     "rd_kafka_handle_Produce_error: both are retried).",
     (Verb.REPORT, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): "The leader has appended the record.",
-    (
-        Verb.REPORT,
-        "NOT_LEADER_FOR_PARTITION",
-    ): "KAFKA-13574: produce purgatory answers so after the "
+    (Verb.REPORT, "NOT_LEADER_FOR_PARTITION"): "KAFKA-13574: produce purgatory answers so after the "
     "local append; librdkafka calls it not persisted and does not even count the retry.",
     (Verb.REPORT, "OUT_OF_ORDER_SEQUENCE_NUMBER"): "Of the last attempt; an earlier one may stand "
     "in the log. (Jepsen counts it as failed; that is debatable once a request may have been "
@@ -119,28 +116,16 @@ SURPRISES: Final[Mapping[tuple[Verb, str], str]] = {
     (Verb.REPORT, "MSG_SIZE_TOO_LARGE"): "By the broker: max.message.bytes may have been lowered "
     "between two attempts.",
     (Verb.REPORT, "_MSG_TIMED_OUT"): "Reported for records in the queue and in flight alike.",
-    (
-        Verb.REPORT,
-        "_PURGE_QUEUE",
-    ): "Purged from the queue, to which a record returns after a failed "
+    (Verb.REPORT, "_PURGE_QUEUE"): "Purged from the queue, to which a record returns after a failed "
     "attempt (rd_kafka_toppar_purge_queues); whether it was ever sent is in "
     "rd_kafka_message_status, which Python's Message does not expose.",
     (Verb.REPORT, "_PURGE_INFLIGHT"): "Given up while a request with it was under way.",
-    (
-        Verb.COMMIT,
-        "_FENCED",
-    ): "The commit may have been applied before a successor fenced us: EndTxn "
+    (Verb.COMMIT, "_FENCED"): "The commit may have been applied before a successor fenced us: EndTxn "
     "is retried internally with the same epoch.",
     (Verb.COMMIT, "INVALID_TXN_STATE"): "librdkafka #4558: an error while the data is committed.",
-    (
-        Verb.COMMIT,
-        "_STATE",
-    ): "Also raised where the broker committed and the transaction had failed "
+    (Verb.COMMIT, "_STATE"): "Also raised where the broker committed and the transaction had failed "
     "locally (rdkafka_txnmgr.c, rd_kafka_txn_complete).",
-    (
-        Verb.ABORT,
-        "INVALID_TXN_STATE",
-    ): "librdkafka #4849: EndTxn(abort) overtook AddPartitionsToTxn; "
+    (Verb.ABORT, "INVALID_TXN_STATE"): "librdkafka #4849: EndTxn(abort) overtook AddPartitionsToTxn; "
     "whether the transaction ends aborted is open until its timeout.",
     (Verb.ABORT, "_FENCED"): "A successor ends the transaction, and a commit attempted before "
     "may have been applied.",

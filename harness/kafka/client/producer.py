@@ -15,16 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from core.client_settings import Properties
-from core.session import (
-    UNAWAITED,
-    Acked,
-    Delivery,
-    Failed,
-    Indefinite,
-    ProducerEvent,
-    Record,
-    Unknown,
-)
+from core.session import UNAWAITED, Acked, Delivery, Failed, Indefinite, ProducerEvent, Record, Unknown
 from harness.kafka.client.error_table import EXPIRED, Failure, Verb, delivery, outcome
 from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded, failure_of
 
@@ -34,9 +25,7 @@ POLL_S: Final = 0.1
 """Longest single poll. From 0.2 s on confluent-kafka waits for the full time, however many reports
 arrived (Producer.c, Producer_poll0)."""
 
-_IDENTITY: Final = re.compile(
-    r'"producer_id": *(-?\d+), *"producer_epoch": *(-?\d+), *"epoch_cnt": *(\d+)'
-)
+_IDENTITY: Final = re.compile(r'"producer_id": *(-?\d+), *"producer_epoch": *(-?\d+), *"epoch_cnt": *(\d+)')
 
 
 class _Reports:
@@ -107,9 +96,7 @@ class SessionProducer:
         self._poll(0)
         return [Unknown(UNAWAITED) if result is None else result for result in refused]
 
-    def _produce(
-        self, record: Record, report: Callable[..., None] | None
-    ) -> Failed | Unknown | None:
+    def _produce(self, record: Record, report: Callable[..., None] | None) -> Failed | Unknown | None:
         """Hand one record to the client; its result where the client refuses it."""
         topic, partition = record.tp
         try:
@@ -164,9 +151,7 @@ class SessionProducer:
         except (KafkaException, SystemError) as error:
             self._died(error)
 
-    def _call(
-        self, verb: Verb, function: Callable[P, object], *arguments: P.args, **named: P.kwargs
-    ) -> None:
+    def _call(self, verb: Verb, function: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
         try:
             function(*arguments, **named)
         except (KafkaException, SystemError) as error:
@@ -193,9 +178,6 @@ class SessionProducer:
         if identity != self._identity and identity[0] >= 0:
             self._identity = identity
             event = ProducerEvent(
-                producer_id=identity[0],
-                producer_epoch=identity[1],
-                epoch_cnt=identity[2],
-                ns=monotonic_ns(),
+                producer_id=identity[0], producer_epoch=identity[1], epoch_cnt=identity[2], ns=monotonic_ns()
             )
             self._events.add(event)

@@ -15,24 +15,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from core.client_settings import Properties, SessionSpec, effective
 from core.errors import ConfigError
 from core.op import Isolation, TopicPartition
-from core.session import (
-    Delivery,
-    Fetched,
-    Indefinite,
-    Record,
-    Session,
-    SessionEvent,
-)
+from core.session import Delivery, Fetched, Indefinite, Record, Session, SessionEvent
 from harness.kafka.client.consumer import SessionConsumer
 from harness.kafka.client.error_table import EXPIRED, Failure, Verb, outcome
 from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded, failure_of
 from harness.kafka.client.producer import SessionProducer
-from harness.kafka.client.settings import (
-    LIBRDKAFKA,
-    admin_settings,
-    consumer_settings,
-    producer_settings,
-)
+from harness.kafka.client.settings import LIBRDKAFKA, admin_settings, consumer_settings, producer_settings
 
 
 def connect(args: dict[str, str], spec: SessionSpec) -> Session:
@@ -184,28 +172,18 @@ class SessionTopics:
         self._client = AdminClient(settings | hooks)
 
     def create(
-        self,
-        topic: str,
-        partitions: int,
-        replication: int,
-        settings: Mapping[str, str],
-        seconds: float,
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], seconds: float
     ) -> None:
         """Create a topic, asked once; returns when the controller confirms.
 
         librdkafka may wait for a controller that does not answer beyond the time it is given.
         """
         new = NewTopic(
-            topic,
-            num_partitions=partitions,
-            replication_factor=replication,
-            config=dict(settings),
+            topic, num_partitions=partitions, replication_factor=replication, config=dict(settings)
         )
 
         def answered() -> None:
-            futures = self._client.create_topics(
-                [new], operation_timeout=seconds, request_timeout=seconds
-            )
+            futures = self._client.create_topics([new], operation_timeout=seconds, request_timeout=seconds)
             futures[topic].result()
 
         try:

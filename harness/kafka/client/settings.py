@@ -40,10 +40,7 @@ LIBRDKAFKA: Final = ClientLibrary(
         "topic.metadata.refresh.interval.ms": 5000,
         "topic.metadata.propagation.max.ms": 5000,
     },
-    producer={
-        LINGER: 1,
-        "statistics.interval.ms": 1000,
-    },
+    producer={LINGER: 1, "statistics.interval.ms": 1000},
     consumer={
         AUTO_COMMIT: 1000,
         "auto.offset.reset": "earliest",

@@ -145,13 +145,9 @@ def leftovers(run: str) -> list[str]:
         label = f"{RUN_LABEL}={run}"
         containers = client.api.containers(all=True, filters={"label": label})
         networks = client.api.networks(filters={"label": label})
-        return [one["Names"][0].lstrip("/") for one in containers] + [
-            str(one["Name"]) for one in networks
-        ]
+        return [one["Names"][0].lstrip("/") for one in containers] + [str(one["Name"]) for one in networks]
     except sdk_errors() as error:
-        raise ClusterError(
-            f"the Docker engine did not list what is left of {run}: {error}"
-        ) from error
+        raise ClusterError(f"the Docker engine did not list what is left of {run}: {error}") from error
     finally:
         client.close()
 

@@ -65,10 +65,7 @@ class Links:
     """
 
     def __init__(
-        self,
-        addresses: Mapping[int, str],
-        ports: Mapping[Listener, int],
-        apply: Callable[[int, str], None],
+        self, addresses: Mapping[int, str], ports: Mapping[Listener, int], apply: Callable[[int, str], None]
     ) -> None:
         """apply: put a table (`rules`) in force on a node; no-op where the node is down."""
         self._addresses = addresses
@@ -156,9 +153,7 @@ def restore_from_host(sandbox: str, table: str) -> None:
         raise ClusterError(f"links were not set by nsenter: {done.stderr.strip()}")
 
 
-def restore_from_sidecar(
-    node: "Container", image: str, table: str, labels: Mapping[str, str]
-) -> None:
+def restore_from_sidecar(node: "Container", image: str, table: str, labels: Mapping[str, str]) -> None:
     """Set the filter table of a running container by a second one that shares its network.
 
     image: one that has iptables. Raises: ClusterError.

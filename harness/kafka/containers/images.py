@@ -85,9 +85,7 @@ def build(
                 fileobj=context, custom_context=True, tag=tag, buildargs=args, rm=True, forcerm=True
             )
         except BuildError as error:
-            words = [
-                str(entry.get("stream") or entry.get("error") or "") for entry in error.build_log
-            ]
+            words = [str(entry.get("stream") or entry.get("error") or "") for entry in error.build_log]
             tail = "\n".join("".join(words).splitlines()[-20:])
             raise ClusterError(
                 f"image {tag} could not be built: {error.msg}; the end of the build log:\n{tail}"

@@ -94,11 +94,7 @@ def _resolve(version: str, folder: Path) -> None:
     say(f"fetching Kafka {version} from Maven Central (about a minute, once)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".resolving-") as work:
-        module, settings, libs = (
-            Path(work, "ivy.xml"),
-            Path(work, "settings.xml"),
-            Path(work, "libs"),
-        )
+        module, settings, libs = (Path(work, "ivy.xml"), Path(work, "settings.xml"), Path(work, "libs"))
         module.write_text(_MODULE.format(version=version))
         mirror = _mirror()
         settings.write_text(_SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""))
@@ -107,9 +103,7 @@ def _resolve(version: str, folder: Path) -> None:
         command += ["-types", "jar", "bundle"]
         command += ["-retrieve", f"{libs}/[artifact]-[revision].[ext]"]
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=DEADLINE_S
-            )
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)
         except subprocess.TimeoutExpired:
             raise ClusterError(
                 f"Kafka {version} was not fetched within {DEADLINE_S:.0f} s; is Maven Central reached?"
@@ -123,9 +117,8 @@ def _why(version: str, output: str) -> str:
     unreached = ("Server access error", "UnknownHost", "ConnectException", "timed out", "SSL")
     if f"kafka_2.13;{version}: not found" in output and not any(m in output for m in unreached):
         return f"there is no Kafka {version} on Maven Central; give a released version, as 4.3.1"
-    return (
-        f"Kafka {version} could not be fetched from Maven Central; the end of Ivy's output:\n"
-        + ("\n".join(line for line in output.splitlines()[-25:] if line.strip()))
+    return f"Kafka {version} could not be fetched from Maven Central; the end of Ivy's output:\n" + (
+        "\n".join(line for line in output.splitlines()[-25:] if line.strip())
     )
 
 
@@ -162,8 +155,5 @@ def _proxies() -> list[str]:
     for scheme, url in urllib.request.getproxies().items():
         parts = urllib.parse.urlsplit(url if "//" in url else f"//{url}")
         if scheme in ("http", "https") and parts.hostname:
-            flags += [
-                f"-D{scheme}.proxyHost={parts.hostname}",
-                f"-D{scheme}.proxyPort={parts.port or 80}",
-            ]
+            flags += [f"-D{scheme}.proxyHost={parts.hostname}", f"-D{scheme}.proxyPort={parts.port or 80}"]
     return flags

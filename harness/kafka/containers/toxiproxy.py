@@ -76,9 +76,7 @@ def _build() -> str:
             raise ClusterError(f"toxiproxy was not built: {error}; {_instead()}") from error
         if done.returncode != 0:
             last = done.stderr.strip().rpartition("\n")[2]
-            raise ClusterError(
-                f"toxiproxy was not built (go install {SOURCE}): {last}; {_instead()}"
-            )
+            raise ClusterError(f"toxiproxy was not built (go install {SOURCE}): {last}; {_instead()}")
         os.replace(Path(folder) / "server", _built())
     return str(_built())
 
@@ -159,9 +157,7 @@ class ToxiproxyServer:
     def _add(self, node: int, toxic: Toxic) -> None:
         if node not in self._routes:
             raise ClusterError(f"no proxy stands in front of node {node}")
-        self._held[node].append(
-            toxic
-        )  # before the call: one that fails may be in force all the same
+        self._held[node].append(toxic)  # before the call: one that fails may be in force all the same
         with _calls(self._api):
             self._proxies[node].add_toxic(
                 type=toxic.type,

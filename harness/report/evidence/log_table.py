@@ -108,9 +108,7 @@ def build(inputs: Inputs) -> LogTables:
     return LogTables(shown=shown, same=kept, missing=missing)
 
 
-def _chosen(
-    inputs: Inputs,
-) -> tuple[dict[Key, _Wanted], dict[Key, int], set[Key]]:
+def _chosen(inputs: Inputs) -> tuple[dict[Key, _Wanted], dict[Key, int], set[Key]]:
     """Examples in turn, without those that an earlier log of their class shows already."""
     chosen: dict[Key, _Wanted] = {}
     same: dict[Key, int] = {}
@@ -185,9 +183,7 @@ def _grouped(rows: Iterable[tuple[Place, Row]]) -> dict[Place, list[Row]]:
 class _LogBuilder:
     """The rows, by offset and by value, and the table that they make."""
 
-    def __init__(
-        self, inputs: Inputs, history: History, sends: list[SendRow], reads: list[ReadRow]
-    ) -> None:
+    def __init__(self, inputs: Inputs, history: History, sends: list[SendRow], reads: list[ReadRow]) -> None:
         self.history = history
         self.ops = inputs.ops
         self.sends = {(row.tp, row.value): row for row in sends}
@@ -220,9 +216,7 @@ class _LogBuilder:
             for value in wanted.example.values[:VALUES_MAX]
             if value not in shown and (wanted.tp, value) in self.sends
         ]
-        return LogTable(
-            partition=wanted.example.partition, entries=entries, left_out=wanted.left_out
-        )
+        return LogTable(partition=wanted.example.partition, entries=entries, left_out=wanted.left_out)
 
     def _at(self, wanted: _Wanted, offset: int) -> Iterator[Entry]:
         """The values on record for an offset, in the order in which clients sent them."""

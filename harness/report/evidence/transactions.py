@@ -226,9 +226,7 @@ class _Choice:
         """The window around the subjects, and the transactions of their ids in it."""
         ops = self.ops
         begins = [float(ops.invoke[op]) for op in chosen.subjects]
-        ends = [
-            min(until(self.history, ops, op), ops.invoke[op] + WINDOW_S) for op in chosen.subjects
-        ]
+        ends = [min(until(self.history, ops, op), ops.invoke[op] + WINDOW_S) for op in chosen.subjects]
         for shown in chosen.example.ops:
             if shown.phase != Phase.FINAL.name.lower():
                 begins.append(shown.begin_s)
@@ -294,9 +292,7 @@ def _distance(ops: OpColumns, subjects: Sequence[int], others: Ints) -> np.ndarr
 class _TimelineBuilder:
     """The records of all timelines, by op and by value, and the timelines that they make."""
 
-    def __init__(
-        self, history: History, ops: OpColumns, sends: list[SendRow], reads: list[ReadRow]
-    ) -> None:
+    def __init__(self, history: History, ops: OpColumns, sends: list[SendRow], reads: list[ReadRow]) -> None:
         self.history, self.ops = history, ops
         self.sends: dict[int, list[SendRow]] = defaultdict(list)
         for sent in sends:
@@ -339,15 +335,11 @@ class _TimelineBuilder:
         for op in chosen.lanes[key]:
             words, style = fate(self.ops, op)
             where = ", ".join(f"{name} ({many})" for name, many in self._written(op))
-            text = (
-                f"op {op}, process {self.ops.process[op]}, {words}; records to {where or 'nothing'}"
-            )
+            text = f"op {op}, process {self.ops.process[op]}, {words}; records to {where or 'nothing'}"
             bars.append(self._bar(chosen, op, text, style))
         twins = sum(identity == key[0] for identity, _ in chosen.lanes) > 1
         label = f"{key[0]}, client {key[1]}" if twins else key[0]
-        return TransactionLane(
-            label=label, kind="txn", slot=key[1], bars=bars, left_out=chosen.left_out[key]
-        )
+        return TransactionLane(label=label, kind="txn", slot=key[1], bars=bars, left_out=chosen.left_out[key])
 
     def _written(self, op: int) -> list[tuple[str, int]]:
         """Partitions of a transaction's records, with how many."""
@@ -393,9 +385,7 @@ class _TimelineBuilder:
             if row.phase != Phase.FINAL:
                 received[row.process][row.op] += 1
         named = {op.op for op in chosen.example.ops}
-        order = sorted(
-            received, key=lambda p: (not named & received[p].keys(), -received[p].total(), p)
-        )
+        order = sorted(received, key=lambda p: (not named & received[p].keys(), -received[p].total(), p))
         lanes = (self._polls(chosen, p, received[p], named) for p in sorted(order[:READERS_MAX]))
         return [lane for lane in lanes if lane.bars]
 

@@ -35,15 +35,7 @@ TRANSACTIONS = frozenset(
     }
 )
 GROUPS = frozenset(
-    {
-        "JoinGroup",
-        "SyncGroup",
-        "Heartbeat",
-        "LeaveGroup",
-        "OffsetCommit",
-        "OffsetFetch",
-        "FindCoordinator",
-    }
+    {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "FindCoordinator"}
 )
 DATA = frozenset({"Produce", "Fetch", "ListOffsets"})
 STYLES = {
@@ -151,11 +143,7 @@ FAULT, STEP, SENT = 0, 1, 2
 
 
 def draw(
-    trace: tr.Trace,
-    chosen: Chosen,
-    steps: Sequence[TraceStep],
-    faults: Sequence[Fault],
-    start_ns: int,
+    trace: tr.Trace, chosen: Chosen, steps: Sequence[TraceStep], faults: Sequence[Fault], start_ns: int
 ) -> Diagram:
     """The diagram of the chosen messages and steps. start_ns: zero of the times that are shown."""
     drawing = _Drawing(trace, chosen, steps, faults, start_ns)
@@ -177,16 +165,12 @@ class _Drawing:
         low = min((e.ns for e in events), default=0)
         high = max((e.ns for e in events), default=0)
         self.faults = [
-            f
-            for f in faults
-            if self._ns(f.begin_s) <= high and (f.end_s is None or self._ns(f.end_s) >= low)
+            f for f in faults if self._ns(f.begin_s) <= high and (f.end_s is None or self._ns(f.end_s) >= low)
         ]
         for fault in self.faults:
             for second, begins in ((fault.begin_s, True), (fault.end_s, False)):
                 if second is not None and low <= self._ns(second) <= high:
-                    events.append(
-                        _DiagramEvent(self._ns(second), FAULT, fault.fault, fault, begins)
-                    )
+                    events.append(_DiagramEvent(self._ns(second), FAULT, fault.fault, fault, begins))
         self.events = sorted(events, key=lambda e: (e.ns, e.order, e.number))
         self.lanes = self._lanes()
         room = (WIDTH - TIME - WORDS_LEAST) / max(1, len(self.lanes))
@@ -289,9 +273,7 @@ class _Drawing:
         if after == len(self.times):
             return self.ys[-1] + ROW * 0.8
         low, high = self.times[after - 1], self.times[after]
-        return self.ys[after - 1] + (self.ys[after] - self.ys[after - 1]) * (ns - low) / (
-            high - low
-        )
+        return self.ys[after - 1] + (self.ys[after] - self.ys[after - 1]) * (ns - low) / (high - low)
 
     # ---- rows
 
@@ -312,9 +294,7 @@ class _Drawing:
             title = f"{time} s: {words}" + (f" (on {step.why})" if step.why else "")
             style = "damage" if step.weight == 0 else "step"
             x = self.x[tr.node_lane(step.node)]
-            return DiagramRow(
-                y, time, self._clip(words, BOLD_LETTER), title, style, event.number, x
-            )
+            return DiagramRow(y, time, self._clip(words, BOLD_LETTER), title, style, event.number, x)
         message = self.trace.messages[event.number]
         return DiagramRow(y, time, self._clip(self._words(message)), self._title(message), "sent")
 
@@ -377,9 +357,7 @@ class _Drawing:
             self._shade(found, node, ns, how, last + 1, bottom)
         return found
 
-    def _shade(
-        self, found: list[Shade], node: int, begin: int, how: str, end: int, bottom: float
-    ) -> None:
+    def _shade(self, found: list[Shade], node: int, begin: int, how: str, end: int, bottom: float) -> None:
         lane = tr.node_lane(node)
         if how == tr.UP or lane not in self.x or not self.times:
             return

@@ -69,9 +69,7 @@ def build(inputs: Inputs) -> list[TraceScene]:
             classes.add(key[0])
             about = of_example(inputs, trace, example)
             if about.names:
-                found.append(
-                    _scene(inputs, trace, key, example.sentence, about, STEPS_MAX, ARROWS_MAX)
-                )
+                found.append(_scene(inputs, trace, key, example.sentence, about, STEPS_MAX, ARROWS_MAX))
     if not classes and verdict.faults:
         fault = min(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault))
         about = of_fault(inputs, trace, fault)
@@ -242,9 +240,7 @@ def _of_others(message: tr.TracedMessage, clients: Sequence[str]) -> bool:
     return bool(clients) and of_client and not set(clients).intersection(ends)
 
 
-def _concerned(
-    messages: Sequence[tr.TracedMessage], names: Sequence[str], low: int, high: int
-) -> set[int]:
+def _concerned(messages: Sequence[tr.TracedMessage], names: Sequence[str], low: int, high: int) -> set[int]:
     """Messages about something, sent in a stretch of time, and the other halves of their exchanges."""
     found: set[int] = set()
     begin = bisect_left(messages, low, key=lambda message: message.sent)

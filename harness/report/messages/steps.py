@@ -110,14 +110,11 @@ class _World:
             return DAMAGE if lost or not offsets else TURN
         turned = (before.role, before.epoch, before.isr) != (after.role, after.epoch, after.isr)
         reached = any(
-            before.end <= offset < after.end or before.high <= offset < after.high
-            for offset in offsets
+            before.end <= offset < after.end or before.high <= offset < after.high for offset in offsets
         )
         return TURN if turned or reached or after.high < before.high else OTHER
 
-    def step(
-        self, first: tr.TracedState, changes: Sequence[tuple[str, int, int | str]]
-    ) -> TraceStep:
+    def step(self, first: tr.TracedState, changes: Sequence[tuple[str, int, int | str]]) -> TraceStep:
         return TraceStep(
             ns=first.ns,
             node=first.node,
@@ -226,11 +223,7 @@ def reason(trace: tr.Trace, subject: Subject, node: int, cause: int) -> str:
     message = trace.messages[cause]
     said = message_words(message, subject.names)
     whose = lane_words(message.sender) if message.sender != tr.node_lane(node) else "itself"
-    head = (
-        f"answer of {whose} to {message.name}"
-        if message.answers >= 0
-        else (f"{message.name} of {whose}")
-    )
+    head = f"answer of {whose} to {message.name}" if message.answers >= 0 else (f"{message.name} of {whose}")
     return f"{head}: {said}" if said else head
 
 
@@ -266,9 +259,7 @@ def role_words(replica: tr.TracedReplica) -> str:
         return f"leads epoch {replica.epoch}"
     if replica.role == tr.FOLLOWER:
         return f"follows node {replica.leader} in epoch {replica.epoch}"
-    return (
-        f"knows no leader, epoch {replica.epoch}" if replica.epoch >= 0 else "knows no leader yet"
-    )
+    return f"knows no leader, epoch {replica.epoch}" if replica.epoch >= 0 else "knows no leader yet"
 
 
 def isr_words(isr: Iterable[int]) -> str:

@@ -56,10 +56,7 @@ def _roles_figure(timeline: Timeline, cluster: ClusterTimeline) -> Json:
             data.append(_held(row, leaders, f"leader of {partition.name}", LEADER))
         if isr:
             data.append(_in_sync(row, partition, isr, cluster))
-    return {
-        "data": data,
-        "layouts": {kind: _roles_layout(timeline, cluster, kind) for kind in LEFT_PX},
-    }
+    return {"data": data, "layouts": {kind: _roles_layout(timeline, cluster, kind) for kind in LEFT_PX}}
 
 
 def _held(row: int, spans: list[Span], what: str, place: tuple[float, float]) -> Json:
@@ -76,9 +73,7 @@ def _held(row: int, spans: list[Span], what: str, place: tuple[float, float]) ->
     )
 
 
-def _in_sync(
-    row: int, partition: PartitionTimeline, spans: list[Span], cluster: ClusterTimeline
-) -> Json:
+def _in_sync(row: int, partition: PartitionTimeline, spans: list[Span], cluster: ClusterTimeline) -> Json:
     """Bars of in-sync replicas, with their numbers."""
     fills = [cluster.isr_colour(partition, span) for span in spans]
     hovers = [
@@ -133,21 +128,13 @@ def _ends_figure(timeline: Timeline, drawn: list[PartitionTimeline]) -> Json:
     data: list[Json] = []
     for partition, colour in zip(drawn, colours.SERIES, strict=False):
         data += _end_lines(partition, colour)
-    return {
-        "data": data,
-        "layouts": {kind: _ends_layout(timeline, kind) for kind in LEFT_PX},
-    }
+    return {"data": data, "layouts": {kind: _ends_layout(timeline, kind) for kind in LEFT_PX}}
 
 
 def _end_lines(partition: PartitionTimeline, colour: str) -> list[Json]:
     """High watermark, last stable offset, the offsets between them; marks where the first fell."""
     name, ends = text(partition.name), partition.ends
-    common: Json = {
-        "type": "scatter",
-        "x": [round(e.at, 3) for e in ends],
-        "xaxis": "x",
-        "legendgroup": name,
-    }
+    common: Json = {"type": "scatter", "x": [round(e.at, 3) for e in ends], "xaxis": "x", "legendgroup": name}
     mode: Json = {"mode": "lines+markers", "marker": {"size": 4, "color": colour}}
     lso = [each.lso if each.lso >= 0 else None for each in ends]
     between = [each.hw - each.lso if each.lso >= 0 else None for each in ends]
@@ -212,13 +199,7 @@ def _ends_layout(timeline: Timeline, kind: str) -> Json:
     header = HEADER_PX[kind]
     plot = sum(PANEL_PX.values()) + sum(header.values())
     made = layout(
-        timeline,
-        kind,
-        plot,
-        4,
-        hovermode="x unified",
-        xaxis=time_axis(timeline, anchor="y2"),
-        annotations=[],
+        timeline, kind, plot, 4, hovermode="x unified", xaxis=time_axis(timeline, anchor="y2"), annotations=[]
     )
     top = float(plot)
     for number, panel in enumerate(PANEL_PX):
@@ -226,11 +207,7 @@ def _ends_layout(timeline: Timeline, kind: str) -> Json:
         bottom = top - PANEL_PX[panel]
         domain = [round(max(bottom, 0) / plot, 5), round(top / plot, 5)]
         made[f"yaxis{number + 1 if number else ''}"] = axis(
-            domain=domain,
-            nticks=5,
-            rangemode="tozero",
-            tickformat=",d",
-            autorangeoptions={"include": [0, 4]},
+            domain=domain, nticks=5, rangemode="tozero", tickformat=",d", autorangeoptions={"include": [0, 4]}
         )
         first = panel == "offsets"
         made["annotations"].append(

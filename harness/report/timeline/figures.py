@@ -105,10 +105,7 @@ def _hovers(lane: TimelineLane) -> list[str]:
 def _behind(row: float, lane: TimelineLane) -> Json:
     """Faults that hit only this client: tinted, as all faults are."""
     fills = [colours.safe(span.colour) for span in lane.behind]
-    hovers = [
-        f"<b>{text(span.label)}</b><br>{wrapped(span.text)}<br>{lasted(span)}"
-        for span in lane.behind
-    ]
+    hovers = [f"<b>{text(span.label)}</b><br>{wrapped(span.text)}<br>{lasted(span)}" for span in lane.behind]
     made = spans_trace(row, lane.behind, fills, hovers) | {"width": 0.62}
     made["marker"]["opacity"] = 0.45
     return made | _named(lane.behind, [colours.INK] * len(fills), roomy=lane.named)
@@ -294,12 +291,7 @@ def per_second(counts: Ints, rates: Rates) -> list[float | None]:
 def _records(rates: Rates) -> list[Json]:
     return [
         _trace(
-            "records",
-            name,
-            rates,
-            per_second(counts, rates),
-            line=_line(colour),
-            hovertemplate="%{y:,.0f}/s",
+            "records", name, rates, per_second(counts, rates), line=_line(colour), hovertemplate="%{y:,.0f}/s"
         )
         for name, counts, colour in (
             ("written", rates.written, colours.SERIES[0]),
@@ -310,14 +302,7 @@ def _records(rates: Rates) -> list[Json]:
 
 def _ops(rates: Rates) -> list[Json]:
     traces = [
-        _trace(
-            "ops",
-            kind,
-            rates,
-            per_second(counts, rates),
-            line=_line(colour),
-            hovertemplate="%{y:,.1f}/s",
-        )
+        _trace("ops", kind, rates, per_second(counts, rates), line=_line(colour), hovertemplate="%{y:,.1f}/s")
         for (kind, counts), colour in zip(rates.ok.items(), colours.SERIES, strict=False)
     ]
     if rates.aborts.any():
@@ -351,10 +336,7 @@ def _latencies(rates: Rates) -> list[Json]:
                 connectgaps=False,
                 hovertemplate="%{y:,.1f} ms",
             )
-            for name, values, first in (
-                (kind, latency.median, True),
-                (f"{kind} p99", latency.p99, False),
-            )
+            for name, values, first in ((kind, latency.median, True), (f"{kind} p99", latency.p99, False))
         ]
     return traces
 
@@ -437,11 +419,7 @@ def layout(timeline: Timeline, kind: str, height: int, top: int, **more: object)
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "shapes": bands(timeline),
-        "modebar": {
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": colours.MUTED,
-            "activecolor": colours.INK,
-        },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours.MUTED, "activecolor": colours.INK},
         "hoverlabel": {
             "bgcolor": "var(--panel)",
             "bordercolor": "var(--line)",

@@ -110,9 +110,7 @@ def fault_lanes(faults: Sequence[Fault], end: float, label_s: float = 0.0) -> li
     if label_s and len(lanes) > FAULT_LANES_MAX:
         return fault_lanes(faults, end)
     return [
-        TimelineLane(
-            label="faults" if number == 0 else "", kind="fault", spans=spans, named=label_s > 0
-        )
+        TimelineLane(label="faults" if number == 0 else "", kind="fault", spans=spans, named=label_s > 0)
         for number, spans in enumerate(lanes)
     ]
 
@@ -148,13 +146,7 @@ def fault_span(fault: Fault, end: float) -> Span:
     """The time in which a fault was in force."""
     stop = end if fault.end_s is None else max(fault.end_s, fault.begin_s)
     return Span(
-        fault.begin_s,
-        stop,
-        fault.name,
-        fault.text,
-        fault.colour,
-        fault.end_s is None,
-        str(fault.fault),
+        fault.begin_s, stop, fault.name, fault.text, fault.colour, fault.end_s is None, str(fault.fault)
     )
 
 
@@ -194,9 +186,7 @@ def _during(stall: Stall) -> str:
     return f"records waited, and no broker acknowledged any {where}{faults}"
 
 
-def _client_lanes(
-    inputs: Inputs, end: float, label_s: float
-) -> tuple[list[TimelineLane], ClientCount]:
+def _client_lanes(inputs: Inputs, end: float, label_s: float) -> tuple[list[TimelineLane], ClientCount]:
     """Lanes of the clients that a fault hit or whose process was replaced, those hit first."""
     hit: dict[int, list[Fault]] = {}
     for fault in inputs.verdict.faults:
@@ -235,9 +225,7 @@ def _client_lane(
     """One client: its processes, and the faults behind them, with names where there is room."""
     behind = sorted((fault_span(fault, end) for fault in faults), key=lambda span: span.begin)
     roomy = all(_needs(a, label_s) <= b.begin for a, b in itertools.pairwise(behind))
-    return TimelineLane(
-        label=f"client {slot}", kind="client", spans=spans, named=roomy, behind=behind
-    )
+    return TimelineLane(label=f"client {slot}", kind="client", spans=spans, named=roomy, behind=behind)
 
 
 def _life(process: Process) -> str:

@@ -129,8 +129,7 @@ def _begin(inputs: Inputs, ops: OpColumns | None) -> float:
 def _end(inputs: Inputs, ops: OpColumns | None) -> float:
     times = [1.0, *(inputs.seconds(event.ns) for event in inputs.events)]
     times += [
-        fault.end_s if fault.end_s is not None else fault.begin_s + 1
-        for fault in inputs.verdict.faults
+        fault.end_s if fault.end_s is not None else fault.begin_s + 1 for fault in inputs.verdict.faults
     ]
     if ops is not None:
         times.append(_last(ops))
@@ -269,8 +268,6 @@ def error_rows(ops: OpColumns) -> list[ErrorRow]:
         failed = int((ops.outcome[mine] == Outcome.FAIL).sum())
         kinds = [(_name(ops.names, kind), count) for kind, count in _by_frequency(ops.f[mine])]
         rows.append(
-            ErrorRow(
-                error=_name(ops.errors, code), failed=failed, unknown=many - failed, kinds=kinds
-            )
+            ErrorRow(error=_name(ops.errors, code), failed=failed, unknown=many - failed, kinds=kinds)
         )
     return sorted(rows, key=lambda row: (-row.failed - row.unknown, row.error))

@@ -137,24 +137,14 @@ def build(inputs: Inputs, end: float) -> ClusterTimeline:
             found=name in found,
             leaders=_leaders(inputs, roles, name, end),
             isr=_isr(inputs, roles, name, end),
-            ends=[
-                Ends(inputs.seconds(e.ns), e.hw[name], e.lso.get(name, -1))
-                for e in ends
-                if name in e.hw
-            ],
+            ends=[Ends(inputs.seconds(e.ns), e.hw[name], e.lso.get(name, -1)) for e in ends if name in e.hw],
         )
         for name in names
         if not name.startswith("__")
     ]
     place = {name: number for number, name in enumerate(found)}
     partitions.sort(
-        key=lambda p: (
-            place.get(p.name, len(place)),
-            -p.changes,
-            -len(p.falls),
-            -p.shrunk_s,
-            natural(p.name),
-        )
+        key=lambda p: (place.get(p.name, len(place)), -p.changes, -len(p.falls), -p.shrunk_s, natural(p.name))
     )
     min_isr = inputs.verdict.config.get("min_insync_replicas")
     controller = holders([(inputs.seconds(e.ns), e.controller) for e in roles], end)
@@ -171,9 +161,7 @@ def build(inputs: Inputs, end: float) -> ClusterTimeline:
 
 
 def _leaders(inputs: Inputs, seen: Sequence[RolesSeen], name: str, end: float) -> list[Span]:
-    return holders(
-        [(inputs.seconds(e.ns), e.leaders[name]) for e in seen if name in e.leaders], end
-    )
+    return holders([(inputs.seconds(e.ns), e.leaders[name]) for e in seen if name in e.leaders], end)
 
 
 def holders(points: list[tuple[float, int]], end: float) -> list[Span]:

@@ -145,11 +145,7 @@ class Invariants:
             seen = known.get(tp)
             if seen is None or seen.replica is not replica:
                 seen = Watched(
-                    tp=tp,
-                    node=broker.me,
-                    replica=replica,
-                    guarded=self._of(tp),
-                    told=view.quorum is None,
+                    tp=tp, node=broker.me, replica=replica, guarded=self._of(tp), told=view.quorum is None
                 )
             watched.append(seen)
         view.watched = watched
@@ -196,9 +192,7 @@ class Invariants:
         view.led = epoch
         other = self._quorum_leaders.setdefault(epoch, me)
         if other != me:
-            self._report(
-                "one-quorum-leader", epoch, lambda: f"nodes {other} and {me} lead epoch {epoch}"
-            )
+            self._report("one-quorum-leader", epoch, lambda: f"nodes {other} and {me} lead epoch {epoch}")
         committed, entries = self._committed, quorum.entries
         if entries[: len(committed)] == committed:
             return

@@ -123,8 +123,7 @@ class Guarded:
             seen.at, seen.checked = 0, -1
         if high > log.end:
             self._broken(
-                "offsets-in-order",
-                lambda: f"node {seen.node}: high watermark {high}, log end {log.end}",
+                "offsets-in-order", lambda: f"node {seen.node}: high watermark {high}, log end {log.end}"
             )
         if seen.told and state is not seen.state and self._newer(state):
             self.decided(state)
@@ -199,9 +198,7 @@ class Guarded:
         replica = seen.replica
         high, stable = replica.high_watermark, replica.log.stable(replica.high_watermark)
         if stable > high:
-            self._broken(
-                "offsets-in-order", lambda: f"node {seen.node}: stable {stable}, watermark {high}"
-            )
+            self._broken("offsets-in-order", lambda: f"node {seen.node}: stable {stable}, watermark {high}")
         if seen.stable >= 0:
             if high < seen.high:
                 self._broken("high-watermark-falls", lambda: self._fell(seen, seen.high, high))

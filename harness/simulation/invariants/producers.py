@@ -44,6 +44,4 @@ def producers_of(batches: list[RecordBatch], remembered: int) -> dict[int, Produ
 def unlike(told: dict[int, ProducerState], made: dict[int, ProducerState]) -> str:
     """The first producer on which the two differ, in words."""
     producer = min(p for p in {*told, *made} if told.get(p) != made.get(p))
-    return (
-        f"of producer {producer} it knows {told.get(producer)}, its log says {made.get(producer)}"
-    )
+    return f"of producer {producer} it knows {told.get(producer)}, its log says {made.get(producer)}"

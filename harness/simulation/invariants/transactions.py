@@ -134,10 +134,7 @@ class TransactionLog(Committed):
             self.decisions.report(
                 "transaction-states",
                 tid,
-                lambda: (
-                    f"{tid}: at offset {batch.base} of {self.tp[0]}-{self.tp[1]} {record} "
-                    f"follows {last}"
-                ),
+                lambda: f"{tid}: at offset {batch.base} of {self.tp[0]}-{self.tp[1]} {record} follows {last}",
             )
         self.known[tid] = (batch.epoch, [*before, record])
         self._decided(record)

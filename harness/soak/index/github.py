@@ -14,9 +14,7 @@ from harness.soak.session_log import SoakSession
 ROWS_MAX = 40
 
 
-def append(
-    results: Path, session: SoakSession, environment: Mapping[str, str] = os.environ
-) -> bool:
+def append(results: Path, session: SoakSession, environment: Mapping[str, str] = os.environ) -> bool:
     """Append the summary, if the environment names a file; whether it does. Raises: OSError."""
     path = environment.get(VARIABLE)
     if not path:

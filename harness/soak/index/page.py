@@ -37,17 +37,11 @@ RUN_STATES: dict[str, VerdictState] = {
     "not-recovered": VerdictState(
         "not-recovered", "!", "not recovered", "The cluster did not recover in time."
     ),
-    "silent": VerdictState(
-        "silent", "○", "did not fire", "A control did not find what it has to find."
-    ),
+    "silent": VerdictState("silent", "○", "did not fire", "A control did not find what it has to find."),
     "unknown": VerdictState("unknown", "?", "unknown", "A check could not decide."),
-    "error": VerdictState(
-        "unknown", "!", "harness error", "The harness failed; nothing can be concluded."
-    ),
+    "error": VerdictState("unknown", "!", "harness error", "The harness failed; nothing can be concluded."),
     "interrupted": VerdictState("neutral", "–", "interrupted", "A person ended it."),
-    UNDER_WAY: VerdictState(
-        "neutral", "…", "not finished", "It is under way, or a crash ended it."
-    ),
+    UNDER_WAY: VerdictState("neutral", "…", "not finished", "It is under way, or a crash ended it."),
 }
 
 
@@ -85,8 +79,7 @@ def render(results: Path) -> str:
     newest = found[-1].name if found else ""
     numbers = tables.by_session(runs, findings, found)
     views = [
-        _view(results, session, row)
-        for session, row in zip(found, tables.records(numbers), strict=True)
+        _view(results, session, row) for session, row in zip(found, tables.records(numbers), strict=True)
     ]
     shown = runs.head(RUNS_MAX)
     style = "".join(_source(name) for name in ("report.css", "index.css"))
@@ -182,9 +175,7 @@ def _view(results: Path, session: SoakSession, numbers: tables.Row) -> SessionVi
         progress = "interrupted" if session.paused else "unfinished"
         if tables.under_way(results / sessions.FOLDER / session.name):
             progress = UNDER_WAY
-    return SessionView(
-        session=session, parts=headline(session, numbers), progress=progress, numbers=numbers
-    )
+    return SessionView(session=session, parts=headline(session, numbers), progress=progress, numbers=numbers)
 
 
 def canary_words(session: SoakSession) -> str:
@@ -254,22 +245,16 @@ def headline(session: SoakSession, numbers: tables.Row) -> list[VerdictState]:
         many = sum(o.state == key or key in {f.name for f in o.forbidden} for o in outcomes)
         if many:
             more = one.replace("run ", "runs ").replace("error ", "errors ")
-            parts.append(
-                VerdictState(RUN_STATES[key].key, "!", wording.count(many, one, more), told)
-            )
+            parts.append(VerdictState(RUN_STATES[key].key, "!", wording.count(many, one, more), told))
     if not parts and not session.tested:
         told = "No run except the canary has reached a verdict."
         parts.append(VerdictState("neutral", "–", "Nothing tested yet", told))
     if not parts and session.fired is None:
-        told = (
-            f"The canary {session.started.canary} has not run. Until it finds what it has to find, "
-        )
+        told = f"The canary {session.started.canary} has not run. Until it finds what it has to find, "
         told += "other runs without findings prove nothing."
         parts.append(VerdictState("neutral", "–", "Not yet valid", told))
     return parts or [
-        VerdictState(
-            "valid", "✓", "Valid", "Every run was valid, and the canary found what it has to find."
-        )
+        VerdictState("valid", "✓", "Valid", "Every run was valid, and the canary found what it has to find.")
     ]
 
 
@@ -300,7 +285,5 @@ def _choices(runs: pd.DataFrame) -> list[tuple[str, str, Sequence[tuple[str, str
     found.append(("state", "Verdict", states))
     names = sorted(set(runs["session"]) - {""}, reverse=True)
     by_hand = [("-", "by hand")] if "" in set(runs["session"]) else []
-    found.append(
-        ("session", "Session", [*((name, session_name(name)) for name in names), *by_hand])
-    )
+    found.append(("session", "Session", [*((name, session_name(name)) for name in names), *by_hand]))
     return found

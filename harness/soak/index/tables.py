@@ -17,14 +17,7 @@ import pandas as pd
 
 from harness.report.inputs import VERDICT_FORMAT
 from harness.soak import session_log as sessions
-from harness.soak.session_log import (
-    NOT_RECOVERED,
-    STATES,
-    AnomalyCount,
-    Attempt,
-    PlannedRun,
-    SoakSession,
-)
+from harness.soak.session_log import NOT_RECOVERED, STATES, AnomalyCount, Attempt, PlannedRun, SoakSession
 from history.jsonl import being_written
 from history.run_folder import Run
 from history.verdict import Verdict
@@ -283,15 +276,11 @@ def allowed(runs: pd.DataFrame, findings: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values("findings", ascending=False).reset_index()
 
 
-def by_session(
-    runs: pd.DataFrame, findings: pd.DataFrame, found: list[SoakSession]
-) -> pd.DataFrame:
+def by_session(runs: pd.DataFrame, findings: pd.DataFrame, found: list[SoakSession]) -> pd.DataFrame:
     """One row a session, oldest first: `session`, `runs` (judged), `failing`, `errors`, `open`, `known`
     (groups of findings; `not-recovered` is in neither), medians `available` and `recovery_s` (NaN = not
     known)."""
-    forbidden = findings[findings["disallowed"] > 0].merge(
-        runs, left_on="row", right_index=True, how="inner"
-    )
+    forbidden = findings[findings["disallowed"] > 0].merge(runs, left_on="row", right_index=True, how="inner")
     rows = []
     for session in found:
         mine = runs[runs["session"] == session.name]

@@ -100,9 +100,7 @@ def _runs(sessions: pd.DataFrame, slots: int) -> TrendRow:
             if high_of > 0
         ]
     last = sessions.iloc[-1]
-    note = (
-        f"{wording.count(int(last['runs']), 'run')}, {wording.number(int(last['failing']))} failing"
-    )
+    note = f"{wording.count(int(last['runs']), 'run')}, {wording.number(int(last['failing']))} failing"
     return TrendRow(label="runs", note=note, columns=columns)
 
 

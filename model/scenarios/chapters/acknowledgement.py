@@ -24,10 +24,7 @@ def _acks(s: PartitionStage) -> Steps:
         "sent | – | – | a | – | – | 0",
     )
     s.produce("b", to=1, acks=1)
-    yield (
-        "acks=1: answered when the leader has appended it.",
-        "sent | acknowledged | – | a b | – | – | 0",
-    )
+    yield ("acks=1: answered when the leader has appended it.", "sent | acknowledged | – | a b | – | – | 0")
     s.produce("c", to=1)
     yield (
         "acks=all: appended as well, but the answer waits.",

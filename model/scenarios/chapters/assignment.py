@@ -31,12 +31,7 @@ class Topic:
     def look(self, partition: int, *, start: int = 0, shift: int = 0) -> None:
         """At the replicas of one partition, three of each."""
         made = assign(
-            self.brokers,
-            partitions=partition + 1,
-            replication=3,
-            start=start,
-            shift=shift,
-            racks=self.racks,
+            self.brokers, partitions=partition + 1, replication=3, start=start, shift=shift, racks=self.racks
         )
         self.replicas = made[partition]
         self.led = {n: sum(r[0] == n for r in made) for n in self.brokers}
@@ -117,10 +112,7 @@ def _move(s: PartitionStage) -> Steps:
         "3 4 1 2 | 3 4 | 1 2 | 1 2 | 1 | m0 | – | –",
     )
     s.rounds(3).alter(1).altered(1).tell(1, 2, 3, 4)
-    yield (
-        "Broker 3 has everything and is let in.",
-        "3 4 1 2 | 3 4 | 1 2 | 1 2 3 | 1 | m0 | m0 | –",
-    )
+    yield ("Broker 3 has everything and is let in.", "3 4 1 2 | 3 4 | 1 2 | 1 2 3 | 1 | m0 | m0 | –")
     s.rounds(4).alter(1)
     yield (
         "So is broker 4: the move has ended. Broker 3 leads; who holds old replicas does not know yet.",

@@ -29,10 +29,7 @@ def _batches(s: ClientStage) -> Steps:
 
 def _metadata(s: ClientStage) -> Steps:
     s.producer("A").send("A", 0, "m0")
-    yield (
-        "The producer knows the leader from its metadata.",
-        ("1 | 1, epoch 0 | (m0) | m0 | offset 0 | –"),
-    )
+    yield ("The producer knows the leader from its metadata.", ("1 | 1, epoch 0 | (m0) | m0 | offset 0 | –"))
     s.crash(1).restart(1)
     yield (
         "The leader ended and came back; broker 2 leads since then. The producer had nothing to send, and "
@@ -53,15 +50,9 @@ def _metadata(s: ClientStage) -> Steps:
 
 def _retries(s: ClientStage) -> Steps:
     s.producer("A", retries=1, idempotent=False).hold(Produce).send("A", 0, "m0").lose().wait(100)
-    yield (
-        "m0 is lost and sent again. That was the only retry there is.",
-        ("(m0) (m0) | m0 | offset 0 | –"),
-    )
+    yield ("m0 is lost and sent again. That was the only retry there is.", ("(m0) (m0) | m0 | offset 0 | –"))
     s.hold(Produce).hold(Produce, answer=True).send("A", 0, "m1").lose().wait(100)
-    yield (
-        "m1 is lost, and then the answer to its retry.",
-        "(m0) (m0) (m1) (m1) | m0 m1 | offset 0 | waits",
-    )
+    yield ("m1 is lost, and then the answer to its retry.", "(m0) (m0) (m1) (m1) | m0 m1 | offset 0 | waits")
     s.lose()
     yield (
         "The client gives up and reports an error. The record is in the log: an error after a request was "
@@ -86,15 +77,9 @@ def _all(s: ClientStage) -> Steps:
     s.hold(Fetch, of=2, times=2).wait(600).send("A", 0, "a")
     yield "Broker 2 does not fetch. A (acks=all) waits.", "a | 0 | waits | –"
     s.send("B", 0, "b")
-    yield (
-        "B (acks=1) gets its answer as soon as broker 1 has its record.",
-        "a b | 0 | waits | offset 1",
-    )
+    yield ("B (acks=1) gets its answer as soon as broker 1 has its record.", "a b | 0 | waits | offset 1")
     s.let().release().wait(600)
-    yield (
-        "Broker 2 fetches: both are committed, and A gets its answer.",
-        "a b | 2 | offset 0 | offset 1",
-    )
+    yield ("Broker 2 fetches: both are committed, and A gets its answer.", "a b | 2 | offset 0 | offset 1")
 
 
 def _modes(s: ClientStage) -> Steps:
@@ -120,9 +105,7 @@ def _modes(s: ClientStage) -> Steps:
     s.send("S", 0, "s1")
     yield (
         "Only now S sends its second one.",
-        (
-            "f1 s0 p0 p1 s1 | acknowledged | acknowledged | offset 1 | offset 4 | offset 2 | offset 3"
-        ),
+        ("f1 s0 p0 p1 s1 | acknowledged | acknowledged | offset 1 | offset 4 | offset 2 | offset 3"),
     )
 
 
@@ -229,13 +212,7 @@ metadata and sends again. What the report says, and what it leaves open, comes f
             about="An idempotent producer may not leave a gap in its sequences.",
             source="KIP-360",
             stage=ClientStage,
-            columns={
-                "A": identity("A"),
-                "log": log(0),
-                "m0": told("m0"),
-                "m1": told("m1"),
-                "m2": told("m2"),
-            },
+            columns={"A": identity("A"), "log": log(0), "m0": told("m0"), "m1": told("m1"), "m2": told("m2")},
             steps=_bump,
         ),
     ),

@@ -4,15 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from model.eras import ERAS
-from model.scenarios.drivers.clients import (
-    ClientStage,
-    Column,
-    done,
-    got,
-    offset,
-    outcome,
-    position,
-)
+from model.scenarios.drivers.clients import ClientStage, Column, done, got, offset, outcome, position
 from model.scenarios.drivers.cluster import lone
 from model.scenarios.drivers.raw_member import RawMemberStage, state, two
 from model.scenarios.drivers.raw_producer import RawProducerStage, committed, log, told
@@ -122,10 +114,7 @@ def _once(s: RawMemberStage) -> Steps:
         "Stable 2 | ok | UNSTABLE_OFFSET_COMMIT | f0 | –",
     )
     s.end("X", commit=True)
-    yield (
-        "The result and the offset are committed together.",
-        "Stable 2 | ok | 1 | f0 [commit] | f0",
-    )
+    yield ("The result and the offset are committed together.", "Stable 2 | ok | 1 | f0 [commit] | f0")
     s.add("X", 0).write("X", 0, "f1").add_group("X").wait_beating(4000, "B")
     yield (
         "A writes f1 for r1, and stands still for longer than its session. B is to take over.",

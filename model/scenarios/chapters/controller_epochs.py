@@ -1,14 +1,7 @@
 """Scenarios: what keeps brokers and ZooKeeper from obeying a controller that was replaced."""
 
 from model.protocol.messages import ElectLeaders, PartitionState
-from model.protocol.zookeeper_messages import (
-    Delete,
-    LeaderAndIsr,
-    StopReplica,
-    UpdateMetadata,
-    ZkOps,
-    ZkPoll,
-)
+from model.protocol.zookeeper_messages import Delete, LeaderAndIsr, StopReplica, UpdateMetadata, ZkOps, ZkPoll
 from model.scenarios.drivers.cluster import data
 from model.scenarios.drivers.zookeeper import (
     ZookeeperStage,

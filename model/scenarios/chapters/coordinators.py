@@ -6,15 +6,7 @@ from model.eras import ERAS
 from model.protocol.coordinator_messages import WriteTxnMarkers
 from model.protocol.messages import Fetch
 from model.replication.node import TRANSACTION_TOPIC
-from model.scenarios.drivers.raw_producer import (
-    Column,
-    RawProducerStage,
-    committed,
-    log,
-    logged,
-    state,
-    told,
-)
+from model.scenarios.drivers.raw_producer import Column, RawProducerStage, committed, log, logged, state, told
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.settings import Settings
 
@@ -249,9 +241,7 @@ moment, two deaths of coordinators before it has left the in-sync set, and a pro
 the same end again. Kafka does so with acks=all, min.insync.replicas=2 and clean elections (3.3.2, 3.9.1,
 4.0.2 and 4.3.1 were tried); a test does it to real brokers (tests/docker/test_decisions.py).""",
             source="Kafka: `TransactionStateManager.loadTransactionMetadata`",
-            stage=lambda: RawProducerStage(
-                Settings(era=ERAS["4.2-tv1"]), ((4, 5), (5, 4)), (1, 2, 3)
-            ),
+            stage=lambda: RawProducerStage(Settings(era=ERAS["4.2-tv1"]), ((4, 5), (5, 4)), (1, 2, 3)),
             columns=ACTED_UPON,
             steps=_acted_upon,
         ),

@@ -21,10 +21,7 @@ def _clean(s: PartitionStage) -> Steps:
     s.produce("m0", to=1).settle()
     yield "All in sync. Broker 1, the first replica, leads.", "1 2 3 | 1 2 3 | 1 2 3 | 1 | 0 | 0"
     s.crash(2).fence(2).restart(2)
-    yield (
-        "Broker 2 dies and comes back; it is not in sync yet.",
-        "1 2 3 | 1 2 3 | 1 3 | 1 | 0 | 1",
-    )
+    yield ("Broker 2 dies and comes back; it is not in sync yet.", "1 2 3 | 1 2 3 | 1 3 | 1 | 0 | 1")
     s.crash(1).fence(1)
     yield (
         "Broker 1 dies. The first replica that lives is broker 2, the first of the ISR that lives is "
@@ -120,10 +117,7 @@ def _all_down_first(s: PartitionStage) -> Steps:
     _two_ahead(s)
     yield DOWN_ROW, "– | 1 | – | m0 m1 m2 | down | down | down"
     s.restart(3)
-    yield (
-        "Broker 3 comes back first and leads at once.",
-        "3 | 3 | 3 | m0 m1 m2 | down | down | m0",
-    )
+    yield ("Broker 3 comes back first and leads at once.", "3 | 3 | 3 | m0 m1 m2 | down | down | m0")
     s.restart(2, 1).tell(2, 3).rounds(1, 2)
     yield ("The others follow it: m1 and m2 are lost.", "1 2 3 | 3 | 3 | m0 m1 m2 | m0 | m0 | m0")
 

@@ -1,15 +1,6 @@
 """Scenarios: eligible leader replicas (KIP-966), and the loss that they prevent."""
 
-from model.scenarios.drivers.partition import (
-    PartitionStage,
-    acked,
-    elr,
-    hw,
-    isr,
-    leader,
-    log,
-    without,
-)
+from model.scenarios.drivers.partition import PartitionStage, acked, elr, hw, isr, leader, log, without
 from model.scenarios.framework import Chapter, Scenario, Steps
 
 
@@ -51,10 +42,7 @@ def _with(s: PartitionStage) -> Steps:
     _two_left(s)
     yield TWO_LEFT, "1 2 | – | 1 | m0 m1 | m0 m1 | m0 m1 | m0"
     s.isolate(2).fence(2).tell(1)
-    yield (
-        ONE_LEFT + " So it is remembered as eligible.",
-        "1 | 2 | 1 | m0 m1 | m0 m1 | m0 m1 | m0",
-    )
+    yield (ONE_LEFT + " So it is remembered as eligible.", "1 | 2 | 1 | m0 m1 | m0 m1 | m0 m1 | m0")
     s.lose_power(1).fence(1)
     yield (
         NONE_LEFT + " It left the ISR last and is eligible too: the controller cannot know yet.",

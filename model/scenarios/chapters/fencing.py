@@ -157,9 +157,7 @@ before for what it says now.""",
             about="""After an unclean election a consumer's position may lie behind another history.
 (The model's consumer sends its epoch, but does not ask where epochs end.)""",
             source="KIP-320; KAFKA-7747",
-            stage=lambda: PartitionStage(
-                (1, 2), without("eligible_replicas", min_isr=1, unclean=True)
-            ),
+            stage=lambda: PartitionStage((1, 2), without("eligible_replicas", min_isr=1, unclean=True)),
             columns={"ISR": isr, "log 1": log(1), "log 2": log(2), "consumer": heard},
             steps=_consumer_truncated,
         ),

@@ -43,10 +43,7 @@ def _alone(s: RawMemberStage) -> Steps:
         "– | – | ok | – | 5",
     )
     s.joins("A").syncs("A", A=(0, 1))
-    yield (
-        "A group with members takes offsets of them only.",
-        ("Stable 1 | A* | ok | gets p0 p1 | 5"),
-    )
+    yield ("A group with members takes offsets of them only.", ("Stable 1 | A* | ok | gets p0 p1 | 5"))
     s.commits("", 0)
     yield (
         "A client outside the group cannot move it back under their hands.",
@@ -59,18 +56,13 @@ def _alone(s: RawMemberStage) -> Steps:
 def _compacted(s: RawMemberStage) -> Steps:
     two(s)
     s.commits("A", 3).commits("A", 5).commits("B", 2, 1)
-    yield (
-        "Every commit and every generation is a record.",
-        ("[1] [2] p0=3 p0=5 p1=2 | 5 | Stable 2 | A* B"),
-    )
+    yield ("Every commit and every generation is a record.", ("[1] [2] p0=3 p0=5 p1=2 | 5 | Stable 2 | A* B"))
     s.wait(1000)
     yield (
         "Of each partition, and of the group, the newest record stays.",
         ("[2] p0=5 p1=2 | 5 | Stable 2 | A* B"),
     )
-    s.init("P").add_group("P").offsets("P", 9).commits("A", 7).wait(500).wait_beating(
-        1000, "A", "B"
-    )
+    s.init("P").add_group("P").offsets("P", 9).commits("A", 7).wait(500).wait_beating(1000, "A", "B")
     yield (
         "A transaction holds an offset of another partition (in0=9). What comes after its first record stays "
         "while it is open; 7 is committed all the same.",

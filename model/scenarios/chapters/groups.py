@@ -1,14 +1,7 @@
 """Scenarios: members, generations and the coordinator of a consumer group."""
 
 from model.protocol.coordinator_messages import SyncGroup
-from model.scenarios.drivers.raw_member import (
-    Column,
-    RawMemberStage,
-    members,
-    offsets_log,
-    state,
-    two,
-)
+from model.scenarios.drivers.raw_member import Column, RawMemberStage, members, offsets_log, state, two
 from model.scenarios.drivers.raw_producer import told
 from model.scenarios.framework import Chapter, Scenario, Steps
 
@@ -59,10 +52,7 @@ def _fenced(s: RawMemberStage) -> Steps:
         "PreparingRebalance 2 | B | ok | REBALANCE_IN_PROGRESS | 3",
     )
     s.joins("B").syncs("B", B=(0, 1)).commits("B", 7)
-    yield (
-        "B continues with both partitions, from 3, and commits 7.",
-        ("Stable 3 | B* | ok | ok | 7"),
-    )
+    yield ("B continues with both partitions, from 3, and commits 7.", ("Stable 3 | B* | ok | ok | 7"))
     s.commits("A", 5)
     yield (
         "A was only slow, and commits what it has worked on: it is refused, so B's offset stays.",
@@ -123,10 +113,7 @@ def _leaves(s: RawMemberStage) -> Steps:
     s.beats("B").joins("B").syncs("B", B=(0, 1))
     yield "B takes over and leads the group.", "Stable 3 | B* | ok | gets p0 p1 | [1] [2] [3]"
     s.leaves("B")
-    yield (
-        "The last one leaves: a generation without members.",
-        "Empty 4 | – | ok | ok | [1] [2] [3] [4]",
-    )
+    yield ("The last one leaves: a generation without members.", "Empty 4 | – | ok | ok | [1] [2] [3] [4]")
 
 
 LOGGED: dict[str, Column] = {

@@ -49,9 +49,7 @@ class Designs:
 def _without(partitions: int, replicas: int) -> ElectionLoad:
     tps = tuple(data(n) for n in range(partitions))
     zk = ZooKeeper()
-    brokers = [
-        SelfElecting(n, zk, zk.connect(0, 3000), tps) for n in range(LEADER, LEADER + replicas)
-    ]
+    brokers = [SelfElecting(n, zk, zk.connect(0, 3000), tps) for n in range(LEADER, LEADER + replicas)]
     for broker in brokers:
         broker.elect(0, tps)
     assert brokers[0].leads == set(tps)

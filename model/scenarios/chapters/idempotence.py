@@ -125,12 +125,7 @@ def _duplicates(s: RawProducerStage) -> Steps:
     yield "Then the late requests arrive.", "a a a2 a2 | b b2 | offset 1 | offset 0"
 
 
-REMEMBERED = {
-    "log": log(0),
-    "epoch: sequences known": known(0, "A"),
-    "a": told("a"),
-    "b": told("b"),
-}
+REMEMBERED = {"log": log(0), "epoch: sequences known": known(0, "A"), "a": told("a"), "b": told("b")}
 ORDER = {"log": log(0), "m0": told("m0"), "m1": told("m1"), "m2": told("m2")}
 
 

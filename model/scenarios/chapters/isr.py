@@ -47,8 +47,7 @@ def _hung(s: PartitionStage) -> Steps:
     )
     s.altered(1)
     yield (
-        "The leader hears of it: m1 is committed. Its producer had got a time-out: it is there "
-        "all the same.",
+        "The leader hears of it: m1 is committed. Its producer had got a time-out: it is there all the same.",
         "2 | 1 | 2 | 1 2 | 1 2 | 1 | REQUEST_TIMED_OUT",
     )
 
@@ -113,10 +112,7 @@ def _expansion(s: PartitionStage) -> Steps:
     s.rounds(2)
     yield "Broker 2 has m2.", "3 | 2 | 2 | 1 2 3 | 1 2 | 1 | waits"
     s.alter(1).altered(1)
-    yield (
-        "The controller agrees, and the leader hears of it.",
-        "3 | 2 | 2 | 1 2 3 | 1 2 3 | 2 | waits",
-    )
+    yield ("The controller agrees, and the leader hears of it.", "3 | 2 | 2 | 1 2 3 | 1 2 3 | 2 | waits")
     s.answer(3).fetch(3)
     yield "Broker 3 has m2.", "3 | 3 | 3 | 1 2 3 | 1 2 3 | 2 | acknowledged"
 
@@ -128,10 +124,7 @@ def _versions(s: PartitionStage) -> Steps:
         "1 2 3 | 0 | 1 2 3 | –",
     )
     s.crash(2).fence(2)
-    yield (
-        "Before that arrives the controller takes broker 2 out, which died.",
-        "1 3 | 1 | 1 2 3 | –",
-    )
+    yield ("Before that arrives the controller takes broker 2 out, which died.", "1 3 | 1 | 1 2 3 | –")
     s.alter(1)
     yield (
         "The request arrives. It was made for another state: refused, else broker 2 would be in sync again.",

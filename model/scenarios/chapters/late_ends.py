@@ -3,14 +3,7 @@
 from model.eras import ERAS
 from model.protocol.coordinator_messages import EndTxn
 from model.scenarios.drivers.cluster import lone
-from model.scenarios.drivers.raw_producer import (
-    RawProducerStage,
-    committed,
-    identity,
-    log,
-    state,
-    told,
-)
+from model.scenarios.drivers.raw_producer import RawProducerStage, committed, identity, log, state, told
 from model.scenarios.framework import Chapter, Scenario, Steps
 
 

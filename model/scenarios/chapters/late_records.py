@@ -38,10 +38,7 @@ def _hanging(s: RawProducerStage) -> Steps:
 
 def _verified(s: RawProducerStage) -> Steps:
     _until_late_produce(s)
-    yield (
-        "a2 is delayed; the transaction is aborted.",
-        ("unknown | CompleteAbort 2/0 | a1 [abort] | 2 | –"),
-    )
+    yield ("a2 is delayed; the transaction is aborted.", ("unknown | CompleteAbort 2/0 | a1 [abort] | 2 | –"))
     s.release()
     yield (
         "a2 arrives. It would begin a transaction in this log, so the leader asks the coordinator, which "

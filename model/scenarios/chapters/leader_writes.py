@@ -149,10 +149,7 @@ def _batched(s: ZookeeperStage) -> Steps:
         "3700 | 6 | 0 1 2 | 0",
     )
     s.until(lambda: _told(s) == 1)
-    yield (
-        "The last change is more than 5 s old: one notification names all three.",
-        "9000 | 6 | – | 1",
-    )
+    yield ("The last change is more than 5 s old: one notification names all three.", "9000 | 6 | – | 1")
     s.since = s.now
     _flap(s)
     yield "From now on broker 4 hangs again and again. (Time from here.)", "3700 | 12 | 0 1 2 | 1"

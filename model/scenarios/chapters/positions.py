@@ -1,14 +1,6 @@
 """Scenarios: the position of a consumer, and what moves it."""
 
-from model.scenarios.drivers.clients import (
-    ClientStage,
-    Column,
-    done,
-    got,
-    offset,
-    outcome,
-    position,
-)
+from model.scenarios.drivers.clients import ClientStage, Column, done, got, offset, outcome, position
 from model.scenarios.drivers.cluster import data
 from model.scenarios.drivers.raw_producer import log
 from model.scenarios.framework import Chapter, Scenario, Steps
@@ -43,10 +35,7 @@ def _rewind(s: ClientStage) -> Steps:
         "– | 2 | ok | 4 | r0 r1 r2 r3",
     )
     s.commit("A")
-    yield (
-        "A commit may go back as well: what counts is the newest one.",
-        "– | 2 | ok | 2 | r0 r1 r2 r3",
-    )
+    yield ("A commit may go back as well: what counts is the newest one.", "– | 2 | ok | 2 | r0 r1 r2 r3")
     s.poll("A").process("A", 2).commit("A")
     yield "It reads them again.", "– | 4 | ok | 4 | r0 r1 r2 r3 r2 r3"
 
@@ -111,12 +100,7 @@ POSITIONS = Chapter(
             about="A loss on the consumer's side without any error.",
             source="Kafka: consumer setting `auto.offset.reset`",
             stage=ClientStage,
-            columns={
-                "log": log(0),
-                "position": position("A"),
-                "committed": offset,
-                "processed": done,
-            },
+            columns={"log": log(0), "position": position("A"), "committed": offset, "processed": done},
             steps=_reset,
         ),
     ),

@@ -15,9 +15,7 @@ EXPIRATION_MS: Final = 5000
 
 def _epochs(s: RawProducerStage) -> Steps:
     s.init("A").init("B")
-    s.writers["A"].id = s.writers["B"].id = (
-        None  # plain records, so that no transaction is asked for
-    )
+    s.writers["A"].id = s.writers["B"].id = None  # plain records, so that no transaction is asked for
     s.write("A", 0, "a0").write("B", 0, "b0")
     yield (
         "Two instances with one producer id: B came later and has the next epoch, whose sequences begin "
@@ -40,17 +38,11 @@ def _failover(s: RawProducerStage) -> Steps:
     s.identify("A").write("A", 0, "a").wait(1000)
     yield "Followers learn of producers from the batches.", "a | a | 1 | 0: 0 | offset 0 | –"
     s.hold(Produce, answer=True).write("A", 0, "b").lose()
-    yield (
-        "b is appended and replicated; its answer is lost.",
-        "a b | a b | 2 | 0: 0 1 | offset 0 | unknown",
-    )
+    yield ("b is appended and replicated; its answer is lost.", "a b | a b | 2 | 0: 0 1 | offset 0 | unknown")
     s.crash(1).wait(4000)
     yield "Broker 1 dies, broker 2 leads.", "down | a b | 2 | 0: 0 1 | offset 0 | unknown"
     s.write("A", 0, "b", sequence=1)
-    yield (
-        "b is sent again: broker 2 recognises it.",
-        "down | a b | 2 | 0: 0 1 | offset 0 | offset 1",
-    )
+    yield ("b is sent again: broker 2 recognises it.", "down | a b | 2 | 0: 0 1 | offset 0 | offset 1")
 
 
 def _restarted(s: RawProducerStage) -> Steps:
@@ -59,10 +51,7 @@ def _restarted(s: RawProducerStage) -> Steps:
     s.crash(1)
     yield "The broker's process ends.", "down | – | unknown"
     s.restart(1).write("A", 0, "b", sequence=1)
-    yield (
-        "It starts again and reads its log. b is sent again and recognised.",
-        "a b | 0: 0 1 | offset 1",
-    )
+    yield ("It starts again and reads its log. b is sent again and recognised.", "a b | 0: 0 1 | offset 1")
 
 
 def _truncated(s: RawProducerStage) -> Steps:
@@ -76,10 +65,7 @@ def _truncated(s: RawProducerStage) -> Steps:
         "a | a | 0: 0 | unknown",
     )
     s.crash(2).wait(4000).write("A", 0, "b", sequence=1)
-    yield (
-        "Broker 1 leads again. b is sent again: it is new to it.",
-        "a b | down | 0: 0 1 | offset 1",
-    )
+    yield ("Broker 1 leads again. b is sent again: it is new to it.", "a b | down | 0: 0 1 | offset 1")
 
 
 def _delete(s: RawProducerStage) -> None:
@@ -108,17 +94,11 @@ def _unknown(s: RawProducerStage) -> Steps:
 
 def _kept(s: RawProducerStage) -> Steps:
     _delete(s)
-    yield (
-        "The records go; what is known of A stays until producer.id.expiration.ms.",
-        "– | 0: 0 1 | –",
-    )
+    yield ("The records go; what is known of A stays until producer.id.expiration.ms.", "– | 0: 0 1 | –")
     s.write("A", 0, "c")
     yield "It continues.", "c | 0: 0 1 2 | offset 2"
     s.wait(EXPIRATION_MS + CHECKPOINT_MS)
-    yield (
-        "After that time without a record (1 day; here 5 s) A is not known any more.",
-        "c | – | offset 2",
-    )
+    yield ("After that time without a record (1 day; here 5 s) A is not known any more.", "c | – | offset 2")
     s.write("A", 0, "d")
     yield (
         "Since 2.5 any sequence is taken of a producer that is not known. That ends the dead end, and opens "

@@ -5,15 +5,7 @@ from typing import Any, Self
 
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.protocol.controller_messages import BeginQuorumEpoch, BrokerHeartbeat, QuorumFetch, Vote
-from model.scenarios.drivers.partition import (
-    PartitionStage,
-    decision,
-    hw,
-    isr,
-    leader,
-    leo,
-    without,
-)
+from model.scenarios.drivers.partition import PartitionStage, decision, hw, isr, leader, leo, without
 from model.scenarios.framework import Chapter, Scenario, Steps
 from model.settings import Settings
 
@@ -23,9 +15,7 @@ class QuorumStage:
 
     def __init__(self) -> None:
         self.now = 0
-        self.nodes = {
-            n: KafkaRaftClient(n, (1, 2, 3), Settings(), lambda low, _: low) for n in (1, 2, 3)
-        }
+        self.nodes = {n: KafkaRaftClient(n, (1, 2, 3), Settings(), lambda low, _: low) for n in (1, 2, 3)}
         self.down: set[int] = set()
         for node in self.nodes.values():
             node.start(0)
@@ -153,10 +143,7 @@ def _succession(s: QuorumStage) -> Steps:
         "down | down | [1] a [3] | [1] a [3] | down | 3",
     )
     s.restart(1)
-    yield (
-        "Node 1 comes back, with b.",
-        "follower, epoch 1 | [1] a b | [1] a [3] | [1] a [3] | 0 | 3",
-    )
+    yield ("Node 1 comes back, with b.", "follower, epoch 1 | [1] a b | [1] a [3] | [1] a [3] | 0 | 3")
     s.fetch(1, at=3).fetch(1, at=2)
     yield (
         "It asks any voter, and so learns of the leader. There it says that it ends at 3 with epoch 1; the "
@@ -189,10 +176,7 @@ def _failures(s: SideBySide) -> Steps:
         "3 3 2 | 3 | 3 | 2 | 1 2 | 2",
     )
     partition.wait(100).alter(1).altered(1)
-    yield (
-        "replica.lag.time.max.ms later the ISR continues without broker 2.",
-        "3 3 2 | 3 | 3 | 2 | 1 | 3",
-    )
+    yield ("replica.lag.time.max.ms later the ISR continues without broker 2.", "3 3 2 | 3 | 3 | 2 | 1 | 3")
     quorum.crash(3)
     partition.crash(2).fence(2).tell(1).produce("d", to=1)
     quorum.write(1, "c").fetch(2, at=1).fetch(2, at=1)

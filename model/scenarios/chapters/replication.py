@@ -1,14 +1,6 @@
 """Scenarios: how records reach the followers, when the high watermark moves, when a producer is answered."""
 
-from model.scenarios.drivers.partition import (
-    PartitionStage,
-    asked_for,
-    hw,
-    isr_at,
-    leo,
-    produced,
-    remote,
-)
+from model.scenarios.drivers.partition import PartitionStage, asked_for, hw, isr_at, leo, produced, remote
 from model.scenarios.framework import Chapter, Scenario, Steps
 
 COLUMNS = {
@@ -42,10 +34,7 @@ def _fetch_after_produce(s: PartitionStage) -> Steps:
 
 def _second_round(s: PartitionStage) -> Steps:
     s.produce("m0", to=1).fetch(2).answer(2)
-    yield (
-        "As above: broker 2 has m0, but the leader does not know that yet.",
-        "1 | 0 | 0 | 1 | 0 | waits",
-    )
+    yield ("As above: broker 2 has m0, but the leader does not know that yet.", "1 | 0 | 0 | 1 | 0 | waits")
     s.fetch(2)
     yield (
         "Broker 2 fetches from 1: it has everything below. HW = min(1, 1) = 1, the producer is answered.",
@@ -70,20 +59,11 @@ def _purgatory(s: PartitionStage) -> Steps:
         "1 | 0 | 0 | 0 | 0 | waits",
     )
     s.answer(2)
-    yield (
-        "The answer, with m0 and HW 0, leaves at once; broker 2 appends.",
-        "1 | 0 | 0 | 1 | 0 | waits",
-    )
+    yield ("The answer, with m0 and HW 0, leaves at once; broker 2 appends.", "1 | 0 | 0 | 1 | 0 | waits")
     s.fetch(2)
-    yield (
-        "Its next fetch, from 1, moves the HW and is kept in turn.",
-        "1 | 1 | 1 | 1 | 0 | acknowledged",
-    )
+    yield ("Its next fetch, from 1, moves the HW and is kept in turn.", "1 | 1 | 1 | 1 | 0 | acknowledged")
     s.produce("m1", to=1)
-    yield (
-        "m1 is appended and releases it: the answer carries m1 and HW 1.",
-        "2 | 1 | 1 | 1 | 0 | waits",
-    )
+    yield ("m1 is appended and releases it: the answer carries m1 and HW 1.", "2 | 1 | 1 | 1 | 0 | waits")
     s.answer(2)
     yield (
         "Under load the HW so comes with the next records: broker 2 knows of HW 1, one record late.",
@@ -104,10 +84,7 @@ def _remote_leo(s: PartitionStage) -> Steps:
     s.fetch(2).fetch(3)
     yield "On the next fetch, from 1: HW = min(1, 1, 1).", "1 | 1 | 1 | 1 | 1 2 3 | –"
     s.produce("m1", to=1).answer(2).answer(3).rounds(2)
-    yield (
-        "m1, which only broker 2 continues to fetch: HW = min(2, 2, 1).",
-        "2 | 2 | 1 | 1 | 1 2 3 | –",
-    )
+    yield ("m1, which only broker 2 continues to fetch: HW = min(2, 2, 1).", "2 | 2 | 1 | 1 | 1 2 3 | –")
     s.wait(3100).rounds(2).alter(1).altered(1)
     yield (
         "Broker 3 is taken out of the ISR. Its remote LEO stays; HW = min(2, 2), without it.",
@@ -122,10 +99,7 @@ def _remote_leo(s: PartitionStage) -> Steps:
 
 def _caught_up_outside(s: PartitionStage) -> Steps:
     s.produce("m0", to=1).rounds(2).wait(3100).rounds(2).alter(1).altered(1)
-    yield (
-        "Brokers 3 and 4 fell out of the ISR before they fetched m0.",
-        "1 | 1 | ? | ? | 1 | 1 2 | –",
-    )
+    yield ("Brokers 3 and 4 fell out of the ISR before they fetched m0.", "1 | 1 | ? | ? | 1 | 1 2 | –")
     s.fetch(4).answer(4).fetch(4)
     yield (
         "Broker 4 has m0 now. The leader asks for ISR 1, 2, 4; the answer takes a while.",

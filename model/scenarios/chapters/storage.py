@@ -45,10 +45,7 @@ def _power(s: PartitionStage) -> Steps:
 
 def _flushing(s: PartitionStage) -> Steps:
     s.produce("m0", to=1).settle()
-    yield (
-        "m0 is flushed as soon as it is appended, by leader and followers.",
-        ("m0 | m0 | 1 | m0 | m0 | 1"),
-    )
+    yield ("m0 is flushed as soon as it is appended, by leader and followers.", ("m0 | m0 | 1 | m0 | m0 | 1"))
     s.produce("m1", to=1).rounds(2, 3)
     yield "So is m1.", "m0 m1 | m0 m1 | 2 | m0 m1 | m0 m1 | 1"
     s.lose_power(1, 2, 3).fence(1, 2, 3).restart(1, 2, 3).tell(1, 2, 3)

@@ -12,10 +12,7 @@ from model.scenarios.framework import Chapter, Scenario, Steps
 def _whole(s: ClientStage) -> Steps:
     s.producer("A", transactional_id="t", delivery_ms=1000).begin("A").send("A", 0, "m0").wait(200)
     s.hold(Produce, times=20).send("A", 0, "m1").finish("A", commit=True)
-    yield (
-        "m0 is acknowledged, m1 is not. The commit waits for it.",
-        ("waits | offset 0 | waits | m0 | –"),
-    )
+    yield ("m0 is acknowledged, m1 is not. The commit waits for it.", ("waits | offset 0 | waits | m0 | –"))
     for _ in range(8):
         s.lose().wait(200)
     yield (
@@ -67,10 +64,7 @@ def _doubt(s: ClientStage) -> Steps:
         ("ok | 1/1 | _MSG_TIMED_OUT | m0 [abort] m2 | –"),
     )
     s.finish("A", commit=True).wait(200)
-    yield (
-        "It ends as if nothing had been.",
-        "ok | 1/1 | _MSG_TIMED_OUT | m0 [abort] m2 [commit] | m2",
-    )
+    yield ("It ends as if nothing had been.", "ok | 1/1 | _MSG_TIMED_OUT | m0 [abort] m2 [commit] | m2")
 
 
 def _end(s: ClientStage) -> Steps:
@@ -118,13 +112,7 @@ and between which it waits. (Transaction protocol 1.)""",
 in the sequences. (The Java client. librdkafka also gives up what it was about to send again.)""",
             source="Kafka: `TransactionManager.nextRequest`, `RecordAccumulator.abortUndrainedBatches`",
             stage=lambda: ClientStage(lone(era=ERAS["4.2-tv1"])),
-            columns={
-                "end": ended("A"),
-                "A": identity("A"),
-                "m0": told("m0"),
-                "m1": told("m1"),
-                **READ,
-            },
+            columns={"end": ended("A"), "A": identity("A"), "m0": told("m0"), "m1": told("m1"), **READ},
             steps=_flight,
         ),
         Scenario(

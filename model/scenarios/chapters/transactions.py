@@ -126,10 +126,7 @@ def _copier(s: RawProducerStage) -> Steps:
 
 def _consumer_only(s: RawProducerStage) -> Steps:
     s.init("A")
-    yield (
-        "The application filters: of what it read nothing is to be written.",
-        "Empty 2/0 | – | none",
-    )
+    yield ("The application filters: of what it read nothing is to be written.", "Empty 2/0 | – | none")
     s.add_group("A").offsets("A", 3)
     yield (
         "The transaction has one partition, of offsets.",

@@ -1,15 +1,6 @@
 """Scenarios: how a follower cuts its log back, and what went wrong when it did so by its high watermark."""
 
-from model.scenarios.drivers.partition import (
-    PartitionStage,
-    acked,
-    epochs,
-    hw,
-    leader_at,
-    leo,
-    log,
-    without,
-)
+from model.scenarios.drivers.partition import PartitionStage, acked, epochs, hw, leader_at, leo, log, without
 from model.scenarios.framework import Chapter, Scenario, Steps
 
 BEFORE_KIP_101 = (
@@ -20,9 +11,7 @@ BEFORE_KIP_101 = (
     "eligible_replicas",
 )
 BEFORE_KIP_279 = BEFORE_KIP_101[1:]
-BEHIND = (
-    "m1 is on both. Broker 2 has said so by its next fetch, but not had the answer: its HW is 1."
-)
+BEHIND = "m1 is on both. Broker 2 has said so by its next fetch, but not had the answer: its HW is 1."
 
 
 def _acknowledged(s: PartitionStage) -> PartitionStage:
@@ -134,10 +123,7 @@ def _append(s: PartitionStage, count: int, to: int) -> PartitionStage:
 
 def _last_offset(s: PartitionStage) -> Steps:
     _append(s, 20, to=2).settle()
-    yield (
-        "Epoch 0: broker 2 leads; 20 records reach all.",
-        "2, epoch 0 | 20 | (0, 0) | 20 | (0, 0)",
-    )
+    yield ("Epoch 0: broker 2 leads; 20 records reach all.", "2, epoch 0 | 20 | (0, 0) | 20 | (0, 0)")
     s.crash(2).fence(2).tell(1, 3).restart(2).tell(1, 3)
     _append(s, 60, to=1).rounds(2, 3).alter(1).altered(1)
     yield (
@@ -145,10 +131,7 @@ def _last_offset(s: PartitionStage) -> Steps:
         "1, epoch 1 | 80 | (0, 0) (1, 20) | 80 | (0, 0) (1, 20)",
     )
     _append(s, 20, to=1)
-    yield (
-        "20 more do not leave broker 1.",
-        "1, epoch 1 | 100 | (0, 0) (1, 20) | 80 | (0, 0) (1, 20)",
-    )
+    yield ("20 more do not leave broker 1.", "1, epoch 1 | 100 | (0, 0) (1, 20) | 80 | (0, 0) (1, 20)")
     s.crash(1).fence(1).tell(2, 3)
     _append(s, 40, to=2).wait(100).rounds(3)
     yield (

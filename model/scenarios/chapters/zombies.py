@@ -20,10 +20,7 @@ TV1 = ERAS["4.2-tv1"]
 
 def _fenced(s: RawProducerStage) -> Steps:
     s.init("A").add("A", 0).write("A", 0, "a").end("A", commit=True)
-    yield (
-        "Instance A of an application works.",
-        "2/0 | – | ok | – | CompleteCommit 2/0 | a [commit] | a",
-    )
+    yield ("Instance A of an application works.", "2/0 | – | ok | – | CompleteCommit 2/0 | a [commit] | a")
     s.init("B")
     yield (
         "A stands still, and an operator starts instance B with the same transactional id. It gets the next "
@@ -95,10 +92,7 @@ def _bumped(s: RawProducerStage) -> Steps:
         "2/0 | – | unknown | – | Empty 2/1",
     )
     s.init("A", bump=True)
-    yield (
-        "It asks again, with the epoch before: it is given the same one.",
-        "2/1 | – | ok | – | Empty 2/1",
-    )
+    yield ("It asks again, with the epoch before: it is given the same one.", "2/1 | – | ok | – | Empty 2/1")
     s.init("B")
     yield "Another instance takes the id over.", "2/1 | 2/2 | ok | ok | Empty 2/2"
     s.init("A", bump=True)
@@ -125,23 +119,14 @@ def _expired(s: RawProducerStage) -> Steps:
         "– | ok | –",
     )
     s.add("A", 0)
-    yield (
-        "The producer that still has it is not known any more.",
-        "– | INVALID_PRODUCER_ID_MAPPING | –",
-    )
+    yield ("The producer that still has it is not known any more.", "– | INVALID_PRODUCER_ID_MAPPING | –")
     s.init("B")
-    yield (
-        "A successor begins with another producer id.",
-        ("Empty 3/0 | INVALID_PRODUCER_ID_MAPPING | ok"),
-    )
+    yield ("A successor begins with another producer id.", ("Empty 3/0 | INVALID_PRODUCER_ID_MAPPING | ok"))
 
 
 def _open_stays(s: RawProducerStage) -> Steps:
     s.init("A", timeout=900_000).add("A", 0).write("A", 0, "a").wait(6000)
-    yield (
-        "While a transaction is open the id does not expire, however old it is.",
-        "Ongoing 2/0 | 0",
-    )
+    yield ("While a transaction is open the id does not expire, however old it is.", "Ongoing 2/0 | 0")
     s.end("A", commit=True)
     yield "It ends.", "CompleteCommit 2/0 | 2"
     s.wait(6000)

@@ -350,6 +350,4 @@ class ClusterStage:
             self.flow()
         if all(n == CONTROLLER_NODE for n in nodes):
             return self
-        return self.until(
-            lambda: not any(self.nodes[n].fenced for n in nodes if n != CONTROLLER_NODE)
-        )
+        return self.until(lambda: not any(self.nodes[n].fenced for n in nodes if n != CONTROLLER_NODE))

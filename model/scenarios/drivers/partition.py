@@ -238,9 +238,7 @@ class PartitionStage:
         request = self._asks.pop((n, "quorum", CONTROLLER)).request
         assert isinstance(request, QuorumFetch)
         entries = tuple(self._entries[request.end : end])
-        self._answered(
-            n, "quorum", CONTROLLER, QuorumFetchResponse(1, CONTROLLER, request.end, end, entries)
-        )
+        self._answered(n, "quorum", CONTROLLER, QuorumFetchResponse(1, CONTROLLER, request.end, end, entries))
 
     def isolate(self, *brokers: int) -> Self:
         """From now on the heartbeats of these brokers do not arrive."""
@@ -338,9 +336,7 @@ class PartitionStage:
         if noticed:
             answer = self._decide(request)
         else:
-            answer = BrokerRegistrationResponse(
-                KafkaError.NONE, self.controller.image.brokers[n].epoch
-            )
+            answer = BrokerRegistrationResponse(KafkaError.NONE, self.controller.image.brokers[n].epoch)
         self._answered(n, "register", CONTROLLER, answer)
 
     def wait(self, milliseconds: int) -> Self:
@@ -508,9 +504,7 @@ def visible(n: int) -> Column:
     return _of(
         n,
         lambda replica: [
-            str(record)
-            for offset, _, record in replica.log.records()
-            if offset < replica.high_watermark
+            str(record) for offset, _, record in replica.log.records() if offset < replica.high_watermark
         ],
     )
 

@@ -105,12 +105,7 @@ class RawProducerStage(ClusterStage):
     # ---- what producers do
 
     def _say(
-        self,
-        name: str,
-        request: Request,
-        to: int,
-        key: str,
-        made: Callable[[Any], str] | None = None,
+        self, name: str, request: Request, to: int, key: str, made: Callable[[Any], str] | None = None
     ) -> Self:
         self.told[key] = WAITS
 
@@ -127,13 +122,7 @@ class RawProducerStage(ClusterStage):
         return self
 
     def init(
-        self,
-        name: str,
-        id: str = "t",
-        *,
-        timeout: int = 10_000,
-        again: bool = True,
-        bump: bool = False,
+        self, name: str, id: str = "t", *, timeout: int = 10_000, again: bool = True, bump: bool = False
     ) -> Self:
         """See the module. again: ask until the answer is a final one. bump: with the identity in hand."""
         writer = self.writers.setdefault(name, RawProducer(id))
@@ -148,9 +137,7 @@ class RawProducerStage(ClusterStage):
 
         def asked() -> bool:
             errors.clear()
-            self._say(
-                name, InitProducerId(id, timeout, *identity), self.coordinator(id), name, made
-            )
+            self._say(name, InitProducerId(id, timeout, *identity), self.coordinator(id), name, made)
             return not again or not errors or errors[0] not in AGAIN
 
         return self.until(asked)
@@ -164,13 +151,7 @@ class RawProducerStage(ClusterStage):
         return self._say(name, request, self.coordinator(writer.id), name)
 
     def write(
-        self,
-        name: str,
-        number: int,
-        *records: str,
-        sequence: int = -1,
-        epoch: int = -1,
-        plain: bool = False,
+        self, name: str, number: int, *records: str, sequence: int = -1, epoch: int = -1, plain: bool = False
     ) -> Self:
         """See the module. sequence: instead of the next one, which stays as it is. epoch: an older one.
         plain: without a producer id. The first record's name stands for all."""

@@ -47,13 +47,7 @@ from model.protocol.zookeeper_messages import (
     ZkResponse,
 )
 from model.replication.replica import Replica
-from model.scenarios.drivers.cluster import (
-    CONTROLLER_NODE,
-    TOPIC,
-    ClusterStage,
-    MessageInFlight,
-    data,
-)
+from model.scenarios.drivers.cluster import CONTROLLER_NODE, TOPIC, ClusterStage, MessageInFlight, data
 from model.settings import Settings
 from model.zookeeper.ensemble import Ensemble
 from model.zookeeper.zk_data import (
@@ -165,9 +159,7 @@ class ZookeeperStage(ClusterStage):
             said = "nothing" if error is None else error.name
             self.results[record] = "acknowledged" if error is KafkaError.NONE else said
 
-        return self.deliver(
-            "", Produce(-1, {data(number): RecordBatch(-1, -1, (record,))}), to, told
-        )
+        return self.deliver("", Produce(-1, {data(number): RecordBatch(-1, -1, (record,))}), to, told)
 
     def say(self, n: int, request: Request) -> Self:
         """A controller's request reaches a broker; `answer`."""

@@ -24,9 +24,7 @@ SERIAL = {**PLAIN, "client_settings": {"producer.max.in.flight": "1"}}
 ONCE = {**PLAIN, "client_settings": {"retries": "0"}}
 
 
-def is_allowed(
-    name: str, variant: str = "", settings: dict[str, Any] | None = None, *faults: str
-) -> bool:
+def is_allowed(name: str, variant: str = "", settings: dict[str, Any] | None = None, *faults: str) -> bool:
     """A fault of kind `one` hits node 1 only, every other one hits nodes 1 to 3."""
     config = RunConfig(seed=1, **(settings or {}))
     hit = [
@@ -175,11 +173,7 @@ def test_known_bugs_name_classes_that_exist() -> None:
     ],
 )
 def test_exit_codes_have_their_precedence(
-    forbidden: tuple[str, ...],
-    unknown: bool,
-    expect: dict[str, bool],
-    interrupted: bool,
-    code: int,
+    forbidden: tuple[str, ...], unknown: bool, expect: dict[str, bool], interrupted: bool, code: int
 ) -> None:
     got = exit_code(forbidden=forbidden, unknown=unknown, expect=expect, interrupted=interrupted)
     assert got == code

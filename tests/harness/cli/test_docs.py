@@ -59,9 +59,7 @@ def example(name: str) -> ModuleType:
 
 def test_the_workload_example_plans_pairs() -> None:
     module = example("workloads/pairs.py")
-    workload = Workload(
-        name="pairs", doc="", topics=module.topics, plans=module.plans, ops=module.ops
-    )
+    workload = Workload(name="pairs", doc="", topics=module.topics, plans=module.plans, ops=module.ops)
     config = run_config({"seed": 1})
     slot = Slot(slot=0, process=0, tps=workload.tps(config), rng=source(1))
     planned = list(islice(workload.ops(config, workload.plans(config)[0], slot), 20))
@@ -69,9 +67,7 @@ def test_the_workload_example_plans_pairs() -> None:
     assert {p.op.txn for p in planned} == {True}
 
 
-def test_the_nemesis_example_is_planned_injected_and_healed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_nemesis_example_is_planned_injected_and_healed(monkeypatch: pytest.MonkeyPatch) -> None:
     blink = example("nemesis/families/blink.py").BLINK
     monkeypatch.setitem(NEMESES, "blink", blink)
     steps = schedule.plan("blink@controller", run_config({"seed": 1, "duration_s": 20}))
@@ -111,9 +107,7 @@ def test_the_budget_that_the_nightly_job_allows_fits_into_it() -> None:
     job = (DOCS.parent / ".github" / "workflows" / "nightly.yml").read_text()
     (minutes,) = map(int, re.findall(r"soak:\n.*\n    timeout-minutes: (\d+)", job))
     (most,) = map(int, re.findall(r"description: How long.* below (\d+)h", job))
-    (documented,) = map(
-        int, re.findall(r"any budget below (\d+) h", (DOCS / "soak.md").read_text())
-    )
+    (documented,) = map(int, re.findall(r"any budget below (\d+) h", (DOCS / "soak.md").read_text()))
     (usual,) = map(int, re.findall(r"inputs.budget \|\| '(\d+)h'", job))
     assert usual < most == documented
     assert most * 60 + 30 <= minutes  # setting up, and the last run

@@ -30,10 +30,7 @@ def test_what_is_missing_is_named_with_advice(
 def test_what_a_run_makes_itself_is_not_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    findings = [
-        Prerequisite("image", Status.LATER, "none"),
-        Prerequisite("x", Status.OPTIONAL, "none"),
-    ]
+    findings = [Prerequisite("image", Status.LATER, "none"), Prerequisite("x", Status.OPTIONAL, "none")]
     monkeypatch.setattr(doctor, "examine", lambda: iter(findings))
     assert doctor.doctor() == 0
     assert "this machine has everything that a run needs" in capsys.readouterr().out

@@ -8,16 +8,7 @@ import pytest
 from core.errors import ConfigError
 from harness.cli.main import _setting
 
-HEAVY = (
-    "pydantic",
-    "pyspark",
-    "pandas",
-    "pyarrow",
-    "confluent_kafka",
-    "docker",
-    "numpy",
-    "msgspec",
-)
+HEAVY = ("pydantic", "pyspark", "pandas", "pyarrow", "confluent_kafka", "docker", "numpy", "msgspec")
 
 
 @pytest.mark.parametrize(

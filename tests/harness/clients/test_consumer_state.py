@@ -89,9 +89,7 @@ def test_each_record_is_copied_to_the_same_partition_and_told_before_it_is_sent(
     order: list[str] = []
 
     def send(values: list[int]) -> list[Acked]:
-        order.extend(
-            type(line).__name__ for line in journaled(client, tmp_path, j.Polled, j.Copying)
-        )
+        order.extend(type(line).__name__ for line in journaled(client, tmp_path, j.Polled, j.Copying))
         return [Acked(9, 1) for _ in values]
 
     foreign = Fetched(TP, 4, b"x", 0)
@@ -111,9 +109,7 @@ def test_each_record_is_copied_to_the_same_partition_and_told_before_it_is_sent(
     assert client.progress.sent == 4
 
 
-def test_where_nothing_was_polled_nothing_is_copied_or_offered(
-    client: Client, tmp_path: Path
-) -> None:
+def test_where_nothing_was_polled_nothing_is_copied_or_offered(client: Client, tmp_path: Path) -> None:
     session = Polls(([], []), position={TP: 7})
     assert run(client, session, copying(Poll(), COPY, SendOffsets())) == OK
     assert [call[0] for call in session.calls] == ["begin", "poll", "position", "commit"]
@@ -121,9 +117,7 @@ def test_where_nothing_was_polled_nothing_is_copied_or_offered(
 
 
 def test_a_transaction_in_which_a_copy_is_refused_is_aborted(client: Client) -> None:
-    session = Polls(
-        (fetched(2, 3), []), position={TP: 4}, send=[Acked(9, 1), Failed("_QUEUE_FULL")]
-    )
+    session = Polls((fetched(2, 3), []), position={TP: 4}, send=[Acked(9, 1), Failed("_QUEUE_FULL")])
     done = run(client, session, copying(Poll(), COPY, SendOffsets()))
     assert done == (Outcome.FAIL, "_QUEUE_FULL", False)
     assert [call[0] for call in session.calls] == ["begin", "poll", "send", "abort", "seek"]
@@ -192,17 +186,13 @@ def test_records_after_the_rebalance_in_the_same_poll_are_the_new_owner_s(
     ]
 
 
-def test_a_last_rebalance_of_a_poll_is_followed_by_no_empty_line(
-    client: Client, tmp_path: Path
-) -> None:
+def test_a_last_rebalance_of_a_poll_is_followed_by_no_empty_line(client: Client, tmp_path: Path) -> None:
     run(client, Polls((fetched(5), [change(REVOKED, TP, after=1)])), Op(f="poll", mops=(Poll(),)))
     found = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
     assert [type(line) for line in found] == [j.Polled, j.AssignmentChanged]
 
 
-def test_records_that_come_after_their_partition_was_taken_away_are_not_copied(
-    client: Client,
-) -> None:
+def test_records_that_come_after_their_partition_was_taken_away_are_not_copied(client: Client) -> None:
     session = Polls((fetched(5), [change(REVOKED, TP)]), position={})
     assert run(client, session, copying(Poll(), COPY, SendOffsets())) == OK
     assert session.sent == []
@@ -244,9 +234,7 @@ def test_an_abort_takes_a_member_of_a_group_back(client: Client, tmp_path: Path)
     assert rewind.tps == [("t", 0), ("t", 1)]
 
 
-def test_an_abort_leaves_alone_what_was_taken_away_or_not_polled(
-    client: Client, tmp_path: Path
-) -> None:
+def test_an_abort_leaves_alone_what_was_taken_away_or_not_polled(client: Client, tmp_path: Path) -> None:
     session = Polls(
         ([*fetched(2), *fetched(8, tp=OTHER)], []),
         (fetched(1), [change(REVOKED, TP, OTHER), change(ASSIGNED, TP)]),
@@ -299,9 +287,7 @@ def test_copies_that_are_not_acknowledged_end_the_process(
     assert any(call[0] == "commit_offsets" for call in session.calls) is (outcome is Outcome.OK)
 
 
-def test_offsets_committed_before_the_copies_are_committed_whatever_becomes_of_them(
-    client: Client,
-) -> None:
+def test_offsets_committed_before_the_copies_are_committed_whatever_becomes_of_them(client: Client) -> None:
     session = Polls((fetched(2), []), send=[Unknown("_MSG_TIMED_OUT")], position={TP: 3})
     op = Op(f="copy", mops=(Poll(), CommitOffsets(), COPY))
     assert run(client, session, op)[::2] == (Outcome.INFO, True)
@@ -315,9 +301,7 @@ def test_a_copier_that_did_not_come_to_its_copies_is_replaced(client: Client) ->
 
 
 def test_what_the_client_commits_by_itself_is_journaled(client: Client, tmp_path: Path) -> None:
-    by_itself = AutoCommitted(
-        offsets={TP: 6}, generation=3, outcome=Outcome.INFO, begin_ns=20, ns=30
-    )
+    by_itself = AutoCommitted(offsets={TP: 6}, generation=3, outcome=Outcome.INFO, begin_ns=20, ns=30)
     run(client, Polls(([], [by_itself])), Op(f="poll", mops=(Poll(),)))
     (line,) = journaled(client, tmp_path, j.OffsetsCommitted)
     head = (1, -1, 20, 30, CommitKind.AUTO, 3, Outcome.INFO, [("t", 0, 6)])

@@ -38,17 +38,7 @@ from core.session import (
 from harness.clients.consumer_state import BEGINNING
 from harness.clients.executor import Client, Completion
 from history import journal as j
-from tests.histories.script import (
-    OTHER,
-    TP,
-    Script,
-    fetched,
-    invoke,
-    journaled,
-    lines,
-    scripted,
-    sends,
-)
+from tests.histories.script import OTHER, TP, Script, fetched, invoke, journaled, lines, scripted, sends
 
 
 @pytest.fixture
@@ -87,13 +77,7 @@ def test_consecutive_sends_are_one_verb_and_polls_part_them(client: Client) -> N
         ({}, True, Outcome.FAIL, False, ["begin", "send", "abort"]),
         ({"begin": Indefinite("_TIMED_OUT")}, False, Outcome.FAIL, True, ["begin"]),
         ({"begin": Definite("X")}, True, Outcome.FAIL, True, ["begin"]),
-        (
-            {"commit": Indefinite("_TIMED_OUT")},
-            False,
-            Outcome.INFO,
-            True,
-            ["begin", "send", "commit"],
-        ),
+        ({"commit": Indefinite("_TIMED_OUT")}, False, Outcome.INFO, True, ["begin", "send", "commit"]),
         (
             {"commit": Indefinite("X", wants_abort=True)},
             False,
@@ -101,13 +85,7 @@ def test_consecutive_sends_are_one_verb_and_polls_part_them(client: Client) -> N
             False,
             ["begin", "send", "commit", "abort"],
         ),
-        (
-            {"commit": Definite("X")},
-            False,
-            Outcome.FAIL,
-            False,
-            ["begin", "send", "commit", "abort"],
-        ),
+        ({"commit": Definite("X")}, False, Outcome.FAIL, False, ["begin", "send", "commit", "abort"]),
         (
             {"commit": Indefinite("X", wants_abort=True), "abort": Indefinite("Y")},
             False,
@@ -115,13 +93,7 @@ def test_consecutive_sends_are_one_verb_and_polls_part_them(client: Client) -> N
             True,
             ["begin", "send", "commit", "abort"],
         ),
-        (
-            {"abort": Definite("INVALID_TXN_STATE")},
-            True,
-            Outcome.INFO,
-            True,
-            ["begin", "send", "abort"],
-        ),
+        ({"abort": Definite("INVALID_TXN_STATE")}, True, Outcome.INFO, True, ["begin", "send", "abort"]),
         (
             {"send": [Unknown("_MSG_TIMED_OUT"), Unknown("_MSG_TIMED_OUT")]},
             False,
@@ -132,12 +104,7 @@ def test_consecutive_sends_are_one_verb_and_polls_part_them(client: Client) -> N
     ],
 )
 def test_the_end_decides_a_transaction(
-    client: Client,
-    answers: dict[str, Any],
-    abort: bool,
-    outcome: Outcome,
-    replace: bool,
-    verbs: list[str],
+    client: Client, answers: dict[str, Any], abort: bool, outcome: Outcome, replace: bool, verbs: list[str]
 ) -> None:
     op = Op(f="txn", mops=sends(2), txn=True, abort=abort)
     done, calls = invoke(client, op, **answers)
@@ -145,9 +112,7 @@ def test_the_end_decides_a_transaction(
     assert calls == verbs
 
 
-def test_a_poll_that_fails_in_a_transaction_aborts_it_only_where_that_is_definite(
-    client: Client,
-) -> None:
+def test_a_poll_that_fails_in_a_transaction_aborts_it_only_where_that_is_definite(client: Client) -> None:
     op = Op(f="txn", mops=(*sends(1), Poll()), txn=True)
     done, calls = invoke(client, op, poll=Definite("X"))
     assert (done.outcome, calls[-1]) == (Outcome.FAIL, "abort")
@@ -190,9 +155,7 @@ def test_assigning_keeps_the_position_of_partitions_that_stay(client: Client) ->
     assert session.calls == [("assign", {TP: 5, OTHER: BEGINNING})]
 
 
-def test_the_invocation_is_journaled_before_the_client_is_called(
-    client: Client, tmp_path: Path
-) -> None:
+def test_the_invocation_is_journaled_before_the_client_is_called(client: Client, tmp_path: Path) -> None:
     seen: list[j.Line] = []
 
     def send(values: list[int]) -> list[Delivery]:
@@ -211,11 +174,7 @@ def test_foreign_payloads_are_kept_apart(client: Client, tmp_path: Path) -> None
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=found)
     polled = next(line for line in lines(client, tmp_path) if isinstance(line, j.Polled))
     assert polled.runs == [("t", 0, [0], [7], [0])]
-    assert [(offset, reason) for _, _, offset, reason, _ in polled.foreign] == [
-        (1, 2),
-        (2, 1),
-        (3, 0),
-    ]
+    assert [(offset, reason) for _, _, offset, reason, _ in polled.foreign] == [(1, 2), (2, 1), (3, 0)]
 
 
 def test_an_end_is_journaled_after_the_records_below_it(client: Client, tmp_path: Path) -> None:
@@ -236,22 +195,16 @@ def test_a_reset_is_journaled_where_its_partition_goes_back(client: Client, tmp_
     assert [(run[1], run[2]) for run in after.runs] == [(0, [5, 6])]
 
 
-def test_a_reset_that_no_record_of_the_poll_follows_comes_last(
-    client: Client, tmp_path: Path
-) -> None:
+def test_a_reset_that_no_record_of_the_poll_follows_comes_last(client: Client, tmp_path: Path) -> None:
     reset = AssignmentEvent(kind=AssignmentKind.RESET, tps=(TP,), generation=-1, ns=5)
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(8, 9), events=[reset])
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(5), events=[reset])
     found = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
-    offsets = [
-        line.runs[0][2] if isinstance(line, j.Polled) and line.runs else [] for line in found
-    ]
+    offsets = [line.runs[0][2] if isinstance(line, j.Polled) and line.runs else [] for line in found]
     assert offsets == [[8, 9], [], [], [], [5]]
 
 
-def test_a_rebalance_is_journaled_before_the_records_that_follow_it(
-    client: Client, tmp_path: Path
-) -> None:
+def test_a_rebalance_is_journaled_before_the_records_that_follow_it(client: Client, tmp_path: Path) -> None:
     given = AssignmentEvent(kind=AssignmentKind.ASSIGNED, tps=(TP,), generation=1, ns=5)
     invoke(client, Op(f="poll", mops=(Poll(),)), poll=fetched(0), events=[given])
     found = journaled(client, tmp_path, j.Polled, j.AssignmentChanged)
@@ -318,9 +271,7 @@ def test_offsets_are_not_committed_over_records_that_were_not_acknowledged(
     assert calls == (["send", "position", "commit_offsets", "send"] if committed else ["send"])
 
 
-def test_nobody_waits_for_forgotten_records_and_the_process_goes_on(
-    client: Client, tmp_path: Path
-) -> None:
+def test_nobody_waits_for_forgotten_records_and_the_process_goes_on(client: Client, tmp_path: Path) -> None:
     session = Script(send=lambda values: [Unknown(UNAWAITED) for _ in values])
     client.session = session
     done = run_blocking(client.invoke(Op(f="send", mops=sends(2), forget=True)))
@@ -333,10 +284,7 @@ def test_nobody_waits_for_forgotten_records_and_the_process_goes_on(
     session.answers["send"] = [Failed("_QUEUE_FULL"), Unknown(UNAWAITED)]
     assert run_blocking(client.invoke(Op(f="send", mops=sends(2), forget=True))).error == UNAWAITED
     session.answers["send"] = [Failed("_QUEUE_FULL")]
-    assert (
-        run_blocking(client.invoke(Op(f="send", mops=sends(1), forget=True))).outcome
-        is Outcome.FAIL
-    )
+    assert run_blocking(client.invoke(Op(f="send", mops=sends(1), forget=True))).outcome is Outcome.FAIL
     session.fatal = "_FENCED"
     worked = client.progress.ok_invoked_ns
     session.answers["send"] = [Unknown(UNAWAITED)]

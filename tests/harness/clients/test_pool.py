@@ -126,9 +126,7 @@ def test_the_clients_of_a_run_are_what_nemeses_act_on(clients: ClientPool) -> No
     assert [slot.group for slot in clients.slots] == ["", "g"]
 
 
-def test_a_client_dies_by_its_own_hand_at_its_point(
-    pools: Pools,
-) -> None:
+def test_a_client_dies_by_its_own_hand_at_its_point(pools: Pools) -> None:
     clients = pools(15.0)
     begin = time.monotonic()
     run_blocking(clients.crash([0], CrashPoint.IN_TRANSACTION))
@@ -137,9 +135,7 @@ def test_a_client_dies_by_its_own_hand_at_its_point(
     assert clients.handles[1].ended is None
 
 
-def test_a_client_that_does_not_get_there_dies_where_it_is(
-    pools: Pools,
-) -> None:
+def test_a_client_that_does_not_get_there_dies_where_it_is(pools: Pools) -> None:
     clients = pools(0.5)
     begin = time.monotonic()
     run_blocking(clients.crash([0, 1], CrashPoint.AFTER_COMMIT))
@@ -147,9 +143,7 @@ def test_a_client_that_does_not_get_there_dies_where_it_is(
     assert clients.down == (0, 1)
 
 
-def test_a_client_started_again_knows_the_cluster_and_the_phase(
-    clients: ClientPool, run: Run
-) -> None:
+def test_a_client_started_again_knows_the_cluster_and_the_phase(clients: ClientPool, run: Run) -> None:
     run_blocking(clients.crash([0], CrashPoint.IN_TRANSACTION))
     dead, other = process(clients, 0), process(clients, 1)
     clients.enter(Phase.HEAL)  # told while it is down
@@ -158,10 +152,7 @@ def test_a_client_started_again_knows_the_cluster_and_the_phase(
     assert fresh.pid != dead.pid
     assert clients.handles[1] is other  # it runs
     told = until(lambda: len(h := heard(run, fresh)) == 2 and h, "two commands")
-    assert told == [
-        msgspec.to_builtins(START),
-        msgspec.to_builtins(Enter(Phase.HEAL)),
-    ]
+    assert told == [msgspec.to_builtins(START), msgspec.to_builtins(Enter(Phase.HEAL))]
     assert clients.down == ()
     assert clients.losses() == []
     run_blocking(clients.restart([0]))
@@ -218,9 +209,7 @@ def test_a_paused_client_stands_still_until_it_is_resumed(clients: ClientPool, r
     assert clients.down == ()
 
 
-def test_a_paused_client_can_be_crashed_and_started_again(
-    pools: Pools,
-) -> None:
+def test_a_paused_client_can_be_crashed_and_started_again(pools: Pools) -> None:
     clients = pools(0.2)
     run_blocking(clients.pause([0]))
     run_blocking(clients.crash([0], CrashPoint.IN_TRANSACTION))

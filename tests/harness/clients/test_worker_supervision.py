@@ -52,9 +52,7 @@ def ended(handle: WorkerProcess, deadline_s: float) -> bool:
     return run_blocking(RealRuntime().until(lambda: handle.ended is not None, deadline_s))
 
 
-def test_striking_a_worker_needs_no_lock_that_an_interrupted_poll_may_hold(
-    handle: WorkerProcess,
-) -> None:
+def test_striking_a_worker_needs_no_lock_that_an_interrupted_poll_may_hold(handle: WorkerProcess) -> None:
     with handle._process._waitpid_lock:  # type: ignore[attr-defined]
         handle.strike()
     assert ended(handle, 10)

@@ -44,9 +44,7 @@ def test_a_candidate_that_misses_metadata_does_not_hold_up_topics() -> None:
     assert trial(stored.config("candidate-without-metadata")).failures == []
 
 
-def test_a_new_workload_takes_seeds_over_and_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_new_workload_takes_seeds_over_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [clean(seed) for seed in range(60)]
     reordered = dict(reversed(WORKLOADS.items()))
     monkeypatch.setattr(profile, "WORKLOADS", reordered)
@@ -59,9 +57,7 @@ def test_a_new_workload_takes_seeds_over_and_leaves_the_others(
     ]
 
 
-def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_new_nemesis_takes_seeds_over_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [clean(seed) for seed in range(120)]
     monkeypatch.setattr(profile, "NEMESES", ("kill:one@random", *reversed(profile.NEMESES)))
     after = [clean(seed) for seed in range(120)]
@@ -133,9 +129,7 @@ def fake(finds: dict[str, int]) -> tuple[list[TrialBatch], Runner]:
         if batch.begin <= number < batch.begin + batch.count:
             runs = number - batch.begin + 1
             last = Trial(seed=number, config={"seed": number}, anomalies={"duplicate": 1})
-            return BatchResult(
-                batch=batch, trials=(last,), runs=runs, simulated_s=runs, anomaly="duplicate"
-            )
+            return BatchResult(batch=batch, trials=(last,), runs=runs, simulated_s=runs, anomaly="duplicate")
         return BatchResult(batch=batch, runs=batch.count, simulated_s=batch.count)
 
     return given, runner
@@ -193,9 +187,7 @@ def test_a_batch_keeps_what_tells_something(monkeypatch: pytest.MonkeyPatch) -> 
     assert (done.anomaly, done.runs, done.trials) == ("", 9, ())
 
 
-def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(2, mutant=False))
     done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
     assert (done.anomaly, done.runs) == ("", 4)
@@ -204,9 +196,7 @@ def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(
 @pytest.mark.parametrize(
     "twin", [Trial(seed=2, config={}, crashed="x"), Trial(seed=2, config={}, unknown=("x",))]
 )
-def test_a_find_whose_twin_says_nothing_is_none(
-    twin: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_find_whose_twin_says_nothing_is_none(twin: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(config: RunConfig, *, invariants: bool = True) -> Trial:
         return finds(2, mutant=True)(config) if config.short()["mutant"] else twin
 
@@ -231,9 +221,7 @@ def test_the_exit_code_says_whether_all_is_as_it_should_be() -> None:
     failed = RunToRepeat(seed=1, why="lost-write (1)", config={})
     assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(found=True)}).code == 0
     assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult()}).code == 1
-    assert (
-        Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(hunted=False)}).code == 0
-    )
+    assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(hunted=False)}).code == 0
     assert Exploration(clean=CleanSeeds(seeds=3, failures=[failed]), mutants={}).code == 1
 
 
@@ -258,16 +246,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
         return Trial(seed=7, config={"seed": 7}, unknown=("nothing was sent or read",))
 
     monkeypatch.setattr(exploration, "trial", fails)
-    options = [
-        "--seeds",
-        "1",
-        "--first",
-        "7",
-        "--without-spark",
-        "--json",
-        "--mutants",
-        "keep-tail",
-    ]
+    options = ["--seeds", "1", "--first", "7", "--without-spark", "--json", "--mutants", "keep-tail"]
     result = CliRunner().invoke(app, ["explore", *options])
     assert result.exit_code == 1
     told = json.loads(result.stdout)
@@ -279,9 +258,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
     assert (one["found"], one["class"], one["seeds_to_detection"]) == (False, None, None)
 
 
-def test_the_table_names_who_was_found_and_who_was_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def finds(config: RunConfig, *, invariants: bool = True) -> Trial:
         planted = config.simulated.mutant if config.simulated else ""
         bad = {"duplicate": 1} if planted == "bump-in-flight" else {}

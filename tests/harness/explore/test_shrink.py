@@ -25,19 +25,10 @@ def config(**settings: object) -> RunConfig:
     return run_config({**SMALL, "nemesis": "none", "duration_s": 5, "seed": 1, **settings})
 
 
-def kill(
-    at_s: float, *, target: str = "leader", kind: str = "one", hold_s: float = 2.0
-) -> PlannedFault:
+def kill(at_s: float, *, target: str = "leader", kind: str = "one", hold_s: float = 2.0) -> PlannedFault:
     name = f"kill:{kind}@{target}"
     return PlannedFault(
-        fault=0,
-        name=name,
-        family="kill",
-        kind=kind,
-        target=target,
-        at_s=at_s,
-        hold_s=hold_s,
-        seed=7,
+        fault=0, name=name, family="kill", kind=kind, target=target, at_s=at_s, hold_s=hold_s, seed=7
     )
 
 

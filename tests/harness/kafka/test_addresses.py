@@ -62,9 +62,7 @@ def test_a_block_with_a_port_in_use_is_passed_over(held: list[Plan]) -> None:
         assert held[0].block != taken
 
 
-def test_when_all_are_taken_it_says_what_to_do(
-    held: list[Plan], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_all_are_taken_it_says_what_to_do(held: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "BLOCKS", 1)
     monkeypatch.setattr(addresses, "FIRST_PORT", 31_000)
     held.append(reserve())

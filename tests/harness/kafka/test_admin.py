@@ -74,21 +74,14 @@ def hang_up(connection: socket.socket) -> None:
 def test_the_deadline_covers_the_whole_exchange(serve: Serve) -> None:
     with broker(serve) as port:
         begun = time.monotonic()
-        with (
-            at(port).connect(1, 0.4) as connection,
-            pytest.raises(AdminError, match=r"timed out|deadline"),
-        ):
+        with at(port).connect(1, 0.4) as connection, pytest.raises(AdminError, match=r"timed out|deadline"):
             protocol.view(connection)
         assert 0.3 < time.monotonic() - begun < 2
 
 
 @pytest.mark.parametrize(("serve", "words"), [(garbage, "unreadable"), (hang_up, "closed|reset")])
 def test_a_broken_answer_is_an_admin_error(serve: Serve, words: str) -> None:
-    with (
-        broker(serve) as port,
-        at(port).connect(1, 5) as connection,
-        pytest.raises(AdminError, match=words),
-    ):
+    with broker(serve) as port, at(port).connect(1, 5) as connection, pytest.raises(AdminError, match=words):
         protocol.view(connection)
 
 
@@ -109,9 +102,7 @@ def test_once_there_is_enough_the_slow_are_not_waited_for_long() -> None:
         assert time.monotonic() - begun > broker_views.ASK_S
 
 
-def test_a_request_goes_from_one_silent_broker_to_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_request_goes_from_one_silent_broker_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_views, "CALL_S", 0.2)
     asked: list[BrokerConnection] = []
 
@@ -135,8 +126,7 @@ def _view(connection: BrokerConnection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "final"),
-    [(ErrorCode.invalid_config, True), (ErrorCode.preferred_leader_not_available, False)],
+    ("code", "final"), [(ErrorCode.invalid_config, True), (ErrorCode.preferred_leader_not_available, False)]
 )
 def test_a_refusal_is_final_unless_it_may_pass(code: ErrorCode, final: bool) -> None:
     asked: list[BrokerConnection] = []

@@ -2,13 +2,7 @@ import base64
 from typing import Any
 
 from core.config import run_config
-from harness.kafka.broker_config import (
-    cluster_id,
-    environment,
-    host,
-    server_properties,
-    topic_settings,
-)
+from harness.kafka.broker_config import cluster_id, environment, host, server_properties, topic_settings
 
 
 def settings(node: int = 1, **config: Any) -> dict[str, str]:

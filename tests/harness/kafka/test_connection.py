@@ -93,9 +93,7 @@ class Scripted:
         )
 
     def _metadata(self) -> MetadataResponse:
-        broker = MetadataResponseBroker(
-            node_id=BrokerId(NODE), host="localhost", port=i32(1), rack=None
-        )
+        broker = MetadataResponseBroker(node_id=BrokerId(NODE), host="localhost", port=i32(1), rack=None)
         return MetadataResponse(
             throttle_time=i32Timedelta.parse(timedelta()),
             controller_id=BrokerId(NODE),
@@ -200,15 +198,11 @@ def test_a_client_certificate_is_shown_to_a_broker_that_asks_for_one(
     with running(Scripted(tls=server(of_clients=True))) as address:
         with pytest.raises(AdminError):
             ask(address, tls(ssl_ca_location=trusted))
-        shown = tls(
-            ssl_ca_location=trusted, ssl_certificate_location=str(chain), ssl_key_location=str(key)
-        )
+        shown = tls(ssl_ca_location=trusted, ssl_certificate_location=str(chain), ssl_key_location=str(key))
         assert ask(address, shown) == {NODE}
 
 
-def test_plaintext_to_a_tls_listener_and_tls_to_a_plain_one_are_errors(
-    server: Server, trusted: str
-) -> None:
+def test_plaintext_to_a_tls_listener_and_tls_to_a_plain_one_are_errors(server: Server, trusted: str) -> None:
     with running(Scripted(tls=server())) as address, pytest.raises(AdminError):
         ask(address, Security())
     with (

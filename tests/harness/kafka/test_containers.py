@@ -110,9 +110,7 @@ def _refused(node: PlantedNode) -> PlantedNode:
 def test_an_engine_that_does_not_answer_is_named() -> None:
     node = PlantedNode(3)
     node.sdk.silent = True
-    with pytest.raises(
-        ClusterError, match="node 3 could not be inspected: the Docker engine does not"
-    ):
+    with pytest.raises(ClusterError, match="node 3 could not be inspected: the Docker engine does not"):
         node.is_up()
 
 

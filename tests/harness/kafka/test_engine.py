@@ -138,9 +138,7 @@ def test_an_engine_too_slow_to_remove_is_told_and_keeps_nothing_else_from_being_
 
 
 @pytest.mark.parametrize("silent", ["containers", "networks"])
-def test_an_engine_too_slow_to_list_is_a_cluster_error(
-    silent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_too_slow_to_list_is_a_cluster_error(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client = Slow(silent)
     monkeypatch.setattr(engine, "connect", lambda: client)
     with pytest.raises(ClusterError, match="did not list what is left of some-run: read timed"):
@@ -201,10 +199,7 @@ def fail(*_: object) -> list[str]:
 
 @pytest.mark.parametrize(
     ("part", "done"),
-    [
-        ("containers", ["proxies stopped", "reaper acts"]),
-        ("proxies", ["client closed", "reaper dismissed"]),
-    ],
+    [("containers", ["proxies stopped", "reaper acts"]), ("proxies", ["client closed", "reaper dismissed"])],
 )
 def test_a_part_that_cannot_be_stopped_keeps_no_other_from_it(
     part: str, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

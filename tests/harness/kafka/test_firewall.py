@@ -25,9 +25,7 @@ def test_a_cut_between_nodes_drops_all_that_comes_from_or_goes_to_the_peer() -> 
     assert dropped(Cut(node=1, direction=OUT, peer=3)) == ["-A OUTPUT -d 10.0.0.3 -j DROP"]
 
 
-@pytest.mark.parametrize(
-    ("listener", "port"), [(Listener.BROKER, 9092), (Listener.CONTROLLER, 9093)]
-)
+@pytest.mark.parametrize(("listener", "port"), [(Listener.BROKER, 9092), (Listener.CONTROLLER, 9093)])
 def test_a_cut_by_listener_concerns_both_ends_of_connections(listener: Listener, port: int) -> None:
     assert dropped(Cut(node=1, direction=IN, peer=2, listener=listener)) == [
         f"-A INPUT -s 10.0.0.2 -p tcp --dport {port} -j DROP",

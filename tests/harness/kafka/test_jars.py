@@ -64,9 +64,7 @@ def test_mirrors_of_other_repositories_are_not(tmp_path: Path) -> None:
     assert jars._mirror() is None
 
 
-def test_a_mirror_given_by_the_environment_wins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mirror_given_by_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings_xml(tmp_path, "central")
     monkeypatch.setenv("INQUEST_MAVEN", "https://given.test")
     assert jars._mirror() == "https://given.test"

@@ -66,9 +66,7 @@ def test_a_deposed_leader_is_not_believed(asked: list[Mapping[int, Any]]) -> Non
     assert found(asked, {1: says(1, row()), 2: says(2), 3: says(2)}) == []
 
 
-def test_what_nobody_claims_and_has_ended_meanwhile_is_not_open(
-    asked: list[Mapping[int, Any]],
-) -> None:
+def test_what_nobody_claims_and_has_ended_meanwhile_is_not_open(asked: list[Mapping[int, Any]]) -> None:
     nobody = dict.fromkeys(BROKERS.nodes, claim({}))
     assert found(asked, held(row(5)), nobody, held()) == []
     assert found(asked, held(row(5)), nobody, held(row(9))) == []  # the next one of this producer

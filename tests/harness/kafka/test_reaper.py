@@ -26,9 +26,7 @@ def _no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reaper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", IMPATIENT, "some-run"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        [sys.executable, "-c", IMPATIENT, "some-run"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
@@ -114,9 +112,6 @@ def test_it_goes_on_while_the_engine_is_too_slow(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_is_left_at_the_deadline_is_told(
-    failed: list[str],
-    found: list[str] | ClusterError,
-    told: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    failed: list[str], found: list[str] | ClusterError, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert reaped(Rounds((failed, found)), monkeypatch, 0.05) == told

@@ -131,9 +131,7 @@ def test_what_was_sought_does_not_outlive_the_assignment(kind: AssignmentKind) -
 # automatic commits
 
 
-def told(
-    commits: AutoCommits, sidelight: ClientEvents, *partitions: KafkaPartition, **error: Any
-) -> Any:
+def told(commits: AutoCommits, sidelight: ClientEvents, *partitions: KafkaPartition, **error: Any) -> Any:
     commits.answered(error.get("error"), list(partitions))
     return [event for event in sidelight.take() if isinstance(event, AutoCommitted)]
 
@@ -208,10 +206,7 @@ def test_nobody_waits_for_forgotten_records_but_what_was_refused_failed(nobody: 
 
 
 def test_reports_of_forgotten_records_are_taken_off_the_queue(nobody: str) -> None:
-    settings = {
-        "producer.queue.buffering.max.messages": "2",
-        "producer.message.timeout.ms": "200",
-    }
+    settings = {"producer.queue.buffering.max.messages": "2", "producer.message.timeout.ms": "200"}
     one = session(nobody, settings=settings)
     record = Record(TP, 1, encode("run", TP, 1, 100))
     run_blocking(one.send([record, record], wait=False))
@@ -239,9 +234,7 @@ def test_a_topic_that_librdkafka_refuses_does_not_exist(nobody: str) -> None:
 
 
 def test_an_admin_client_gets_the_general_settings_only() -> None:
-    spec = SessionSpec(
-        slot=0, process=1, settings={"socket.timeout.ms": "7", "producer.linger.ms": "3"}
-    )
+    spec = SessionSpec(slot=0, process=1, settings={"socket.timeout.ms": "7", "producer.linger.ms": "3"})
     settings = admin_settings({"bootstrap": "one:1", "security.protocol": "ssl"}, spec)
     assert settings["bootstrap.servers"] == "one:1"
     assert settings["security.protocol"] == "ssl"

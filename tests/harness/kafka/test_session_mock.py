@@ -118,9 +118,7 @@ def test_records_are_acknowledged_in_order_with_their_offsets(
     assert all(isinstance(d, Acked) and before < d.ns < time.monotonic_ns() for d in deliveries)
 
 
-def test_without_acks_an_acknowledgement_has_no_offset(
-    bootstrap: str, opened: Connect, topic: str
-) -> None:
+def test_without_acks_an_acknowledgement_has_no_offset(bootstrap: str, opened: Connect, topic: str) -> None:
     (delivery,) = run_blocking(opened(bootstrap, acks=0).send(records(topic, 1)))
     assert isinstance(delivery, Acked)
     assert delivery.offset == -1
@@ -171,9 +169,7 @@ def test_a_late_report_reaches_no_later_send(nobody: str, opened: Connect, topic
         assert delivery == Unknown("_TIMED_OUT")
 
 
-def test_the_identity_of_the_producer_is_told_once(
-    bootstrap: str, opened: Connect, topic: str
-) -> None:
+def test_the_identity_of_the_producer_is_told_once(bootstrap: str, opened: Connect, topic: str) -> None:
     session = opened(bootstrap, acks=-1, idempotent=True)
     event = watch(session, lambda: run_blocking(session.send(records(topic, 1))), ProducerEvent)
     assert event.producer_id >= 0
@@ -219,9 +215,7 @@ def test_a_fatal_error_met_in_a_report_is_the_session_s(nobody: str) -> None:
 # transactions
 
 
-def test_a_transaction_commits_and_another_aborts(
-    bootstrap: str, opened: Connect, topic: str
-) -> None:
+def test_a_transaction_commits_and_another_aborts(bootstrap: str, opened: Connect, topic: str) -> None:
     session = opened(bootstrap, acks=-1, transactional_id=topic)
     for end in (session.commit, session.abort, session.commit):
         run_blocking(session.begin())
@@ -310,9 +304,7 @@ def test_ends_of_partitions_are_told_where_they_are_asked_for(
     assert not any(isinstance(event, EndReached) for event in silent.events())
 
 
-def test_positions_follow_assignments_reads_and_seeks(
-    bootstrap: str, opened: Connect, topic: str
-) -> None:
+def test_positions_follow_assignments_reads_and_seeks(bootstrap: str, opened: Connect, topic: str) -> None:
     run_blocking(opened(bootstrap, acks=-1).send(records(topic, 40)))
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     session = opened(bootstrap, isolation=Isolation.READ_COMMITTED)
@@ -330,9 +322,7 @@ def test_positions_follow_assignments_reads_and_seeks(
     assert [f.offset for f in fetched if f.tp == second] == [9]
 
 
-def test_an_offset_that_does_not_exist_is_reset_and_told(
-    bootstrap: str, opened: Connect, topic: str
-) -> None:
+def test_an_offset_that_does_not_exist_is_reset_and_told(bootstrap: str, opened: Connect, topic: str) -> None:
     run_blocking(opened(bootstrap, acks=-1).send(records(topic, 40)))
     tp = TopicPartition(topic, 0)
     session = opened(bootstrap, isolation=Isolation.READ_COMMITTED)
@@ -449,9 +439,7 @@ def test_errors_of_the_client_are_told_but_not_over_and_over(
     assert len(codes) == len(set(codes))
 
 
-def test_closing_is_bounded_when_the_client_hangs(
-    nobody: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_is_bounded_when_the_client_hangs(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SessionSpec(slot=0, process=1, isolation=Isolation.READ_COMMITTED, deadline_s=0.3)
     session = KafkaSession({"bootstrap": nobody}, spec)
     hung = threading.Event()
@@ -465,9 +453,7 @@ def test_closing_is_bounded_when_the_client_hangs(
     client._client.close()
 
 
-def test_a_closed_session_or_a_missing_half_is_a_fault_of_the_caller(
-    bootstrap: str, opened: Connect
-) -> None:
+def test_a_closed_session_or_a_missing_half_is_a_fault_of_the_caller(bootstrap: str, opened: Connect) -> None:
     session = opened(bootstrap, acks=-1)
     with pytest.raises(RuntimeError, match="no consumer"):
         run_blocking(session.poll(1, 1))

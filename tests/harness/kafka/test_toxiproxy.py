@@ -72,8 +72,7 @@ class Bench:
             for node, got in ((1, self.got), (2, []))
         }
         self.routes = {
-            node: Route(free_port(), server.server_address[1])
-            for node, server in self.servers.items()
+            node: Route(free_port(), server.server_address[1]) for node, server in self.servers.items()
         }
         self.proxies = ToxiproxyServer(program, free_port(), self.routes)
         for server in self.servers.values():
@@ -183,10 +182,7 @@ def test_latency_is_added_also_to_connections_that_exist(bench: Bench) -> None:
 
 
 def test_bandwidth_limits_the_direction_it_is_for(bench: Bench) -> None:
-    with (
-        poisoned(bench, toxic("bandwidth", downstream=False, rate=20)),
-        bench.dial() as connection,
-    ):
+    with poisoned(bench, toxic("bandwidth", downstream=False, rate=20)), bench.dial() as connection:
         assert exchange(connection, b"x" * 20_000) > 0.8
     with poisoned(bench, toxic("bandwidth", rate=20)), bench.dial() as connection:
         bench.got.clear()
@@ -199,10 +195,7 @@ def test_bandwidth_limits_the_direction_it_is_for(bench: Bench) -> None:
 def test_timeout_0_lets_nothing_through_and_keeps_the_connection(bench: Bench) -> None:
     for downstream in (True, False):
         bench.got.clear()
-        with (
-            poisoned(bench, toxic("timeout", downstream=downstream, timeout=0)),
-            bench.dial() as connection,
-        ):
+        with poisoned(bench, toxic("timeout", downstream=downstream, timeout=0)), bench.dial() as connection:
             connection.sendall(b"hello")
             assert silent(connection)
             assert bool(bench.got) is downstream  # requests arrive where only responses do not
@@ -269,9 +262,7 @@ def fill(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_client_that_reads_nothing_does_not_keep_its_link_from_being_cured(
-    bench: Bench, when: str
-) -> None:
+def test_a_client_that_reads_nothing_does_not_keep_its_link_from_being_cured(bench: Bench, when: str) -> None:
     bench.proxies.poison([2], [toxic("latency", latency=300)])
     with bench.dial() as stuck:
         if when == "before":
@@ -295,9 +286,7 @@ def test_what_toxiproxy_refuses_is_told(bench: Bench) -> None:
         bench.proxies.poison([3], [toxic("latency", latency=1)])
 
 
-def test_a_proxy_of_the_environment_is_not_used(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_of_the_environment_is_not_used(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -420,9 +409,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_server_ends_with_its_owner_however_that_ends(
-    program: str, how: signal.Signals
-) -> None:
+def test_the_server_ends_with_its_owner_however_that_ends(program: str, how: signal.Signals) -> None:
     api, listen = free_port(), free_port()
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, program, str(api), str(listen)],
@@ -483,6 +470,4 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(nothing_there: Path) -> 
     with pytest.raises(ClusterError, match=r"no such host; or put toxiproxy-server"):
         toxiproxy.ensure()
     assert toxiproxy.found() is None
-    assert [path.name for path in (nothing_there / "cache" / "inquest").iterdir()] == [
-        "toxiproxy.lock"
-    ]
+    assert [path.name for path in (nothing_there / "cache" / "inquest").iterdir()] == ["toxiproxy.lock"]

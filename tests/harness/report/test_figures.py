@@ -38,9 +38,7 @@ def test_the_lines_hold_the_counts(tmp_path: Path) -> None:
     traces = drawn["rates"]["data"]
 
     def total(axis: str, name: str) -> float:
-        values = [
-            trace["y"] for trace in traces if trace["yaxis"] == axis and trace["name"] == name
-        ]
+        values = [trace["y"] for trace in traces if trace["yaxis"] == axis and trace["name"] == name]
         assert len(values) == 1
         return sum(value or 0 for value in values[0])
 
@@ -116,9 +114,7 @@ def test_replicas_in_sync_have_the_colour_of_what_acks_all_needs(
     members: int, least: int, colour: str
 ) -> None:
     spans = [lanes.Span(0, 1, "", "", "", short=str(size)) for size in (3, members)]
-    partition = partitions.PartitionTimeline(
-        name="q-0", found=False, leaders=[], isr=spans, ends=[]
-    )
+    partition = partitions.PartitionTimeline(name="q-0", found=False, leaders=[], isr=spans, ends=[])
     cluster = partitions.ClusterTimeline(
         partitions=[partition], controller=None, lanes=1, lines=1, rows=1, min_isr=least
     )

@@ -41,13 +41,7 @@ def folder_of(history: History, **classes: list[Example]) -> Folder:
 
 def example(partition: str, offsets: list[int], values: list[int], **more: Any) -> Example:
     return Example(
-        sentence="",
-        allowed=False,
-        why="",
-        partition=partition,
-        offsets=offsets,
-        values=values,
-        **more,
+        sentence="", allowed=False, why="", partition=partition, offsets=offsets, values=values, **more
     )
 
 
@@ -73,9 +67,7 @@ def plain(many: int, end: int = 60) -> History:
 
 
 def test_the_window_is_eight_offsets_to_either_side(tmp_path: Path) -> None:
-    log = only(
-        folder_of(plain(50), lost_write=[example("queue-0", [20], [3 << 32 | 20])]), tmp_path
-    )
+    log = only(folder_of(plain(50), lost_write=[example("queue-0", [20], [3 << 32 | 20])]), tmp_path)
     assert [entry.offset for entry in log.entries] == list(range(12, 29))
     assert [entry.offset for entry in log.entries if entry.here] == [20]
 
@@ -97,11 +89,7 @@ def test_what_an_entry_says_of_its_record(tmp_path: Path) -> None:
         (txn | {"op_outcome": Outcome.FAIL}, "aborted after an error", "fail"),
         (txn | {"op_outcome": Outcome.INFO}, "transaction unknown", "info"),
         ({"outcome": Outcome.INFO, "place": 15, "op_outcome": Outcome.INFO}, "unknown", "info"),
-        (
-            {"outcome": Outcome.FAIL, "place": 16},
-            "not written: its producer got a definite error",
-            "fail",
-        ),
+        ({"outcome": Outcome.FAIL, "place": 16}, "not written: its producer got a definite error", "fail"),
     ]
     for number, (more, _, _) in enumerate(fates):
         offset = 12 + number if "place" not in more else -1
@@ -153,10 +141,7 @@ def test_a_record_without_any_offset_stands_at_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bound", "told"),
     [
-        (
-            {"read_to": 60},
-            "the final reads returned no record here; it may hold a transaction marker",
-        ),
+        ({"read_to": 60}, "the final reads returned no record here; it may hold a transaction marker"),
         ({"read_to": 20}, "unknown: the final reads stopped before this offset"),
         ({"start": 26, "read_to": 60}, "before the start of the log"),
     ],
@@ -167,13 +152,7 @@ def test_a_gap_is_explained_as_far_as_the_final_reads_tell(
     history = plain(24)
     history.send("queue-0", 3 << 32 | 26, 26, 50, 22.0)
     folder = folder_of(history, lost_write=[example("queue-0", [20], [])])
-    row = {
-        "tp": 0,
-        "isolation": Isolation.READ_UNCOMMITTED,
-        "start": 0,
-        "end": 60,
-        "complete": True,
-    }
+    row = {"tp": 0, "isolation": Isolation.READ_UNCOMMITTED, "start": 0, "end": 60, "complete": True}
     folder.tables["bounds"] = report_histories.table("bounds", [row | bound])
     gaps = [(e.offset, e.last, e.gap) for e in only(folder, tmp_path).entries if e.gap]
     assert (24, 25, told) in gaps
@@ -182,12 +161,7 @@ def test_a_gap_is_explained_as_far_as_the_final_reads_tell(
 def test_an_example_within_the_log_of_another_of_its_class_gets_none(tmp_path: Path) -> None:
     examples = [example("queue-0", [offset], []) for offset in (10, 12, 40, 25)]
     found, _ = built(folder_of(plain(60), duplicate=examples, lost_write=examples[1:2]), tmp_path)
-    assert set(found.shown) == {
-        ("duplicate", 0),
-        ("lost-write", 0),
-        ("duplicate", 2),
-        ("duplicate", 3),
-    }
+    assert set(found.shown) == {("duplicate", 0), ("lost-write", 0), ("duplicate", 2), ("duplicate", 3)}
     assert found.same == {("duplicate", 1): 0}
 
 

@@ -55,8 +55,7 @@ class Parsed(HTMLParser):
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("reports")
     return {
-        name: build(make().write(folder / name)).read_text(encoding="utf-8")
-        for name, make in FOLDERS.items()
+        name: build(make().write(folder / name)).read_text(encoding="utf-8") for name, make in FOLDERS.items()
     }
 
 
@@ -85,9 +84,7 @@ def test_a_large_run_is_a_small_report(tmp_path: Path) -> None:
         many.anomalies["lost-write"], count=5000, examples=[lost_write(n) for n in range(2000)]
     )
     faults = [
-        msgspec.structs.replace(
-            FAULTS[n % 4], fault=n, begin_s=20 + n / 50, end_s=20 + n / 50 + 0.01
-        )
+        msgspec.structs.replace(FAULTS[n % 4], fault=n, begin_s=20 + n / 50, end_s=20 + n / 50 + 0.01)
         for n in range(2500)
     ]
     folder.verdict = msgspec.structs.replace(many, anomalies={"lost-write": lost}, faults=faults)
@@ -160,9 +157,7 @@ def test_text_from_outside_stays_text(reports: dict[str, str]) -> None:
 
 
 def test_figures_are_data_that_cannot_leave_their_element(reports: dict[str, str]) -> None:
-    data = next(
-        code for attrs, code in Parsed(reports["hostile"]).scripts if attrs.get("id") == "figures"
-    )
+    data = next(code for attrs, code in Parsed(reports["hostile"]).scripts if attrs.get("id") == "figures")
     assert not re.search("[<>&]", data)
     assert HOSTILE.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in str(
         json.loads(data)["lanes"]
@@ -251,17 +246,10 @@ def test_an_anomaly_is_told_in_full(reports: dict[str, str]) -> None:
 
 def test_a_recovery_that_was_not_seen_is_not_called_one_that_did_not_come(tmp_path: Path) -> None:
     cost = FaultLiveness(
-        fault=FAULTS[0].fault,
-        stalled_s=1.0,
-        partition="",
-        partition_stalled_s=0.0,
-        recovered_s=None,
+        fault=FAULTS[0].fault, stalled_s=1.0, partition="", partition_stalled_s=0.0, recovered_s=None
     )
     text = text_of(with_verdict(liveness=Liveness(faults=[cost])), tmp_path)
-    assert (
-        "not seen before the load ended or the next fault began, or clients sent nothing then"
-        in text
-    )
+    assert "not seen before the load ended or the next fault began, or clients sent nothing then" in text
 
 
 def test_a_verdict_with_nothing_in_it_is_a_report(tmp_path: Path) -> None:
@@ -328,14 +316,8 @@ def _no_verdict(folder: Folder, *, sealed: bool, journal: bool) -> Folder:
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
-        (
-            _no_verdict(clean(50), sealed=True, journal=True),
-            "recorded but not checked: `inquest check",
-        ),
-        (
-            _no_verdict(clean(50), sealed=False, journal=True),
-            "cut short before its history was sealed",
-        ),
+        (_no_verdict(clean(50), sealed=True, journal=True), "recorded but not checked: `inquest check"),
+        (_no_verdict(clean(50), sealed=False, journal=True), "cut short before its history was sealed"),
         (_no_verdict(clean(50), sealed=False, journal=False), "nothing was recorded"),
         (Folder(verdict=None, events=None, ops=None, names=None), "is this a run folder?"),
     ],

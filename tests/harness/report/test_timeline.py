@@ -28,9 +28,7 @@ def ops_of(rows: dict[str, list[int]]) -> OpColumns:
 
 
 def columns_of(table: pa.Table, f: list[str], error: list[str]) -> OpColumns:
-    names = Names(
-        format=FORMAT, run="", start_ns=START_NS, units=[], f=f, error=error, group=[], txn_id=[]
-    )
+    names = Names(format=FORMAT, run="", start_ns=START_NS, units=[], f=f, error=error, group=[], txn_id=[])
     return report_inputs.op_columns(History(run=Run(Path()), names=names, tables={"ops": table}))
 
 
@@ -123,9 +121,7 @@ def test_latency_is_the_nearest_rank_of_the_ok_ops_of_a_bin() -> None:
         mine = (ops.f == code) & (ops.outcome == Outcome.OK)
         for number in range(len(rates.aborts)):
             low, high = rates.edges[number], rates.edges[number + 1]
-            took = sorted(
-                (ops.complete - ops.invoke)[mine & (ops.complete >= low) & (ops.complete < high)]
-            )
+            took = sorted((ops.complete - ops.invoke)[mine & (ops.complete >= low) & (ops.complete < high)])
             if not took:
                 assert np.isnan(latency.median[number])
                 continue
@@ -146,16 +142,9 @@ def test_bins_cover_the_run_and_are_few(length: float) -> None:
 
 
 def roles(at: float, controller: int, **leaders: int) -> ev.RolesSeen:
-    named = {
-        name if name[:2] == "__" else name.replace("_", "-"): node for name, node in leaders.items()
-    }
+    named = {name if name[:2] == "__" else name.replace("_", "-"): node for name, node in leaders.items()}
     return ev.RolesSeen(
-        ns=START_NS + int(at * 1e9),
-        leaders=named,
-        isr={},
-        controller=controller,
-        answering=(),
-        agreed=True,
+        ns=START_NS + int(at * 1e9), leaders=named, isr={}, controller=controller, answering=(), agreed=True
     )
 
 
@@ -170,10 +159,7 @@ def test_leaders_and_controller_as_spans(tmp_path: object) -> None:
     ]
     cluster = tl.build(inputs_of(folder, tmp_path)).cluster
     held = {p.name: [(span.begin, span.label) for span in p.leaders] for p in cluster.shown}
-    assert held == {
-        "q-0": [(10, "1"), (20, "none"), (22, "1"), (30, "3")],
-        "q-1": [(10, "2"), (22, "3")],
-    }
+    assert held == {"q-0": [(10, "1"), (20, "none"), (22, "1"), (30, "3")], "q-1": [(10, "2"), (22, "3")]}
     assert cluster.controller is not None
     assert [(s.begin, s.label) for s in cluster.controller.spans] == [(10, "1"), (22, "2")]
     assert cluster.changes == 2, "a gap between the same leader is no change"
@@ -197,9 +183,7 @@ def test_partitions_of_findings_come_first_then_those_that_changed_most(tmp_path
     order = [partition.name for partition in cluster.partitions]
     assert order[:5] == ["queue-3", "queue-4", "queue-2", "queue-44", "queue-57"]
     assert len(cluster.partitions) == 60
-    assert [p.name for p in cluster.shown] == sorted(
-        order[: partitions.LANES_MAX], key=partitions.natural
-    )
+    assert [p.name for p in cluster.shown] == sorted(order[: partitions.LANES_MAX], key=partitions.natural)
     assert [p.name for p in cluster.drawn] == [f"queue-{n}" for n in (0, 2, 3, 4, 44, 57)]
     assert [p.name for p in cluster.listed] == [f"queue-{n}" for n in range(60)]
 
@@ -257,9 +241,7 @@ def test_stalls_of_the_run_and_of_partitions_have_lanes(tmp_path: object) -> Non
 
 
 def fault(number: int, begin: float, end: float | None, name: str = "kill") -> Fault:
-    return Fault(
-        fault=number, name=name, text="", nodes=[], begin_s=begin, end_s=end, colour="#123"
-    )
+    return Fault(fault=number, name=name, text="", nodes=[], begin_s=begin, end_s=end, colour="#123")
 
 
 def test_faults_that_overlap_get_lanes_of_their_own() -> None:

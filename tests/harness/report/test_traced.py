@@ -34,9 +34,7 @@ def replica(at: int, node: int, end: int, high: int, **changes: object) -> tr.Tr
 
 
 def message(at: int, sender: str, receiver: str, **changes: object) -> tr.TracedMessage:
-    made = tr.TracedMessage(
-        at * MS, (at + 1) * MS, sender, receiver, "Fetch", -1, {"queue-0": "from 5"}
-    )
+    made = tr.TracedMessage(at * MS, (at + 1) * MS, sender, receiver, "Fetch", -1, {"queue-0": "from 5"})
     return msgspec.structs.replace(made, **changes)
 
 
@@ -101,8 +99,7 @@ def test_what_one_event_changed_is_one_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "high", "weight"),
-    [(5, 5, DAMAGE), (6, 5, TURN), (7, 6, TURN), (8, 5, OTHER), (7, 4, TURN)],
+    ("end", "high", "weight"), [(5, 5, DAMAGE), (6, 5, TURN), (7, 6, TURN), (8, 5, OTHER), (7, 4, TURN)]
 )
 def test_only_cutting_off_the_finding_is_damage(end: int, high: int, weight: int) -> None:
     """Before: log end 7, high watermark 5; the finding is about offset 5."""
@@ -129,9 +126,7 @@ def test_the_damage_is_kept_where_most_is_left_out() -> None:
 
 
 def test_a_stuck_finding_without_moments_is_shown_where_the_stable_offset_stands() -> None:
-    states: list[tr.TracedState] = [
-        replica(n, 1, n, n - 2, stable=min(n - 2, 7)) for n in range(2, 50)
-    ]
+    states: list[tr.TracedState] = [replica(n, 1, n, n - 2, stable=min(n - 2, 7)) for n in range(2, 50)]
     about = Subject(partition="queue-0")
     found = steps.steps(tr.Trace(header=HEADER, states=states), about)
     assert steps.moments(found, about) == [8 * MS], "when offset 7 was appended"
@@ -157,8 +152,7 @@ def test_messages_are_about_the_subject_and_near_its_moments() -> None:
     assert len(chosen.numbers) == 10
     assert all("queue-0" in trace.messages[n].parts for n in chosen.numbers)
     assert all(
-        min(abs(trace.messages[n].sent / MS - moment) for moment in (300, 500)) <= 30
-        for n in chosen.numbers
+        min(abs(trace.messages[n].sent / MS - moment) for moment in (300, 500)) <= 30 for n in chosen.numbers
     )
     inside = [m for m in trace.messages if "queue-0" in m.parts and 250 <= m.sent / MS <= 550]
     assert chosen.left_out == len(inside) - 10
@@ -226,9 +220,7 @@ def test_processes_that_do_not_run_are_shaded_and_faults_are_marked() -> None:
             tr.TracedNode(50 * MS, 2, tr.PAUSED, False, 3, False),
         ],
     )
-    fault = Fault(
-        fault=0, name="kill", text=EVIL, nodes=[1], begin_s=0.01, end_s=0.03, colour="#123"
-    )
+    fault = Fault(fault=0, name="kill", text=EVIL, nodes=[1], begin_s=0.01, end_s=0.03, colour="#123")
     picture = drawn(trace, fault)
     assert [shade.style for shade in picture.shades] == [tr.DOWN, tr.PAUSED]
     down, paused = picture.shades
@@ -264,11 +256,7 @@ def test_a_lost_record_is_shown_from_its_acknowledgement_to_its_end(lost: Run) -
     first = damage[0]
     before = scene.steps[scene.steps.index(first) - 1]
     assert first.replicas[first.node].end <= offset < before.replicas[first.node].end
-    acked = [
-        step
-        for step in scene.steps
-        if step.ns < first.ns and step.why.startswith("Produce of process")
-    ]
+    acked = [step for step in scene.steps if step.ns < first.ns and step.why.startswith("Produce of process")]
     assert any(step.replicas[step.node].high > offset for step in acked), "below its own mark"
     assert any(step.what.startswith("is down") for step in scene.steps)
     assert any("leads epoch" in step.what for step in scene.steps)
@@ -328,9 +316,7 @@ def copied(run: Run, folder: Path) -> Run:
 
 
 @pytest.mark.parametrize("damage", [None, b"", b'["trace",1,[1],[1]]\n["message",'])
-def test_a_trace_that_is_missing_or_damaged_is_told(
-    damage: bytes | None, lost: Run, tmp_path: Path
-) -> None:
+def test_a_trace_that_is_missing_or_damaged_is_told(damage: bytes | None, lost: Run, tmp_path: Path) -> None:
     run = copied(lost, tmp_path / "run")
     if damage is None:
         run.trace.unlink()

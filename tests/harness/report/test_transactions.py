@@ -33,10 +33,7 @@ def test_a_torn_transaction_stands_among_those_of_its_id(tmp_path: Path) -> None
     assert lanes(timeline, "txn") == {"inquest-2": [2210, 2214, 2230, 2231, 2232]}
     assert lanes(timeline, "partition") == {"queue-1": [2210], "queue-4": [2210, 2214]}
     assert lanes(timeline, "reader").keys() == {"consumer 12 RC", "consumer 13 RU"}
-    assert {row.op: row.fate for row in timeline.rows if row.subject} == {
-        2210: "committed",
-        2214: "unknown",
-    }
+    assert {row.op: row.fate for row in timeline.rows if row.subject} == {2210: "committed", 2214: "unknown"}
     assert {row.op: row.records for row in timeline.rows}[2210] == [("queue-1", 1), ("queue-4", 1)]
     assert timeline.shown == [("read_committed", 1, 3), ("read_uncommitted", 1, 3)]
 
@@ -91,9 +88,7 @@ def test_findings_that_name_no_transaction_have_no_timeline(tmp_path: Path) -> N
         "eos-duplicate",
         "zombie-write",
     }
-    assert built(clean(), tmp_path / "clean") == transactions.TransactionTimelines(
-        shown={}, same={}
-    )
+    assert built(clean(), tmp_path / "clean") == transactions.TransactionTimelines(shown={}, same={})
 
 
 def test_timelines_are_bounded_and_the_same_one_is_drawn_once(tmp_path: Path) -> None:
@@ -106,9 +101,7 @@ def test_timelines_are_bounded_and_the_same_one_is_drawn_once(tmp_path: Path) ->
         for op in range(2200, 2210)
     ]
     many = msgspec.structs.replace(torn, examples=[one, one, *others])
-    folder.verdict = msgspec.structs.replace(
-        folder.verdict, anomalies={"torn-txn": many, "G1c": many}
-    )
+    folder.verdict = msgspec.structs.replace(folder.verdict, anomalies={"torn-txn": many, "G1c": many})
     found = built(folder, tmp_path)
     assert len(found.shown) == transactions.TIMELINES_MAX
     assert found.same == {("torn-txn", 1): 0, ("G1c", 1): 0}

@@ -25,14 +25,7 @@ def step(
     family, _, rest = name.partition(":")
     kind, _, target = rest.partition("@")
     return PlannedFault(
-        fault=fault,
-        name=name,
-        family=family,
-        kind=kind,
-        target=target,
-        at_s=at_s,
-        hold_s=hold_s,
-        seed=seed,
+        fault=fault, name=name, family=family, kind=kind, target=target, at_s=at_s, hold_s=hold_s, seed=seed
     )
 
 
@@ -47,12 +40,7 @@ class Noting:
     slots = ()
 
     def __init__(
-        self,
-        runtime: Runtime,
-        *,
-        roles_s: float = 0.2,
-        kill_s: float = 0.0,
-        fail: Fail = lambda _: None,
+        self, runtime: Runtime, *, roles_s: float = 0.2, kill_s: float = 0.0, fail: Fail = lambda _: None
     ) -> None:
         self.runtime = runtime
         self.roles_s = roles_s
@@ -90,9 +78,7 @@ class Noting:
 class Execution:
     """A plan under way."""
 
-    def __init__(
-        self, time_: Time, steps: list[PlannedFault], length_s: float = 5.0, **cluster: Any
-    ) -> None:
+    def __init__(self, time_: Time, steps: list[PlannedFault], length_s: float = 5.0, **cluster: Any) -> None:
         self.runtime = time_.runtime
         self.wait = time_.wait
         self.events: list[ev.Event] = []
@@ -204,8 +190,7 @@ def test_what_could_not_be_taken_back_of_a_fault_that_failed_is_on_record(time_:
     (failed,) = run.events
     assert isinstance(failed, ev.FaultFailed)
     assert failed.why == (
-        "OSError: kill is stuck; "
-        "taking back what had been done of kill:one@random failed: revive is stuck"
+        "OSError: kill is stuck; taking back what had been done of kill:one@random failed: revive is stuck"
     )
 
 
@@ -225,9 +210,7 @@ def test_what_cannot_be_healed_at_all_is_said(time_: Time) -> None:
 
 
 @pytest.mark.parametrize("late", [0.0, 0.2])
-def test_a_family_never_overlaps_itself_also_where_a_fault_came_late(
-    time_: Time, late: float
-) -> None:
+def test_a_family_never_overlaps_itself_also_where_a_fault_came_late(time_: Time, late: float) -> None:
     steps = [
         step(0, 0.0, 0.3, "kill:one@random"),
         step(1, 0.25, 0.1, "kill:all"),  # while 0 is in force, because that took a while to make

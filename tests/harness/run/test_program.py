@@ -85,9 +85,7 @@ def test_the_ends_are_final_once_they_have_not_changed_for_a_while(world: World)
     assert bounds.ns - closing.ns >= 0.7e9
 
 
-def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_cluster(
-    world: World,
-) -> None:
+def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_cluster(world: World) -> None:
     world.begin(**KILL, recovery_deadline_s=2)
     setattr(world.cluster, "revive", fails)  # noqa: B010 - a method of the instance alone
     events = world.run()

@@ -14,22 +14,13 @@ FRESH = TopicPartition("fresh", 0)
 INTERNAL = TopicPartition("__consumer_offsets", 0)
 TPS = (DATA, FRESH, INTERNAL)
 WELL = Roles(
-    ns=7,
-    leaders=dict.fromkeys(TPS, 1),
-    isr=dict.fromkeys(TPS, (1, 2)),
-    answering=(1, 2),
-    agreed=True,
+    ns=7, leaders=dict.fromkeys(TPS, 1), isr=dict.fromkeys(TPS, (1, 2)), answering=(1, 2), agreed=True
 )
 SLOTS = (ClientSlot(slot=0, produces=True), ClientSlot(slot=1, group="g"))
-WORKED = {
-    0: ClientProgress(ok=9, ok_invoked_ns=6),
-    1: ClientProgress(ok=1, ok_invoked_ns=6, worked_ns=6),
-}
+WORKED = {0: ClientProgress(ok=9, ok_invoked_ns=6), 1: ClientProgress(ok=1, ok_invoked_ns=6, worked_ns=6)}
 
 
-def missing(
-    roles: Roles = WELL, working: dict[int, ClientProgress] = WORKED, since: int = 5
-) -> str:
+def missing(roles: Roles = WELL, working: dict[int, ClientProgress] = WORKED, since: int = 5) -> str:
     return unrecovered(roles, (DATA, FRESH), 2, SLOTS, working, since)
 
 
@@ -42,10 +33,7 @@ def test_a_cluster_that_serves_all_clients_has_recovered() -> None:
     [
         (replace(WELL, ns=4), "do not all agree"),  # a look from before healing ended
         (replace(WELL, agreed=False, answering=(1,)), "brokers [1] answer, and do not all agree"),
-        (
-            replace(WELL, leaders={**WELL.leaders, INTERNAL: -1}),
-            "__consumer_offsets-0 has no leader",
-        ),
+        (replace(WELL, leaders={**WELL.leaders, INTERNAL: -1}), "__consumer_offsets-0 has no leader"),
         (replace(WELL, isr={**WELL.isr, FRESH: (2,)}), "fresh-0 has in-sync replicas [2] only"),
         (replace(WELL, isr={**WELL.isr, INTERNAL: (1,)}), ""),
     ],
@@ -56,10 +44,7 @@ def test_all_brokers_agree_and_data_have_their_full_in_sync_set(roles: Roles, wh
 
 
 def test_every_client_completes_an_op_that_it_invoked_since() -> None:
-    assert (
-        missing(working={**WORKED, 1: ClientProgress()})
-        == "clients [1] have completed nothing since"
-    )
+    assert missing(working={**WORKED, 1: ClientProgress()}) == "clients [1] have completed nothing since"
     assert missing(since=7) == "clients [0, 1] have completed nothing since"
     assert missing(working={0: WORKED[0]}) == ""  # client 1 is lost
 
@@ -98,7 +83,5 @@ def test_a_group_is_idle_where_none_of_its_members_was_given_anything(
         ClientSlot(slot=3, group="b"),
         ClientSlot(slot=4),  # reads by itself
     )
-    working = {
-        slot: ClientProgress(ok=1, ok_invoked_ns=9, worked_ns=ns) for slot, ns in worked.items()
-    }
+    working = {slot: ClientProgress(ok=1, ok_invoked_ns=9, worked_ns=ns) for slot, ns in worked.items()}
     assert idle_groups(slots, working, 7) == idle

@@ -186,9 +186,7 @@ class VirtualWorld(_World):
         self._lines: dict[int, Lines] = {}
         self.clients = ClientPool(
             plan(self._config).names.clients,
-            lambda slot: WorkerTask(
-                "run", slot, self._config, self.runtime, self.cluster, self._lines
-            ),
+            lambda slot: WorkerTask("run", slot, self._config, self.runtime, self.cluster, self._lines),
             self.runtime,
         )
         return self
@@ -210,10 +208,7 @@ class VirtualWorld(_World):
         return {process: journal.lines for process, journal in self._lines.items()}
 
 
-WORLDS: dict[str, type[RealWorld] | type[VirtualWorld]] = {
-    "real": RealWorld,
-    "virtual": VirtualWorld,
-}
+WORLDS: dict[str, type[RealWorld] | type[VirtualWorld]] = {"real": RealWorld, "virtual": VirtualWorld}
 
 
 def register_memory() -> None:

@@ -88,9 +88,7 @@ def led(trace: tr.Trace, ns: int) -> dict[str, int]:
     found: dict[str, tuple[int, int]] = {}
     for state in trace.states:
         if isinstance(state, tr.TracedReplica) and state.ns <= ns and state.role == tr.LEADER:
-            found[state.partition] = max(
-                found.get(state.partition, (-1, -1)), (state.epoch, state.node)
-            )
+            found[state.partition] = max(found.get(state.partition, (-1, -1)), (state.epoch, state.node))
     return {tp: node for tp, (_, node) in found.items()}
 
 
@@ -172,9 +170,7 @@ def test_leaders_have_moved_when_a_broker_that_was_shut_down_ends(era: str) -> N
         ((node, begin),) = ends.items()
         end = ended(done.trace, node, begin)
         assert node in led(done.trace, begin).values()
-        others = [
-            s for s in done.trace.states if isinstance(s, tr.TracedReplica) and s.node != node
-        ]
+        others = [s for s in done.trace.states if isinstance(s, tr.TracedReplica) and s.node != node]
         known: dict[tuple[int, str], int] = {}
         for state in others:
             if state.ns < end:
@@ -222,9 +218,7 @@ def test_a_rolling_restart_waits_for_all_replicas(era: str) -> None:
         assert at == 0 or set(most.values()) == {3}, f"before step {at} not all were in sync"
 
 
-def in_sync(
-    trace: tr.Trace, times: list[int]
-) -> list[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+def in_sync(trace: tr.Trace, times: list[int]) -> list[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
     """At each time the in-sync sets, as leaders know them, and how large each was at most since the time
     before."""
     found = []
@@ -268,9 +262,7 @@ def test_a_broker_that_stands_still_goes_in_order_when_it_goes_on(era: str) -> N
 
 @pytest.mark.parametrize("era", ERAS)
 def test_an_unclean_election_loses_records_where_it_may(era: str) -> None:
-    made = config(
-        "unclean", era, unclean_leader_election=True, min_insync_replicas=1, duration_s=20
-    )
+    made = config("unclean", era, unclean_leader_election=True, min_insync_replicas=1, duration_s=20)
     done = simulate(made)
     assert failed(done) == []
     assert "lost-write" in {finding.name for finding in checked(done).findings}
@@ -300,9 +292,7 @@ def up(cluster: SimulatedCluster) -> set[int]:
     return {node for node, sim in cluster.sim.items() if sim.up}
 
 
-async def until(
-    cluster: SimulatedCluster, wanted: Callable[[Mapping[TopicPartition, int]], bool]
-) -> None:
+async def until(cluster: SimulatedCluster, wanted: Callable[[Mapping[TopicPartition, int]], bool]) -> None:
     """Wait, at most 20 s of the simulated clock."""
     end = cluster.scheduler.now + 20_000_000
     while not wanted((await cluster.roles()).leaders):

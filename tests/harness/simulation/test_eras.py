@@ -176,9 +176,7 @@ def found(done: Simulated) -> dict[str, int]:
 
 def everything(done: Simulated, tally: Tally) -> set[str]:
     """Classes that were found, allowed or not, and invariants that did not hold."""
-    return {f.name for f in tally.findings if f.variant != Level.LOG} | {
-        b.name for b in done.broken
-    }
+    return {f.name for f in tally.findings if f.variant != Level.LOG} | {b.name for b in done.broken}
 
 
 def run(known: Known, era: Era, seed: int, patch: pytest.MonkeyPatch) -> tuple[Simulated, Tally]:
@@ -196,9 +194,7 @@ def shows(known: Known, seed: int, patch: pytest.MonkeyPatch) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
-def test_an_older_era_shows_what_one_switch_ends(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = KNOWN[name]
     switched = [s for s in Era.__slots__ if getattr(known.older, s) != getattr(known.newer, s)]
     assert len(switched) == 1

@@ -62,9 +62,7 @@ def names(run: Simulated) -> set[str]:
 # ---- whole runs
 
 FAULTS = ("none", "partition", "kill", "pause", "restart", "random", "client")
-CLEAN = [
-    (w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in enumerate(WORKLOADS)
-]
+CLEAN = [(w, FAULTS[(n + shift) % len(FAULTS)]) for shift in (1, 5) for n, w in enumerate(WORKLOADS)]
 
 
 @pytest.mark.sampled(2)
@@ -94,9 +92,7 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("mutant", "name", "settings"), PLANTED)
-def test_a_planted_bug_breaks_its_invariant(
-    mutant: str, name: str, settings: dict[str, object]
-) -> None:
+def test_a_planted_bug_breaks_its_invariant(mutant: str, name: str, settings: dict[str, object]) -> None:
     """In one of the first seeds: which one follows from everything that the model draws."""
     for seed in SEEDS:
         run = simulate(config(seed, mutant=mutant, **settings))
@@ -420,9 +416,7 @@ def test_the_last_known_leader_leads_where_nobody_is_eligible_afterwards(
     """One change takes the last one from the eligible set and elects (KIP-966)."""
     node, eligible = world.node(leads=False).me, (world.node().me,)
     guarded = world.invariants._of(TP)
-    guarded.decided(
-        state_of(world, isr=(), leader=-1, leader_epoch=1, elr=eligible, last_elr=(node,))
-    )
+    guarded.decided(state_of(world, isr=(), leader=-1, leader_epoch=1, elr=eligible, last_elr=(node,)))
     left = eligible if stays else ()
     guarded.decided(state_of(world, isr=(node,), leader=node, leader_epoch=2, elr=left))
     assert world.look(world.node(leads=False)) == broken

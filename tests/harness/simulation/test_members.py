@@ -9,12 +9,7 @@ from harness.simulation.run import simulate
 from harness.simulation.scheduler import Scheduler
 from history import journal as j
 from model.errors import KafkaError
-from model.protocol.coordinator_messages import (
-    FindCoordinator,
-    JoinGroup,
-    JoinGroupResponse,
-    SyncGroup,
-)
+from model.protocol.coordinator_messages import FindCoordinator, JoinGroup, JoinGroupResponse, SyncGroup
 from model.replication.node import Ask
 from tests.harness.simulation import stored
 

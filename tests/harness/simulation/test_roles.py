@@ -46,9 +46,7 @@ def test_a_broker_that_has_not_heard_of_a_new_leader_disagrees(done: Simulated) 
     state = partitions(done, 1)[TP]
     other = next(node for node in state.replicas if node != state.leader)
     for node in (1, 2):
-        partitions(done, node)[TP] = state._replace(
-            leader=other, leader_epoch=state.leader_epoch + 1
-        )
+        partitions(done, node)[TP] = state._replace(leader=other, leader_epoch=state.leader_epoch + 1)
     assert not roles(done).agreed
 
 

@@ -112,9 +112,7 @@ def test_limit_drops_the_message_that_it_cuts() -> None:
 
 
 def test_toxics_are_a_chain_and_what_came_before_the_end_comes_through_first() -> None:
-    made = pipe(
-        toxic("limit_data", bytes=100), toxic("bandwidth", rate=1), toxic("latency", latency=7)
-    )
+    made = pipe(toxic("limit_data", bytes=100), toxic("bandwidth", rate=1), toxic("latency", latency=7))
     assert made.take(0, 60) == 67 * MS
     assert made.take(0, 60) is None
     assert made.closes == 67 * MS
@@ -164,9 +162,7 @@ class Bench:
     def ask(self, connection: Connection, request: Any) -> None:
         self.network.send(connection, self._request, connection, 0, request, self.answered)
 
-    def _request(
-        self, connection: Connection, _: int, request: Any, answered: Callable[[Any], None]
-    ) -> None:
+    def _request(self, connection: Connection, _: int, request: Any, answered: Callable[[Any], None]) -> None:
         self.came.append((request, self.scheduler.now))
         if not self.silent:
             self.network.send_back(connection, answered, request)
@@ -324,9 +320,7 @@ def test_idle_connections_are_closed_by_a_timeout_as_well(bench: Bench) -> None:
     assert len(bench.broke) == 1
 
 
-def test_timeout_without_an_end_closes_when_cured_and_what_was_dropped_is_lost(
-    bench: Bench,
-) -> None:
+def test_timeout_without_an_end_closes_when_cured_and_what_was_dropped_is_lost(bench: Bench) -> None:
     old = bench.connect()
     bench.poison(toxic("timeout", timeout=0))
     bench.ask(old, "a")
@@ -341,9 +335,7 @@ def test_timeout_without_an_end_closes_when_cured_and_what_was_dropped_is_lost(
     assert [number for number, _ in bench.broke] == [old.number]
 
 
-def test_answers_that_are_held_come_before_the_end_of_a_connection_closed_behind_them(
-    bench: Bench,
-) -> None:
+def test_answers_that_are_held_come_before_the_end_of_a_connection_closed_behind_them(bench: Bench) -> None:
     connection = bench.connect()
     bench.ask(connection, "a")
     bench.poison(toxic("latency", latency=200), toxic("timeout", downstream=False, timeout=100))

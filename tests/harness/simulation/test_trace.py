@@ -112,9 +112,7 @@ def test_answers_answer_what_arrived(trace: tr.Trace) -> None:
     least = DELAY_US[0] * 1000
     for message in trace.messages:
         home = message.sender == message.receiver and message.answers < 0
-        assert message.arrived == tr.LOST or message.arrived - message.sent >= (
-            0 if home else least
-        )
+        assert message.arrived == tr.LOST or message.arrived - message.sent >= (0 if home else least)
         if message.answers >= 0:
             asked = trace.messages[message.answers]
             assert (asked.sender, asked.receiver) == (message.receiver, message.sender)
@@ -140,13 +138,10 @@ def test_messages_of_a_process_that_dies_never_arrive() -> None:
     cluster, tracing = started()
     scheduler = cluster.scheduler
     before = len(tracing.trace().messages)
-    assert all(
-        m.arrived != tr.LOST for m in tracing.trace().messages if m.sent < scheduler.ns - 10**6
-    )
+    assert all(m.arrived != tr.LOST for m in tracing.trace().messages if m.sent < scheduler.ns - 10**6)
     node = cluster.sim[2]
     while not any(
-        "n2" in (m.sender, m.receiver) and m.arrived == tr.LOST
-        for m in tracing.trace().messages[before:]
+        "n2" in (m.sender, m.receiver) and m.arrived == tr.LOST for m in tracing.trace().messages[before:]
     ):
         scheduler.run(scheduler.sleep(100))  # until something is on its way
     at = scheduler.ns
@@ -205,11 +200,7 @@ def test_the_newest_states_are_those_of_the_nodes(done: Simulated, trace: tr.Tra
         for (topic, number), replica in node.broker.node.replicas.items():
             told = newest[node.me, f"{topic}-{number}"]
             high = replica.high_watermark
-            assert (told.end, told.high, told.stable) == (
-                replica.log.end,
-                high,
-                replica.log.stable(high),
-            )
+            assert (told.end, told.high, told.stable) == (replica.log.end, high, replica.log.stable(high))
             assert (told.leader, told.epoch, told.isr) == (
                 replica.state.leader,
                 replica.state.leader_epoch,
@@ -238,8 +229,7 @@ def test_what_is_appended_was_caused_by_what_brought_it(trace: tr.Trace) -> None
     cut = [
         s
         for s in trace.states
-        if isinstance(s, tr.TracedReplica)
-        and trace.messages[s.cause].name == "OffsetForLeaderEpoch"
+        if isinstance(s, tr.TracedReplica) and trace.messages[s.cause].name == "OffsetForLeaderEpoch"
     ]
     assert cut, "followers cut their logs when the leader has told where"
 
@@ -257,9 +247,7 @@ def test_transactions_and_groups_are_told() -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_messages_do_not_change_after_they_were_sent(
-    workload: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_do_not_change_after_they_were_sent(workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are told in words at the end of the run: it must be the same as when they were sent."""
     then: list[str] = []
     asked, answered = Tracing.asked, Tracing.answered

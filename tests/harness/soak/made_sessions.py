@@ -76,9 +76,7 @@ def write(
     folder = results / FOLDER / name
     folder.mkdir(parents=True)
     log = Appender(folder / FILE)
-    log.append(
-        SessionStarted(at=at, seed=seed, budget_s=budget_s, canary=canary, matrix=matrix or MATRIX)
-    )
+    log.append(SessionStarted(at=at, seed=seed, budget_s=budget_s, canary=canary, matrix=matrix or MATRIX))
     spent = 0.0
     for number, (made, came) in enumerate(runs, 1):
         log.append(RunBegun(at=at, spent_s=spent, number=number, task=made, command=["inquest"]))
@@ -109,9 +107,7 @@ def many(results: Path, sessions: int = 6, runs: int = 24) -> None:
         void = session == 2
         made.append((canary(seed=session), outcome("silent" if void else "valid", available=0.9)))
         for number in range(runs):
-            what = task(
-                chance.choice(WORKLOADS), chance.choice(NEMESES), seed=chance.randrange(2**31)
-            )
+            what = task(chance.choice(WORKLOADS), chance.choice(NEMESES), seed=chance.randrange(2**31))
             came = _came(chance, what, session, number)
             if came.state == "anomaly":
                 folder = by_hand(results, f"{name[:9]}2{number:05}Z-{what.workload}-{what.seed}")

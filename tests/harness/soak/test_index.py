@@ -100,9 +100,7 @@ def test_a_cluster_that_did_not_recover_is_a_group_and_no_open_finding(tmp_path:
     }  # fmt: skip
     shown = page.render(tmp_path)
     assert "✕ open" not in shown
-    assert re.search(
-        r'<th scope="row" class="nowrap">not-recovered</th>\s*<td.*! not recovered', shown
-    )
+    assert re.search(r'<th scope="row" class="nowrap">not-recovered</th>\s*<td.*! not recovered', shown)
     (session,) = sessions(tmp_path)
     assert "| not\\-recovered | not recovered |" in github.render(tmp_path, session)
 
@@ -138,17 +136,13 @@ def test_a_matrix_that_is_none_does_not_break_the_index(tmp_path: Path, entries:
 def test_what_is_allowed_is_counted_and_no_finding(tmp_path: Path) -> None:
     found = two_sessions(tmp_path)
     runs, findings = tables.runs_and_findings(tmp_path, found)
-    assert tables.records(tables.allowed(runs, findings)) == [
-        {"name": "poll-skip", "runs": 1, "findings": 4}
-    ]
+    assert tables.records(tables.allowed(runs, findings)) == [{"name": "poll-skip", "runs": 1, "findings": 4}]
     assert "poll-skip" not in {group["name"] for group in groups(tmp_path)}
 
 
 def test_the_numbers_of_a_session(tmp_path: Path) -> None:
     found = two_sessions(tmp_path)
-    first, second = tables.records(
-        tables.by_session(*tables.runs_and_findings(tmp_path, found), found)
-    )
+    first, second = tables.records(tables.by_session(*tables.runs_and_findings(tmp_path, found), found))
     assert (first["runs"], first["failing"], first["errors"], first["open"]) == (4, 1, 1, 1)
     assert (first["available"], first["recovery_s"]) == (0.9, 3.0)
     assert (second["runs"], second["failing"], second["open"], second["known"]) == (4, 1, 1, 1)
@@ -157,9 +151,7 @@ def test_the_numbers_of_a_session(tmp_path: Path) -> None:
 
 def test_runs_made_by_hand_are_listed_and_not_counted(tmp_path: Path) -> None:
     two_sessions(tmp_path)
-    lost = Anomaly(
-        title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why=""
-    )
+    lost = Anomaly(title="", literature="", meaning="", count=2, disallowed=2, allowed=False, why="")
     by_hand(tmp_path, valid=False, exit_code=1, anomalies={"lost-write": lost})
     before = groups(tmp_path)
     assert [group["all_of"] for group in before] == [5, 5]

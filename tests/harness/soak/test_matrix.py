@@ -7,16 +7,7 @@ import pytest
 
 from core.config import PRESETS
 from core.errors import ConfigError
-from harness.soak.matrix import (
-    Combination,
-    Matrix,
-    canary_run,
-    check,
-    config_of,
-    draws,
-    load,
-    parse,
-)
+from harness.soak.matrix import Combination, Matrix, canary_run, check, config_of, draws, load, parse
 from harness.soak.session_log import PlannedRun
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
@@ -44,9 +35,7 @@ def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() ->
     combinations = matrix.combinations()
     assert {c.workload for c in combinations} == set(WORKLOADS)
     assert {c.nemesis for c in combinations} >= set(NEMESES) - {"unclean", "power"}
-    assert len({(c.workload, c.nemesis) for c in combinations}) == len(WORKLOADS) * (
-        len(NEMESES) - 2
-    )
+    assert len({(c.workload, c.nemesis) for c in combinations}) == len(WORKLOADS) * (len(NEMESES) - 2)
     assert all(PRESETS[name].get("expect") for name in matrix.canaries())
     assert ("copier", "kill", "exactly-once") in combinations
     assert ("queue", "kill", "exactly-once") not in combinations
@@ -86,18 +75,14 @@ def test_a_matrix_that_makes_no_sense(text: str, said: list[str]) -> None:
         ("duration_s = 20", "colour = 1", ["colour"]),
     ],
 )
-def test_names_and_settings_are_checked_before_the_session(
-    old: str, new: str, said: list[str]
-) -> None:
+def test_names_and_settings_are_checked_before_the_session(old: str, new: str, said: list[str]) -> None:
     matrix = parse(SMALL.replace(old, new), "m.toml")
     with pytest.raises(ConfigError) as caught:
         check(matrix)
     assert all(word in str(caught.value) for word in said), caught.value
 
 
-def test_a_new_workload_and_a_new_nemesis_are_in_the_default_matrix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_new_workload_and_a_new_nemesis_are_in_the_default_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS, "juggling", WORKLOADS["queue"])
     monkeypatch.setitem(NEMESES, "earthquake", NEMESES["kill"])
     combinations = set(load(None).combinations())

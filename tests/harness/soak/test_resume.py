@@ -58,9 +58,7 @@ def test_the_budget_counts_what_was_used_before_the_crash(tmp_path: Path) -> Non
     fakes = Fakes(tmp_path, dies_at=8)
     with pytest.raises(KeyboardInterrupt):
         fakes.go(request(tmp_path))
-    again = Fakes(
-        tmp_path, clock=FakeClock(origin=9e9, now=fakes.clock.now)
-    )  # the machine was started again
+    again = Fakes(tmp_path, clock=FakeClock(origin=9e9, now=fakes.clock.now))  # the machine was started again
     again.go(request(tmp_path))
     assert len(again.made) == 3  # seven of ten were made
     (session,) = sessions(tmp_path)
@@ -220,9 +218,7 @@ def test_an_interrupted_session_is_resumed_by_the_same_command(tmp_path: Path) -
     assert not session.paused
 
 
-def test_a_run_that_kills_the_soak_twice_is_an_error_and_the_session_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_kills_the_soak_twice_is_an_error_and_the_session_goes_on(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             Fakes(tmp_path, dies_at=1).go(request(tmp_path))

@@ -34,8 +34,7 @@ def judged(tmp_path: Path, code: int, exit_code: int | None = None, **more: Any)
 
 
 @pytest.mark.parametrize(
-    ("code", "state"),
-    [(0, "valid"), (1, "anomaly"), (2, "unknown"), (3, "not-recovered"), (4, "silent")],
+    ("code", "state"), [(0, "valid"), (1, "anomaly"), (2, "unknown"), (3, "not-recovered"), (4, "silent")]
 )
 def test_an_exit_code_with_its_verdict(tmp_path: Path, code: int, state: State) -> None:
     found = judged(tmp_path, code, code, anomalies={"lost-write": LOST_WRITE})
@@ -49,18 +48,14 @@ def test_an_exit_code_with_its_verdict(tmp_path: Path, code: int, state: State) 
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 64, 70, -9, -11, 77])
-def test_a_code_without_a_verdict_is_an_error_never_a_finding_never_a_pass(
-    tmp_path: Path, code: int
-) -> None:
+def test_a_code_without_a_verdict_is_an_error_never_a_finding_never_a_pass(tmp_path: Path, code: int) -> None:
     found = judged(tmp_path, code)
     assert (found.state, found.judged, found.anomalies) == ("error", False, [])
     assert "ModuleNotFoundError" in found.error
 
 
 @pytest.mark.parametrize(("code", "exit_code"), [(0, 1), (1, 0), (70, 1), (64, 0), (-9, 1)])
-def test_a_verdict_that_says_something_else_is_an_error(
-    tmp_path: Path, code: int, exit_code: int
-) -> None:
+def test_a_verdict_that_says_something_else_is_an_error(tmp_path: Path, code: int, exit_code: int) -> None:
     found = judged(tmp_path, code, exit_code, anomalies={"lost-write": LOST_WRITE})
     assert (found.state, found.judged, found.anomalies) == ("error", False, [])
 
@@ -128,9 +123,7 @@ def test_nothing_is_removed_without_a_verdict(tmp_path: Path) -> None:
     reduce(tmp_path / "none")
 
 
-BEGUN = RunBegun(
-    at="2026-03-01T10:15:00.400+00:00", spent_s=0, number=3, task=task(seed=42), command=[]
-)
+BEGUN = RunBegun(at="2026-03-01T10:15:00.400+00:00", spent_s=0, number=3, task=task(seed=42), command=[])
 OWNER = owner("20260301T101000Z", BEGUN)
 
 

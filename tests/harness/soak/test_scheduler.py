@@ -60,15 +60,11 @@ def session(
     return made
 
 
-def played(
-    under_way: SoakSession, repeats: list[PlannedRun], seconds: float = 60.0
-) -> list[PlannedRun]:
+def played(under_way: SoakSession, repeats: list[PlannedRun], seconds: float = 60.0) -> list[PlannedRun]:
     """All runs of a session in which every run takes so long."""
     made = []
     while (choice := choose(under_way, repeats, MATRIX)) is not None:
-        begun = RunBegun(
-            at=AT, spent_s=under_way.spent_s, number=choice.number, task=choice.task, command=[]
-        )
+        begun = RunBegun(at=AT, spent_s=under_way.spent_s, number=choice.number, task=choice.task, command=[])
         under_way.attempts.append(Attempt(begun=begun, outcome=outcome(seconds=seconds)))
         under_way.spent_s += seconds
         made.append(choice.task)
@@ -108,8 +104,7 @@ def test_the_expected_time_is_learnt_from_runs_of_the_workload_else_of_all() -> 
     what = task("queue", settings={"duration_s": 20})
     assert expected_s(what, []) == 20 + OVERHEAD_S
     runs: list[tuple[PlannedRun, RunResult | None]] = [
-        (task("transactions", settings={"duration_s": 30}), outcome(seconds=s))
-        for s in (40, 50, 90)
+        (task("transactions", settings={"duration_s": 30}), outcome(seconds=s)) for s in (40, 50, 90)
     ]
     assert expected_s(what, session(runs=runs).attempts) == 20 + 20
     runs.append((task("queue", settings={"duration_s": 20}), outcome(seconds=27)))
@@ -271,9 +266,7 @@ def test_other_settings_are_another_run() -> None:
     assert len(failing([session(runs=list(runs))])) == 2
 
 
-@pytest.mark.parametrize(
-    ("sessions", "name"), [(0, "acks1"), (1, "read-uncommitted"), (2, "acks1")]
-)
+@pytest.mark.parametrize(("sessions", "name"), [(0, "acks1"), (1, "read-uncommitted"), (2, "acks1")])
 def test_canaries_take_turns(sessions: int, name: str) -> None:
     assert canary_of(MATRIX, [session()] * sessions) == name
 

@@ -87,9 +87,7 @@ def test_the_index_comes_first(serving: Server, path: str) -> None:
         (f"/{RUN}/", "text/html; charset=utf-8", "sandbox"),
     ],
 )
-def test_files_with_their_types_and_policies(
-    serving: Server, path: str, kind: str, policy: str
-) -> None:
+def test_files_with_their_types_and_policies(serving: Server, path: str, kind: str, policy: str) -> None:
     answer = ask(serving, path)
     assert answer.status == 200
     assert answer.headers["content-type"] == kind
@@ -133,9 +131,7 @@ def test_it_is_read_only(serving: Server, results: Path, method: str) -> None:
     assert sorted(results.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8765", "", "127.0.0.1.evil.example"]
-)
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "", "127.0.0.1.evil.example"])
 def test_other_names_for_this_machine_are_refused(serving: Server, host: str) -> None:
     assert ask(serving, "/", Host=host).status == 421
 
@@ -186,9 +182,7 @@ def test_a_folder_whose_name_is_no_text(serving: Server, results: Path) -> None:
     assert b"20260301T101500Z-%FF/report.html" in answer.body
 
 
-def test_an_index_that_cannot_be_made_is_an_answer(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_that_cannot_be_made_is_an_answer(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def fails(_: Path) -> str:
         raise ZeroDivisionError("in the page")
 
@@ -207,9 +201,7 @@ def test_an_index_that_cannot_be_made_is_an_answer(
 @pytest.mark.parametrize("target", ["http://[", "http://[/index.html", "http://]/"])
 def test_an_address_that_is_none_is_refused(serving: Server, target: str) -> None:
     with socket.create_connection((HOST, serving.server_port), timeout=30) as connection:
-        connection.sendall(
-            f"GET {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode()
-        )
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n".encode())
         answer = connection.makefile("rb").read()
     assert answer.split(b"\r\n")[0].endswith(b" 400 Bad Request")
 
@@ -234,9 +226,7 @@ def test_a_folder_is_listed_and_its_names_are_text(serving: Server, results: Pat
     assert (moved.status, moved.headers["location"]) == (301, f"/{RUN}/")
 
 
-def test_a_linked_index_of_a_folder_is_not_followed(
-    serving: Server, results: Path, tmp_path: Path
-) -> None:
+def test_a_linked_index_of_a_folder_is_not_followed(serving: Server, results: Path, tmp_path: Path) -> None:
     (results / RUN / "index.html").symlink_to(tmp_path / "secret")
     answer = ask(serving, f"/{RUN}/")
     assert (answer.status, b"journal/" in answer.body) == (200, True)

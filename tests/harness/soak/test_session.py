@@ -63,9 +63,7 @@ def test_the_second_session_begins_with_what_failed_in_the_first(tmp_path: Path)
         assert made.of.startswith(first.name)
 
 
-def test_errors_in_a_row_end_the_session(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_in_a_row_end_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fakes = Fakes(tmp_path, lambda _: outcome("error", seconds=1))
     assert fakes.go(request(tmp_path)) == 70
     assert len(fakes.made) == ERRORS_MAX

@@ -38,9 +38,7 @@ def test_a_session_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_half_a_line_is_left_out_and_what_is_added_later_stays_readable(
-    tmp_path: Path, cut: int
-) -> None:
+def test_half_a_line_is_left_out_and_what_is_added_later_stays_readable(tmp_path: Path, cut: int) -> None:
     write(tmp_path, NAME, [(canary(), outcome()), (task(), outcome("anomaly", LOST))], over=False)
     file = tmp_path / FOLDER / NAME / FILE
     file.write_bytes(file.read_bytes()[:-cut])
@@ -56,9 +54,7 @@ def test_half_a_line_is_left_out_and_what_is_added_later_stays_readable(
     assert again.damaged == (0 if cut == 1 else 1)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"event":"resumed","at":"","spent_s":1}\n', b"\xff"]
-)
+@pytest.mark.parametrize("content", [b"", b"{", b'{"event":"resumed","at":"","spent_s":1}\n', b"\xff"])
 def test_a_file_without_its_first_line_is_no_session(tmp_path: Path, content: bytes) -> None:
     folder = tmp_path / FOLDER / NAME
     folder.mkdir(parents=True)
@@ -138,9 +134,7 @@ def test_not_recovered_is_a_finding_of_its_own_code(tmp_path: Path) -> None:
     [(None, None), (outcome("interrupted", fired=True), None), (outcome("error"), None),
      (outcome(), True), (outcome("silent"), False), (outcome("unknown", fired=True), True)],
 )  # fmt: skip
-def test_whether_the_canary_fired(
-    tmp_path: Path, came: RunResult | None, fired: bool | None
-) -> None:
+def test_whether_the_canary_fired(tmp_path: Path, came: RunResult | None, fired: bool | None) -> None:
     assert write(tmp_path, NAME, [(canary(), came)]).fired is fired
 
 
