@@ -18,7 +18,7 @@ import msgspec
 from checkers.engine.spark import scatter, spark
 from core.errors import ConfigError, SparkError
 from harness.explore.profile import MODERN, clean, hunted, hunting, without_mutant
-from harness.explore.result import CleanSeeds, Exploration, MutantResult, RunToRepeat
+from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
@@ -45,24 +45,8 @@ class TrialBatch(msgspec.Struct, frozen=True, kw_only=True):
     era: str
 
 
-class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of a batch came to.
-
-    trials: the seeds that are not clean; of a mutant, the run that shows it. runs, simulated_s: of all runs,
-    without the twins. broke: runs of a mutant that broke an invariant or crashed. anomaly: the class that
-    shows the mutant, "" = none does.
-    """
-
-    batch: TrialBatch
-    trials: tuple[Trial, ...] = ()
-    runs: int = 0
-    simulated_s: float = 0.0
-    broke: int = 0
-    anomaly: str = ""
-
-
-Runner = Callable[[Sequence[TrialBatch]], Iterable[BatchResult]]
-"""Runs batches; the results come in the same order."""
+Runner = Callable[[Sequence[TrialBatch]], Iterable[list[Trial]]]
+"""Makes the runs of batches; those of each batch come in the same order."""
 
 
 def explore(
@@ -107,19 +91,17 @@ def named(mutants: str) -> list[str]:
     return names
 
 
-def run_clean(seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]) -> CleanSeeds:
+def run_clean(seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]) -> list[Trial]:
     """Run the seeds without planted bugs."""
     end = first + seeds
     batches = [
         TrialBatch(begin=begin, count=min(CLEAN_BATCH, end - begin), era=era)
         for begin in range(first, end, CLEAN_BATCH)
     ]
-    found = CleanSeeds()
-    for done in runner(batches):
-        found.seeds += done.runs
-        found.simulated_s = round(found.simulated_s + done.simulated_s, 3)
-        found.failures += map(RunToRepeat.of, done.trials)
-        say(f"{found.seeds} of {seeds} seeds, {len(found.failures)} failed")
+    found: list[Trial] = []
+    for trials in runner(batches):
+        found += trials
+        say(f"{len(found)} of {seeds} seeds, {sum(bool(one.failures) for one in found)} failed")
     return found
 
 
@@ -129,7 +111,7 @@ def hunt(
     """Run up to `seeds` runs of each of these mutants, until one shows it."""
     found = {name: MutantResult() for name in names}
     begin, size, rounds = 0, 0, iter(ROUNDS)
-    while begin < seeds and (left := [name for name in names if not found[name].found]):
+    while begin < seeds and (left := [name for name in names if not found[name].anomaly]):
         size = min(next(rounds, size), seeds - begin)
         end = begin + size
         batches = [
@@ -137,59 +119,39 @@ def hunt(
             for name in left
             for at in range(begin, end, HUNT_BATCH)
         ]
-        for done in runner(batches):
-            found[done.batch.mutant].add(done.runs, done.simulated_s, done.broke)
-            if done.anomaly:
-                found[done.batch.mutant].find(done.anomaly, done.trials[-1])
-            count = sum(one.found for one in found.values())
+        for batch, trials in zip(batches, runner(batches), strict=True):
+            if not found[batch.mutant].anomaly:  # runs behind the one that shows it do not count
+                found[batch.mutant].trials += trials
+            count = sum(bool(one.anomaly) for one in found.values())
             say(f"{count} of {len(found)} mutants found, runs up to {end}")
         begin = end
     return found
 
 
-def run_batch(batch: TrialBatch) -> BatchResult:
+def run_batch(batch: TrialBatch) -> list[Trial]:
     """Run a batch in this process."""
-    return _hunt_batch(batch) if batch.mutant else _clean_batch(batch)
-
-
-def _clean_batch(batch: TrialBatch) -> BatchResult:
-    trials = [trial(clean(batch.begin + n, batch.era)) for n in range(batch.count)]
-    return BatchResult(
-        batch=batch,
-        trials=tuple(one for one in trials if one.failures),
-        runs=len(trials),
-        simulated_s=round(sum(one.simulated_s for one in trials), 3),
-    )
-
-
-def _hunt_batch(batch: TrialBatch) -> BatchResult:
-    runs, simulated, broke = 0, 0.0, 0
+    trials: list[Trial] = []
     for number in range(batch.begin, batch.begin + batch.count):
-        one, anomaly = hunt_once(batch.mutant, number, batch.first, batch.era)
-        runs += 1
-        simulated = round(simulated + one.simulated_s, 3)
-        broke += bool(one.broken or one.crashed)
-        if anomaly:
-            return BatchResult(
-                batch=batch, trials=(one,), runs=runs, simulated_s=simulated, broke=broke, anomaly=anomaly
-            )
-    return BatchResult(batch=batch, runs=runs, simulated_s=simulated, broke=broke)
+        if batch.mutant:
+            trials.append(hunt_once(batch.mutant, number, batch.first, batch.era))
+        else:
+            trials.append(trial(clean(number, batch.era)))
+        if trials[-1].shows:
+            break
+    return trials
 
 
-def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> tuple[Trial, str]:
-    """One run of a mutant, and the class of the mutant that it shows, the principal one before others.
-
-    "" = none: the run does not show it, or its twin without the planted bug shows the same class, crashes or
-    is undecided. Eras have bugs of their own.
-    """
+def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> Trial:
+    """One run of a mutant. It shows none of the mutant's classes that its twin without the planted bug shows
+    too: eras have bugs of their own. A twin that crashes or is undecided proves nothing."""
     config = hunting(mutant, number, first, era)
     one = trial(config, invariants=False)
     anomaly = next((name for name in MUTANTS[mutant].anomalies if name in one.anomalies), "")
     if not anomaly:
-        return one, ""
+        return one
     twin = trial(without_mutant(config), invariants=False)
     proves_nothing = anomaly in twin.anomalies or twin.crashed or twin.unknown
-    return one, "" if proves_nothing else anomaly
+    return one if proves_nothing else msgspec.structs.replace(one, shows=anomaly)
 
 
 @contextlib.contextmanager
@@ -208,9 +170,9 @@ def _runner(master: str | None, without_spark: bool) -> Iterator[Runner]:
         yield lambda batches: map(run_batch, batches)
 
 
-def _on_spark(session: "SparkSession", batches: Sequence[TrialBatch], width: int) -> Iterator[BatchResult]:
+def _on_spark(session: "SparkSession", batches: Sequence[TrialBatch], width: int) -> Iterator[list[Trial]]:
     """`width` batches a job, so that there is progress to show between jobs."""
-    decoder = msgspec.json.Decoder(BatchResult)
+    decoder = msgspec.json.Decoder(list[Trial])
     for at in range(0, len(batches), width):
         some = tuple(batches[at : at + width])
         work = functools.partial(_encoded_result, some)

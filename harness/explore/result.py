@@ -1,7 +1,8 @@
 """The result of an exploration: as JSON, as a table, as an exit code."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -15,97 +16,73 @@ WIDE = 160
 """Columns of the table if the output is not a terminal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunToRepeat:
-    """A run that shows something. config: the settings that differ from the defaults."""
-
-    seed: int
-    why: str
-    config: dict[str, Any]
-
-    @classmethod
-    def of(cls, one: Trial) -> "RunToRepeat":
-        """The run of a trial."""
-        return cls(seed=one.seed, why="; ".join(one.failures), config=one.config)
-
-
-@dataclass(slots=True, kw_only=True)
-class CleanSeeds:
-    """Seeds without planted bugs, and those of them that failed."""
-
-    seeds: int = 0
-    simulated_s: float = 0.0
-    failures: list[RunToRepeat] = field(default_factory=list)
-
-
 @dataclass(slots=True, kw_only=True)
 class MutantResult:
-    """What the runs of a mutant came to.
-
-    hunted: some run can show it; the others show in scenarios only. anomaly: the class that showed it.
-    runs, simulated_s: how many runs and how long, the showing one included. broke: runs that broke an
-    invariant of the model or crashed; that alone does not count as found. run: the one that showed it.
-    """
+    """The runs of a mutant, up to the first that shows it. hunted: some run can show it; the others show in
+    scenarios only."""
 
     hunted: bool = True
-    found: bool = False
-    anomaly: str | None = None
-    runs: int = 0
-    simulated_s: float = 0.0
-    broke: int = 0
-    run: RunToRepeat | None = None
+    trials: list[Trial] = field(default_factory=list)
 
-    def add(self, runs: int, simulated_s: float, broke: int) -> None:
-        """Count the runs of a batch; those behind the run that showed the mutant do not count."""
-        if not self.found:
-            self.runs += runs
-            self.simulated_s = round(self.simulated_s + simulated_s, 3)
-            self.broke += broke
+    @property
+    def anomaly(self) -> str:
+        """The class that showed it, "" = none has."""
+        return self.trials[-1].shows if self.trials else ""
 
-    def find(self, anomaly: str, last: Trial) -> None:
-        """The run that was added last showed the mutant; of several the first counts."""
-        if not self.found:
-            self.found, self.anomaly, self.run = True, anomaly, RunToRepeat.of(last)
+    @property
+    def simulated_s(self) -> float:
+        """Of all runs, the showing one included."""
+        return simulated_s(self.trials)
+
+    @property
+    def broke(self) -> int:
+        """Runs that broke an invariant of the model or crashed; that alone does not count as found."""
+        return sum(bool(one.broken or one.crashed) for one in self.trials)
 
     @property
     def missed(self) -> bool:
         """No run showed it, although some could."""
-        return self.hunted and not self.found
+        return self.hunted and not self.anomaly
 
     @property
     def rate(self) -> float | None:
         """Expected finds in a hundred simulated seconds; None = not found."""
-        return round(100 / self.simulated_s, 3) if self.found and self.simulated_s else None
+        return round(100 / self.simulated_s, 3) if self.anomaly and self.simulated_s else None
 
 
 @dataclass(slots=True, kw_only=True)
 class Exploration:
-    """All runs of one command."""
+    """All runs of one command. clean: those without planted bugs."""
 
-    clean: CleanSeeds
+    clean: list[Trial]
     mutants: dict[str, MutantResult]
+
+    @property
+    def failed(self) -> list[Trial]:
+        """Runs without planted bugs that are not clean."""
+        return [one for one in self.clean if one.failures]
 
     @property
     def code(self) -> int:
         """0 where every seed is clean and every mutant that some run can show was found, else 1."""
-        as_expected = not self.clean.failures and not any(one.missed for one in self.mutants.values())
+        as_expected = not self.failed and not any(one.missed for one in self.mutants.values())
         return ExitCode.VALID if as_expected else ExitCode.ANOMALY
 
     def as_json(self) -> dict[str, Any]:
         """As `--json` prints it."""
         return {
-            "clean": {"seeds": self.clean.seeds, "failures": [asdict(run) for run in self.clean.failures]},
+            "clean": {"seeds": len(self.clean), "failures": [_to_repeat(one) for one in self.failed]},
             "mutants": {
                 name: {
                     "hunted": one.hunted,
-                    "found": one.found,
-                    "class": one.anomaly,
-                    "seeds_to_detection": one.runs if one.found else None,
+                    "found": bool(one.anomaly),
+                    "class": one.anomaly or None,
+                    "seeds_to_detection": len(one.trials) if one.anomaly else None,
                     "simulated_s": one.simulated_s,
                     "rate": one.rate,
-                    "seeds": one.runs,
+                    "seeds": len(one.trials),
                     "broke": one.broke,
-                    "run": None if one.run is None else asdict(one.run),
+                    "run": _to_repeat(one.trials[-1]) if one.anomaly else None,
                 }
                 for name, one in self.mutants.items()
             },
@@ -129,26 +106,35 @@ class Exploration:
             broke = f", {one.broke} broke an invariant" if one.broke else ""
             otherwise = f"not found{broke}" if one.hunted else "no run (see docs/model.md)"
             rate = "" if one.rate is None else f"{one.rate:.2f}"
-            numbers = (str(one.runs), f"{one.simulated_s:.0f}", rate)
-            shown = one.anomaly or otherwise
+            numbers = (str(len(one.trials)), f"{one.simulated_s:.0f}", rate)
             style = "red" if one.missed else None
-            table.add_row(name, MUTANTS[name].area, shown, *numbers, style=style)
+            table.add_row(name, MUTANTS[name].area, one.anomaly or otherwise, *numbers, style=style)
         return table
 
     def _lines(self) -> list[str]:
-        clean = self.clean
         said = []
-        if clean.seeds:
+        failed = self.failed
+        if self.clean:
             said.append(
-                f"{clean.seeds} seeds without planted bugs ({clean.simulated_s:.0f} simulated seconds): "
-                + (f"{len(clean.failures)} failed" if clean.failures else "all clean")
+                f"{len(self.clean)} seeds without planted bugs ({simulated_s(self.clean):.0f} simulated "
+                f"seconds): {f'{len(failed)} failed' if failed else 'all clean'}"
             )
-            said += [f"  seed {run.seed}: {run.why}" for run in clean.failures]
+            said += [f"  seed {one.seed}: {one.why}" for one in failed]
         if self.mutants:
-            count = sum(one.found for one in self.mutants.values())
+            count = sum(bool(one.anomaly) for one in self.mutants.values())
             share = math.floor(1000 * count / len(self.mutants)) / 10
             said.append(f"{count} of {len(self.mutants)} mutants found ({share:g} %)")
             scenarios = [name for name, one in self.mutants.items() if not one.hunted]
             if scenarios:
                 said.append(f"in scenarios only, so not looked for: {', '.join(scenarios)}")
         return said
+
+
+def simulated_s(trials: Iterable[Trial]) -> float:
+    """Simulated seconds of all of them."""
+    return round(sum(one.simulated_s for one in trials), 3)
+
+
+def _to_repeat(one: Trial) -> dict[str, Any]:
+    """A run that shows something."""
+    return {"seed": one.seed, "why": one.why, "config": one.config}

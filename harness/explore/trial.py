@@ -21,13 +21,15 @@ from history.rows import rows_of
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one run.
 
-    anomalies: forbidden classes → number of findings. unknown: what the checks could not decide. broken:
-    invariants of the model that did not hold. unfinished: what the cluster left undone. crashed: the
-    exception that ended the simulation. simulated_s: seconds of the simulated clock.
+    config: the settings that differ from the defaults. shows: the class that shows its mutant, the principal
+    one before others; "" = none does. anomalies: forbidden classes → number of findings. unknown: what the
+    checks could not decide. broken: invariants of the model that did not hold. unfinished: what the cluster
+    left undone. crashed: the exception that ended the simulation. simulated_s: of the simulated clock.
     """
 
     seed: int
     config: dict[str, Any]
+    shows: str = ""
     anomalies: dict[str, int] = {}
     unknown: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
@@ -42,6 +44,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         told = {"unknown": self.unknown, "broken": self.broken, "unfinished": self.unfinished}
         found += [f"{word}: {why}" for word, reasons in told.items() for why in reasons]
         return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
+
+    @property
+    def why(self) -> str:
+        """Its failures in one line."""
+        return "; ".join(self.failures)
 
 
 def trial(config: RunConfig, *, invariants: bool = True) -> Trial:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 import pytest
@@ -13,18 +13,9 @@ from core.errors import ConfigError, ExitCode, InquestError
 from harness.cli.main import app
 from harness.explore import exploration, profile
 from harness.explore import trial as trials
-from harness.explore.exploration import (
-    BatchResult,
-    Runner,
-    TrialBatch,
-    explore,
-    hunt,
-    named,
-    run_batch,
-    run_clean,
-)
+from harness.explore.exploration import Runner, TrialBatch, explore, hunt, named, run_batch, run_clean
 from harness.explore.profile import clean, drawn, hunted, hunting
-from harness.explore.result import CleanSeeds, Exploration, MutantResult, RunToRepeat
+from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
 from model.mutants.registry import MUTANTS
 from tests.harness.simulation import stored
@@ -120,17 +111,16 @@ def fake(finds: dict[str, int]) -> tuple[list[TrialBatch], Runner]:
     """A runner whose runs of this number show the mutant, and the batches that it was given."""
     given: list[TrialBatch] = []
 
-    def runner(batches: Sequence[TrialBatch]) -> list[BatchResult]:
+    def runner(batches: Sequence[TrialBatch]) -> list[list[Trial]]:
         given.extend(batches)
-        return [done(batch) for batch in batches]
+        return [list(done(batch)) for batch in batches]
 
-    def done(batch: TrialBatch) -> BatchResult:
-        number = finds.get(batch.mutant, -1)
-        if batch.begin <= number < batch.begin + batch.count:
-            runs = number - batch.begin + 1
-            last = Trial(seed=number, config={"seed": number}, anomalies={"duplicate": 1})
-            return BatchResult(batch=batch, trials=(last,), runs=runs, simulated_s=runs, anomaly="duplicate")
-        return BatchResult(batch=batch, runs=batch.count, simulated_s=batch.count)
+    def done(batch: TrialBatch) -> Iterator[Trial]:
+        for number in range(batch.begin, batch.begin + batch.count):
+            shows = "duplicate" if number == finds.get(batch.mutant) else ""
+            yield Trial(seed=number, config={"seed": number}, shows=shows, simulated_s=1)
+            if shows:
+                return
 
     return given, runner
 
@@ -143,11 +133,11 @@ def hunted_by(runner: Runner, seeds: int, *mutants: str) -> dict[str, MutantResu
 def test_the_first_run_that_shows_a_mutant_counts(number: int) -> None:
     _, runner = fake({"keep-tail": number})
     found = hunted_by(runner, 100, "keep-tail", "votes-twice")
-    assert found["keep-tail"].runs == number + 1
+    assert len(found["keep-tail"].trials) == number + 1
     assert found["keep-tail"].simulated_s == number + 1
     assert found["keep-tail"].anomaly == "duplicate"
-    assert (found["votes-twice"].found, found["votes-twice"].runs) == (False, 100)
-    told = Exploration(clean=CleanSeeds(), mutants=found).as_json()["mutants"]
+    assert (found["votes-twice"].anomaly, len(found["votes-twice"].trials)) == ("", 100)
+    told = Exploration(clean=[], mutants=found).as_json()["mutants"]
     assert told["keep-tail"]["seeds_to_detection"] == number + 1
     assert told["votes-twice"]["seeds_to_detection"] is None
 
@@ -162,7 +152,7 @@ def test_every_seed_runs_once() -> None:
     given, runner = fake({})
     clean_seeds = run_clean(37, 5, "4.2", runner, lambda _: None)
     assert sorted(b.begin + n for b in given for n in range(b.count)) == list(range(5, 42))
-    assert clean_seeds.seeds == 37
+    assert len(clean_seeds) == 37
 
 
 def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
@@ -176,21 +166,21 @@ def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
     return made
 
 
-def test_a_batch_keeps_what_tells_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_ends_with_the_run_that_shows_its_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(3, mutant=False))
     done = run_batch(TrialBatch(begin=1, count=4, era="4.2"))
-    assert ([one.seed for one in done.trials], done.runs, done.simulated_s) == ([3], 4, 8)
+    assert [bool(one.failures) for one in done] == [False, False, True, False]
     monkeypatch.setattr(exploration, "trial", finds(3, mutant=True))
     done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=9, era="4.2"))
-    assert (done.anomaly, done.runs, done.simulated_s) == ("duplicate", 4, 8)
+    assert [one.shows for one in done] == ["", "", "", "duplicate"]
     done = run_batch(TrialBatch(mutant="commit-writes-abort", begin=0, count=9, era="4.2"))
-    assert (done.anomaly, done.runs, done.trials) == ("", 9, ())
+    assert [one.shows for one in done] == [""] * 9
 
 
 def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(2, mutant=False))
     done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
-    assert (done.anomaly, done.runs) == ("", 4)
+    assert [one.shows for one in done] == [""] * 4
 
 
 @pytest.mark.parametrize(
@@ -202,7 +192,7 @@ def test_a_find_whose_twin_says_nothing_is_none(twin: Trial, monkeypatch: pytest
 
     monkeypatch.setattr(exploration, "trial", made)
     done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
-    assert (done.anomaly, done.runs) == ("", 4)
+    assert [one.shows for one in done] == [""] * 4
 
 
 def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,11 +208,12 @@ def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_exit_code_says_whether_all_is_as_it_should_be() -> None:
-    failed = RunToRepeat(seed=1, why="lost-write (1)", config={})
-    assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(found=True)}).code == 0
-    assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult()}).code == 1
-    assert Exploration(clean=CleanSeeds(seeds=3), mutants={"x": MutantResult(hunted=False)}).code == 0
-    assert Exploration(clean=CleanSeeds(seeds=3, failures=[failed]), mutants={}).code == 1
+    fine, failed = Trial(seed=1, config={}), Trial(seed=1, config={}, anomalies={"lost-write": 1})
+    shows = Trial(seed=1, config={}, shows="lost-write")
+    assert Exploration(clean=[fine], mutants={"x": MutantResult(trials=[shows])}).code == 0
+    assert Exploration(clean=[fine], mutants={"x": MutantResult()}).code == 1
+    assert Exploration(clean=[fine], mutants={"x": MutantResult(hunted=False)}).code == 0
+    assert Exploration(clean=[fine, failed], mutants={}).code == 1
 
 
 @pytest.mark.slow
@@ -315,4 +306,4 @@ def test_spark_makes_the_same_runs() -> None:
     here = explore(seeds=2, mutants=mutants, without_spark=True, say=lambda _: None)
     there = explore(seeds=2, mutants=mutants, master="local[2]", say=lambda _: None)
     assert there.as_json() == here.as_json()
-    assert here.clean.seeds == 2
+    assert len(here.clean) == 2

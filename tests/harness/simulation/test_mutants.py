@@ -35,7 +35,7 @@ def test_every_mutant_that_shows_has_a_pin() -> None:
 @pytest.mark.parametrize("name", hunted())
 def test_a_mutant_is_found_and_its_twin_is_clean(name: str) -> None:
     for number in PINS[name].numbers():
-        if hunt_once(name, number)[1]:
+        if hunt_once(name, number).shows:
             assert trial(without_mutant(hunting(name, number))).failures == []
             return
     pytest.fail(f"none of {PINS[name].within} runs shows {name}")
