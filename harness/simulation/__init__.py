@@ -10,8 +10,8 @@ invariants      Safety invariants of a simulated cluster.
 message_text    What a message of the model says, in few words, by what it is about
                 (see `history.trace.TracedMessage`).
 network         Connections between nodes and clients: delay, order, cuts, resets.
-nodes           Broker processes of a simulated cluster: they run, stand still, die
-                and come back.
+nodes           Processes of a simulated cluster's nodes: they run, stand still, die and
+                come back.
 proxies         What stands between clients and the brokers' client listeners, when
                 their links are bad: the proxies.
 run             A simulated run: the run program in virtual time and in memory.
@@ -27,8 +27,6 @@ tracer          Fills the trace of a simulated run: it looks on, and changes
                 nothing.
 virtual_time    The virtual runtime: the clock, tasks and waits of a simulated run.
 worker_task     A load client of a simulated run: a task that can be crashed and paused.
-zookeeper_node  The ZooKeeper ensemble of a simulated cluster: one node more, after
-                the brokers.
 
 The same workloads, client loop, nemeses, phases, files and checks, behind the same `Session` and
 `Cluster`. One seed decides everything: the same config and schedule give the same journals to the byte,

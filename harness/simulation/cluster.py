@@ -16,12 +16,12 @@ from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from harness.simulation.admin import Administration
 from harness.simulation.client_runtime import Sender
-from harness.simulation.network import CLIENTS, Connection, Network
-from harness.simulation.nodes import SimNode
+from harness.simulation.network import CLIENTS, Network, cuts_from
+from harness.simulation.nodes import Caller, NodeProcess, SimNode
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.session import SimSession
-from harness.simulation.zookeeper_node import EnsembleNode, cuts_from
+from model.broker import Broker
 from model.coordinator.transaction_metadata import ONGOING, PREPARED
 from model.eras import ERAS
 from model.metadata.image import MetadataImage
@@ -30,6 +30,9 @@ from model.protocol.messages import Fetch
 from model.replication.node import Ask
 from model.replication.replica import Replica
 from model.settings import Settings
+from model.zookeeper.ensemble import Ensemble
+from model.zookeeper.zk_data import TOP_LEVEL
+from model.zookeeper.zookeeper import ZooKeeper
 
 READY_US = 60_000_000
 STEP_US = 50_000
@@ -66,57 +69,40 @@ class SimulatedCluster:
         self.ensemble = last + 1 if self.settings.era.zookeeper else -1
         """Node of the ZooKeeper ensemble, -1 = the metadata are a quorum's."""
         assert self.ensemble < 0 or not config.controllers, "this era has no isolated controllers"
-        voters = self.nodes[config.brokers :] or self.brokers
-        self.sim = {
-            node: SimNode(
-                node,
-                voters,
-                self.settings,
-                scheduler,
-                self.network,
-                random.Random(f"{rng.getrandbits(64)}"),
-                broker=node in self.brokers,
-                ensemble=self.ensemble,
-            )
-            for node in self.nodes
-        }
-        self.zookeeper: EnsembleNode | None = None
-        if self.ensemble > 0:
-            self.zookeeper = EnsembleNode(
-                self.ensemble,
-                (),
-                self.settings,
-                scheduler,
-                self.network,
-                random.Random(f"{rng.getrandbits(64)}"),
-                broker=False,
-            )
-        self.network.nodes = self.nodes
-        toxics = random.Random(f"{config.seed}/toxics")
-        self.network.proxies = self._proxies = Proxies(self.network, scheduler, toxics)
-        self._cuts: list[Cut] = []
-        self._cut_from_ensemble: list[Cut] = []
-        everyone = self.sim | ({self.ensemble: self.zookeeper} if self.zookeeper else {})
+        self.zookeeper = ZooKeeper(TOP_LEVEL) if self.ensemble > 0 else None
+        self.sim = {node: self._node(node, rng, self._broker) for node in self.nodes}
+        self._everyone = dict(self.sim)
+        if (zookeeper := self.zookeeper) is not None:
+            self._everyone[self.ensemble] = self._node(self.ensemble, rng, lambda _: Ensemble(zookeeper))
         for node in self.sim.values():
-            node.meet(everyone)
-        self._correlation = 0
-        self._clients: dict[tuple[object, int, str], Connection] = {}
+            node.meet(self._everyone)
+        self._proxies = Proxies(self.network, scheduler, random.Random(f"{config.seed}/toxics"))
         self._administration = Administration(
-            scheduler,
-            self.brokers,
-            lambda: self.sender(object()),
-            self._views,
-            zookeeper=self.settings.era.zookeeper,
+            scheduler, self.brokers, self.sender, self._views, zookeeper=self.settings.era.zookeeper
+        )
+
+    def _node(self, me: int, rng: random.Random, begin: Callable[[SimNode], NodeProcess]) -> SimNode:
+        draws = random.Random(f"{rng.getrandbits(64)}")
+        return SimNode(me, self.settings, self.scheduler, self.network, draws, begin)
+
+    def _broker(self, node: SimNode) -> Broker:
+        return Broker(
+            node.me,
+            voters=self.nodes[len(self.brokers) :] or self.brokers,
+            settings=self.settings,
+            durable=node.durable,
+            incarnation=node.incarnation,
+            draw=node.rng.randint,
+            broker=node.me in self.brokers,
+            ensemble=self.ensemble,
         )
 
     # ---- Cluster
 
     async def start(self) -> None:
         """Start all nodes; returns when they are one cluster."""
-        if self.zookeeper is not None:
-            self.zookeeper.start()
-        for node in self.sim.values():
-            node.start()
+        for me in sorted(self._everyone, key=lambda me: me != self.ensemble):  # the ensemble comes first
+            self._everyone[me].start()
         until = self.scheduler.now + READY_US
         while len(self._alive()) < len(self.brokers):
             if self.scheduler.now > until:
@@ -303,26 +289,21 @@ class SimulatedCluster:
 
     async def cut(self, cuts: Sequence[Cut]) -> None:
         """Cut links."""
-        self.network.cut(list(cuts))
-        self._cuts += cuts
+        self.network.cut(cuts)
         self._link_ensemble()
 
     async def mend(self, cuts: Sequence[Cut]) -> None:
         """Mend links."""
-        self.network.mend(list(cuts))
-        for cut in cuts:
-            if cut in self._cuts:
-                self._cuts.remove(cut)
+        self.network.mend(cuts)
         self._link_ensemble()
 
     def _link_ensemble(self) -> None:
         if self.ensemble < 0:
             return
-        before = self._cut_from_ensemble
-        now = cuts_from(self._cuts, self.brokers, self.ensemble)
+        before = [cut for cut in self.network.cuts if cut.peer == self.ensemble]
+        now = cuts_from(self.network.cuts, self.brokers, self.ensemble)
         self.network.cut([cut for cut in now if cut not in before])
         self.network.mend([cut for cut in before if cut not in now])
-        self._cut_from_ensemble = now
 
     async def use_proxies(self) -> None:
         """They are always there."""
@@ -342,49 +323,20 @@ class SimulatedCluster:
 
     def connect(self, spec: SessionSpec) -> SimSession:
         """Open a client's session."""
-        sender = self.sender(object(), spec.process)
-        return SimSession(spec, self.brokers, self.scheduler, sender, self.settings)
+        return SimSession(spec, self.brokers, self.scheduler, self.sender(spec.process), self.settings)
 
-    def sender(self, client: object, process: int = -1) -> Sender:
-        """How a client's requests get to nodes: one connection to each node and kind of request."""
+    def sender(self, process: int = -1) -> Sender:
+        """How a new client's requests get to nodes: one connection to each node and kind of request."""
+        caller = Caller(self.network, self.scheduler, CLIENTS, process)
 
         def send(ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
+            wait_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+            if isinstance(ask.request, Fetch):
+                wait_ms += ask.request.max_wait_ms
+            elif isinstance(ask.request, JoinGroup):
+                wait_ms = max(wait_ms, ask.request.rebalance_ms + JOIN_GRACE_MS)
+            told = lambda message: answered(message and message.content)  # noqa: E731
             kind = ask.channel.split(" ")[0]
-            key = (client, ask.node, kind)
-            connection = self._clients.get(key)
-            if connection is None or connection.closed or connection.broken:
-                connection = self.network.connect(CLIENTS, ask.node, Listener.CLIENT, process)
-                self._clients[key] = connection
-            self._request(connection, ask, answered, timeout_ms)
+            caller.ask(self.sim[ask.node], kind, Listener.CLIENT, ask.request, wait_ms, told)
 
         return send
-
-    def _request(
-        self, connection: Connection, ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None
-    ) -> None:
-        node = self.sim[ask.node]
-        open_ = [True]
-
-        def once(answer: Any) -> None:
-            if open_[0]:
-                open_[0] = False
-                answered(answer)
-
-        def given_up() -> None:
-            if open_[0]:
-                self.network.close(connection)
-                once(None)
-
-        wait = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        if isinstance(ask.request, Fetch):
-            wait += ask.request.max_wait_ms
-        elif isinstance(ask.request, JoinGroup):
-            wait = max(wait, ask.request.rebalance_ms + JOIN_GRACE_MS)
-        self.scheduler.after(wait * 1000, given_up)
-        if not node.up:
-            if not self.network.is_cut(CLIENTS, ask.node):
-                self.scheduler.after(300, given_up)
-            return
-        connection.on_break.append(given_up)
-        self._correlation += 1
-        self.network.send(connection, node.request, connection, self._correlation, ask.request, once)

@@ -22,11 +22,6 @@ def partition(tp: Partition) -> str:
     return f"{tp[0]}-{tp[1]}"
 
 
-def name_of(request: Any) -> str:
-    """Kafka's name of a request."""
-    return type(request).__name__
-
-
 class Summaries:
     """See the module. Messages have to come in the order in which they were sent: of fetches and metadata
     the text shows only what is new between their two ends."""

@@ -7,9 +7,9 @@ connection to a process that died is reset.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from core.cluster import Cut, Direction, Listener
 from harness.simulation.scheduler import Scheduler
@@ -22,36 +22,50 @@ RETRANSMIT_US = (1_000, 200_000)
 also wait as long again as it did, because TCP doubles the distance of its attempts."""
 GIVE_UP_US = 15_000_000
 """How long the kernel still sends what is left of a closed connection."""
+NEVER = -1
 
 
-class Tracer(Protocol):
-    """Sees every message, and returns what the network delivers in its place."""
+@dataclass(slots=True, eq=False)
+class Message:
+    """A request, or the answer to `request`. number: in the order in which they are sent. sent, arrived: in
+    ns. arrive: called when it arrives. answered: of a request, called when its answer arrives."""
 
-    def asked(
-        self, connection: "Connection", deliver: Callable[..., None], arguments: tuple[Any, ...]
-    ) -> Callable[[], None]:
-        """A request is sent; `arguments` are those of `SimNode.request`."""
+    number: int
+    connection: "Connection"
+    content: Any
+    sent: int
+    arrive: "Arrive"
+    answered: "Arrive | None" = None
+    request: "Message | None" = None
+    arrived: int = NEVER
 
-    def answered(
-        self, connection: "Connection", deliver: Callable[..., None], answer: Any
-    ) -> Callable[[], None]:
-        """An answer is sent."""
+    @property
+    def way(self) -> "Way":
+        """The direction in which it goes."""
+        return self.connection.there if self.request is None else self.connection.back
 
 
-class Between(Protocol):
-    """Stands between clients and nodes."""
+Arrive = Callable[[Message], None]
 
-    def takes(self, connection: "Connection", there: bool, message: Any, forward: Callable[[], None]) -> bool:
-        """A message comes along: whether it is taken, to be lost or to continue by `forward()`."""
+
+@dataclass(slots=True, eq=False)
+class Way:
+    """One direction of a connection. link: sender, receiver, and the server's listener. newest: arrival of
+    the newest message on its way. waiting: what a cut holds."""
+
+    link: tuple[int, int, Listener]
+    newest: int = 0
+    waiting: list[Message] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One TCP connection from `client` (a node's number, or CLIENTS) to node `server`.
+    """One TCP connection from `client` (a node's number, or CLIENTS) to node `server`; `there` and `back`
+    are its directions.
 
     process: number of the client's process, -1 = the harness itself, or a node. closed: the client's side is;
     answers are dropped. broken: the server's process died. severed: a proxy has closed it, and the client is
-    about to learn it.
+    about to learn it. stuck_since: when the oldest message that waits began to, of the newest cut.
     """
 
     number: int
@@ -63,31 +77,35 @@ class Connection:
     closed_at: int = 0
     broken: bool = False
     severed: bool = False
-    there: int = 0
-    """Arrival of the newest message on its way to the server."""
-    back: int = 0
-    waiting_there: list[Callable[[], None]] = field(default_factory=list)
-    waiting_back: list[Callable[[], None]] = field(default_factory=list)
+    there: Way = field(init=False)
+    back: Way = field(init=False)
     stuck_since: int = 0
-    """When the oldest message that waits began to, of the newest cut."""
     on_break: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.there = Way((self.client, self.server, self.listener))
+        self.back = Way((self.server, self.client, self.listener))
+
+    @property
+    def ended(self) -> bool:
+        """It carries no new requests."""
+        return self.closed or self.broken
 
 
 class Network:
-    """All connections."""
+    """All connections. cuts: in force. messages: all so far, None = not kept. proxies: asked
+    whether they take a message, to lose it or to `carry` it on."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._rng = rng
-        self._cuts: list[Cut] = []
         self._blocked: set[tuple[int, int, Listener]] = set()
         self._connections: list[Connection] = []
         self._number = 0
-        self.nodes: tuple[int, ...] = ()
-        self.tracer: Tracer | None = None
-        self.proxies: Between | None = None
-        self.arriving = -1
-        """Number of the answer that is being delivered, where a tracer numbers them."""
+        self._sent = 0
+        self.cuts: list[Cut] = []
+        self.messages: list[Message] | None = None
+        self.proxies: Callable[[Message], bool] | None = None
 
     def connect(self, client: int, server: int, listener: Listener, process: int = -1) -> Connection:
         """A new connection; its first message shows whether the server answers."""
@@ -98,88 +116,79 @@ class Network:
 
     def to(self, server: int) -> list[Connection]:
         """The connections to a node that carry messages."""
-        return [
-            c for c in self._connections if c.server == server and not (c.closed or c.broken or c.severed)
-        ]
+        return [c for c in self._connections if c.server == server and not (c.ended or c.severed)]
 
     # ---- messages
 
-    def send(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
-        """Carry a message to the server."""
-        if connection.broken or connection.closed:
+    def send(self, connection: Connection, content: Any, arrive: Arrive, answered: Arrive) -> None:
+        """Carry a request to the server, or leave it with a node that asks itself."""
+        if connection.ended:
             return
-        delivery = self._delivery(connection, deliver, arguments)
-        if not connection.severed:
-            self._give(connection, True, arguments[2], delivery)
+        message = self._message(connection, content, arrive, answered)
+        if connection.client == connection.server:
+            self._scheduler.at(self._scheduler.now, self._deliver, message)
+        elif not connection.severed:
+            self._give(message)
 
-    def keep(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
-        """Carry a message of a node to itself: it is there at once."""
-        now = self._scheduler.now
-        self._scheduler.at(now, self._delivery(connection, deliver, arguments))
-
-    def _delivery(
-        self, connection: Connection, deliver: Callable[..., None], arguments: tuple[Any, ...]
-    ) -> Callable[[], None]:
-        if self.tracer is not None:
-            return self.tracer.asked(connection, deliver, arguments)
-        return lambda: deliver(*arguments)
-
-    def send_back(self, connection: Connection, deliver: Callable[..., None], *arguments: Any) -> None:
+    def answer(self, request: Message, content: Any) -> None:
         """Carry an answer to the client."""
+        connection = request.connection
         if connection.broken:
             return
-        if self.tracer is not None:
-            told = self.tracer.answered(connection, deliver, *arguments)
-        else:
-            told = lambda: deliver(*arguments)  # noqa: E731
-        if connection.closed or connection.severed:
-            return
+        assert request.answered is not None
+        message = self._message(connection, content, request.answered, request=request)
+        if not (connection.closed or connection.severed):
+            self._give(message)
 
-        def arrive() -> None:
-            if not connection.closed:
-                told()
+    def _message(
+        self,
+        connection: Connection,
+        content: Any,
+        arrive: Arrive,
+        answered: Arrive | None = None,
+        request: Message | None = None,
+    ) -> Message:
+        made = Message(self._sent, connection, content, self._scheduler.ns, arrive, answered, request)
+        self._sent += 1
+        if self.messages is not None:
+            self.messages.append(made)
+        return made
 
-        self._give(connection, False, arguments[0], arrive)
-
-    def _give(self, connection: Connection, there: bool, message: Any, deliver: Callable[[], None]) -> None:
+    def _give(self, message: Message) -> None:
         """To whatever stands between, else on its way."""
-        if connection.client == CLIENTS and self.proxies is not None:
-            forward = lambda: self._carry(connection, there, deliver)  # noqa: E731
-            if self.proxies.takes(connection, there, message, forward):
-                return
-        self._carry(connection, there, deliver)
+        if self.proxies is None or not self.proxies(message):
+            self.carry(message)
 
-    def _carry(self, connection: Connection, there: bool, deliver: Callable[[], None]) -> None:
-        waiting = connection.waiting_there if there else connection.waiting_back
-        if waiting or self._is_cut(connection, there):
-            self._wait(connection, waiting, deliver)
-            return
-        self._launch(connection, there, deliver, 0)
-
-    def _launch(self, connection: Connection, there: bool, deliver: Callable[[], None], more: int) -> None:
-        delay = self._rng.randint(*DELAY_US) + more
-        now = self._scheduler.now
-        if there:
-            connection.there = arrival = max(connection.there, now + delay)
+    def carry(self, message: Message) -> None:
+        """Send a message on its way."""
+        if message.way.waiting or self._is_cut(message.way):
+            self._wait(message)
         else:
-            connection.back = arrival = max(connection.back, now + delay)
-        self._scheduler.at(arrival, self._arrive, connection, there, deliver)
+            self._launch(message, 0)
 
-    def _arrive(self, connection: Connection, there: bool, deliver: Callable[[], None]) -> None:
+    def _launch(self, message: Message, more: int) -> None:
+        way, delay = message.way, self._rng.randint(*DELAY_US) + more
+        way.newest = max(way.newest, self._scheduler.now + delay)
+        self._scheduler.at(way.newest, self._arrive, message)
+
+    def _arrive(self, message: Message) -> None:
+        connection = message.connection
         if connection.broken:
             return
-        waiting = connection.waiting_there if there else connection.waiting_back
-        if self._is_cut(connection, there):
-            self._wait(connection, waiting, deliver)  # lost on the way, and sent again later
-            return
-        deliver()
+        if self._is_cut(message.way):
+            self._wait(message)  # lost on the way, and sent again later
+        elif message.request is None or not connection.closed:
+            self._deliver(message)
 
-    def _wait(
-        self, connection: Connection, waiting: list[Callable[[], None]], deliver: Callable[[], None]
-    ) -> None:
-        if not (connection.waiting_there or connection.waiting_back):
+    def _deliver(self, message: Message) -> None:
+        message.arrived = self._scheduler.ns
+        message.arrive(message)
+
+    def _wait(self, message: Message) -> None:
+        connection = message.connection
+        if not (connection.there.waiting or connection.back.waiting):
             connection.stuck_since = self._scheduler.now
-        waiting.append(deliver)
+        message.way.waiting.append(message)
 
     # ---- ends
 
@@ -188,18 +197,18 @@ class Network:
         connection.closed = True
         connection.closed_at = self._scheduler.now
         connection.on_break.clear()
-        if not connection.waiting_there:
+        if not connection.there.waiting:
             self._forget(connection)
 
     def reset(self, server: int) -> None:
         """The server's process died: its clients learn it, once the link lets them."""
         for connection in [c for c in self._connections if c.server == server and not c.broken]:
             connection.broken = True
-            connection.waiting_there.clear()
-            connection.waiting_back.clear()
+            connection.there.waiting.clear()
+            connection.back.waiting.clear()
             self._forget(connection)
             calls, connection.on_break = connection.on_break, []
-            if not self._is_cut(connection, False):
+            if not self._is_cut(connection.back):
                 for call in calls:
                     self._scheduler.after(self._rng.randint(*DELAY_US), call)
 
@@ -211,10 +220,10 @@ class Network:
         self._scheduler.after(wait, self._learn, connection)
 
     def _learn(self, connection: Connection) -> None:
-        if connection.closed or connection.broken:
+        if connection.ended:
             return
-        if connection.back > self._scheduler.now:
-            self._scheduler.at(connection.back, self._learn, connection)
+        if connection.back.newest > self._scheduler.now:
+            self._scheduler.at(connection.back.newest, self._learn, connection)
             return
         calls = list(connection.on_break)
         self.close(connection)
@@ -232,35 +241,33 @@ class Network:
 
     # ---- cuts
 
-    def cut(self, cuts: list[Cut]) -> None:
+    def cut(self, cuts: Sequence[Cut]) -> None:
         """Add cuts."""
-        self._cuts += cuts
+        self.cuts += cuts
         self._block()
 
-    def mend(self, cuts: list[Cut]) -> None:
+    def mend(self, cuts: Sequence[Cut]) -> None:
         """Take cuts back, each as often as it is named; waiting messages continue."""
         for cut in cuts:
-            if cut in self._cuts:
-                self._cuts.remove(cut)
+            if cut in self.cuts:
+                self.cuts.remove(cut)
         self._block()
         for connection in list(self._connections):
-            for there in (True, False):
-                waiting = connection.waiting_there if there else connection.waiting_back
-                if waiting and not self._is_cut(connection, there):
-                    self._resume(connection, there, waiting)
+            for way in (connection.there, connection.back):
+                if way.waiting and not self._is_cut(way):
+                    self._resume(connection, way)
 
-    def _resume(self, connection: Connection, there: bool, waiting: list[Callable[[], None]]) -> None:
+    def _resume(self, connection: Connection, way: Way) -> None:
         late = self._scheduler.now - connection.closed_at > GIVE_UP_US
-        messages = list(waiting)
-        waiting.clear()
-        if connection.closed and (late or not there):
+        messages, way.waiting = way.waiting, []
+        if connection.closed and (late or way is connection.back):
             self._forget(connection)
             return
         least, most = RETRANSMIT_US
         stuck = self._scheduler.now - connection.stuck_since
         more = self._rng.randint(least, max(most, stuck))
-        for deliver in messages:
-            self._launch(connection, there, deliver, more)
+        for message in messages:
+            self._launch(message, more)
 
     def _block(self) -> None:
         """From the cuts: directed links (from, to, listener of the server's side) that carry nothing.
@@ -268,7 +275,7 @@ class Network:
         A packet belongs to a connection to the listener of one of the two; both its directions name it.
         """
         self._blocked = set()
-        for cut in self._cuts:
+        for cut in self.cuts:
             peer = CLIENTS if cut.peer is None else cut.peer
             ends = (cut.node, peer) if cut.direction is Direction.OUT else (peer, cut.node)
             if cut.peer is None:
@@ -279,14 +286,32 @@ class Network:
                 listeners = [Listener.BROKER, Listener.CONTROLLER]
             self._blocked.update((*ends, listener) for listener in listeners)
 
-    def _is_cut(self, connection: Connection, there: bool) -> bool:
-        if not self._blocked:
-            return False
-        ends = (connection.client, connection.server)
-        if not there:
-            ends = (connection.server, connection.client)
-        return (*ends, connection.listener) in self._blocked
+    def _is_cut(self, way: Way) -> bool:
+        return bool(self._blocked) and way.link in self._blocked
 
     def is_cut(self, node: int, peer: int) -> bool:
         """Whether packets from `node` to `peer` are dropped on any listener."""
         return any(pair[:2] == (node, peer) for pair in self._blocked)
+
+
+def cuts_from(cuts: Collection[Cut], brokers: Sequence[int], ensemble: int) -> list[Cut]:
+    """Cuts between brokers and the ZooKeeper ensemble that go with the cuts in force.
+
+    Links to the ensemble carry what the links between brokers and isolated controllers carry elsewhere, and
+    are cut with a broker's other links: the ensemble sits with the majority, so that who neither hears nor
+    is heard by a majority of brokers, itself included, is cut off from it, each direction for itself.
+    """
+    made = []
+    for node in brokers:
+        for direction in Direction:
+            linked = [p for p in brokers if p == node or not _is_cut(cuts, node, p, direction)]
+            if 2 * len(linked) <= len(brokers):
+                made.append(Cut(node=node, direction=direction, peer=ensemble))
+    return made
+
+
+def _is_cut(cuts: Collection[Cut], node: int, peer: int, direction: Direction) -> bool:
+    """Whether `node` gets nothing from (IN) or to (OUT) a peer, on any listener."""
+    other = Direction.OUT if direction is Direction.IN else Direction.IN
+    same = Cut(node=node, direction=direction, peer=peer)
+    return same in cuts or Cut(node=peer, direction=other, peer=node) in cuts

@@ -1,24 +1,28 @@
-"""Broker processes of a simulated cluster: they run, stand still, die and come back.
+"""Processes of a simulated cluster's nodes: they run, stand still, die and come back.
 
 A node handles the requests of one connection one after the other, as Kafka does (the next one waits until
-the one before is answered). What a node asks of others goes over one connection for each purpose.
+the one before is answered). What a node or a client asks of nodes goes over one connection for each purpose.
 """
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from core.cluster import Listener
-from harness.simulation.network import Connection, Network
+from harness.simulation.network import Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
 from model.broker import TICK_MS, Broker, Durable
 from model.protocol.controller_messages import QuorumFetch
 from model.protocol.messages import Fetch
 from model.replication.node import Ask, Reply
 from model.settings import Settings
+from model.zookeeper.ensemble import Ensemble
 
-Answered = Callable[[Any], None]
+NodeProcess = Broker | Ensemble
+"""What runs on a node."""
+REFUSED_US = 300
+"""After which a dead node's host refuses a connection."""
 CONTROLLER_CHANNELS = (
     "quorum",
     "vote",
@@ -33,77 +37,93 @@ CONTROLLER_CHANNELS = (
 )
 
 
-class NodeProcess(Protocol):
-    """What runs on a node: a broker, or something else that handles the same events (`model.broker`)."""
+class Caller:
+    """Asks nodes, for the node `client` or for the client with number `process`."""
 
-    def start(self, now: int) -> None:
-        """It comes up."""
+    def __init__(self, network: Network, scheduler: Scheduler, client: int, process: int = -1) -> None:
+        self._network = network
+        self._scheduler = scheduler
+        self._client = client
+        self._process = process
+        self._connections: dict[tuple[int, str], Connection] = {}
 
-    def receive(self, now: int, connection: int, correlation: int, request: Any) -> None:
-        """A request came."""
+    def ask(
+        self,
+        node: "SimNode",
+        purpose: str,
+        listener: Listener,
+        request: Any,
+        wait_ms: int,
+        answered: Callable[[Message | None], None],
+    ) -> None:
+        """Send a request; `answered` is called once, with None where no answer came in time."""
+        connection = self._connections.get((node.me, purpose))
+        if connection is None or connection.ended:
+            connection = self._network.connect(self._client, node.me, listener, self._process)
+            self._connections[node.me, purpose] = connection
+        over, waits = connection, [answered]
 
-    def answered(self, now: int, node: int, channel: str, answer: Any) -> None:
-        """The answer to a request of its own."""
+        def once(answer: Message | None) -> None:
+            if waits:
+                waits.pop()(answer)
 
-    def tick(self, now: int) -> None:
-        """100 ms passed."""
+        def given_up() -> None:
+            if waits:
+                self._network.close(over)
+                once(None)
 
-    def shut_down(self, now: int) -> None:
-        """Begin to end."""
-
-    def take_out(self) -> list[Reply | Ask]:
-        """What it wants done."""
+        self._scheduler.after(wait_ms * 1000, given_up)
+        if node.me != self._client:
+            if not node.up:
+                if not self._network.is_cut(self._client, node.me):
+                    self._scheduler.after(REFUSED_US, given_up)
+                return
+            over.on_break.append(given_up)
+        self._network.send(over, request, node.request, once)
 
 
 @dataclass(slots=True, eq=False)
 class Incoming:
     """A connection as its server sees it: the request in hand, and those behind it."""
 
-    connection: Connection
-    busy: bool = False
-    queue: list[tuple[int, Any, Answered]] = field(default_factory=list)
-    answer: dict[int, Answered] = field(default_factory=dict)
+    handled: Message | None = None
+    queue: list[Message] = field(default_factory=list)
 
 
 class SimNode:
-    """One node. `up`, `paused`: of its process. ensemble: node of the ZooKeeper ensemble, -1 = there is none.
-    `broker`: the process, where it is one and runs."""
+    """One node. begin: starts its process. `up`, `paused`: of its process. `broker`: the process, where it
+    is one and runs."""
 
     def __init__(
         self,
         me: int,
-        voters: tuple[int, ...],
         settings: Settings,
         scheduler: Scheduler,
         network: Network,
         rng: random.Random,
-        *,
-        broker: bool,
-        ensemble: int = -1,
+        begin: Callable[["SimNode"], NodeProcess],
     ) -> None:
         self.me = me
-        self.settings = settings
+        self.rng = rng
         self.up = self.paused = False
         self.durable = Durable()
         self.broker: Broker | None = None
-        self._process: NodeProcess | None = None
         self.incarnation = 0
-        self._voters = voters
-        self._is_broker = broker
-        self._ensemble = ensemble
+        self._settings = settings
+        self._begin = begin
+        self._process: NodeProcess | None = None
         self._scheduler = scheduler
         self._network = network
-        self._rng = rng
         self._peers: dict[int, SimNode] = {}
         self._incoming: dict[int, Incoming] = {}
-        self._outgoing: dict[tuple[int, str], Connection] = {}
+        self._caller = Caller(network, scheduler, me)
         self._backlog: list[Callable[[], None]] = []
         self.after: Callable[[SimNode], None] = lambda _: None
         """Called after every event that the node handled (invariants, trace)."""
         self.lived: Callable[[SimNode], None] = lambda _: None
         """Called when its process died, stood still or continued (trace)."""
         self.cause = -1
-        """Number of the message that it handles; -1 = none, or messages are not numbered."""
+        """Number of the message that it handles; -1 = none."""
 
     def meet(self, peers: dict[int, "SimNode"]) -> None:
         """Know the other nodes."""
@@ -122,22 +142,10 @@ class SimNode:
             return
         self.up, self.paused = True, False
         self.incarnation += 1
-        self._process = self._begin()
+        self._process = process = self._begin(self)
+        self.broker = process if isinstance(process, Broker) else None
         self._run(lambda process: process.start(self.now_ms))
-        self._scheduler.after(self._rng.randint(0, TICK_MS * 1000), self._tick, self.incarnation)
-
-    def _begin(self) -> NodeProcess:
-        self.broker = Broker(
-            self.me,
-            voters=self._voters,
-            settings=self.settings,
-            durable=self.durable,
-            incarnation=self.incarnation,
-            draw=self._rng.randint,
-            broker=self._is_broker,
-            ensemble=self._ensemble,
-        )
-        return self.broker
+        self._scheduler.after(self.rng.randint(0, TICK_MS * 1000), self._tick, self.incarnation)
 
     def kill(self) -> None:
         """SIGKILL: only what is durable is left."""
@@ -146,7 +154,6 @@ class SimNode:
         self.up = self.paused = False
         self.broker = self._process = None
         self._incoming.clear()
-        self._outgoing.clear()
         self._backlog.clear()
         self._network.reset(self.me)
         self._network.abandon(self.me)
@@ -176,7 +183,7 @@ class SimNode:
         self.lived(self)
         backlog, self._backlog = self._backlog, []
         for call in backlog:
-            call()
+            self._when_running(call)
 
     def _tick(self, incarnation: int) -> None:
         if not self.up or incarnation != self.incarnation:
@@ -216,83 +223,58 @@ class SimNode:
 
     # ---- requests that come in
 
-    def request(self, connection: Connection, correlation: int, request: Any, answered: Answered) -> None:
+    def request(self, message: Message) -> None:
         """A request arrived (called by the network)."""
-        if self.paused:
-            self._backlog.append(lambda: self.request(connection, correlation, request, answered))
-            return
-        if not self.up:
-            return
-        incoming = self._incoming.get(connection.number)
-        if incoming is None:
-            incoming = self._incoming[connection.number] = Incoming(connection)
-        if incoming.busy:
-            incoming.queue.append((correlation, request, answered))
-            return
-        self._handle(incoming, correlation, request, answered)
+        self._when_running(lambda: self._take(message))
 
-    def _handle(self, incoming: Incoming, correlation: int, request: Any, answered: Answered) -> None:
-        incoming.answer[correlation] = answered
-        incoming.busy = getattr(request, "acks", 1) != 0
-        number = incoming.connection.number
-        cause = getattr(answered, "number", -1)
-        self._run(lambda b: b.receive(self.now_ms, number, correlation, request), cause)
+    def _take(self, message: Message) -> None:
+        incoming = self._incoming.setdefault(message.connection.number, Incoming())
+        if incoming.handled is not None:
+            incoming.queue.append(message)
+        else:
+            self._handle(incoming, message)
+
+    def _handle(self, incoming: Incoming, message: Message) -> None:
+        if getattr(message.content, "acks", 1) != 0:
+            incoming.handled = message
+        number, request = message.connection.number, message.content
+        self._run(lambda b: b.receive(self.now_ms, number, message.number, request), message.number)
 
     def _reply(self, reply: Reply) -> None:
         incoming = self._incoming.get(reply.connection)
         if incoming is None:
             return
-        answered = incoming.answer.pop(reply.correlation)
-        self._network.send_back(incoming.connection, answered, reply.answer)
-        incoming.busy = False
+        message = incoming.handled
+        assert message is not None
+        assert message.number == reply.correlation
+        self._network.answer(message, reply.answer)
+        incoming.handled = None
         if incoming.queue:
             # After what is being handled now: the next request of this connection.
-            self._scheduler.at(self._scheduler.now, self._next, incoming)
+            self._scheduler.at(self._scheduler.now, self._when_running, lambda: self._next(incoming))
 
     def _next(self, incoming: Incoming) -> None:
-        if self.paused:
-            self._backlog.append(lambda: self._next(incoming))
-        elif self.up and incoming.queue and not incoming.busy:
-            self._handle(incoming, *incoming.queue.pop(0))
+        if incoming.queue and incoming.handled is None:
+            self._handle(incoming, incoming.queue.pop(0))
 
     # ---- requests that go out
 
     def _ask(self, wanted: Ask) -> None:
-        peer = self._peers[wanted.node]
         incarnation = self.incarnation
-        kind = wanted.channel.split(" ")[0].split("-")[0]
-        key = (wanted.node, wanted.channel)
-        connection = self._outgoing.get(key)
-        if connection is None or connection.closed or connection.broken:
-            listener = Listener.CONTROLLER if kind in CONTROLLER_CHANNELS else Listener.BROKER
-            connection = self._network.connect(self.me, wanted.node, listener)
-            self._outgoing[key] = connection
-        open_ = [True]
 
-        def answered(answer: Any) -> None:
-            if open_[0] and self.up and incarnation == self.incarnation:
-                open_[0] = False
-                cause = self._network.arriving
+        def answered(message: Message | None) -> None:
+            if self.up and incarnation == self.incarnation:
+                answer, cause = (message.content, message.number) if message is not None else (None, -1)
                 self._when_running(
                     lambda: self._run(
                         lambda b: b.answered(self.now_ms, wanted.node, wanted.channel, answer), cause
                     )
                 )
 
-        def given_up() -> None:
-            if open_[0]:
-                self._network.close(connection)
-                answered(None)
-
-        wait = self.settings.request_timeout_ms
+        kind = wanted.channel.split(" ")[0].split("-")[0]
+        listener = Listener.CONTROLLER if kind in CONTROLLER_CHANNELS else Listener.BROKER
+        wait_ms = self._settings.request_timeout_ms
         if isinstance(wanted.request, Fetch | QuorumFetch):
-            wait += self.settings.fetch_wait_ms
-        self._scheduler.after(wait * 1000, given_up)
-        if wanted.node == self.me:
-            self._network.keep(connection, self.request, connection, 0, wanted.request, answered)
-        elif not peer.up:
-            if not self._network.is_cut(self.me, wanted.node):
-                self._scheduler.after(300, given_up)  # connection refused
-        else:
-            connection.on_break.append(given_up)
-            self._network.send(connection, peer.request, connection, 0, wanted.request, answered)
+            wait_ms += self._settings.fetch_wait_ms
+        peer = self._peers[wanted.node]
+        self._caller.ask(peer, wanted.channel, listener, wanted.request, wait_ms, answered)

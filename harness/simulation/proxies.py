@@ -1,6 +1,6 @@
 """What stands between clients and the brokers' client listeners, when their links are bad: the proxies.
 
-    network.proxies = proxies = Proxies(network, scheduler, rng)
+    proxies = Proxies(network, scheduler, rng)
     proxies.poison(nodes, toxics)         # new connections and those that exist
     proxies.cure(nodes)                   # held messages continue at once
 
@@ -13,13 +13,12 @@ drawn.
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from core.cluster import Listener, Toxic
 from core.errors import ClusterError
-from harness.simulation.network import CLIENTS, DELAY_US, Connection, Network
+from harness.simulation.network import CLIENTS, DELAY_US, Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.toxics import STAGES, Pipe, size_of
 
@@ -29,14 +28,15 @@ class _Way:
     """One direction of a connection: its pipe, and what it holds, oldest first."""
 
     pipe: Pipe
-    held: deque[Callable[[], None]] = field(default_factory=deque)
+    held: deque[Message] = field(default_factory=deque)
 
 
 class Proxies:
-    """See the module. Is a `network.Between`."""
+    """See the module."""
 
     def __init__(self, network: Network, scheduler: Scheduler, rng: random.Random) -> None:
         self._network = network
+        network.proxies = self._takes
         self._scheduler = scheduler
         self._rng = rng
         self._toxics: dict[int, list[Toxic]] = {}
@@ -68,32 +68,32 @@ class Proxies:
             ways = self._ways.pop(connection)
             for way in ways.values():
                 held, way.held = way.held, deque()
-                for forward in held:
-                    forward()
+                for message in held:
+                    self._network.carry(message)
             if any(way.pipe.closes_when_cured for way in ways.values()):
                 self._sever(connection, 0)
 
     # ---- messages
 
-    def takes(self, connection: Connection, there: bool, message: Any, forward: Callable[[], None]) -> bool:
-        """See `network.Between`."""
+    def _takes(self, message: Message) -> bool:
+        """See `Network`."""
+        connection = message.connection
         if not _proxied(connection):
             return False
         if connection.server not in self._toxics and connection not in self._ways:
             return False
-        ways = self._ways_of(connection)
-        way = ways[there]
-        comes = way.pipe.take(self._scheduler.now, size_of(message))
+        way = self._ways_of(connection)[message.request is None]
+        comes = way.pipe.take(self._scheduler.now, size_of(message.content))
         if comes is not None:
-            way.held.append(forward)
-            self._scheduler.at(comes, self._come, way, forward)
+            way.held.append(message)
+            self._scheduler.at(comes, self._come, way, message)
         self._watch(connection, way)
         return True
 
-    def _come(self, way: _Way, forward: Callable[[], None]) -> None:
-        if way.held and way.held[0] is forward:  # else it continued when the link was cured
+    def _come(self, way: _Way, message: Message) -> None:
+        if way.held and way.held[0] is message:  # else it continued when the link was cured
             way.held.popleft()
-            forward()
+            self._network.carry(message)
 
     def _ways_of(self, connection: Connection) -> dict[bool, _Way]:
         ways = self._ways.get(connection)
@@ -125,7 +125,7 @@ class Proxies:
         self._sever(connection, max(0, comes_first - self._scheduler.now))
 
     def _sever(self, connection: Connection, wait: int) -> None:
-        if not (connection.severed or connection.closed or connection.broken):
+        if not (connection.severed or connection.ended):
             self._network.sever(connection, wait + self._rng.randint(*DELAY_US))
 
 

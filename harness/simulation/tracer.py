@@ -9,75 +9,37 @@ change. After each event of a node its state is compared with the one before, an
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.simulation.cluster import SimulatedCluster
-from harness.simulation.message_text import Summaries, name_of, partition
-from harness.simulation.network import CLIENTS, Connection, Network
+from harness.simulation.message_text import Summaries, partition
+from harness.simulation.network import CLIENTS, Message
 from harness.simulation.nodes import SimNode
-from harness.simulation.scheduler import Scheduler
 from history import trace as tr
-from model.broker import Broker
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
 
 
 @dataclass(slots=True)
-class _Sent:
-    """A message as it was sent; see `history.trace.TracedMessage`."""
-
-    sent: int
-    sender: str
-    receiver: str
-    content: Any
-    answers: int
-    arrived: int = tr.LOST
-
-
-class _Numbered(NamedTuple):
-    """Takes the answer to the request with this number."""
-
-    number: int
-    answered: Callable[[Any], None]
-
-    def __call__(self, answer: Any) -> None:
-        self.answered(answer)
-
-
-@dataclass(slots=True)
-class _Watched:
-    """A replica as it was last traced."""
-
-    name: str
-    replica: Replica
-    end: int = -1
-    high: int = -1
-    state: PartitionState | None = None
-
-
-@dataclass(slots=True)
 class _Told:
-    """A node as it was last traced. `watched`: of the process `broker` with metadata up to `image`."""
+    """A node as it was last traced. replicas: with log end, high watermark and state."""
 
     process: tuple[str, bool, int, bool] | None = None
-    broker: Broker | None = None
-    image: int = -1
-    watched: list[_Watched] = field(default_factory=list)
+    replicas: dict[Partition, tuple[Replica, int, int, PartitionState]] = field(default_factory=dict)
     transactions: dict[str, tuple[object, object]] = field(default_factory=dict)
     groups: dict[str, tuple[str, int, int]] = field(default_factory=dict)
 
 
 class Tracing:
-    """See the module. Is a `network.Tracer`."""
+    """See the module."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._scheduler: Scheduler = cluster.scheduler
-        self._network: Network = cluster.network
+        self._scheduler = cluster.scheduler
         self._cluster = cluster
-        self._messages: list[_Sent] = []
         self._states: list[tr.TracedState] = []
-        self._views = {me: _Told() for me in cluster.sim}
-        self._network.tracer = self
+        self._told = {me: _Told() for me in cluster.sim}
+        self._messages: list[Message] = []
+        cluster.network.messages = self._messages
         for node in cluster.sim.values():
             node.after = self._then(node.after)
             node.lived = self._process
@@ -96,61 +58,9 @@ class Tracing:
         summaries = Summaries()
         return tr.Trace(
             header=tr.TraceHeader(tr.VERSION, self._cluster.brokers, voters),
-            messages=[self._told(message, summaries) for message in self._messages],
+            messages=[_in_words(message, summaries) for message in self._messages],
             states=list(self._states),
         )
-
-    def _told(self, sent: _Sent, summaries: Summaries) -> tr.TracedMessage:
-        asked = sent if sent.answers < 0 else self._messages[sent.answers]
-        parts, text = summaries.of(sent.sender, sent.receiver, sent.content, asked.content)
-        return tr.TracedMessage(
-            sent.sent,
-            sent.arrived,
-            sent.sender,
-            sent.receiver,
-            name_of(asked.content),
-            sent.answers,
-            parts,
-            text,
-        )
-
-    # ---- messages
-
-    def asked(
-        self, connection: Connection, deliver: Callable[..., None], arguments: tuple[Any, ...]
-    ) -> Callable[[], None]:
-        """See `network.Tracer`."""
-        same, correlation, request, answered = arguments
-        server = tr.node_lane(connection.server)
-        number = len(self._messages)
-        sent = _Sent(self._scheduler.ns, _client(connection), server, request, -1)
-        self._messages.append(sent)
-
-        def arrive() -> None:
-            sent.arrived = self._scheduler.ns
-            deliver(same, correlation, request, _Numbered(number, answered))
-
-        return arrive
-
-    def answered(
-        self, connection: Connection, deliver: Callable[..., None], answer: Any
-    ) -> Callable[[], None]:
-        """See `network.Tracer`."""
-        number = len(self._messages)
-        server = tr.node_lane(connection.server)
-        asked = getattr(deliver, "number", -1)
-        sent = _Sent(self._scheduler.ns, server, _client(connection), answer, asked)
-        self._messages.append(sent)
-
-        def arrive() -> None:
-            sent.arrived = self._scheduler.ns
-            self._network.arriving = number
-            try:
-                deliver(answer)
-            finally:
-                self._network.arriving = -1
-
-        return arrive
 
     # ---- states
 
@@ -158,72 +68,58 @@ class Tracing:
         broker = node.broker
         if broker is None:
             return
-        view = self._views[node.me]
+        told = self._told[node.me]
         self._process(node)
-        image, replicas = broker.node.image, broker.node.replicas
-        if image.offset != view.image or len(replicas) != len(view.watched) or broker is not view.broker:
-            self._watch(view, broker)
-        for seen in view.watched:
-            replica = seen.replica
+        for tp, replica in broker.node.replicas.items():
+            now = (replica, replica.log.end, replica.high_watermark, replica.state)
+            before = told.replicas.get(tp)
             if (
-                replica.log.end != seen.end
-                or replica.high_watermark != seen.high
-                or replica.state is not seen.state
+                before is None
+                or now[1:3] != before[1:3]
+                or now[0] is not before[0]
+                or now[3] is not before[3]
             ):
-                self._replica(node, seen)
+                told.replicas[tp] = now
+                self._replica(node, tp, replica)
         coordinating = broker.coordinators
         for known in coordinating.transactions.log.known.values():
             for tid, transaction in known.items():
-                now = (transaction.record, transaction.pending)
-                if view.transactions.get(tid) != now:
-                    view.transactions[tid] = now
+                pair = (transaction.record, transaction.pending)
+                if told.transactions.get(tid) != pair:
+                    told.transactions[tid] = pair
                     self._transaction(node, tid, transaction.record, transaction.pending)
         for loaded in coordinating.group_log.loaded.values():
             for name, group in loaded.groups.items():
-                told = (group.state.value, group.generation, len(group.members))
-                if view.groups.get(name) != told:
-                    view.groups[name] = told
-                    self._states.append(tr.TracedGroup(self._scheduler.ns, node.me, name, *told, node.cause))
-
-    def _watch(self, view: _Told, broker: Broker) -> None:
-        """Metadata changed: so may have the replicas that this node has."""
-        known = {seen.name: seen for seen in view.watched}
-        view.broker, view.image = broker, broker.node.image.offset
-        view.watched = []
-        for tp, replica in broker.node.replicas.items():
-            name = partition(tp)
-            seen = known.get(name) or _Watched(name, replica)
-            if seen.replica is not replica:
-                seen.replica, seen.state = replica, None
-            view.watched.append(seen)
+                state = (group.state.value, group.generation, len(group.members))
+                if told.groups.get(name) != state:
+                    told.groups[name] = state
+                    self._states.append(tr.TracedGroup(self._scheduler.ns, node.me, name, *state, node.cause))
 
     def _process(self, node: SimNode) -> None:
         """The process of a node, where something is new of it."""
-        broker, view = node.broker, self._views[node.me]
+        broker, told = node.broker, self._told[node.me]
         if broker is None:
             now, cause = (tr.DOWN, False, -1, True), -1
-            view.transactions.clear()
-            view.groups.clear()
+            told.transactions.clear()
+            told.groups.clear()
         else:
             metadata = broker.metadata
             state = tr.PAUSED if node.paused else tr.UP
             now = (state, metadata.controls, metadata.controller_id, metadata.fenced)
             cause = node.cause
-        if now != view.process:
-            view.process = now
+        if now != told.process:
+            told.process = now
             self._states.append(tr.TracedNode(self._scheduler.ns, node.me, *now, cause))
 
-    def _replica(self, node: SimNode, seen: _Watched) -> None:
-        replica = seen.replica
+    def _replica(self, node: SimNode, tp: Partition, replica: Replica) -> None:
         high, state = replica.high_watermark, replica.state
-        seen.end, seen.high, seen.state = replica.log.end, high, state
         role = tr.LEADER if replica.leads else tr.FOLLOWER if state.leader >= 0 else tr.IDLE
         self._states.append(
             tr.TracedReplica(
                 self._scheduler.ns,
                 node.me,
-                seen.name,
-                seen.end,
+                partition(tp),
+                replica.log.end,
                 high,
                 replica.log.stable(high),
                 role,
@@ -244,17 +140,20 @@ class Tracing:
                 pending.value if pending else "",
                 record.producer_id,
                 record.epoch,
-                _names(record.partitions),
+                tuple(map(partition, record.partitions)),
                 node.cause,
             )
         )
 
 
-def _client(connection: Connection) -> str:
+def _in_words(message: Message, summaries: Summaries) -> tr.TracedMessage:
+    connection, asked = message.connection, message.request or message
+    sender, receiver = tr.node_lane(connection.client), tr.node_lane(connection.server)
     if connection.client == CLIENTS:
-        return tr.client_lane(connection.process)
-    return tr.node_lane(connection.client)
-
-
-def _names(tps: tuple[Partition, ...]) -> tuple[str, ...]:
-    return tuple(partition(tp) for tp in tps)
+        sender = tr.client_lane(connection.process)
+    if asked is not message:
+        sender, receiver = receiver, sender
+    parts, text = summaries.of(sender, receiver, message.content, asked.content)
+    name = type(asked.content).__name__
+    answers = asked.number if asked is not message else -1
+    return tr.TracedMessage(message.sent, message.arrived, sender, receiver, name, answers, parts, text)

@@ -6,9 +6,9 @@ import pytest
 
 from core.cluster import Cut, Direction, Listener
 from core.config import run_config
+from harness.simulation.network import cuts_from
 from harness.simulation.run import simulate
 from harness.simulation.run_folder import refusal
-from harness.simulation.zookeeper_node import cuts_from
 from history.events import Recovered
 from model.protocol.zookeeper_messages import (
     Children,
@@ -240,9 +240,8 @@ def test_a_simulated_cluster_lives_on_zookeeper_and_recovers(era: str, nemesis: 
         }
     )
     done = simulate(config)
-    ensemble = done.cluster.zookeeper
-    assert ensemble is not None
-    assert ensemble.zookeeper.nodes[CONTROLLER_EPOCH].data > 1  # another one was elected meanwhile
+    assert done.cluster.zookeeper is not None
+    assert done.cluster.zookeeper.nodes[CONTROLLER_EPOCH].data > 1  # another one was elected meanwhile
     assert done.broken == []
     assert done.unfinished == []
     assert [e.recovered for e in done.events if isinstance(e, Recovered)] == [True]

@@ -91,7 +91,7 @@ def test_the_same_config_is_the_same_run() -> None:
 def test_without_toxics_a_run_is_as_if_there_were_no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     made = config("transactions", "partition,kill", 5)
     done = simulate(made)
-    draws = done.cluster.network.proxies._rng  # type: ignore[union-attr]
+    draws = done.cluster._proxies._rng
     assert draws.getstate() == random.Random("5/toxics").getstate()
 
     begin = SimulatedCluster.__init__

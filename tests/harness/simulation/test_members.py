@@ -53,7 +53,7 @@ class Group:
         return answers
 
     def ask(self, request: Any) -> Any:
-        answers = self.send(self.cluster.sender(object()), request)
+        answers = self.send(self.cluster.sender(), request)
         while not answers:
             self.wait(10)
         return answers[0]
@@ -73,7 +73,7 @@ def test_who_joins_waits_for_the_members_of_a_rebalance() -> None:
         group.wait(100)
         first = group.ask(group.join())
     assert group.ask(SyncGroup("g", 1, first.member, {})).error is KafkaError.NONE
-    newcomer = group.cluster.sender(object())
+    newcomer = group.cluster.sender()
     answers = group.send(newcomer, group.join())
     group.wait(4000)
     assert answers == [], "the first member has not joined again, and nobody has given up"
@@ -86,7 +86,7 @@ def test_who_joins_waits_for_the_members_of_a_rebalance() -> None:
 def test_who_joins_gives_up_some_time_after_the_rebalance_timeout() -> None:
     group = Group()
     group.scheduler.run(group.scheduler.spawn(group.cluster.pause([group.node])))
-    answers = group.send(group.cluster.sender(object()), group.join())
+    answers = group.send(group.cluster.sender(), group.join())
     group.wait(8900)
     assert answers == []
     group.wait(200)

@@ -1,14 +1,13 @@
 """Toxics at the level of messages: what each does to times and connections, and what curing gives back."""
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from core.cluster import Cut, Direction, Listener, Toxic
 from core.errors import ClusterError
-from harness.simulation.network import CLIENTS, Connection, Network
+from harness.simulation.network import CLIENTS, Connection, Message, Network
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.toxics import BATCH, HEADER, NUMBER, RECORD, Pipe, size_of
@@ -147,7 +146,8 @@ class Bench:
         self.network = Network(self.scheduler, random.Random(1))
         self.draws = random.Random(2)
         self.proxies = Proxies(self.network, self.scheduler, self.draws)
-        self.network.proxies = self.proxies
+        self.messages: list[Message] = []
+        self.network.messages = self.messages
         self.came: list[tuple[Any, int]] = []
         self.answers: list[tuple[Any, int]] = []
         self.broke: list[tuple[int, int]] = []
@@ -160,16 +160,15 @@ class Bench:
         return made
 
     def ask(self, connection: Connection, request: Any) -> None:
-        self.network.send(connection, self._request, connection, 0, request, self.answered)
+        self.network.send(connection, request, self._request, self._answered)
 
-    def _request(self, connection: Connection, _: int, request: Any, answered: Callable[[Any], None]) -> None:
-        self.came.append((request, self.scheduler.now))
+    def _request(self, message: Message) -> None:
+        self.came.append((message.content, self.scheduler.now))
         if not self.silent:
-            self.network.send_back(connection, answered, request)
+            self.network.answer(message, message.content)
 
-    def answered(self, answer: Any) -> None:
-        """An answer reached its client."""
-        self.answers.append((answer, self.scheduler.now))
+    def _answered(self, answer: Message) -> None:
+        self.answers.append((answer.content, self.scheduler.now))
 
     def poison(self, *toxics: Toxic) -> None:
         self.proxies.poison([1], toxics)
@@ -361,7 +360,7 @@ def test_an_answer_behind_the_end_of_its_connection_is_lost(bench: Bench) -> Non
     bench.silent = True
     bench.ask(connection, "a")
     bench.until_severed(connection)
-    bench.network.send_back(connection, bench.answered, "a")
+    bench.network.answer(bench.messages[0], "a")
     bench.until(100)
     assert bench.texts() == (["a"], [])
     assert len(bench.broke) == 1

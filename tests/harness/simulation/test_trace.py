@@ -11,9 +11,10 @@ import pytest
 
 from core.cluster import Cut, Direction
 from core.errors import HistoryError
+from harness.simulation import network
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.message_text import Summaries
-from harness.simulation.network import DELAY_US, Network
+from harness.simulation.network import DELAY_US, Connection, Message, Network
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.tracer import Tracing
@@ -70,33 +71,26 @@ def test_the_trace_is_the_same_to_the_byte() -> None:
 def test_every_message_is_there_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted where messages are handed to the network, and where they are delivered."""
     counted: Counter[str] = Counter()
-    send, send_back, keep = Network.send, Network.send_back, Network.keep
+    send, answer = Network.send, Network.answer
 
     def count(what: str, deliver: Any) -> Any:
-        class Counted:
-            number = getattr(deliver, "number", -1)
+        def counting(message: Message | None) -> None:
+            counted[what] += message is not None
+            deliver(message)
 
-            def __call__(self, *arguments: Any) -> None:
-                counted[f"{what} delivered"] += 1
-                deliver(*arguments)
+        return counting
 
-        return Counted()
-
-    def sent(self: Network, connection: Any, deliver: Any, *arguments: Any) -> None:
+    def sent(self: Network, connection: Connection, content: Any, arrive: Any, answered: Any) -> None:
         counted["asked"] += not (connection.broken or connection.closed)
-        send(self, connection, count("asked", deliver), *arguments)
+        arrive, answered = count("asked delivered", arrive), count("answered delivered", answered)
+        send(self, connection, content, arrive, answered)
 
-    def sent_back(self: Network, connection: Any, deliver: Any, *arguments: Any) -> None:
-        counted["answered"] += not connection.broken
-        send_back(self, connection, count("answered", deliver), *arguments)
-
-    def kept(self: Network, connection: Any, deliver: Any, *arguments: Any) -> None:
-        counted["asked"] += 1
-        keep(self, connection, count("asked", deliver), *arguments)
+    def sent_back(self: Network, request: Message, content: Any) -> None:
+        counted["answered"] += not request.connection.broken
+        answer(self, request, content)
 
     monkeypatch.setattr(Network, "send", sent)
-    monkeypatch.setattr(Network, "send_back", sent_back)
-    monkeypatch.setattr(Network, "keep", kept)
+    monkeypatch.setattr(Network, "answer", sent_back)
     trace = simulate(config(**CLEAN), trace=True).trace
     assert trace is not None
     answers = [message for message in trace.messages if message.answers >= 0]
@@ -250,16 +244,13 @@ def test_transactions_and_groups_are_told() -> None:
 def test_messages_do_not_change_after_they_were_sent(workload: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are told in words at the end of the run: it must be the same as when they were sent."""
     then: list[str] = []
-    asked, answered = Tracing.asked, Tracing.answered
 
-    def ask(self: Tracing, connection: Any, deliver: Any, arguments: tuple[Any, ...]) -> Any:
-        then.append(repr(arguments[2]))
-        return asked(self, connection, deliver, arguments)
+    class Told(Message):
+        def __init__(self, number: int, connection: Connection, content: Any, *given: Any) -> None:
+            then.append(repr(content))
+            super().__init__(number, connection, content, *given)
 
-    def answer(self: Tracing, connection: Any, deliver: Any, content: Any) -> Any:
-        then.append(repr(content))
-        return answered(self, connection, deliver, content)
-
+    monkeypatch.setattr(network, "Message", Told)
     now: list[str] = []
     of = Summaries.of
 
@@ -267,8 +258,6 @@ def test_messages_do_not_change_after_they_were_sent(workload: str, monkeypatch:
         now.append(repr(content))
         return of(self, sender, receiver, content, request)
 
-    monkeypatch.setattr(Tracing, "asked", ask)
-    monkeypatch.setattr(Tracing, "answered", answer)
     monkeypatch.setattr(Summaries, "of", summed)
     simulate(config(**CLEAN | {"workload": workload, "duration_s": 3}), trace=True)
     assert len(then) > 1000
