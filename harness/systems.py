@@ -8,8 +8,8 @@ To add a system: a `Cluster` with an endpoint, and one entry here (a test may pu
 import importlib
 import platform
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -34,33 +34,46 @@ from history.run_folder import Run, write_atomically
 from history.seal import seal
 
 
-class System(ABC):
-    """One kind of system under test.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One kind of system under test. A path is `module:name`, imported when it is needed.
 
-    doc: one line for people. repeatable: a config and a schedule make the same journals, to the byte; such
-    runs have a trace, and can be replayed and shrunk.
+    doc: one line for people. title: what a run is made on, in two to six words.
+    cluster: path of the type of its clusters; the capability protocols of that type say which nemeses it
+    can have. A cluster in real time is made as `type(config, run_folder)` and loaded by worker processes.
+    refuses: path of the function for `refusal`. leftovers: path of the function for `release`.
+    clients: path of the `ClientLibrary` that loads it: its defaults, and which settings it honours.
+    repeatable: runs in virtual time: a config and a schedule make the same journals, to the byte; such runs
+    have a trace, and can be replayed and shrunk.
     """
 
     doc: str
+    title: Callable[[RunConfig], str]
+    cluster: str
+    refuses: str = ""
+    leftovers: str = ""
+    clients: str = "harness.kafka.client.settings:LIBRDKAFKA"
     repeatable: bool = False
 
-    @abstractmethod
     def cluster_type(self) -> type:
-        """The type of its clusters, whose capability protocols say which nemeses it can have."""
+        """The type of its clusters."""
+        found = _load(self.cluster)
+        assert isinstance(found, type)
+        return found
 
-    @abstractmethod
+    def client_library(self) -> ClientLibrary:
+        """The clients that load it."""
+        found: ClientLibrary = _load(self.clients)
+        return found
+
     def refusal(self, config: RunConfig) -> str:
         """Which setting it cannot honour, and what to do; "" = it honours all."""
+        return str(_load(self.refuses)(config)) if self.refuses else ""
 
-    @abstractmethod
-    def client_library(self) -> ClientLibrary:
-        """The clients that load it: their defaults, and which settings they honour."""
+    def release(self, run: str) -> list[str]:
+        """Remove what a run of this name may have left behind; what stayed, in sentences."""
+        return list(_load(self.leftovers)(run)) if self.leftovers else []
 
-    @abstractmethod
-    def title(self, config: RunConfig) -> str:
-        """What a run is made on, in two to six words."""
-
-    @abstractmethod
     def record(self, plan: RunPlan, run: Run, display: Display) -> bool:
         """Make the run, and seal it into its new folder; whether the user interrupted it.
 
@@ -68,82 +81,35 @@ class System(ABC):
         before anything was recorded. In each case nothing is left running, and a folder in which nothing
         was recorded is removed.
         """
+        return _simulate(plan, run, display) if self.repeatable else self._record(plan, run, display)
 
-    def release(self, run: str) -> list[str]:
-        """Remove what a run of this name may have left behind; what stayed, in sentences."""
-        return []
-
-
-@dataclass(frozen=True, slots=True)
-class RealSystem(System):
-    """A system in real time, loaded by worker processes.
-
-    cluster: `module:class`, imported when it is needed, called as `class(config, run_folder)`. refuses,
-    leftovers: `module:function`, see `refusal` and `release`.
-    """
-
-    doc: str
-    cluster: str
-    name: Callable[[RunConfig], str]
-    refuses: str = ""
-    leftovers: str = ""
-
-    def cluster_type(self) -> type:
-        """See `System`."""
-        found = _load(self.cluster)
-        assert isinstance(found, type)
-        return found
-
-    def refusal(self, config: RunConfig) -> str:
-        """See `System`."""
-        if not self.refuses:
-            return ""
-        refuse: Callable[[RunConfig], str] = _load(self.refuses)
-        return refuse(config)
-
-    def client_library(self) -> ClientLibrary:
-        """See `System`."""
-        from harness.kafka.client.settings import LIBRDKAFKA
-
-        return LIBRDKAFKA
-
-    def title(self, config: RunConfig) -> str:
-        """See `System`."""
-        return self.name(config)
-
-    def record(self, plan: RunPlan, run: Run, display: Display) -> bool:
-        """See `System`."""
+    def _record(self, plan: RunPlan, run: Run, display: Display) -> bool:
         interrupts = Interrupts()
+        program: RunProgram | None = None
         try:
-            program, recorder = self._prepare(plan, run, display, interrupts)
-        except BaseException:
-            shutil.rmtree(run.folder, ignore_errors=True)
-            raise
-        try:
-            with interrupts:
-                run_blocking(program.run())
-                display.status("sealing")
-                seal(run)
+            with closing(Recorder(run.events)) as recorder:
+                program = self._program(plan, run, display, interrupts, recorder)
+                with interrupts:
+                    run_blocking(program.run())
+                    display.status("sealing")
+                    seal(run)
         except BaseException as error:
             # Nothing was recorded, or nothing that is worth it: the clients refused their settings.
-            if program.phase is Phase.SETUP or isinstance(error, ConfigError):
+            if program is None or program.phase is Phase.SETUP or isinstance(error, ConfigError):
                 shutil.rmtree(run.folder, ignore_errors=True)
             raise
-        finally:
-            recorder.close()
         return interrupts.asked.is_set()
 
-    def _prepare(
-        self, plan: RunPlan, run: Run, display: Display, interrupts: Interrupts
-    ) -> tuple[RunProgram, Recorder]:
+    def _program(
+        self, plan: RunPlan, run: Run, display: Display, interrupts: Interrupts, recorder: Recorder
+    ) -> RunProgram:
         cluster: ServedCluster = self.cluster_type()(plan.config, run.folder)
         endpoint = cluster.endpoint()
         runtime = RealRuntime(interrupts)
         clients = ClientPool(plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime)
         interrupts.second = clients.strike
         write_atomically(run.schedule, jsonl.encode(plan.steps))
-        recorder = Recorder(run.events)
-        program = RunProgram(
+        return RunProgram(
             plan,
             cluster,
             clients,
@@ -155,70 +121,44 @@ class RealSystem(System):
             wall=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"),
             logs=run.cluster,
         )
-        return program, recorder
-
-    def release(self, run: str) -> list[str]:
-        """See `System`."""
-        if not self.leftovers:
-            return []
-        remove: Callable[[str], list[str]] = _load(self.leftovers)
-        return remove(run)
 
 
-class SimulatedSystem(System):
-    """The reference model in virtual time, in this process."""
+def _simulate(plan: RunPlan, run: Run, display: Display) -> bool:
+    from harness.simulation.run_folder import record
 
-    doc = "Kafka's reference model in virtual time, in one process; no Docker"
-    repeatable = True
+    display.status("simulating")
+    try:
+        done = record(plan.config, plan.steps, run)
+        seal(run)
+    except BaseException:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    display.say(f"{done.simulated_s:.1f} s simulated")
+    return False
 
-    def cluster_type(self) -> type:
-        """See `System`."""
-        from harness.simulation.cluster import SimulatedCluster
 
-        return SimulatedCluster
-
-    def refusal(self, config: RunConfig) -> str:
-        """See `System`."""
-        from harness.simulation.run_folder import refusal
-
-        return refusal(config)
-
-    def client_library(self) -> ClientLibrary:
-        """See `System`."""
-        from harness.simulation.client_runtime import MODELLED
-
-        return MODELLED
-
-    def title(self, config: RunConfig) -> str:
-        """See `System`."""
-        assert config.simulated is not None
-        era, mutant = config.simulated.era, config.simulated.mutant
-        return f"model, era {era}" + (f", mutant {mutant}" if mutant else "")
-
-    def record(self, plan: RunPlan, run: Run, display: Display) -> bool:
-        """See `System`."""
-        from harness.simulation.run_folder import record
-
-        display.status("simulating")
-        try:
-            done = record(plan.config, plan.steps, run)
-            seal(run)
-        except BaseException:
-            shutil.rmtree(run.folder, ignore_errors=True)
-            raise
-        display.say(f"{done.simulated_s:.1f} s simulated")
-        return False
+def _model(config: RunConfig) -> str:
+    assert config.simulated is not None
+    era, mutant = config.simulated.era, config.simulated.mutant
+    return f"model, era {era}" + (f", mutant {mutant}" if mutant else "")
 
 
 SYSTEMS: dict[str, System] = {
-    "kafka": RealSystem(
+    "kafka": System(
         doc="real Kafka brokers in Docker containers",
+        title=lambda config: f"Kafka {config.kafka.version if config.kafka else ''}",
         cluster="harness.kafka.cluster:KafkaCluster",
-        name=lambda config: f"Kafka {config.kafka.version if config.kafka else ''}",
         refuses="harness.kafka.containers.jars:refusal",
         leftovers="harness.kafka.containers.reaper:reap",
     ),
-    "simulated": SimulatedSystem(),
+    "simulated": System(
+        doc="Kafka's reference model in virtual time, in one process; no Docker",
+        title=_model,
+        cluster="harness.simulation.cluster:SimulatedCluster",
+        refuses="harness.simulation.run_folder:refusal",
+        clients="harness.simulation.client_runtime:MODELLED",
+        repeatable=True,
+    ),
 }
 
 

@@ -3,7 +3,7 @@ clients are librdkafka's: good enough to find out which settings librdkafka refu
 
 from core.cluster import Endpoint
 from harness.cli import main
-from harness.systems import SYSTEMS, RealSystem
+from harness.systems import SYSTEMS, System
 from tests.memory.cluster import MemoryCluster
 
 
@@ -14,7 +14,7 @@ class RefusingCluster(MemoryCluster):
 
 
 if __name__ == "__main__":
-    SYSTEMS["refusing"] = RealSystem(
-        doc="refuses settings", cluster="tests.faults.refusing:RefusingCluster", name=lambda _: "refusing"
+    SYSTEMS["refusing"] = System(
+        doc="refuses settings", cluster="tests.faults.refusing:RefusingCluster", title=lambda _: "refusing"
     )
     main.main()

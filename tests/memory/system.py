@@ -1,7 +1,7 @@
 """The in-memory cluster as a system."""
 
-from harness.systems import RealSystem
+from harness.systems import System
 
-MEMORY = RealSystem(
-    doc="a tiny cluster in memory", cluster="tests.memory.cluster:MemoryCluster", name=lambda _: "memory"
+MEMORY = System(
+    doc="a tiny cluster in memory", cluster="tests.memory.cluster:MemoryCluster", title=lambda _: "memory"
 )

@@ -23,11 +23,12 @@ from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.virtual_time import VirtualRuntime
 from harness.simulation.worker_task import Lines, WorkerTask
-from harness.systems import SYSTEMS, RealSystem
+from harness.systems import SYSTEMS
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
 from tests.memory.cluster import MemoryCluster
+from tests.memory.system import MEMORY
 
 T = TypeVar("T")
 
@@ -213,11 +214,4 @@ WORLDS: dict[str, type[RealWorld] | type[VirtualWorld]] = {"real": RealWorld, "v
 
 def register_memory() -> None:
     """The in-memory cluster as system `memory`, as `python -m tests.memory` does."""
-    SYSTEMS.setdefault(
-        "memory",
-        RealSystem(
-            doc="a tiny cluster in memory",
-            cluster="tests.memory.cluster:MemoryCluster",
-            name=lambda _: "memory",
-        ),
-    )
+    SYSTEMS.setdefault("memory", MEMORY)
