@@ -6,12 +6,12 @@ this session asked for.
 """
 
 import struct
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from time import monotonic, monotonic_ns
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -27,11 +27,10 @@ from core.session import (
     Fetched,
     Indefinite,
 )
-from harness.kafka.client.error_table import EXPIRED, Failure, Verb, outcome
-from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded, failure_of
+from harness.kafka.client.error_table import EXPIRED, Verb, outcome
+from harness.kafka.client.librdkafka import ClientEvents, ClientPart, failure_of
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_tp = cache(TopicPartition)
 
 NOTHING = KafkaError._NO_OFFSET
 """Code of a commit that had nothing to commit: not an event."""
@@ -86,11 +85,11 @@ class AutoCommits:
         """librdkafka's callback (`on_commit`)."""
         if error is not None and error.code() == NOTHING:
             return
-        offsets = {TopicPartition(at.topic, at.partition): at.offset for at in partitions if at.offset >= 0}
+        offsets = {_tp(at.topic, at.partition): at.offset for at in partitions if at.offset >= 0}
         if offsets in self._own:
             self._own.remove(offsets)
             return
-        errors = {TopicPartition(at.topic, at.partition): at.error or error for at in partitions}
+        errors = {_tp(at.topic, at.partition): at.error or error for at in partitions}
         begin = max([self._since, *(self._earliest(tp, o) for tp, o in offsets.items())])
         found: dict[Outcome, dict[TopicPartition, int]] = {}
         for tp, offset in offsets.items():
@@ -114,25 +113,21 @@ class AutoCommits:
         return polls[0][1] if polls and polls[0][0] <= offset else 0
 
 
-class SessionConsumer:
+class SessionConsumer(ClientPart):
     """One consumer. Every method is bounded by the seconds it is given."""
 
     def __init__(self, settings: Properties, events: ClientEvents) -> None:
-        self._events = events
-        self._tps: dict[tuple[str, int], TopicPartition] = {}
+        super().__init__(events)
         self._asked: dict[TopicPartition, int] = {}
         self._subscribed = False
-        self._broken: Indefinite | None = None
-        self._left: threading.Thread | None = None
         self._handed = 0
         """Records that the current poll has returned: a rebalance reported now comes after them."""
         self._commits: AutoCommits | None = None
-        hooks: dict[str, object] = {"error_cb": events.error, "logger": events}
+        hooks = events.hooks
         if settings["enable.auto.commit"]:
             self._commits = AutoCommits(events)
             hooks["on_commit"] = self._commits.answered
         self._client = Consumer({**settings, **hooks})
-        self.fatal: str | None = None
 
     def poll(self, max_records: int, seconds: float) -> list[Fetched]:
         """The messages that have arrived; waits for the first message or event only.
@@ -166,7 +161,7 @@ class SessionConsumer:
             epoch = message.leader_epoch()
             fetched.append(
                 Fetched(
-                    self._tp(message),
+                    _tp(message.topic() or "", message.partition() or 0),
                     message.offset() or 0,
                     message.value() or b"",
                     -1 if epoch is None else epoch,
@@ -183,9 +178,9 @@ class SessionConsumer:
         """Read these partitions from these offsets; leaves the group if there is one."""
         client = self._usable()
         if self._subscribed:
-            self._local(client.unsubscribe)
+            self._call(Verb.LOCAL, client.unsubscribe)
             self._subscribed = False
-        self._local(client.assign, [KafkaPartition(*tp, at) for tp, at in positions.items()])
+        self._call(Verb.LOCAL, client.assign, [KafkaPartition(*tp, at) for tp, at in positions.items()])
         self._asked = dict(positions)
         if self._commits is not None:
             self._commits.assigned(positions, -1)
@@ -194,15 +189,15 @@ class SessionConsumer:
         """Join the group for these topics."""
         client = self._usable()
         if not self._subscribed:
-            self._local(client.unassign)
+            self._call(Verb.LOCAL, client.unassign)
         self._asked = {}
-        self._local(
-            lambda: client.subscribe(
-                list(topics),
-                on_assign=self._rebalance(AssignmentKind.ASSIGNED),
-                on_revoke=self._rebalance(AssignmentKind.REVOKED),
-                on_lost=self._rebalance(AssignmentKind.LOST),
-            )
+        self._call(
+            Verb.LOCAL,
+            client.subscribe,
+            list(topics),
+            on_assign=self._rebalance(AssignmentKind.ASSIGNED),
+            on_revoke=self._rebalance(AssignmentKind.REVOKED),
+            on_lost=self._rebalance(AssignmentKind.LOST),
         )
         self._subscribed = True
 
@@ -236,14 +231,10 @@ class SessionConsumer:
         """Offsets to commit. Without the leader epoch of the last record a consumer that resumes
         there cannot see that the log was truncated (KAFKA-19902)."""
         known = self._positions()
-        offsets = []
-        for tp, offset in positions.items():
-            at = known.get(tp)
-            if at is not None and at.offset == offset:
-                offsets.append(at)
-            else:
-                offsets.append(KafkaPartition(*tp, offset))
-        return offsets
+        wanted = {tp: KafkaPartition(*tp, offset) for tp, offset in positions.items()}
+        return [
+            known[tp] if tp in known and known[tp].offset == at.offset else at for tp, at in wanted.items()
+        ]
 
     def generation(self) -> int:
         """Generation of the group that this consumer is a member of; -1 outside of one."""
@@ -261,22 +252,14 @@ class SessionConsumer:
         """
         client, generation = self._usable(), self.generation()
         offsets = self.offsets(positions)
-
         if self._commits is not None:
-            self._commits.asked({TopicPartition(o.topic, o.partition): o.offset for o in offsets})
+            self._commits.asked({_tp(at.topic, at.partition): at.offset for at in offsets})
 
         def answered() -> list[KafkaPartition]:
             return client.commit(offsets=offsets, asynchronous=False)
 
-        try:
-            done = bounded(seconds, answered)
-        except Expired as expired:
-            self._left = expired.thread
-            self.fatal = EXPIRED
-            self._broken = Indefinite(EXPIRED, "a commit without answer holds the client")
-            raise self._broken from None
-        except (KafkaException, SystemError) as error:
-            raise outcome(Verb.COMMIT_OFFSETS, self._failure(error)) from None
+        late = "a commit without answer holds the client"
+        done = self._bounded(Verb.COMMIT_OFFSETS, late, seconds, answered)
         errors = [at.error for at in done if at.error is not None]
         if errors:
             raise outcome(Verb.COMMIT_OFFSETS, self._failure(KafkaException(errors[0])))
@@ -284,25 +267,16 @@ class SessionConsumer:
 
     def close(self) -> None:
         """Leave the group and end; unbounded (the session bounds it)."""
-        if self._left is not None:
-            self._left.join()
+        self._join()
         try:
             self._client.close()
         except (KafkaException, SystemError) as error:
-            failure = self._failure(error)  # closing runs callbacks, and raises fatal errors
-            self._events.note(failure.code, failure.message)
+            self._note(error)  # closing runs callbacks, and raises fatal errors
 
     def _usable(self) -> Consumer:
         if self._broken is not None:
             raise self._broken
         return self._client
-
-    def _tp(self, message: Message) -> TopicPartition:
-        key = (message.topic() or "", message.partition() or 0)
-        tp = self._tps.get(key)
-        if tp is None:
-            tp = self._tps[key] = TopicPartition(*key)
-        return tp
 
     def _problem(self, error: KafkaError, message: Message) -> Indefinite | None:
         """Note an error that stands in place of a message; the end of the session where it is one.
@@ -310,18 +284,17 @@ class SessionConsumer:
         Records of the same poll are handed out first; the next poll raises.
         """
         if error.code() == KafkaError._PARTITION_EOF:
-            end = EndReached(tp=self._tp(message), offset=message.offset() or 0, ns=monotonic_ns())
-            self._events.add(end)
+            tp = _tp(message.topic() or "", message.partition() or 0)
+            self._events.add(EndReached(tp=tp, offset=message.offset() or 0, ns=monotonic_ns()))
             return None
-        failure = self._failure(KafkaException(error))
-        self._events.note(failure.code, failure.message)
+        failure = self._note(KafkaException(error))
         if failure.fatal or error.code() in _DEAD:
             return Indefinite(failure.code, failure.message)
         return None
 
     def _rebalance(self, kind: AssignmentKind) -> Callable[[Consumer, list[KafkaPartition]], None]:
         def rebalanced(_: Consumer, partitions: list[KafkaPartition]) -> None:
-            tps = tuple(TopicPartition(at.topic, at.partition) for at in partitions)
+            tps = tuple(_tp(at.topic, at.partition) for at in partitions)
             generation = generation_of(self._client.consumer_group_metadata())
             for tp in tps:
                 self._asked.pop(tp, None)  # it starts where the group stands, not where we sought
@@ -348,9 +321,7 @@ class SessionConsumer:
         except (KafkaException, SystemError):
             return
         offsets = {
-            TopicPartition(at.topic, at.partition): at.offset
-            for at in known
-            if at.error is None and at.offset >= 0
+            _tp(at.topic, at.partition): at.offset for at in known if at.error is None and at.offset >= 0
         }
         if offsets:
             now = monotonic_ns()
@@ -358,21 +329,9 @@ class SessionConsumer:
 
     def _positions(self) -> dict[TopicPartition, KafkaPartition]:
         client = self._usable()
-        assigned = self._local(client.assignment)
-        found = self._local(client.position, assigned) if assigned else []
-        return {TopicPartition(at.topic, at.partition): at for at in found}
-
-    def _local(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        try:
-            return function(*arguments, **named)
-        except (KafkaException, SystemError) as error:
-            raise outcome(Verb.LOCAL, self._failure(error)) from None
-
-    def _failure(self, error: BaseException) -> Failure:
-        failure = failure_of(error)
-        if failure.fatal and self.fatal is None:
-            self.fatal = failure.code
-        return failure
+        assigned = self._call(Verb.LOCAL, client.assignment)
+        found = self._call(Verb.LOCAL, client.position, assigned) if assigned else []
+        return {_tp(at.topic, at.partition): at for at in found}
 
 
 def generation_of(metadata: object) -> int:

@@ -8,13 +8,13 @@ import re
 import threading
 from collections.abc import Callable
 from time import monotonic_ns
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from core.op import AssignmentKind, TopicPartition
-from core.session import AssignmentEvent, ClientError, SessionEvent
-from harness.kafka.client.error_table import Failure
+from core.session import AssignmentEvent, ClientError, Indefinite, SessionEvent
+from harness.kafka.client.error_table import EXPIRED, Failure, Verb, outcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -121,3 +121,58 @@ class ClientEvents:
         """All events since the last call, oldest first."""
         events, self._events = self._events, []
         return events
+
+    @property
+    def hooks(self) -> dict[str, Any]:
+        """What every client is given to report here. (Without a logger, fatal errors go to stderr at any
+        log level.)"""
+        return {"error_cb": self.error, "logger": self}
+
+
+class ClientPart:
+    """What the parts of a session share: calls whose errors become outcomes, and what ends a part.
+
+    fatal: code of the error that made it unusable.
+    """
+
+    def __init__(self, events: ClientEvents) -> None:
+        self._events = events
+        self._broken: Indefinite | None = None
+        self._left: threading.Thread | None = None
+        """Runs a call that did not end in time."""
+        self.fatal: str | None = None
+
+    def _call(self, verb: Verb, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return function(*arguments, **named)
+        except (KafkaException, SystemError) as error:
+            raise outcome(verb, self._failure(error)) from None
+
+    def _bounded(self, verb: Verb, late: str, seconds: float, function: Callable[[], T]) -> T:
+        """`_call` of what has no deadline of its own. Where it passes, the call left behind holds the
+        client, and the part has ended (`late`)."""
+        try:
+            return self._call(verb, bounded, seconds, function)
+        except Expired as expired:
+            self._left = expired.thread
+            self.fatal = EXPIRED
+            self._broken = Indefinite(EXPIRED, late)
+            raise self._broken from None
+
+    def _failure(self, error: BaseException) -> Failure:
+        """Take an exception of confluent-kafka apart; remember a fatal one."""
+        failure = failure_of(error)
+        if failure.fatal and self.fatal is None:
+            self.fatal = failure.code
+        return failure
+
+    def _note(self, error: BaseException) -> Failure:
+        """Report an error that is no verb's result."""
+        failure = self._failure(error)
+        self._events.note(failure.code, failure.message)
+        return failure
+
+    def _join(self) -> None:
+        """Wait for a call that was left behind: before it has ended, the client must not be closed."""
+        if self._left is not None:
+            self._left.join()

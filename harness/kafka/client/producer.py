@@ -5,21 +5,18 @@ in the list of its own send, so a report that arrives after that send's deadline
 """
 
 import re
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic, monotonic_ns
-from typing import Final, ParamSpec
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from core.client_settings import Properties
-from core.session import UNAWAITED, Acked, Delivery, Failed, Indefinite, ProducerEvent, Record, Unknown
-from harness.kafka.client.error_table import EXPIRED, Failure, Verb, delivery, outcome
-from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded, failure_of
-
-P = ParamSpec("P")
+from core.session import UNAWAITED, Acked, Delivery, Failed, ProducerEvent, Record, Unknown
+from harness.kafka.client.error_table import EXPIRED, Verb, delivery
+from harness.kafka.client.librdkafka import ClientEvents, ClientPart
 
 POLL_S: Final = 0.1
 """Longest single poll. From 0.2 s on confluent-kafka waits for the full time, however many reports
@@ -33,7 +30,7 @@ class _Reports:
 
     __slots__ = ("died", "missing", "results")
 
-    def __init__(self, count: int, died: Callable[[BaseException], None]) -> None:
+    def __init__(self, count: int, died: Callable[[BaseException], object]) -> None:
         self.results: list[Delivery | None] = [None] * count
         self.missing = count
         self.died = died
@@ -54,28 +51,19 @@ class _Reports:
         self.missing -= 1
 
 
-class SessionProducer:
+class SessionProducer(ClientPart):
     """One producer. Every method is bounded by the seconds it is given."""
 
     def __init__(self, settings: Properties, events: ClientEvents) -> None:
-        self._events = events
+        super().__init__(events)
         self._identity = (-1, -1, 0)
         self._initialised = False
-        self._left: threading.Thread | None = None
-        self._client = Producer(
-            {
-                **settings,
-                "error_cb": events.error,
-                "stats_cb": self._statistics,
-                "logger": events,  # without one, fatal errors go to stderr at any log level
-            }
-        )
-        self.fatal: str | None = None
+        self._client = Producer({**settings, **events.hooks, "stats_cb": self._statistics})
 
     def send(self, records: Sequence[Record], seconds: float) -> list[Delivery]:
         """Produce all, then collect the reports until all have arrived or the time is up."""
         until = monotonic() + seconds
-        reports = _Reports(len(records), self._died)
+        reports = _Reports(len(records), self._note)
         results, take = reports.results, reports.take
         for index, record in enumerate(records):
             refused = self._produce(record, partial(take, index))
@@ -128,56 +116,32 @@ class SessionProducer:
         librdkafka looks at this call's time-out only between its requests, and may wait for a
         coordinator that is gone for ever (librdkafka #5511).
         """
-        send = self._client.send_offsets_to_transaction
-        try:
-            self._call(Verb.SEND_OFFSETS, bounded, seconds, send, offsets, group, seconds)
-        except Expired as expired:
-            self._left = expired.thread
-            self.fatal = EXPIRED
-            raise Indefinite(EXPIRED, "offsets without answer hold the client") from None
+        send = partial(self._client.send_offsets_to_transaction, offsets, group, seconds)
+        self._bounded(Verb.SEND_OFFSETS, "offsets without answer hold the client", seconds, send)
 
     def close(self) -> None:
         """Drop the client and what it still has queued; unbounded (the session bounds it).
 
         Not Producer.close(), which flushes first and waits for ever.
         """
-        if self._left is not None:
-            self._left.join()
+        self._join()
         del self._client
 
     def _poll(self, seconds: float) -> None:
         try:
             self._client.poll(seconds)
         except (KafkaException, SystemError) as error:
-            self._died(error)
-
-    def _call(self, verb: Verb, function: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
-        try:
-            function(*arguments, **named)
-        except (KafkaException, SystemError) as error:
-            raise outcome(verb, self._failure(error)) from None
-
-    def _failure(self, error: BaseException) -> Failure:
-        """Take an exception of confluent-kafka apart; remember a fatal one."""
-        failure = failure_of(error)
-        if failure.fatal and self.fatal is None:
-            self.fatal = failure.code
-        return failure
-
-    def _died(self, error: BaseException) -> None:
-        """Note an error that poll raised or that a report met: poll raises fatal ones only."""
-        failure = self._failure(error)
-        self._events.note(failure.code, failure.message)
+            self._note(error)  # poll raises fatal errors only
 
     def _statistics(self, text: str) -> None:
         """Statistics callback: emit the producer's identity when it changed."""
         found = _IDENTITY.search(text, max(text.rfind('"eos"'), 0))
         if found is None:
             return
-        identity = (int(found[1]), int(found[2]), int(found[3]))
-        if identity != self._identity and identity[0] >= 0:
+        producer, epoch, count = identity = (int(found[1]), int(found[2]), int(found[3]))
+        if identity != self._identity and producer >= 0:
             self._identity = identity
-            event = ProducerEvent(
-                producer_id=identity[0], producer_epoch=identity[1], epoch_cnt=identity[2], ns=monotonic_ns()
+            now = monotonic_ns()
+            self._events.add(
+                ProducerEvent(producer_id=producer, producer_epoch=epoch, epoch_cnt=count, ns=now)
             )
-            self._events.add(event)

@@ -4,10 +4,8 @@
 returns, and is never retried here; librdkafka's own retries stay on, as in any application.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
-from time import monotonic
-from typing import Any
+from contextlib import suppress
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -15,10 +13,10 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from core.client_settings import Properties, SessionSpec, effective
 from core.errors import ConfigError
 from core.op import Isolation, TopicPartition
-from core.session import Delivery, Fetched, Indefinite, Record, Session, SessionEvent
+from core.session import Delivery, Fetched, Record, Session, SessionEvent
 from harness.kafka.client.consumer import SessionConsumer
-from harness.kafka.client.error_table import EXPIRED, Failure, Verb, outcome
-from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded, failure_of
+from harness.kafka.client.error_table import Failure, Verb, outcome
+from harness.kafka.client.librdkafka import ClientEvents, ClientPart, Expired, bounded, failure_of
 from harness.kafka.client.producer import SessionProducer
 from harness.kafka.client.settings import LIBRDKAFKA, admin_settings, consumer_settings, producer_settings
 
@@ -130,16 +128,10 @@ class KafkaSession:
         time-out: a session that ends is a client that crashed, unless it had finished.
         """
         self._dead = self.fatal
-        producer, consumer = self._out, self._in
-        self._out, self._in, self._topics = None, None, None
-        halves: list[SessionProducer | SessionConsumer] = [
-            half for half in (producer, consumer) if half is not None
-        ]
-        del producer, consumer
-        closing = threading.Thread(target=_close, args=(halves,), name="close", daemon=True)
-        until = monotonic() + self._spec.deadline_s
-        closing.start()
-        closing.join(max(until - monotonic(), 0))
+        halves = [half for half in (self._out, self._in) if half is not None]
+        self._out = self._in = self._topics = None
+        with suppress(Expired):
+            bounded(self._spec.deadline_s, _close, halves)
 
     def events(self) -> list[SessionEvent]:
         """What happened outside of verbs since the last call, oldest first."""
@@ -164,12 +156,12 @@ def _close(halves: list[SessionProducer | SessionConsumer]) -> None:
         del half
 
 
-class SessionTopics:
+class SessionTopics(ClientPart):
     """The topics that a session creates, over confluent-kafka's AdminClient."""
 
     def __init__(self, settings: Properties, events: ClientEvents) -> None:
-        hooks: dict[str, Any] = {"error_cb": events.error, "logger": events}
-        self._client = AdminClient(settings | hooks)
+        super().__init__(events)
+        self._client = AdminClient({**settings, **events.hooks})
 
     def create(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str], seconds: float
@@ -187,11 +179,7 @@ class SessionTopics:
             futures[topic].result()
 
         try:
-            bounded(seconds, answered)
-        except Expired:
-            raise Indefinite(EXPIRED, "the controller did not answer") from None
+            self._bounded(Verb.CREATE_TOPIC, "the controller did not answer", seconds, answered)
         except ValueError as error:  # confluent-kafka's own checks of the arguments
             refused = Failure(code="_INVALID_ARG", message=str(error))
             raise outcome(Verb.CREATE_TOPIC, refused) from None
-        except (KafkaException, SystemError) as error:
-            raise outcome(Verb.CREATE_TOPIC, failure_of(error)) from None

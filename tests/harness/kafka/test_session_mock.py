@@ -207,7 +207,7 @@ def test_a_fatal_error_met_in_a_report_is_the_session_s(nobody: str) -> None:
     try:
         Broken().offset()
     except SystemError as error:
-        producer._died(error)
+        producer._note(error)
     assert producer.fatal == "_FENCED"
     producer.close()
 
