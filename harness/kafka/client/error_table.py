@@ -39,48 +39,28 @@ class Verb(StrEnum):
 
 
 ANY: Final = "*"
+"""Every code but EXPIRED."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefiniteErrors:
-    """`codes` at `verb` are definite, because of `why`; ANY = every code but EXPIRED."""
-
-    verb: Verb
-    codes: tuple[str, ...]
-    why: str
-
-
-DEFINITE: Final = (
-    DefiniteErrors(
-        verb=Verb.PRODUCE,
-        codes=(ANY,),
-        why="rdkafka.h, rd_kafka_producev: with an error the message was not enqueued and stays "
-        "the application's. So for a full queue (_QUEUE_FULL), a record over message.max.bytes "
-        "(MSG_SIZE_TOO_LARGE), no open transaction (_STATE), an unknown partition and a dead "
-        "client (_FATAL) alike.",
-    ),
-    DefiniteErrors(
-        verb=Verb.BEGIN,
-        codes=(ANY,),
-        why="Nothing of the transaction exists before begin_transaction returns: InitProducerId "
-        "ends the predecessor's transaction, not ours, and records are refused (_STATE).",
-    ),
-    DefiniteErrors(
-        verb=Verb.SEND_OFFSETS,
-        codes=("_INVALID_ARG", "_NOT_CONFIGURED"),
-        why="rdkafka_txnmgr.c, rd_kafka_send_offsets_to_transaction: arguments, and a producer "
-        "without a transactional id, are refused before AddOffsetsToTxn is made.",
-    ),
-    DefiniteErrors(
-        verb=Verb.COMMIT_OFFSETS,
-        codes=("_INVALID_ARG", "_NO_OFFSET", "_UNKNOWN_GROUP"),
-        why="rd_kafka_commit0, rd_kafka_cgrp_offsets_commit: no group, or no valid offset: refused "
-        "before a request is made. (_WAIT_COORD is not here: a commit that was sent and answered "
-        "NOT_COORDINATOR waits for a coordinator again.)",
-    ),
-    DefiniteErrors(
-        verb=Verb.CREATE_TOPIC,
-        codes=(
+DEFINITE: Final[Mapping[Verb, frozenset[str]]] = {
+    # rdkafka.h, rd_kafka_producev: with an error the message was not enqueued and stays the application's.
+    # So for a full queue (_QUEUE_FULL), a record over message.max.bytes (MSG_SIZE_TOO_LARGE), no open
+    # transaction (_STATE), an unknown partition and a dead client (_FATAL) alike.
+    Verb.PRODUCE: frozenset({ANY}),
+    # Nothing of the transaction exists before begin_transaction returns: InitProducerId ends the
+    # predecessor's transaction, not ours, and records are refused (_STATE).
+    Verb.BEGIN: frozenset({ANY}),
+    # rdkafka_txnmgr.c, rd_kafka_send_offsets_to_transaction: arguments, and a producer without a
+    # transactional id, are refused before AddOffsetsToTxn is made.
+    Verb.SEND_OFFSETS: frozenset({"_INVALID_ARG", "_NOT_CONFIGURED"}),
+    # rd_kafka_commit0, rd_kafka_cgrp_offsets_commit: no group, or no valid offset: refused before a request
+    # is made. (_WAIT_COORD is not here: a commit that was sent and answered NOT_COORDINATOR waits for a
+    # coordinator again.)
+    Verb.COMMIT_OFFSETS: frozenset({"_INVALID_ARG", "_NO_OFFSET", "_UNKNOWN_GROUP"}),
+    # The request itself is refused. An earlier attempt that was applied would be answered
+    # TOPIC_ALREADY_EXISTS instead, which the controller looks for first
+    # (ReplicationControlManager.createTopics).
+    Verb.CREATE_TOPIC: frozenset(
+        {
             "TOPIC_EXCEPTION",
             "INVALID_PARTITIONS",
             "INVALID_REPLICATION_FACTOR",
@@ -88,57 +68,41 @@ DEFINITE: Final = (
             "INVALID_CONFIG",
             "POLICY_VIOLATION",
             "_INVALID_ARG",
-        ),
-        why="The request itself is refused. An earlier attempt that was applied would be answered "
-        "TOPIC_ALREADY_EXISTS instead, which the controller looks for first "
-        "(ReplicationControlManager.createTopics).",
+        }
     ),
-    DefiniteErrors(
-        verb=Verb.LOCAL,
-        codes=(ANY,),
-        why="These verbs change what the client reads next, and nothing in the cluster.",
-    ),
-)
+    # These verbs change what the client reads next, and nothing in the cluster.
+    Verb.LOCAL: frozenset({ANY}),
+}
 """What is definite. All other errors are indefinite."""
 
-SURPRISES: Final[Mapping[tuple[Verb, str], str]] = {
-    (Verb.REPORT, "NOT_ENOUGH_REPLICAS"): "Refused before the append, but of the last attempt: an "
-    "earlier one may have been appended and its answer lost (rdkafka_request.c, "
-    "rd_kafka_handle_Produce_error: both are retried).",
-    (Verb.REPORT, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"): "The leader has appended the record.",
-    (Verb.REPORT, "NOT_LEADER_FOR_PARTITION"): "KAFKA-13574: produce purgatory answers so after the "
-    "local append; librdkafka calls it not persisted and does not even count the retry.",
-    (Verb.REPORT, "OUT_OF_ORDER_SEQUENCE_NUMBER"): "Of the last attempt; an earlier one may stand "
-    "in the log. (Jepsen counts it as failed; that is debatable once a request may have been "
-    "applied.)",
-    (Verb.REPORT, "INVALID_PRODUCER_EPOCH"): "As above: fenced now, perhaps appended before.",
-    (Verb.REPORT, "TOPIC_AUTHORIZATION_FAILED"): "Rights may have been taken between two attempts.",
-    (Verb.REPORT, "MSG_SIZE_TOO_LARGE"): "By the broker: max.message.bytes may have been lowered "
-    "between two attempts.",
-    (Verb.REPORT, "_MSG_TIMED_OUT"): "Reported for records in the queue and in flight alike.",
-    (Verb.REPORT, "_PURGE_QUEUE"): "Purged from the queue, to which a record returns after a failed "
-    "attempt (rd_kafka_toppar_purge_queues); whether it was ever sent is in "
-    "rd_kafka_message_status, which Python's Message does not expose.",
-    (Verb.REPORT, "_PURGE_INFLIGHT"): "Given up while a request with it was under way.",
-    (Verb.COMMIT, "_FENCED"): "The commit may have been applied before a successor fenced us: EndTxn "
-    "is retried internally with the same epoch.",
-    (Verb.COMMIT, "INVALID_TXN_STATE"): "librdkafka #4558: an error while the data is committed.",
-    (Verb.COMMIT, "_STATE"): "Also raised where the broker committed and the transaction had failed "
-    "locally (rdkafka_txnmgr.c, rd_kafka_txn_complete).",
-    (Verb.ABORT, "INVALID_TXN_STATE"): "librdkafka #4849: EndTxn(abort) overtook AddPartitionsToTxn; "
-    "whether the transaction ends aborted is open until its timeout.",
-    (Verb.ABORT, "_FENCED"): "A successor ends the transaction, and a commit attempted before "
-    "may have been applied.",
-    (Verb.COMMIT_OFFSETS, "ILLEGAL_GENERATION"): "OffsetCommit is retried on a new connection "
-    "(rdkafka_request.c, rd_kafka_handle_OffsetCommit): an earlier attempt may stand.",
-    (Verb.COMMIT_OFFSETS, "REBALANCE_IN_PROGRESS"): "As above.",
-    (Verb.COMMIT_OFFSETS, "UNKNOWN_MEMBER_ID"): "As above.",
-    (Verb.CREATE_TOPIC, "TOPIC_ALREADY_EXISTS"): "Perhaps by an attempt whose answer was lost.",
-    (Verb.CREATE_TOPIC, "NOT_CONTROLLER"): "Of the last attempt; the controller may have lost its "
-    "office after it had written the topic.",
-    (Verb.SEND_OFFSETS, "ILLEGAL_GENERATION"): "Asks for an abort; the transaction's end decides.",
-}
-"""Indefinite rows that a reader may take for definite, and why they are not."""
+# Not in the table, though a reader may take them for definite:
+#
+# REPORT  NOT_ENOUGH_REPLICAS: refused before the append, but of the last attempt: an earlier one may have
+#         been appended and its answer lost (rdkafka_request.c, rd_kafka_handle_Produce_error: both are
+#         retried). NOT_ENOUGH_REPLICAS_AFTER_APPEND: the leader has appended the record.
+#         NOT_LEADER_FOR_PARTITION: KAFKA-13574: produce purgatory answers so after the local append;
+#         librdkafka calls it not persisted and does not even count the retry.
+#         OUT_OF_ORDER_SEQUENCE_NUMBER: of the last attempt; an earlier one may stand in the log. (Jepsen
+#         counts it as failed; that is debatable once a request may have been applied.)
+#         INVALID_PRODUCER_EPOCH: as above: fenced now, perhaps appended before.
+#         TOPIC_AUTHORIZATION_FAILED: rights may have been taken between two attempts.
+#         MSG_SIZE_TOO_LARGE: by the broker: max.message.bytes may have been lowered between two attempts.
+#         _MSG_TIMED_OUT: reported for records in the queue and in flight alike.
+#         _PURGE_QUEUE: purged from the queue, to which a record returns after a failed attempt
+#         (rd_kafka_toppar_purge_queues); whether it was ever sent is in rd_kafka_message_status, which
+#         Python's Message does not expose. _PURGE_INFLIGHT: given up while a request with it was under way.
+# COMMIT  _FENCED: the commit may have been applied before a successor fenced us: EndTxn is retried
+#         internally with the same epoch. INVALID_TXN_STATE: librdkafka #4558: an error while the data is
+#         committed. _STATE: also raised where the broker committed and the transaction had failed locally
+#         (rdkafka_txnmgr.c, rd_kafka_txn_complete).
+# ABORT   INVALID_TXN_STATE: librdkafka #4849: EndTxn(abort) overtook AddPartitionsToTxn; whether the
+#         transaction ends aborted is open until its timeout. _FENCED: a successor ends the transaction, and
+#         a commit attempted before may have been applied.
+# COMMIT_OFFSETS  ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID: OffsetCommit is retried on a
+#         new connection (rdkafka_request.c, rd_kafka_handle_OffsetCommit): an earlier attempt may stand.
+# CREATE_TOPIC  TOPIC_ALREADY_EXISTS: perhaps by an attempt whose answer was lost. NOT_CONTROLLER: of the
+#         last attempt; the controller may have lost its office after it had written the topic.
+# SEND_OFFSETS  ILLEGAL_GENERATION: asks for an abort; the transaction's end decides.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +119,9 @@ class Failure:
     wants_abort: bool = False
 
 
-_ROWS: Final = {row.verb: frozenset(row.codes) for row in DEFINITE}
-
-
 def is_definite(verb: Verb, code: str) -> bool:
     """Whether an error proves that the verb did not take effect."""
-    codes = _ROWS.get(verb, frozenset())
+    codes = DEFINITE.get(verb, frozenset())
     return code in codes or (ANY in codes and code != EXPIRED)
 
 
