@@ -167,7 +167,7 @@ class ClientPart:
         return failure
 
     def _note(self, error: BaseException) -> Failure:
-        """Report an error that is no verb's result."""
+        """Report an error that is not the result of a verb."""
         failure = self._failure(error)
         self._events.note(failure.code, failure.message)
         return failure
