@@ -218,8 +218,8 @@ def test_a_witness_shows_every_op_in_its_place() -> None:
     assert drawing is not None
     assert [strip.label for strip in drawing.strips] == ["op 2210", "op 2214"]
     first, second = (strip.bars[0] for strip in drawing.strips)
-    scale = strips.WIDTH / (drawing.end - drawing.begin)
-    assert first.x == pytest.approx((48.12 - drawing.begin) * scale, abs=0.1)
+    scale = strips.WIDTH / (drawing.axis.end - drawing.axis.begin)
+    assert first.x == pytest.approx((48.12 - drawing.axis.begin) * scale, abs=0.1)
     assert first.width == pytest.approx((48.9 - 48.12) * scale, abs=0.1)
     assert second.x + second.width == pytest.approx(strips.WIDTH, abs=0.2), "it never completed"
     assert "never completed" in second.title
