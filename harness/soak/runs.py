@@ -32,7 +32,6 @@ from harness.soak.session_log import (
     FAILING,
     FOLDER,
     STATES,
-    AnomalyCount,
     PlannedRun,
     RunBegun,
     RunResult,
@@ -229,25 +228,10 @@ def result_of(code: int, *, seconds: float, folder: Path | None, log: Path, late
     verdict = verdict_of(folder)
     name = folder.name if folder is not None else ""
     error = _error(code, verdict, log, late=late, seconds=seconds)
+    state: State = "error" if error else STATES[code]
     if verdict is None or (error and not late):
-        state: State = "error" if error else "interrupted"
         return RunResult(state=state, code=code, seconds=seconds, folder=name, error=error)
-    return RunResult(
-        state="error" if error else STATES[code],
-        code=code,
-        seconds=seconds,
-        folder=name,
-        judged=True,
-        summary=verdict.summary,
-        error=error,
-        anomalies=[
-            AnomalyCount(name=cls, count=a.count, disallowed=a.disallowed, known_bug=a.known_bug)
-            for cls, a in verdict.anomalies.items()
-        ],
-        available=verdict.liveness.available,
-        recovery_s=verdict.recovery_s,
-        fired=all(verdict.expect.values()) if verdict.expect and not error else None,
-    )
+    return RunResult.of(verdict, state, code=code, seconds=seconds, folder=name, error=error)
 
 
 def _error(code: int, verdict: Verdict | None, log: Path, *, late: bool, seconds: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.errors import ExitCode
+from history.verdict import Verdict
 
 FOLDER = "nights"
 FILE = "night.jsonl"
@@ -81,6 +82,28 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     available: float | None = None
     recovery_s: float | None = None
     fired: bool | None = None
+
+    @classmethod
+    def of(
+        cls, verdict: Verdict, state: State, *, code: int, seconds: float, folder: str, error: str = ""
+    ) -> "RunResult":
+        """The result of a run with this verdict."""
+        return cls(
+            state=state,
+            code=code,
+            seconds=seconds,
+            folder=folder,
+            judged=True,
+            summary=verdict.summary,
+            error=error,
+            anomalies=[
+                AnomalyCount(name=name, count=a.count, disallowed=a.disallowed, known_bug=a.known_bug)
+                for name, a in verdict.anomalies.items()
+            ],
+            available=verdict.liveness.available,
+            recovery_s=verdict.recovery_s,
+            fired=all(verdict.expect.values()) if verdict.expect and not error else None,
+        )
 
     @property
     def open(self) -> list[AnomalyCount]:

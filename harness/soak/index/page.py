@@ -25,6 +25,7 @@ from harness.report.wording import VerdictState
 from harness.soak import session_log as sessions
 from harness.soak.index import tables, trend
 from harness.soak.session_log import SoakSession
+from history.jsonl import being_written
 from history.run_folder import write_atomically
 
 NAME = "index.html"
@@ -173,7 +174,7 @@ def _view(results: Path, session: SoakSession, numbers: tables.Row) -> SessionVi
     progress = ""
     if session.ended is None:
         progress = "interrupted" if session.paused else "unfinished"
-        if tables.under_way(results / sessions.FOLDER / session.name):
+        if being_written(results / sessions.FOLDER / session.name / sessions.FILE):
             progress = UNDER_WAY
     return SessionView(session=session, parts=headline(session, numbers), progress=progress, numbers=numbers)
 

@@ -5,8 +5,7 @@ their verdict.json. Rates count sessions only: what a person tries by hand is no
 explicit runs with settings or a seed of their own are not either: they are chosen for what they show.
 """
 
-import re
-from collections.abc import Iterator
+import math
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +16,7 @@ import pandas as pd
 
 from harness.report.inputs import VERDICT_FORMAT
 from harness.soak import session_log as sessions
-from harness.soak.session_log import NOT_RECOVERED, STATES, AnomalyCount, Attempt, PlannedRun, SoakSession
-from history.jsonl import being_written
+from harness.soak.session_log import NOT_RECOVERED, STATES, Attempt, PlannedRun, RunResult, SoakSession
 from history.run_folder import Run
 from history.verdict import Verdict
 
@@ -26,28 +24,28 @@ Row = dict[str, Any]
 """A row of a pandas table, by column."""
 COMBINATION = ["workload", "nemesis", "preset"]
 GROUP = ["name", *COMBINATION, "known_bug"]
-RUN_COLUMNS = [
-    "session",
-    "number",
-    "why",
-    *COMBINATION,
-    "seed",
-    "state",
-    "judged",
-    "fair",
-    "at",
-    "seconds",
-    "folder",
-    "report",
-    "log",
-    "told",
-    "available",
-    "recovery_s",
-]
-"""Of `runs`. session "": made by hand. folder, report, log: paths from the results folder, "" = missing.
-`told`: the summary, or why it is an error. state `under way`: not finished. fair: it counts for a rate."""
+NO_RUN: Row = {
+    "session": "",
+    "number": 0,
+    "why": "",
+    **dict.fromkeys(COMBINATION, ""),
+    "seed": -1,
+    "state": "under way",
+    "judged": False,
+    "fair": False,
+    "at": "",
+    "seconds": None,
+    "folder": "",
+    "report": "",
+    "log": "",
+    "told": "",
+    "available": None,
+    "recovery_s": None,
+}
+"""The columns of `runs`, each with what it holds where nothing is known. session "": made by hand. folder,
+report, log: paths from the results folder, "" = missing. `told`: the summary, or why it is an error. state
+`under way`: not finished. fair: it counts for a rate."""
 FOUND_COLUMNS = ["row", "name", "count", "disallowed", "known_bug"]
-_STAMP = re.compile(r"\d{8}T\d{6}Z")
 CONFIDENCE = 0.95
 
 
@@ -56,52 +54,43 @@ def runs_and_findings(results: Path, found: list[SoakSession]) -> tuple[pd.DataF
     rows: list[Row] = []
     findings: list[Row] = []
     known = set()
+
+    def add(row: Row, outcome: RunResult | None) -> None:
+        anomalies = outcome.anomalies if outcome else ()
+        findings.extend({"row": len(rows), **msgspec.structs.asdict(found)} for found in anomalies)
+        rows.append(NO_RUN | row)
+
     for session in found:
         known |= {attempt.outcome.folder for attempt in session.attempts if attempt.outcome}
         for attempt in session.runs:
-            rows.append(_session_row(results, session, attempt))
-            _add(findings, len(rows) - 1, attempt.outcome.anomalies if attempt.outcome else [])
-    for folder in _by_hand(results, known):
-        row, anomalies = _hand_row(results, folder)
-        rows.append(row)
-        _add(findings, len(rows) - 1, anomalies)
-    runs = pd.DataFrame(rows, columns=RUN_COLUMNS)
+            add(_session_row(results, session, attempt), attempt.outcome)
+    for verdict in sorted(results.glob("*/verdict.json")):
+        folder = verdict.parent
+        if folder.name not in known and not folder.is_symlink() and verdict.is_file():
+            add(*_hand_row(results, folder))
+    runs = pd.DataFrame(rows, columns=list(NO_RUN))
     order = runs.sort_values(["at", "number"], ascending=False, kind="stable")
     return order, pd.DataFrame(findings, columns=FOUND_COLUMNS)
 
 
-def _add(findings: list[Row], row: int, anomalies: list[AnomalyCount]) -> None:
-    findings += [{"row": row, **msgspec.structs.asdict(found)} for found in anomalies]
-
-
 def _session_row(results: Path, session: SoakSession, attempt: Attempt) -> Row:
     begun, outcome = attempt.begun, attempt.outcome
-    log = f"{sessions.FOLDER}/{session.name}/{begun.number:04}.log"
     row: Row = {
         "session": session.name,
         "number": begun.number,
-        "why": begun.task.why,
-        "workload": begun.task.workload,
-        "nemesis": begun.task.nemesis,
-        "preset": begun.task.preset,
-        "seed": begun.task.seed,
         "at": begun.at,
-        "log": log if (results / log).is_file() else "",
-        "state": "under way",
-        "judged": False,
-        "fair": False,
-        "seconds": None,
-        "told": "",
-        "available": None,
-        "recovery_s": None,
+        "log": _there(results, f"{sessions.FOLDER}/{session.name}", f"{begun.number:04}.log"),
+        **{name: getattr(begun.task, name) for name in ("why", *COMBINATION, "seed")},
     }
     if outcome is None:
-        return row | {"folder": "", "report": ""}
-    row |= {name: getattr(outcome, name) for name in ("state", "judged", "seconds")}
-    row |= {"available": outcome.available, "recovery_s": outcome.recovery_s}
-    row["told"] = outcome.error or outcome.summary
-    row["fair"] = outcome.state != "interrupted" and not _is_chosen(session, begun.task)
-    return row | _paths(results, outcome.folder)
+        return row
+    fair = outcome.state != "interrupted" and not _is_chosen(session, begun.task)
+    return row | _result(outcome) | _paths(results, outcome.folder) | {"fair": fair}
+
+
+def _result(outcome: RunResult) -> Row:
+    names = ("state", "judged", "seconds", "available", "recovery_s")
+    return {"told": outcome.error or outcome.summary, **{name: getattr(outcome, name) for name in names}}
 
 
 def _is_chosen(session: SoakSession, task: PlannedRun) -> bool:
@@ -117,65 +106,36 @@ def _is_chosen(session: SoakSession, task: PlannedRun) -> bool:
     )
 
 
-def _paths(results: Path, folder: str) -> dict[str, str]:
-    there = report = False
-    with suppress(OSError, ValueError):  # of a damaged file: a name that no folder can have
-        there = bool(folder) and (results / folder / "verdict.json").is_file()
-        report = bool(folder) and (results / folder / "report.html").is_file()
+def _paths(results: Path, folder: str) -> Row:
+    if not folder:
+        return {}
     return {
-        "folder": f"{folder}/verdict.json" if there else "",
-        "report": f"{folder}/report.html" if report else "",
+        "folder": _there(results, folder, "verdict.json"),
+        "report": _there(results, folder, "report.html"),
     }
 
 
-def _by_hand(results: Path, known: set[str]) -> Iterator[Path]:
-    with suppress(FileNotFoundError):
-        for path in sorted(results.iterdir()):
-            if path.name in known or path.is_symlink() or not Run(path).verdict.is_file():
-                continue
-            yield path
+def _there(results: Path, folder: str, name: str) -> str:
+    """The path of a file from the results folder, "" = missing."""
+    with suppress(OSError, ValueError):  # of a damaged log: a name that no folder can have
+        if (results / folder / name).is_file():
+            return f"{folder}/{name}"
+    return ""
 
 
-def _hand_row(results: Path, folder: Path) -> tuple[Row, list[AnomalyCount]]:
-    row: Row = {
-        "session": "",
-        "number": 0,
-        "why": "",
-        "workload": "",
-        "nemesis": "",
-        "preset": "",
-        "seed": -1,
-        "state": "error",
-        "judged": False,
-        "fair": False,
-        "seconds": None,
-        "log": "",
-        "at": _begun(folder),
-        "available": None,
-        "recovery_s": None,
-        **_paths(results, folder.name),
-    }
+def _hand_row(results: Path, folder: Path) -> tuple[Row, RunResult | None]:
+    row: Row = {"at": _begun(folder), "state": "error", **_paths(results, folder.name)}
     try:
         verdict = msgspec.json.decode(Run(folder).verdict.read_bytes(), type=Verdict)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return row | {"told": f"{folder.name}: verdict.json cannot be read: {error}"}, []
+        return row | {"told": f"{folder.name}: verdict.json cannot be read: {error}"}, None
     if verdict.format > VERDICT_FORMAT:
-        return row | {"told": f"{folder.name}: a newer version wrote verdict.json"}, []
-    row |= {name: str(verdict.config.get(name, "")) for name in COMBINATION}
-    row |= {
-        "seed": verdict.seed,
-        "state": STATES.get(verdict.exit_code, "error"),
-        "judged": True,
-        "seconds": verdict.stats.get("seconds recorded"),
-        "told": verdict.summary,
-        "available": verdict.liveness.available,
-        "recovery_s": verdict.recovery_s,
-    }
-    anomalies = [
-        AnomalyCount(name=name, count=a.count, disallowed=a.disallowed, known_bug=a.known_bug)
-        for name, a in verdict.anomalies.items()
-    ]
-    return row, anomalies
+        return row | {"told": f"{folder.name}: a newer version wrote verdict.json"}, None
+    code, seconds = verdict.exit_code, verdict.stats.get("seconds recorded", math.nan)
+    state = STATES.get(code, "error")
+    outcome = RunResult.of(verdict, state, code=code, seconds=seconds, folder=folder.name)
+    row |= {"seed": verdict.seed, **{name: str(verdict.config.get(name, "")) for name in COMBINATION}}
+    return row | _result(outcome), outcome
 
 
 def _begun(folder: Path) -> str:
@@ -188,10 +148,8 @@ def _begun(folder: Path) -> str:
 
 def stamp(name: str) -> datetime | None:
     """The time at the beginning of the name of a run or session, in UTC."""
-    if (match := _STAMP.match(name)) is None:
-        return None
     try:
-        return datetime.strptime(match.group(), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return datetime.strptime(name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
         return None
 
@@ -208,47 +166,29 @@ def groups(runs: pd.DataFrame, findings: pd.DataFrame, newest: str) -> pd.DataFr
     judged = runs[(runs["session"] != "") & runs["judged"].astype(bool)]
     forbidden = findings[findings["disallowed"] > 0]
     joined = forbidden.merge(judged, left_on="row", right_index=True, how="inner")
-    rows = []
+    rows: list[Row] = []
     for key, part in joined.groupby(GROUP, sort=True):
         group = dict(zip(GROUP, key, strict=True))
         alike = judged[(judged[COMBINATION] == [group[c] for c in COMBINATION]).all(axis=1)]
         last = part.sort_values(["at", "number"]).iloc[-1]
+        fresh = _counts("fresh", part[part["fair"].astype(bool)], alike[alike["fair"].astype(bool)])
         rows.append(
             group
             | _counts("newest", part[part["session"] == newest], alike[alike["session"] == newest])
             | _counts("all", part, alike)
-            | _counts("fresh", part[part["fair"].astype(bool)], alike[alike["fair"].astype(bool)])
+            | fresh
+            | _rate(fresh["fresh"], fresh["fresh_of"])
             | {
                 "first": part["session"].min(),
                 "last": part["session"].max(),
                 "report": last["report"],
                 "folder": last["folder"],
+                "open": group["known_bug"] == "" and group["name"] != NOT_RECOVERED,
             }
         )
-    table = pd.DataFrame(
-        [row | _rate(row["fresh"], row["fresh_of"]) for row in rows],
-        columns=[
-            *GROUP,
-            "newest",
-            "newest_of",
-            "all",
-            "all_of",
-            "fresh",
-            "fresh_of",
-            "rate",
-            "low",
-            "high",
-            "first",
-            "last",
-            "report",
-            "folder",
-        ],
-    )
-    table = table.assign(open=(table["known_bug"] == "") & (table["name"] != NOT_RECOVERED))
-    return table.sort_values(
-        ["open", "last", "newest", "all", *GROUP],
-        ascending=[False, False, False, False, *[True] * len(GROUP)],
-    ).reset_index(drop=True)
+    order = ["open", "last", "newest", "all", *GROUP]
+    table = pd.DataFrame(rows, columns=None if rows else order)
+    return table.sort_values(order, ascending=[False] * 4 + [True] * len(GROUP)).reset_index(drop=True)
 
 
 def _counts(name: str, part: pd.DataFrame, alike: pd.DataFrame) -> dict[str, int]:
@@ -284,11 +224,9 @@ def by_session(runs: pd.DataFrame, findings: pd.DataFrame, found: list[SoakSessi
     rows = []
     for session in found:
         mine = runs[runs["session"] == session.name]
-        seen = forbidden[forbidden["session"] == session.name].drop_duplicates(GROUP)
-        seen = seen[seen["name"] != NOT_RECOVERED]
-        failing = mine["state"].isin(sessions.FAILING) | mine.index.isin(
-            forbidden[forbidden["session"] == session.name]["row"]
-        )
+        seen = forbidden[forbidden["session"] == session.name]
+        failing = mine["state"].isin(sessions.FAILING) | mine.index.isin(seen["row"])
+        seen = seen[seen["name"] != NOT_RECOVERED].drop_duplicates(GROUP)
         rows.append(
             {
                 "session": session.name,
@@ -297,22 +235,13 @@ def by_session(runs: pd.DataFrame, findings: pd.DataFrame, found: list[SoakSessi
                 "errors": int((mine["state"] == "error").sum()),
                 "open": int((seen["known_bug"] == "").sum()),
                 "known": int((seen["known_bug"] != "").sum()),
-                "available": _median(mine["available"]),
-                "recovery_s": _median(mine["recovery_s"]),
+                **{
+                    name: float(mine[name].dropna().astype(float).median())
+                    for name in ("available", "recovery_s")
+                },
             }
         )
-    columns = ["session", "runs", "failing", "errors", "open", "known", "available", "recovery_s"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _median(values: pd.Series) -> float:
-    known = pd.to_numeric(values).dropna()
-    return float(known.median()) if len(known) else float("nan")
-
-
-def under_way(folder: Path) -> bool:
-    """Whether the process of a soak writes to this session."""
-    return being_written(folder / sessions.FILE)
+    return pd.DataFrame(rows, columns=None if rows else ["session"])
 
 
 def records(table: pd.DataFrame) -> list[Row]:
