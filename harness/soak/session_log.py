@@ -215,10 +215,14 @@ class SoakSession:
         ]
 
     @property
+    def results(self) -> list[tuple[PlannedRun, RunResult]]:
+        """The runs that have ended, and their results."""
+        return [(one.begun.task, one.outcome) for one in self.runs if one.outcome is not None]
+
+    @property
     def canary(self) -> RunResult | None:
         """The result of the canary; None, as long as it has not ended."""
-        outcomes = [a.outcome for a in self.runs if a.begun.task.why == "canary" and a.outcome]
-        return outcomes[-1] if outcomes else None
+        return next((result for task, result in reversed(self.results) if task.why == "canary"), None)
 
     @property
     def fired(self) -> bool | None:
@@ -244,7 +248,7 @@ class SoakSession:
     def code(self) -> int:
         """Exit code of the session (docs/soak.md): 1 > 3 > 4 > 2 > 70 > 0, and 70 where there are errors
         and no verdict at all. 130 comes from the soak itself."""
-        outcomes = [attempt.outcome for attempt in self.runs if attempt.outcome is not None]
+        outcomes = [result for _, result in self.results]
         states = {outcome.state for outcome in outcomes}
         if "error" in states and not any(outcome.judged for outcome in outcomes):
             return ExitCode.HARNESS
@@ -263,10 +267,7 @@ class SoakSession:
     @property
     def tested(self) -> int:
         """How many runs have a verdict, without canaries."""
-        return sum(
-            attempt.outcome is not None and attempt.outcome.judged and attempt.begun.task.why != "canary"
-            for attempt in self.runs
-        )
+        return sum(result.judged and task.why != "canary" for task, result in self.results)
 
     def apply(self, event: SessionEvent) -> None:
         """Add the next event."""

@@ -55,16 +55,6 @@ class SessionView:
     progress: str
     numbers: tables.Row
 
-    @property
-    def key(self) -> str:
-        """Class of the style sheet."""
-        return self.parts[0].key
-
-    @property
-    def canary(self) -> str:
-        """The result of the canary, in words."""
-        return canary_words(self.session)
-
 
 def build(results: Path) -> Path:
     """Write `index.html` of a results folder; its path. Raises: OSError."""
@@ -80,9 +70,12 @@ def render(results: Path) -> str:
     newest = found[-1].name if found else ""
     numbers = tables.by_session(runs, findings, found)
     views = [
-        _view(results, session, row) for session, row in zip(found, tables.records(numbers), strict=True)
+        SessionView(session=one, parts=headline(one, row), progress=_progress(results, one), numbers=row)
+        for one, row in zip(found, tables.records(numbers), strict=True)
     ]
     shown = runs.head(RUNS_MAX)
+    forbidden = findings[findings["disallowed"] > 0]
+    classes = {index: tables.records(part) for index, part in forbidden.groupby("row")}
     style = "".join(_source(name) for name in ("report.css", "index.css"))
     script = _source("index.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -96,7 +89,10 @@ def render(results: Path) -> str:
             views=views[::-1],
             groups=tables.records(tables.groups(runs, findings, newest)),
             allowed=tables.records(tables.allowed(runs, findings)),
-            runs=_run_rows(shown, findings),
+            runs=[
+                row | {"classes": classes.get(index, [])}
+                for index, row in zip(shown.index, tables.records(shown), strict=True)
+            ],
             runs_left_out=len(runs) - len(shown),
             choices=_choices(shown),
             trend=trend.build(numbers),
@@ -134,6 +130,7 @@ def _environment() -> Environment:
         known=known,
         share=share,
         lasted=lasted,
+        canary=canary_words,
     )
     environment.globals.update(count=wording.count)
     return environment
@@ -170,13 +167,12 @@ def lasted(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def _view(results: Path, session: SoakSession, numbers: tables.Row) -> SessionView:
-    progress = ""
-    if session.ended is None:
-        progress = "interrupted" if session.paused else "unfinished"
-        if being_written(results / sessions.FOLDER / session.name / sessions.FILE):
-            progress = UNDER_WAY
-    return SessionView(session=session, parts=headline(session, numbers), progress=progress, numbers=numbers)
+def _progress(results: Path, session: SoakSession) -> str:
+    if session.ended is not None:
+        return ""
+    if being_written(results / sessions.FOLDER / session.name / sessions.FILE):
+        return UNDER_WAY
+    return "interrupted" if session.paused else "unfinished"
 
 
 def canary_words(session: SoakSession) -> str:
@@ -201,78 +197,42 @@ def _void(session: SoakSession) -> VerdictState:
 
 def headline(session: SoakSession, numbers: tables.Row) -> list[VerdictState]:
     """The results of a session: void first, as it qualifies all others, then the most severe."""
-    parts: list[VerdictState] = []
-    outcomes = [attempt.outcome for attempt in session.runs if attempt.outcome is not None]
-    if session.void:
-        parts.append(_void(session))
-    if numbers["open"]:
-        parts.append(
-            VerdictState(
-                "anomaly",
-                "✕",
-                wording.count(numbers["open"], "open finding"),
-                "Forbidden, and not of a known bug.",
-            )
+    results = session.results
+
+    def runs(state: str) -> int:
+        return sum(
+            result.state == state or state in {f.name for f in result.forbidden} for _, result in results
         )
-    if numbers["known"]:
-        parts.append(
-            VerdictState(
-                "known",
-                "✕",
-                wording.count(numbers["known"], "finding") + " of known bugs",
-                "Forbidden; all of them have the signature of a known bug.",
-            )
-        )
-    silent = sum(
-        attempt.outcome is not None
-        and attempt.outcome.state == "silent"
-        and attempt.begun.task.why != "canary"
-        for attempt in session.runs
-    )
-    if silent:
-        parts.append(
-            VerdictState(
-                "silent",
-                "○",
-                wording.count(silent, "control") + " did not fire",
-                "A control misbehaves in a known way; here the checks did not see it.",
-            )
-        )
-    for key, one, told in (
-        ("not-recovered", "run did not recover", "The cluster did not recover in time."),
-        ("unknown", "run unknown", "A check of it could not decide."),
-        ("error", "error of the harness", "Nothing can be concluded from it."),
-    ):
-        many = sum(o.state == key or key in {f.name for f in o.forbidden} for o in outcomes)
-        if many:
-            more = one.replace("run ", "runs ").replace("error ", "errors ")
-            parts.append(VerdictState(RUN_STATES[key].key, "!", wording.count(many, one, more), told))
-    if not parts and not session.tested:
+
+    silent = sum(result.state == "silent" and task.why != "canary" for task, result in results)
+    bugs = "Forbidden; all of them have the signature of a known bug."
+    unseen = "A control misbehaves in a known way; here the checks did not see it."
+    late = "The cluster did not recover in time."
+    found = [
+        (numbers["open"], "anomaly", "✕", "open finding", "", "Forbidden, and not of a known bug."),
+        (numbers["known"], "known", "✕", "finding", " of known bugs", bugs),
+        (silent, "silent", "○", "control", " did not fire", unseen),
+        (runs("not-recovered"), "not-recovered", "!", "run", " did not recover", late),
+        (runs("unknown"), "unknown", "!", "run", " unknown", "A check of it could not decide."),
+        (runs("error"), "unknown", "!", "error", " of the harness", "Nothing can be concluded from it."),
+    ]
+    parts = [_void(session)] if session.void else []
+    parts += [
+        VerdictState(key, symbol, wording.count(many, one) + more, told)
+        for many, key, symbol, one, more, told in found
+        if many
+    ]
+    if parts:
+        return parts
+    if not session.tested:
         told = "No run except the canary has reached a verdict."
-        parts.append(VerdictState("neutral", "–", "Nothing tested yet", told))
-    if not parts and session.fired is None:
+        return [VerdictState("neutral", "–", "Nothing tested yet", told)]
+    if session.fired is None:
         told = f"The canary {session.started.canary} has not run. Until it finds what it has to find, "
         told += "other runs without findings prove nothing."
-        parts.append(VerdictState("neutral", "–", "Not yet valid", told))
-    return parts or [
-        VerdictState("valid", "✓", "Valid", "Every run was valid, and the canary found what it has to find.")
-    ]
-
-
-def _classes(findings: pd.DataFrame) -> dict[int, list[tables.Row]]:
-    """The forbidden anomalies of each run, by the index of the run."""
-    forbidden = findings[findings["disallowed"] > 0]
-    found: dict[int, list[tables.Row]] = {}
-    for record in tables.records(forbidden):
-        found.setdefault(record["row"], []).append(record)
-    return found
-
-
-def _run_rows(runs: pd.DataFrame, findings: pd.DataFrame) -> list[tables.Row]:
-    classes = _classes(findings)
+        return [VerdictState("neutral", "–", "Not yet valid", told)]
     return [
-        {**row, "classes": classes.get(index, [])}
-        for index, row in zip(runs.index, tables.records(runs), strict=True)
+        VerdictState("valid", "✓", "Valid", "Every run was valid, and the canary found what it has to find.")
     ]
 
 

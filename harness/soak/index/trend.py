@@ -53,81 +53,61 @@ def build(sessions: pd.DataFrame) -> Trend | None:
     shown = sessions.tail(SESSIONS_MAX)
     if shown.empty:
         return None
-    slots = max(len(shown), SLOTS_LEAST)
-    rows = [_runs(shown, slots)]
+    names, runs, failing = (list(shown[column]) for column in ("session", "runs", "failing"))
+    passing = [max(many - bad, 0) for many, bad in zip(runs, failing, strict=True)]
+    told = [
+        f"{wording.count(many, 'run')}, {wording.number(bad)} failing"
+        for many, bad in zip(runs, failing, strict=True)
+    ]
+    parts = [("t-bad", failing), ("t-plain", passing)]
+    titles = [f"{name}: {text}" for name, text in zip(names, told, strict=True)]
+    rows = [TrendRow(label="runs", note=told[-1], columns=_columns(titles, parts, max(*runs, *failing, 1)))]
     for label, column, style, digits, unit in (
         ("open", "open", "t-open", 0, ""),
         ("known bugs", "known", "t-known", 0, ""),
         ("available", "available", "t-good", 0, " %"),
         ("recovery", "recovery_s", "t-plain", 1, " s"),
     ):
-        rows.append(_single(shown, slots, label, column, style, digits, unit))
+        scale = 100.0 if unit == " %" else 1.0
+        values = [float(value) * scale for value in shown[column]]
+        most = 100.0 if unit == " %" else max([1.0, *(v for v in values if v > 1)])
+        told = ["unknown" if math.isnan(v) else f"{wording.number(v, digits)}{unit}" for v in values]
+        titles = [f"{name}: {label} {text}" for name, text in zip(names, told, strict=True)]
+        columns = _columns(titles, [(style, values)], most, least=1.5)
+        rows.append(TrendRow(label=label, note=told[-1], columns=columns))
     return Trend(
         rows=rows,
-        first=str(shown["session"].iloc[0]),
-        last=str(shown["session"].iloc[-1]),
-        width=100 * len(shown) / slots,
+        first=str(names[0]),
+        last=str(names[-1]),
+        width=100 * len(shown) / max(len(shown), SLOTS_LEAST),
         left_out=len(sessions) - len(shown),
     )
 
 
-def _place(number: int, slots: int) -> tuple[float, float]:
-    step = WIDTH / slots
-    return round(number * step + step * 0.12, 1), round(step * 0.76, 1)
+def _columns(
+    titles: list[str], parts: list[tuple[str, list[float]]], most: float, least: float = 0.0
+) -> list[TrendColumn]:
+    """A column a session, made of parts that stand on each other: a style, and a value a session.
 
-
-def _runs(sessions: pd.DataFrame, slots: int) -> TrendRow:
-    """Columns of two parts: failing runs below, the others above."""
-    most = max(int(sessions["runs"].max()), int(sessions["failing"].max()), 1)
+    least: height of the smallest value above 0.
+    """
     columns = []
-    for number, (session, runs, failing) in enumerate(
-        zip(sessions["session"], sessions["runs"], sessions["failing"], strict=True)
-    ):
-        x, width = _place(number, slots)
-        low = (HEIGHT - 2) * failing / most
-        high = (HEIGHT - 2) * max(runs - failing, 0) / most
-        title = f"{session}: {wording.count(runs, 'run')}, {wording.number(failing)} failing"
-        columns += [
-            TrendColumn(
-                x=x,
-                y=round(HEIGHT - bottom - high_of, 1),
-                width=width,
-                height=round(high_of, 1),
-                style=style,
-                title=title,
+    step = WIDTH / max(len(titles), SLOTS_LEAST)
+    for number, title in enumerate(titles):
+        bottom = float(HEIGHT)
+        for style, values in parts:
+            if not values[number] > 0:  # NaN too
+                continue
+            height = max((HEIGHT - 2) * values[number] / most, least)
+            bottom -= height
+            columns.append(
+                TrendColumn(
+                    x=round(number * step + step * 0.12, 1),
+                    y=round(bottom, 1),
+                    width=round(step * 0.76, 1),
+                    height=round(height, 1),
+                    style=style,
+                    title=title,
+                )
             )
-            for style, bottom, high_of in (("t-bad", 0.0, low), ("t-plain", low, high))
-            if high_of > 0
-        ]
-    last = sessions.iloc[-1]
-    note = f"{wording.count(int(last['runs']), 'run')}, {wording.number(int(last['failing']))} failing"
-    return TrendRow(label="runs", note=note, columns=columns)
-
-
-def _single(
-    sessions: pd.DataFrame, slots: int, label: str, column: str, style: str, digits: int, unit: str
-) -> TrendRow:
-    scale = 100.0 if unit == " %" else 1.0
-    values = [float(value) * scale for value in sessions[column]]
-    known = [value for value in values if not math.isnan(value)]
-    most = 100.0 if unit == " %" else max([*known, 1.0])
-    columns = []
-    for number, (session, value) in enumerate(zip(sessions["session"], values, strict=True)):
-        if math.isnan(value) or value <= 0:
-            continue
-        x, width = _place(number, slots)
-        height = max((HEIGHT - 2) * value / most, 1.5)
-        told = f"{wording.number(value, digits)}{unit}"
-        columns.append(
-            TrendColumn(
-                x=x,
-                y=round(HEIGHT - height, 1),
-                width=width,
-                height=round(height, 1),
-                style=style,
-                title=f"{session}: {label} {told}",
-            )
-        )
-    last = values[-1]
-    told = "unknown" if math.isnan(last) else f"{wording.number(last, digits)}{unit}"
-    return TrendRow(label=label, note=told, columns=columns)
+    return columns
