@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
@@ -106,19 +107,20 @@ def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
 def _create_folder(config: RunConfig, results: Path, owner: str) -> Run:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
-    base = f"{stamp}-{config.workload}-{slug}-{config.seed}"
     results.mkdir(parents=True, exist_ok=True)
-    name, number = base, 1
-    while (results / name).exists():
-        number += 1
-        name = f"{base}-{number}"
-    run = Run(results / name)
+    run = Run(unused(results, f"{stamp}-{config.workload}-{slug}-{config.seed}"))
     for folder in (run.folder, run.journal, run.cluster):
         folder.mkdir()
     if owner:
         write_atomically(run.owner, owner)
     write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
     return run
+
+
+def unused(parent: Path, name: str) -> Path:
+    """The path of a new folder: of this name, or with `-2`, `-3`… added where there is one already."""
+    names = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(parent / one for one in names if not (parent / one).exists())
 
 
 def point_latest(run: Run) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from core.config import PRESETS, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
+from harness.compose import plan
 from harness.soak.session_log import PlannedRun
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
@@ -230,8 +231,6 @@ def check_run(task: PlannedRun) -> None:
 
     Raises: ConfigError.
     """
-    from harness.compose import plan
-
     plan(config_of(task))
 
 

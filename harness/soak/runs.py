@@ -16,9 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +29,7 @@ import msgspec
 from core.config import RunConfig
 from core.errors import ExitCode
 from harness.processes.interrupts import Interrupts
+from harness.soak.index import page
 from harness.soak.matrix import config_of
 from harness.soak.session_log import (
     FAILING,
@@ -59,12 +62,15 @@ _HIDDEN = ("GITHUB_STEP_SUMMARY",)
 """Variables that are not for single runs: the session writes one summary."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Performer:
-    """Performs the runs of a session. options: words for every `inquest run`."""
+    """What a session does to the world, and tests do not: its runs, the time, the index.
+
+    options: words for every `inquest run`.
+    """
 
     results: Path
-    options: Sequence[str]
+    options: Sequence[str] = ()
     interrupts: Interrupts
 
     @property
@@ -100,6 +106,22 @@ class Performer:
         if not whole(begun.task, result):
             log.unlink(missing_ok=True)
         return result
+
+    def rebuild(self) -> None:
+        """Build the index of the results folder. An error in it does not end a session; it is reported."""
+        try:
+            page.build(self.results)
+        except Exception as error:  # noqa: BLE001 - the runs matter more than the picture of them
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            say(f"no index: {type(error).__name__}: {error} ({where.filename}:{where.lineno})")
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def moment(self) -> str:
+        """Now, as `at` is written."""
+        return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def log_of(results: Path, session: SoakSession, number: int) -> Path:
@@ -168,23 +190,17 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 def _await(process: subprocess.Popen[bytes], limit_s: float, interrupts: Interrupts) -> tuple[int, bool]:
-    stopped = interrupts.asked.is_set
-    if _ended(process, time.monotonic() + limit_s, stopped):
-        return process.wait(), False
-    late = not stopped() and process.poll() is None
-    if late:
-        _interrupt(process)
-    _ended(process, time.monotonic() + PATIENCE_S, lambda: False)
-    return _kill(process), late
-
-
-def _ended(process: subprocess.Popen[bytes], end: float, stop: Callable[[], bool]) -> bool:
-    """Wait for the end of the process; false where `stop` or `end` came first."""
-    while not stop() and time.monotonic() < end:
+    asked, late, end = False, False, time.monotonic() + limit_s
+    while process.poll() is None:
+        if not asked and (interrupts.asked.is_set() or time.monotonic() >= end):
+            asked, late, end = True, not interrupts.asked.is_set(), time.monotonic() + PATIENCE_S
+            if late:
+                _interrupt(process)
+        elif time.monotonic() >= end:
+            break
         with suppress(subprocess.TimeoutExpired):
             process.wait(POLL_S)
-            return True
-    return False
+    return _kill(process), late
 
 
 def _kill(process: subprocess.Popen[bytes]) -> int:
@@ -197,12 +213,7 @@ def _kill(process: subprocess.Popen[bytes]) -> int:
 
 def folder_of(owner: str, results: Path) -> Path | None:
     """The folder of a run (see `session_log.owner`); None: it made none, or has removed it."""
-    if not results.is_dir():
-        return None
-    for path in sorted(results.iterdir()):
-        if is_of(path, owner):
-            return path
-    return None
+    return next((path for path in sorted(results.glob("*")) if is_of(path, owner)), None)
 
 
 def is_of(path: Path, owner: str) -> bool:

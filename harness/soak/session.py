@@ -8,16 +8,15 @@ records each step before and after it. docs/soak.md describes it for users.
 
 import random
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from core.errors import ConfigError, ExitCode, InquestError
+from harness.compose import unused
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs, scheduler
 from harness.soak.matrix import Matrix, canary_run, check_run, config_of
@@ -36,7 +35,6 @@ from harness.soak.session_log import (
     SessionResumed,
     SessionStarted,
     SoakSession,
-    moment,
     owner,
     read,
     sessions,
@@ -81,43 +79,14 @@ class SoakRequest:
     options: Sequence[str] = ()
 
 
-class SessionClock:
-    """The time, as a session measures and writes it."""
-
-    def monotonic(self) -> float:
-        """Seconds."""
-        return time.monotonic()
-
-    def moment(self) -> str:
-        """Now, as `at` is written."""
-        return moment()
-
-
-class Performs(Protocol):
-    """`runs.Performer`, and what tests put in its place."""
-
-    @property
-    def stopped(self) -> bool:
-        """A person wants the session to end."""
-
-    def command(self, task: PlannedRun) -> list[str]:
-        """The command line of a run."""
-
-    def perform(self, session: SoakSession, begun: RunBegun) -> RunResult:
-        """Perform a run to its end."""
-
-
 def soak(request: SoakRequest) -> int:
     """Open or resume a session and bring it to its end; the exit code (docs/soak.md).
 
     Raises: ConfigError; InquestError, where the file of the session cannot be written any more.
     """
-    clock = SessionClock()
     with Interrupts(immediate=False) as interrupts:
         performer = runs.Performer(results=request.results, options=request.options, interrupts=interrupts)
-        under_way = open_session(
-            request, performer, clock=clock, rebuild=lambda: build_index(request.results)
-        )
+        under_way = open_session(request, performer)
         session = under_way.session
         resumed = ", resumed" if under_way.resumed else ""
         say(
@@ -131,7 +100,7 @@ def soak(request: SoakRequest) -> int:
             raise InquestError(f"the session could not be recorded: {error}") from None
         finally:
             under_way.file.close()
-    build_index(request.results)  # once more: no process writes to the session now
+    performer.rebuild()  # once more: no process writes to the session now
     say(
         f"session {session.name}: {session.tested} runs beside the canary reached a verdict; "
         f"{ENDINGS[ExitCode(code)]}"
@@ -142,41 +111,38 @@ def soak(request: SoakRequest) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class SessionUnderWay:
-    """A session that this process performs. file: its open log. rebuild: builds the index."""
+    """A session that this process performs. file: its open log."""
 
-    results: Path
-    matrix: Matrix
+    request: SoakRequest
+    performer: runs.Performer
     session: SoakSession
     file: Appender
     resumed: bool
-    performer: Performs
-    clock: SessionClock
-    rebuild: Callable[[], None]
-    _since: float = 0.0
-    _before_s: float = 0.0
+    _start: float = 0.0
+    """When the session would have begun, had it spent its time without a break."""
 
     def run(self) -> int:
         """Perform runs until the budget is used up; the exit code. The index then lacks the last line.
 
         Raises: OSError, where the log cannot be written any more.
         """
-        self._count_from(self.session.spent_s)
+        self._start = self.performer.monotonic() - self.session.spent_s
         if self.resumed:
             self._pick_up()
-        earlier = [one for one in sessions(self.results) if one.name < self.session.name]
+        earlier = [one for one in sessions(self.request.results) if one.name < self.session.name]
         repeats = self._usable(scheduler.failing(earlier))
-        self.rebuild()
+        self.performer.rebuild()
         while not self.performer.stopped and not self._hopeless():
             self.session.spent_s = self.spent_s
-            chosen = scheduler.choose(self.session, repeats, self.matrix)
+            chosen = scheduler.choose(self.session, repeats, self.request.matrix)
             if chosen is None:
                 break
             self._one(chosen)
-            self.rebuild()
+            self.performer.rebuild()
         if self.performer.stopped:
-            self._write(SessionPaused(at=self.clock.moment(), spent_s=self.spent_s))
+            self._write(SessionPaused(at=self.performer.moment(), spent_s=self.spent_s))
             return ExitCode.INTERRUPTED
-        over = SessionEnded(at=self.clock.moment(), spent_s=self.spent_s, code=0)
+        over = SessionEnded(at=self.performer.moment(), spent_s=self.spent_s, code=0)
         self.session.ended = over  # a session without a canary is void only once it has ended
         self._write(msgspec.structs.replace(over, code=self.session.code))
         return self.session.code
@@ -184,15 +150,12 @@ class SessionUnderWay:
     @property
     def spent_s(self) -> float:
         """Seconds of the budget that are used up."""
-        return round(self._before_s + self.clock.monotonic() - self._since, 3)
-
-    def _count_from(self, spent_s: float) -> None:
-        self._since, self._before_s = self.clock.monotonic(), spent_s
+        return round(self.performer.monotonic() - self._start, 3)
 
     def _one(self, chosen: scheduler.Choice) -> None:
         task = chosen.task
         begun = RunBegun(
-            at=self.clock.moment(),
+            at=self.performer.moment(),
             spent_s=self.spent_s,
             number=chosen.number,
             task=task,
@@ -208,12 +171,12 @@ class SessionUnderWay:
 
     def _end(self, begun: RunBegun, result: RunResult) -> None:
         """Record the result of a run, then remove the files of its folder that are not kept."""
-        at = self.clock.moment()
+        at = self.performer.moment()
         self._write(RunEnded(at=at, spent_s=self.spent_s, number=begun.number, outcome=result))
         found = ", ".join(f"{f.name} ({f.disallowed})" for f in result.forbidden)
         why = f": {result.error or found}" if result.error or found else ""
         say(f"run {begun.number}: {result.state} in {result.seconds:.0f} s{why}")
-        runs.tidy(self.results, self.session, begun, result)
+        runs.tidy(self.request.results, self.session, begun, result)
 
     def _hopeless(self) -> bool:
         last = [attempt.outcome for attempt in self.session.attempts[-ERRORS_MAX:]]
@@ -239,8 +202,8 @@ class SessionUnderWay:
         verdict, if it reached one, or remove its folder."""
         for attempt in self.session.runs:
             if attempt.outcome is not None:
-                runs.tidy(self.results, self.session, attempt.begun, attempt.outcome)
-        now = self.clock.moment()
+                runs.tidy(self.request.results, self.session, attempt.begun, attempt.outcome)
+        now = self.performer.moment()
         last = scheduler.unfinished(self.session)
         broken = last if last is not None and last.outcome is None else None
         spent = self.session.spent_s
@@ -248,14 +211,14 @@ class SessionUnderWay:
             gone = timestamp(now) - timestamp(broken.begun.at)
             most = scheduler.expected_s(broken.begun.task, self.session.attempts)
             spent += min(max(gone, 0.0), most)
-        self._count_from(spent)
+        self._start = self.performer.monotonic() - spent
         self._write(SessionResumed(at=now, spent_s=spent))
         if broken is not None:
             self._settle(broken)
 
     def _settle(self, broken: Attempt) -> None:
         begun = broken.begun
-        folder = runs.folder_of(owner(self.session.name, begun), self.results)
+        folder = runs.folder_of(owner(self.session.name, begun), self.request.results)
         if folder is not None and not runs.quiet(folder):
             say(f"run {begun.number} still records into {folder.name}: it is left alone")
             return
@@ -264,7 +227,7 @@ class SessionUnderWay:
             say(f"left behind by run {begun.number}: {line}")
         if folder is not None and verdict is not None:  # only the line about its end is missing
             seconds = max(Run(folder).verdict.stat().st_mtime - timestamp(begun.at), 0.0)
-            log = runs.log_of(self.results, self.session, begun.number)
+            log = runs.log_of(self.request.results, self.session, begun.number)
             result = runs.result_of(verdict.exit_code, seconds=seconds, folder=folder, log=log)
             self._end(begun, result)
         elif folder is not None:
@@ -275,18 +238,15 @@ class SessionUnderWay:
         self.session.apply(event)
 
 
-def open_session(
-    request: SoakRequest, performer: Performs, *, clock: SessionClock, rebuild: Callable[[], None]
-) -> SessionUnderWay:
+def open_session(request: SoakRequest, performer: runs.Performer) -> SessionUnderWay:
     """The unfinished session of the last day, else a new one.
 
     Raises: ConfigError, where another soak writes it; where its seed, budget or matrix are not those of the
     request; where the budget is too small; or where nothing can be written.
     """
-    now = clock.moment()
-    unfinished = None if request.new else resumable(request.results, now)
+    now = performer.moment()
     try:
-        opened = None if unfinished is None else _resume(request, unfinished)
+        opened = None if request.new else _resume(request, now)
         session, file = opened or _create(request, now)
     except BlockingIOError:
         raise ConfigError(
@@ -295,52 +255,37 @@ def open_session(
     except OSError as error:
         raise ConfigError(f"the results folder {request.results} cannot be written: {error}") from None
     return SessionUnderWay(
-        results=request.results,
-        matrix=request.matrix,
-        session=session,
-        file=file,
-        resumed=opened is not None,
-        performer=performer,
-        clock=clock,
-        rebuild=rebuild,
+        request=request, performer=performer, session=session, file=file, resumed=opened is not None
     )
 
 
-def resumable(results: Path, now: str) -> SoakSession | None:
-    """The newest session, if it is unfinished and not too old."""
-    found = sessions(results)
+def _resume(request: SoakRequest, now: str) -> tuple[SoakSession, Appender] | None:
+    """The newest session, if it is unfinished and not too old, as its file is once no other soak writes to
+    it."""
+    found = sessions(request.results)
     if not found or found[-1].ended is not None:
         return None
-    age = timestamp(now) - timestamp(found[-1].started.at)
-    return found[-1] if age < RESUME_S else None
-
-
-def _resume(request: SoakRequest, session: SoakSession) -> tuple[SoakSession, Appender] | None:
-    """The session as its file is once no other soak writes to it; None, where it has ended meanwhile."""
-    folder = request.results / FOLDER / session.name
+    if timestamp(now) - timestamp(found[-1].started.at) >= RESUME_S:
+        return None
+    folder = request.results / FOLDER / found[-1].name
     file = Appender(folder / FILE)
-    fresh = read(folder)
-    others = [] if fresh is None else _others(fresh, request)
-    if fresh is not None and fresh.ended is None and not others:
-        return fresh, file
-    file.close()
-    if fresh is not None and fresh.ended is None:
-        raise ConfigError(
-            f"session {session.name} is unfinished and would be resumed, but its "
-            f"{' and '.join(others)} differ from the given ones (--new starts another session)"
-        )
-    return None
-
-
-def _others(session: SoakSession, request: SoakRequest) -> list[str]:
-    """What the request gives that is not as in the session."""
+    session = read(folder)
+    if session is None or session.ended is not None:
+        file.close()
+        return None
     started = session.started
     same = {
         "seed": request.seed in (None, started.seed),
         "budget": request.budget_s in (None, started.budget_s),
         "matrix": request.matrix.model_dump(mode="json") == started.matrix,
     }
-    return [name for name, is_same in same.items() if not is_same]
+    if others := [name for name, is_same in same.items() if not is_same]:
+        file.close()
+        raise ConfigError(
+            f"session {session.name} is unfinished and would be resumed, but its "
+            f"{' and '.join(others)} differ from the given ones (--new starts another session)"
+        )
+    return session, file
 
 
 def _create(request: SoakRequest, now: str) -> tuple[SoakSession, Appender]:
@@ -353,20 +298,12 @@ def _create(request: SoakRequest, now: str) -> tuple[SoakSession, Appender]:
     started = SessionStarted(
         at=now, seed=seed, budget_s=budget_s, canary=canary, matrix=request.matrix.model_dump(mode="json")
     )
-    folder = _new_folder(request.results / FOLDER, now)
+    stamp = datetime.fromisoformat(now).strftime("%Y%m%dT%H%M%SZ")
+    folder = unused(request.results / FOLDER, stamp)
+    folder.mkdir(parents=True)
     file = Appender(folder / FILE, new=True)
     file.append(started)
     return SoakSession(name=folder.name, started=started, last_at=now), file
-
-
-def _new_folder(parent: Path, now: str) -> Path:
-    base = datetime.fromisoformat(now).strftime("%Y%m%dT%H%M%SZ")
-    name, number = base, 1
-    while (parent / name).exists():
-        number += 1
-        name = f"{base}-{number}"
-    (parent / name).mkdir(parents=True)
-    return parent / name
 
 
 def budget_seconds(text: str) -> float:
@@ -376,20 +313,6 @@ def budget_seconds(text: str) -> float:
         raise ConfigError(f"--budget wants a time such as 30m, 8h or 1h30m, got {text!r}")
     hours, minutes, rest = (int(part or 0) for part in match.groups())
     return 3600.0 * hours + 60.0 * minutes + rest
-
-
-def build_index(results: Path) -> None:
-    """Build the index of a results folder. An error in it does not end a session; it is reported."""
-    from harness.soak.index import page
-
-    try:
-        page.build(results)
-    except Exception as error:  # noqa: BLE001 - the runs matter more than the picture of them
-        place = error.__traceback__
-        while place is not None and place.tb_next is not None:
-            place = place.tb_next
-        where = f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else "?"
-        say(f"no index: {type(error).__name__}: {error} ({where})")
 
 
 def _summarise(results: Path, session: SoakSession) -> None:

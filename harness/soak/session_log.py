@@ -6,7 +6,7 @@ lines out and counts them.
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -321,8 +321,3 @@ def sessions(results: Path) -> list[SoakSession]:
 def timestamp(at: str) -> float:
     """An `at` as seconds since 1970."""
     return datetime.fromisoformat(at).timestamp()
-
-
-def moment() -> str:
-    """Now, as `at` is written."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

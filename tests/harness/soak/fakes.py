@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from harness.processes.interrupts import Interrupts
 from harness.soak.matrix import parse
-from harness.soak.session import SessionClock, SessionUnderWay, SoakRequest, open_session
+from harness.soak.runs import Performer
+from harness.soak.session import SessionUnderWay, SoakRequest, open_session
 from harness.soak.session_log import PlannedRun, RunBegun, RunResult, SoakSession
 from tests.harness.soak.made_sessions import outcome
 
@@ -23,23 +25,16 @@ NOW = datetime(2026, 3, 1, 22, tzinfo=UTC)
 
 
 @dataclass
-class FakeClock(SessionClock):
+class FakeClock:
     """Only runs advance it. origin: what the monotonic clock says when the calendar says NOW."""
 
     now: float = 0.0
     origin: float = 1000.0
 
-    def monotonic(self) -> float:
-        return self.origin + self.now
-
-    def moment(self) -> str:
-        return (NOW + timedelta(seconds=self.now)).isoformat(timespec="milliseconds")
-
 
 @dataclass
-class Fakes:
-    """In place of `runs.Performer`. dies_at: the soak dies in this run. stops_at: a person stops it after
-    this one."""
+class Fakes(Performer):
+    """Performs nothing. dies_at: the soak dies in this run. stops_at: a person stops it after this one."""
 
     results: Path
     comes_to: Callable[[PlannedRun], RunResult] = lambda _: outcome(seconds=60)
@@ -48,6 +43,7 @@ class Fakes:
     clock: FakeClock = field(default_factory=FakeClock)
     made: list[RunBegun] = field(default_factory=list)
     indexes: int = 0
+    interrupts: Interrupts = field(default_factory=Interrupts, kw_only=True)
 
     @property
     def stopped(self) -> bool:
@@ -67,8 +63,14 @@ class Fakes:
     def rebuild(self) -> None:
         self.indexes += 1
 
+    def monotonic(self) -> float:
+        return self.clock.origin + self.clock.now
+
+    def moment(self) -> str:
+        return (NOW + timedelta(seconds=self.clock.now)).isoformat(timespec="milliseconds")
+
     def open(self, wanted: SoakRequest) -> SessionUnderWay:
-        return open_session(wanted, self, clock=self.clock, rebuild=self.rebuild)
+        return open_session(wanted, self)
 
     def go(self, wanted: SoakRequest) -> int:
         """One call of `inquest soak`, which may die."""
