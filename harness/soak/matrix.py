@@ -4,6 +4,7 @@ Pairs of workload and nemesis are drawn like cards: none comes twice before all 
 follows from the session's seed; heavier names come earlier, and heavier presets more often.
 """
 
+import math
 import random
 import tomllib
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from core.config import PRESETS, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
 from harness.compose import plan
-from harness.soak.session_log import PlannedRun
+from harness.soak.session_log import PlannedRun, Why
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
 
@@ -78,6 +79,11 @@ class Explicit(_Strict):
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     settings: dict[str, Any] = Field(default_factory=dict)
 
+    @property
+    def combination(self) -> Combination:
+        """Its cell."""
+        return Combination(self.workload, self.nemesis, self.preset)
+
 
 class Matrix(_Strict):
     """What a soak may run.
@@ -125,14 +131,11 @@ class Matrix(_Strict):
 
     def weight(self, *names: str) -> float:
         """The product of the weights of these names."""
-        weight = 1.0
-        for name in names:
-            weight *= self.weights.get(name, 1.0)
-        return weight
+        return math.prod(self.weights.get(name, 1.0) for name in names)
 
     def canaries(self) -> tuple[str, ...]:
         """The presets that take turns as canary."""
-        return (self.canary,) if isinstance(self.canary, str) else self.canary
+        return _names(self.canary)
 
     def settings_for(self, preset: str, *more: dict[str, Any]) -> dict[str, Any]:
         """Settings of a run: the common ones that the preset does not set, then `more`."""
@@ -141,6 +144,11 @@ class Matrix(_Strict):
         for settings in more:
             found |= settings
         return found
+
+    def planned(self, why: Why, combination: Combination, seed: int, *more: dict[str, Any]) -> PlannedRun:
+        """A run of a combination. more: settings beside the common ones."""
+        settings = self.settings_for(combination.preset, *more)
+        return PlannedRun(why=why, seed=seed, settings=settings, **combination._asdict())
 
 
 def draws(matrix: Matrix, seed: int) -> Iterator[Combination]:
@@ -190,14 +198,8 @@ def canary_run(matrix: Matrix, preset: str, seed: int) -> PlannedRun:
     config = run_config({"preset": preset, "seed": seed, **settings})
     if not config.expect:
         raise ConfigError(f"canary: preset {preset!r} cannot be a canary: it expects no anomaly")
-    return PlannedRun(
-        why="canary",
-        workload=config.workload,
-        nemesis=config.nemesis,
-        preset=preset,
-        seed=seed,
-        settings=settings,
-    )
+    combination = Combination(config.workload, config.nemesis, preset)
+    return matrix.planned("canary", combination, seed, matrix.canary_settings)
 
 
 def load(path: Path | None) -> Matrix:
@@ -238,10 +240,9 @@ def check(matrix: Matrix) -> None:
     """Refuse a matrix with a run that cannot be performed. Raises: ConfigError, which names it."""
     for preset in matrix.canaries():
         check_run(canary_run(matrix, preset, 0))
-    explicit = [(Combination(run.workload, run.nemesis, run.preset), run.settings) for run in matrix.runs]
+    explicit = [(run.combination, run.settings) for run in matrix.runs]
     for combination, more in [*((c, {}) for c in matrix.combinations()), *explicit]:
-        settings = matrix.settings_for(combination.preset, more)
         try:
-            check_run(PlannedRun(why="matrix", seed=0, settings=settings, **combination._asdict()))
+            check_run(matrix.planned("matrix", combination, 0, more))
         except ConfigError as error:
             raise ConfigError(f"the matrix, at {' x '.join(combination)}: {error}") from None

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
 from core.generator import source
 from harness.soak.matrix import Matrix, canary_run, config_of, draws
-from harness.soak.session_log import FAILING, Attempt, PlannedRun, SoakSession
+from harness.soak.session_log import FAILING, Attempt, PlannedRun, RunResult, SoakSession
 
 OVERHEAD_S = 40.0
 """First guess of the seconds that a run takes in addition to its phase of faults."""
@@ -47,63 +48,43 @@ def failing(earlier: Sequence[SoakSession]) -> list[PlannedRun]:
     tries: dict[object, list[_Try]] = {}
     for age, session in enumerate(reversed(earlier)):
         for attempt in reversed(session.runs):
-            made = _Try(age=age, session=session.name, attempt=attempt)
-            if attempt.begun.task.why != "canary" and made.rank is not None:
-                tries.setdefault(attempt.begun.task.key, []).append(made)
+            begun, result = attempt.begun, attempt.outcome
+            if result is None or begun.task.why == "canary" or (rank := _rank(result)) is None:
+                continue
+            again = msgspec.structs.replace(begun.task, why="repeat", of=f"{session.name}/{begun.number}")
+            made = _Try((rank, age, begun.number), result.known_bugs, again)
+            tries.setdefault(again.key, []).append(made)
     gravest = [min(made[:TRIES], key=lambda one: one.order) for made in tries.values()]
     found: list[PlannedRun] = []
     bugs: set[tuple[str, ...]] = set()
-    for one in sorted(gravest, key=lambda one: one.order):
-        if one.rank == _PASSED or (one.rank == _KNOWN and one.bugs in bugs):
+    for (rank, *_), known, again in sorted(gravest, key=lambda one: one.order):
+        if rank == _PASSED or (rank == _KNOWN and known in bugs):
             continue
-        bugs.add(one.bugs)
-        found.append(one.again())
+        bugs.add(known)
+        found.append(again)
     return found
 
 
 _OPEN, _OTHER, _KNOWN, _PASSED = range(4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Try:
-    """One attempt at a run, in which session, and how many sessions ago."""
+class _Try(NamedTuple):
+    """One attempt at a run. order: by rank, then by how many sessions ago, then by number."""
 
-    age: int
-    session: str
-    attempt: Attempt
+    order: tuple[int, int, int]
+    bugs: tuple[str, ...]
+    again: PlannedRun
 
-    @property
-    def rank(self) -> int | None:
-        """How severe its result is; None = its result says nothing."""
-        outcome = self.attempt.outcome
-        if outcome is None:
-            return None
-        if outcome.open:
-            return _OPEN
-        if self.bugs:
-            return _KNOWN
-        if outcome.state in FAILING or outcome.forbidden:
-            return _OTHER
-        return _PASSED if outcome.state == "valid" else None
 
-    @property
-    def bugs(self) -> tuple[str, ...]:
-        """The known bugs of its forbidden findings; empty, where one of these has none."""
-        forbidden = self.attempt.outcome.forbidden if self.attempt.outcome else []
-        names = {found.known_bug for found in forbidden}
-        return () if "" in names else tuple(sorted(names))
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """The most severe first, then the newest session, then by number."""
-        rank = _PASSED if self.rank is None else self.rank
-        return rank, self.age, self.attempt.begun.number
-
-    def again(self) -> PlannedRun:
-        """Its repetition."""
-        task = self.attempt.begun.task
-        of = f"{self.session}/{self.attempt.begun.number}"
-        return msgspec.structs.replace(task, why="repeat", of=of)
+def _rank(result: RunResult) -> int | None:
+    """How severe it is; None = it says nothing."""
+    if result.open:
+        return _OPEN
+    if result.known_bugs:
+        return _KNOWN
+    if result.state in FAILING or result.forbidden:
+        return _OTHER
+    return _PASSED if result.state == "valid" else None
 
 
 def canary_of(matrix: Matrix, earlier: Sequence[SoakSession]) -> str:
@@ -135,12 +116,9 @@ def expected_s(task: PlannedRun, attempts: Iterable[Attempt]) -> float:
 
 def unfinished(session: SoakSession) -> Attempt | None:
     """The run during which a crash or a person ended the session."""
-    if not session.attempts:
-        return None
-    last = session.attempts[-1]
-    if last.outcome is None or last.outcome.state == "interrupted":
-        return last
-    return None
+    last = session.attempts[-1] if session.attempts else None
+    broken = last is not None and (last.outcome is None or last.outcome.state == "interrupted")
+    return last if broken else None
 
 
 def given_up(session: SoakSession, number: int) -> bool:
@@ -163,11 +141,8 @@ def choose(session: SoakSession, repeats: Sequence[PlannedRun], matrix: Matrix) 
         seed = seed_of(session.started.seed, number)
         canary = canary_run(matrix, session.started.canary, seed)
         for task in repeats:
-            if (
-                task.key not in keys
-                and _fits(session, task, REPEAT_SHARE)
-                and _leaves_room(session, task, canary)
-            ):
+            room = _fits(session, task, REPEAT_SHARE) and _leaves_room(session, task, canary)
+            if task.key not in keys and room:
                 return Choice(number=number, task=task)
     task = _next(session, number, made, matrix)
     return Choice(number=number, task=task) if _fits(session, task, 1.0) else None
@@ -180,18 +155,11 @@ def _next(session: SoakSession, number: int, made: Sequence[PlannedRun], matrix:
     explicit = sum(task.why == "explicit" for task in made)
     if explicit < len(matrix.runs):
         run = matrix.runs[explicit]
-        return PlannedRun(
-            why="explicit",
-            workload=run.workload,
-            nemesis=run.nemesis,
-            preset=run.preset,
-            seed=seed if run.seed is None else run.seed,
-            settings=matrix.settings_for(run.preset, run.settings),
+        return matrix.planned(
+            "explicit", run.combination, seed if run.seed is None else run.seed, run.settings
         )
     drawn = sum(task.why == "matrix" for task in made)
-    combination = next(islice(draws(matrix, session.started.seed), drawn, None))
-    settings = matrix.settings_for(combination.preset)
-    return PlannedRun(why="matrix", seed=seed, settings=settings, **combination._asdict())
+    return matrix.planned("matrix", next(islice(draws(matrix, session.started.seed), drawn, None)), seed)
 
 
 def _fits(session: SoakSession, task: PlannedRun, share: float) -> bool:

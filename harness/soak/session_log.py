@@ -115,6 +115,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         """All forbidden findings."""
         return [found for found in self.anomalies if found.disallowed]
 
+    @property
+    def known_bugs(self) -> tuple[str, ...]:
+        """The known bugs of the forbidden findings; empty, where one of these has none."""
+        names = {found.known_bug for found in self.forbidden}
+        return () if "" in names else tuple(sorted(names))
+
 
 class SessionStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
     """First line. at: UTC, ISO 8601. matrix: `Matrix` as JSON. canary: the preset that has to fire."""
@@ -183,7 +189,6 @@ class Attempt:
 
     begun: RunBegun
     outcome: RunResult | None = None
-    ended_at: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -280,14 +285,12 @@ class SoakSession:
             case RunEnded():
                 for attempt in reversed(self.attempts):
                     if attempt.begun.number == event.number and attempt.outcome is None:
-                        attempt.outcome, attempt.ended_at = event.outcome, event.at
+                        attempt.outcome = event.outcome
                         break
             case SessionPaused() | SessionResumed():
                 self.paused = isinstance(event, SessionPaused)
             case SessionEnded():
                 self.ended = event
-            case SessionStarted():
-                pass
 
 
 def read(folder: Path) -> SoakSession | None:
