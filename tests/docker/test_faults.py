@@ -88,7 +88,7 @@ def test_a_leader_that_is_shut_down_hands_over_in_order(cluster: KafkaCluster, t
     ended = container(cluster, victim)
     assert (ended.status, ended.attrs["State"]["ExitCode"]) == ("exited", 143)  # by SIGTERM
     # Nobody has to wait for its session to run out: it gave its partitions away before it ended.
-    roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 2, "another node leads")
+    roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 5, "another node leads")
     # It may have been the controller, too: until brokers have found the next one they forward to it.
     wanted = "PREFERRED_LEADER_NOT_AVAILABLE"
     until(lambda: wanted in why_not_elected(cluster), 30, "the election is refused")
@@ -160,7 +160,7 @@ def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaClus
     run_blocking(cluster.pause(cluster.brokers))
     begun = time.monotonic()
     assert run_blocking(cluster.open_transactions(tps)) == []  # nobody could be asked
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 10
     run_blocking(cluster.resume(cluster.brokers))
 
 
@@ -191,7 +191,7 @@ def test_a_paused_leader_is_replaced_and_thawed_again(cluster: KafkaCluster) -> 
     run_blocking(cluster.pause([victim]))  # no-op
     begun = time.monotonic()
     assert victim not in run_blocking(cluster.roles()).answering
-    assert time.monotonic() - begun < 2.5
+    assert time.monotonic() - begun < 10
     roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads")
     run_blocking(cluster.resume([victim]))
     run_blocking(cluster.resume(cluster.nodes))  # no-op

@@ -8,18 +8,28 @@ import pytest
 
 from core.config import RunConfig
 from core.op import Phase
+from harness.clients.pool import CRASH_S
 from harness.processes import guard
 from history import events as ev
 from history import journal as j
 from history.run_folder import Run
-from tests.faults.command import Inquest, arguments, inquest, reached, the_run, until, verdict, workers_of
+from tests.faults.command import (
+    Inquest,
+    arguments,
+    in_force,
+    inquest,
+    reached,
+    the_run,
+    until,
+    verdict,
+    workers_of,
+)
 from workloads.registry import WORKLOADS
 
 pytestmark = pytest.mark.faults
 
 PACE = [
-    "--duration", "4", "--set", "calm_s=0.5", "--set", "recovery_deadline_s=20",
-    "--set", "producers=2", "--set", "consumers=3",
+    "--duration", "4", "--set", "calm_s=0.5", "--set", "producers=2", "--set", "consumers=3",
 ]  # fmt: skip
 
 
@@ -101,12 +111,12 @@ def test_a_crashed_client_is_started_again_and_the_verdict_is_made(
         after = successors[successors.index(died) + 1]
         assert opened(after).ns > healed[crash.fault]
         assert any(isinstance(line, j.OpCompleted) for line in after)
-        _died_where_meant(kind, died)
+        if crash.ns - crash.begin_ns < CRASH_S * 1e9:  # else it dies wherever it is then
+            _died_where_meant(kind, died)
 
 
 def _died_where_meant(kind: str, died: list[j.Line]) -> None:
-    """What the journal shows of the point. A client that does not get there in 2 s dies elsewhere, but
-    these here are busy."""
+    """What the journal shows of the point."""
     rest = open_op(died)
     invoked = rest[0]
     assert isinstance(invoked, j.Invoked)
@@ -138,16 +148,11 @@ def test_a_paused_client_goes_on(tmp_path: Path) -> None:
     assert [ns for ns in times if ns > heal.begin_ns]
 
 
-def in_force(results: Path) -> Run | None:
-    run = the_run(results)
-    return run if run and run.events.exists() and '"event":"fault"' in run.events.read_text() else None
-
-
 def test_nobody_is_left_when_the_harness_is_killed_while_a_client_stands_still(tmp_path: Path) -> None:
     words = ["--nemesis", "client:pause", "--duration", "60"]
     command = Inquest(*arguments(tmp_path, *words))
     until(lambda: in_force(tmp_path), "a paused client")
-    assert [pid for pid in workers_of(tmp_path) if guard.stopped(pid)]
+    until(lambda: [pid for pid in workers_of(tmp_path) if guard.stopped(pid)], "it stands still")
     os.kill(command.process.pid, signal.SIGKILL)
     assert command.wait().code == -signal.SIGKILL
     until(lambda: not workers_of(tmp_path), "the end of all workers")
@@ -171,7 +176,7 @@ def test_ctrl_c_starts_and_wakes_everybody_before_the_end(tmp_path: Path, kind: 
 
 def test_a_client_that_dies_by_itself_is_lost_while_others_are_crashed(tmp_path: Path) -> None:
     command = Inquest(*arguments(tmp_path, "--nemesis", "client:crash", *PACE))
-    until(lambda: reached(tmp_path, Phase.FAULTS), "the phase of faults")
+    until(lambda: reached(tmp_path, Phase.WARMUP), "the phase before the faults")
     pid = min(workers_of(tmp_path))
     slot = int(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-2])
     os.kill(pid, signal.SIGKILL)

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,9 @@ import pytest
 from core.op import Phase
 from harness.soak.session_log import FILE, FOLDER, Attempt, SoakSession, sessions
 from history.run_folder import Run
-from tests.faults import command as commands
-from tests.faults.command import Ended, Inquest, inquest, workers_of
+from tests.faults.command import Inquest, inquest, until, workers_of
 
 pytestmark = pytest.mark.faults
-DEADLINE_S = 240.0
-"""A session is several runs, each with its check."""
 
 MATRIX = """
 workloads = ["queue"]
@@ -29,7 +25,7 @@ canary = "{canary}"
 sut = "memory"
 duration_s = {duration}
 verb_deadline_s = 2
-recovery_deadline_s = 5
+recovery_deadline_s = 30
 transaction_timeout_s = 2
 {settings}
 {more}
@@ -44,40 +40,15 @@ settings = { broker_settings = { "memory.bug" = "lose" } }
 """
 
 
-UNDER_WAY: list[Inquest] = []
-
-
-@pytest.fixture(autouse=True)
-def ended_in_any_case() -> Iterator[None]:
-    """A test that fails leaves no soak behind; the runs die with it."""
-    yield
-    while UNDER_WAY:
-        one = UNDER_WAY.pop()
-        if one.process.poll() is None:
-            os.killpg(one.process.pid, signal.SIGKILL)
-        one.process.communicate()
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    return commands.until(condition, what, DEADLINE_S)
-
-
-def wait(one: Inquest) -> Ended:
-    UNDER_WAY.remove(one)
-    return one.wait(DEADLINE_S)
-
-
 def soak(tmp_path: Path, *words: str, budget: str = "30m", **matrix: Any) -> Inquest:
     """A soak under way."""
     values = {"canary": "read-uncommitted", "duration": 2, "settings": "", "more": ""} | matrix
     file = tmp_path / "matrix.toml"
     file.write_text(MATRIX.format(**values))
-    one = Inquest(
+    return Inquest(
         "soak", "--budget", budget, "--matrix", str(file), "--results", str(tmp_path / "results"),
         "--seed", "5", "--without-spark", *words,
     )  # fmt: skip
-    UNDER_WAY.append(one)
-    return one
 
 
 def newest(tmp_path: Path) -> SoakSession | None:
@@ -126,7 +97,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     command = soak(tmp_path, more=PLANTED)
     folder = until(lambda: recording(tmp_path, 3), "the first drawn run")
     os.kill(command.process.pid, signal.SIGKILL)
-    wait(command)
+    command.wait()
     until(lambda: not workers_of(results), "the end of all clients")
     session = newest(tmp_path)
     assert session is not None
@@ -140,7 +111,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     command = soak(tmp_path, more=PLANTED)  # the same command
     until(lambda: recording(tmp_path, 4), "the run after the broken one")
     os.kill(command.process.pid, signal.SIGINT)
-    said = wait(command)
+    said = command.wait()
     assert said.code == 130, said
     assert "resumed" in said.err
     assert "Traceback" not in said.err
@@ -167,7 +138,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
     repeat = until(lambda: ended(tmp_path, 1, session.name), "the first run of the second session")
     until(lambda: begun(tmp_path, 2, session.name), "the second run")
     os.kill(command.process.pid, signal.SIGINT)
-    assert wait(command).code == 130
+    assert command.wait().code == 130
     assert repeat.begun.task.key == planted.begun.task.key
     assert (repeat.begun.task.why, repeat.begun.task.of) == ("repeat", f"{session.name}/2")
     assert [found.name for found in repeat.outcome.open] == ["lost-write"]
@@ -178,7 +149,7 @@ def test_a_session_is_killed_resumed_interrupted_and_its_failing_run_comes_first
 
 
 def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> None:
-    said = wait(soak(tmp_path, budget="12s", canary="acks1", duration=1))
+    said = soak(tmp_path, budget="12s", canary="acks1", duration=1).wait()
     assert said.code == 4, said
     assert "void" in said.err
     session = newest(tmp_path)
@@ -197,7 +168,7 @@ def test_a_canary_that_stays_silent_makes_the_session_void(tmp_path: Path) -> No
 
 def test_where_no_run_can_be_made_the_harness_is_to_blame(tmp_path: Path) -> None:
     failing = 'broker_settings = { "memory.start" = "fail" }'
-    said = wait(soak(tmp_path, settings=failing))
+    said = soak(tmp_path, settings=failing).wait()
     assert said.code == 70, said
     assert "in a row" in said.err
     session = newest(tmp_path)
@@ -228,7 +199,7 @@ def test_bad_input_starts_nothing(tmp_path: Path, words: list[str], said: list[s
 
 
 def test_names_of_a_matrix_are_refused_before_anything_is_started(tmp_path: Path) -> None:
-    told = wait(soak(tmp_path, more='[[runs]]\nworkload="queue"\nnemesis="moon"\npreset="safe"'))
+    told = soak(tmp_path, more='[[runs]]\nworkload="queue"\nnemesis="moon"\npreset="safe"').wait()
     assert told.code == 64
     assert "moon" in told.err
     assert not (tmp_path / "results").exists()
@@ -237,7 +208,6 @@ def test_names_of_a_matrix_are_refused_before_anything_is_started(tmp_path: Path
 def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     command = Inquest("serve", "--port", "0", "--results", str(tmp_path))
-    UNDER_WAY.append(command)
     assert command.process.stdout is not None
     address = command.process.stdout.readline().strip()
     assert address.startswith("http://127.0.0.1:")
@@ -248,5 +218,5 @@ def test_serve_shows_the_folder_until_ctrl_c(tmp_path: Path) -> None:
     assert taken.code == 64
     assert "in use" in taken.err
     os.kill(command.process.pid, signal.SIGINT)
-    told = wait(command)
+    told = command.wait()
     assert (told.code, "Traceback" in told.err) == (0, False), told

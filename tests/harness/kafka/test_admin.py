@@ -55,7 +55,7 @@ def silent(connection: socket.socket) -> None:
 def drip(connection: socket.socket) -> None:
     connection.recv(1)
     connection.sendall(struct.pack(">i", 1000))
-    for _ in range(100):
+    for _ in range(1000):
         connection.sendall(b"x")
         time.sleep(0.05)
 
@@ -76,7 +76,7 @@ def test_the_deadline_covers_the_whole_exchange(serve: Serve) -> None:
         begun = time.monotonic()
         with at(port).connect(1, 0.4) as connection, pytest.raises(AdminError, match=r"timed out|deadline"):
             protocol.view(connection)
-        assert 0.3 < time.monotonic() - begun < 2
+        assert 0.3 < time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize(("serve", "words"), [(garbage, "unreadable"), (hang_up, "closed|reset")])
@@ -86,20 +86,21 @@ def test_a_broken_answer_is_an_admin_error(serve: Serve, words: str) -> None:
 
 
 def test_a_closed_port_is_an_admin_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(AdminError, match="refused"):
-        at(port).connect(1, 1)
+    with socket.socket() as closed:  # bound by nobody else meanwhile, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        with pytest.raises(AdminError, match="refused"):
+            at(closed.getsockname()[1]).connect(1, 30)
 
 
 def test_once_there_is_enough_the_slow_are_not_waited_for_long() -> None:
     with broker(silent) as slow:
         questions = {"quick": (1, lambda _: 1), "slow": (1, lambda c: protocol.view(c))}
         begun = time.monotonic()
-        assert broker_views.ask(at(slow), questions, lambda got: "quick" in got) == {"quick": 1}
-        assert broker_views.GRACE_S <= time.monotonic() - begun < broker_views.ASK_S
+        assert broker_views.ask(at(slow), questions, lambda got: "quick" in got, 20) == {"quick": 1}
+        assert broker_views.GRACE_S <= time.monotonic() - begun < 20
+        begun = time.monotonic()
         assert broker_views.ask(at(slow), questions) == {"quick": 1}
-        assert time.monotonic() - begun > broker_views.ASK_S
+        assert time.monotonic() - begun >= broker_views.ASK_S
 
 
 def test_a_request_goes_from_one_silent_broker_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_a_request_goes_from_one_silent_broker_to_the_next(monkeypatch: pytest.M
         begun = time.monotonic()
         with pytest.raises(ClusterError, match="no broker served the request in time"):
             broker_views.anywhere(at(one), _view, 0.5)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20
 
 
 def _view(connection: BrokerConnection) -> None:
@@ -145,7 +146,7 @@ def test_roles_of_a_cluster_that_is_silent_broken_or_gone_come_in_time() -> None
     with broker(silent) as one, broker(garbage) as two, broker(hang_up) as three:
         begun = time.monotonic()
         roles = broker_views.roles(at(one, two, three))
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 20
     assert roles.answering == ()
     assert not roles.agreed
     assert roles.controller == -1

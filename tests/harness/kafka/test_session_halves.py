@@ -201,7 +201,7 @@ def test_nobody_waits_for_forgotten_records_but_what_was_refused_failed(nobody: 
     begin = time.monotonic()
     deliveries = run_blocking(one.send(records, wait=False))
     assert deliveries == [Unknown(UNAWAITED), Unknown(UNAWAITED), Failed("_QUEUE_FULL")]
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 25
     run_blocking(one.close())
 
 
@@ -210,7 +210,7 @@ def test_reports_of_forgotten_records_are_taken_off_the_queue(nobody: str) -> No
     one = session(nobody, settings=settings)
     record = Record(TP, 1, encode("run", TP, 1, 100))
     run_blocking(one.send([record, record], wait=False))
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while run_blocking(one.send([record], wait=False)) != [Unknown(UNAWAITED)]:
         assert time.monotonic() < until, "the queue stays full"
         time.sleep(0.05)
@@ -222,7 +222,7 @@ def test_a_topic_that_nobody_answers_for_ends_at_the_deadline(nobody: str) -> No
     begin = time.monotonic()
     with pytest.raises(Indefinite, match="_TIMED_OUT"):
         run_blocking(one.create_topic("new", 1, 1, {}))
-    assert 0.4 <= time.monotonic() - begin < 2
+    assert 0.4 <= time.monotonic() - begin < 20
     run_blocking(one.close())
 
 

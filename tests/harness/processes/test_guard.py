@@ -5,14 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.processes import guard
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 def wait(condition: Callable[[], bool], what: str) -> None:
@@ -71,22 +71,23 @@ def test_a_guard_ends_with_what_it_holds_and_has_its_exit_code() -> None:
 
 
 @pytest.fixture
-def sleeping() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(["sleep", "600"])
+def sleeping() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that sleeps; it ends with the test."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield process
+        process.kill()
 
 
 def test_a_paused_process_continues_with_the_release(sleeping: "subprocess.Popen[bytes]") -> None:
-    with sleeping:
-        paused = guard.pause(sleeping.pid)
-        assert state(sleeping.pid) == "T"
-        paused.release()
-        wait(lambda: state(sleeping.pid) == "S", "it does not continue")
-        sleeping.kill()
+    paused = guard.pause(sleeping.pid)
+    assert state(sleeping.pid) == "T"
+    paused.release()
+    wait(lambda: state(sleeping.pid) == "S", "it does not continue")
 
 
 def test_a_process_that_is_gone_cannot_be_paused(sleeping: "subprocess.Popen[bytes]") -> None:
-    with sleeping:
-        sleeping.kill()
+    sleeping.kill()
+    sleeping.wait()
     with pytest.raises(ProcessLookupError, match=f"process {sleeping.pid} could not be stopped"):
         guard.pause(sleeping.pid)
 
@@ -106,24 +107,21 @@ def test_both_act_when_their_owner_is_killed(
     note: Path, sleeping: "subprocess.Popen[bytes]", also_the_guard: bool
 ) -> None:
     """The process that is held ends even if the guard died before."""
-    with (
-        sleeping,
-        subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(sleeping.pid), *sleeper(note)], stdout=subprocess.PIPE
-        ) as owner,
-    ):
-        assert owner.stdout is not None
-        shell = int(owner.stdout.readline())
-        held = noted(note)
-        assert state(sleeping.pid) == "T"
-        if also_the_guard:
-            os.kill(shell, signal.SIGKILL)
-        assert alive(held)
-        owner.kill()
-        owner.wait()
-        wait(lambda: not alive(held), "what was held outlives its owner")
-        wait(lambda: state(sleeping.pid) == "S", "what was paused does not continue")
-        sleeping.kill()
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(sleeping.pid), *sleeper(note)], stdout=subprocess.PIPE
+    ) as owner:
+        try:
+            assert owner.stdout is not None
+            shell = int(owner.stdout.readline())
+            held = noted(note)
+            assert state(sleeping.pid) == "T"
+            if also_the_guard:
+                os.kill(shell, signal.SIGKILL)
+            assert alive(held)
+        finally:
+            owner.kill()
+    wait(lambda: not alive(held), "what was held outlives its owner")
+    wait(lambda: state(sleeping.pid) == "S", "what was paused does not continue")
 
 
 def test_a_guard_acts_even_if_its_owner_died_before_reading_its_report(
@@ -131,18 +129,12 @@ def test_a_guard_acts_even_if_its_owner_died_before_reading_its_report(
 ) -> None:
     unread, report = os.pipe()
     os.close(unread)
-    with (
-        sleeping,
-        subprocess.Popen(
-            ["/bin/sh", "-c", guard.PAUSE, "sh", str(sleeping.pid)],
-            stdin=subprocess.DEVNULL,
-            stdout=report,
-            stderr=subprocess.DEVNULL,
-        ) as shell,
-    ):
+    with subprocess.Popen(
+        ["/bin/sh", "-c", guard.PAUSE, "sh", str(sleeping.pid)],
+        stdin=subprocess.DEVNULL,
+        stdout=report,
+        stderr=subprocess.DEVNULL,
+    ) as shell:
         os.close(report)
-        try:
-            assert shell.wait(20) == 0
-            wait(lambda: state(sleeping.pid) == "S", "it does not continue")
-        finally:
-            sleeping.kill()
+    assert shell.returncode == 0
+    wait(lambda: state(sleeping.pid) == "S", "it does not continue")

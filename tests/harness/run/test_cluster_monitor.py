@@ -19,11 +19,12 @@ INTERNAL = TopicPartition("__consumer_offsets", 0)
 
 class FakeCluster:
     """Two data partitions, one of which was made during the run. `takes_s`: how long the first listing of
-    ends takes."""
+    ends takes, unless `answers` is set before."""
 
     def __init__(self, time_: Time, takes_s: float = 0.0) -> None:
         self.runtime = time_.runtime
         self.takes_s = takes_s
+        self.answers = False
         self.asked: list[tuple[float, Isolation]] = []
         self.listed = 0
 
@@ -43,7 +44,7 @@ class FakeCluster:
         self.asked.append((self.runtime.now_ns() / 1e9, isolation))
         takes_s, self.takes_s = self.takes_s, 0.0
         if takes_s:
-            await self.runtime.until(lambda: False, takes_s)
+            await self.runtime.until(lambda: self.answers, takes_s)
         self.listed += 1
         low = {FRESH: 3} if isolation is Isolation.READ_COMMITTED else {}
         return {tp: (0, low.get(tp, 5)) for tp in tps}
@@ -61,7 +62,7 @@ def monitored(
     assert list(monitor.tps) == [DATA]
     monitor.start()
     try:
-        assert time_.wait(time_.runtime.until(lambda: enough(monitor), 20))
+        assert time_.wait(time_.runtime.until(lambda: enough(monitor), 60))
     finally:
         monitor.stop()
     return monitor, events
@@ -92,9 +93,10 @@ def test_a_look_that_takes_long_costs_the_next_ones(time_: Time) -> None:
 
 
 def test_what_a_look_brings_after_the_end_is_discarded(time_: Time) -> None:
-    cluster = FakeCluster(time_, takes_s=0.5)
+    cluster = FakeCluster(time_, takes_s=600)
     _, events = monitored(time_, cluster, 0.1, lambda _: bool(cluster.asked))
-    assert time_.wait(time_.runtime.until(lambda: cluster.listed >= 2, 20))
+    cluster.answers = True
+    assert time_.wait(time_.runtime.until(lambda: cluster.listed >= 2, 60))
     time_.wait(time_.runtime.until(lambda: False, 0.1))
     assert of(events, ev.EndsSeen) == []
 

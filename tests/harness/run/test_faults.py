@@ -140,37 +140,38 @@ def test_a_fault_is_held_from_when_it_is_in_force(time_: Time) -> None:
 
 
 def test_a_fault_that_takes_long_leaves_off_when_the_phase_ends(time_: Time) -> None:
-    run = Execution(time_, [step(0, 0.0, 1.0)], kill_s=60.0)
-    run.wait(run.runtime.until(lambda: False, 0.4))  # killing is under way
+    begun: list[str] = []
+    run = Execution(time_, [step(0, 0.0, 1.0)], kill_s=600.0, fail=begun.append)
+    run.until(lambda: begun == ["kill"])
     unhealed, seconds = run.broken_off()
     assert unhealed == ""
-    assert seconds < 5
+    assert seconds < 50
     assert [type(event) for event in run.events] == [ev.FaultStarted, ev.FaultHealed]
 
 
 def test_a_plan_that_waits_for_its_next_fault_ends_at_once(time_: Time) -> None:
-    run = Execution(time_, [step(0, 60.0, 1.0)])
+    run = Execution(time_, [step(0, 600.0, 1.0)])
     run.wait(run.runtime.until(lambda: False, 0.1))
     unhealed, seconds = run.broken_off()
     assert (unhealed, run.events) == ("", [])
-    assert seconds < 5
+    assert seconds < 50
 
 
 def test_a_fault_in_force_is_healed_where_the_plan_is_broken_off(time_: Time) -> None:
-    run = Execution(time_, [step(0, 0.0, 60.0)], length_s=60.0)
+    run = Execution(time_, [step(0, 0.0, 600.0)], length_s=600.0)
     run.until(lambda: bool(run.faults.in_force))
     assert run.faults.in_force == ("kill:one@random",)
     unhealed, seconds = run.broken_off()
     assert unhealed == ""
-    assert seconds < 5
+    assert seconds < 50
     assert isinstance(run.events[-1], ev.FaultHealed)
 
 
 def test_a_fault_never_outlasts_the_phase(time_: Time) -> None:
     begin = time_.runtime.now_ns()
-    run = Execution(time_, [step(0, 0.0, 60.0)], length_s=0.5)
+    run = Execution(time_, [step(0, 0.0, 600.0)], length_s=0.5)
     assert run.end() == ""
-    assert time_.runtime.now_ns() - begin < 5e9
+    assert time_.runtime.now_ns() - begin < 50e9
     assert isinstance(run.events[-1], ev.FaultHealed)
 
 
@@ -212,7 +213,7 @@ def test_what_cannot_be_healed_at_all_is_said(time_: Time) -> None:
 @pytest.mark.parametrize("late", [0.0, 0.2])
 def test_a_family_never_overlaps_itself_also_where_a_fault_came_late(time_: Time, late: float) -> None:
     steps = [
-        step(0, 0.0, 0.3, "kill:one@random"),
+        step(0, 0.0, 2.0, "kill:one@random"),
         step(1, 0.25, 0.1, "kill:all"),  # while 0 is in force, because that took a while to make
         step(2, 0.25, 0.1, "pause:short@random"),
     ]

@@ -48,7 +48,7 @@ def listing(
 
 
 def test_ends_that_stay_as_they_are_are_final_after_a_while(time_: Time) -> None:
-    found, seconds = listing(time_, Ends())
+    found, seconds = listing(time_, Ends(), allowed_s=60)
     assert (found.stable, found.why) == (True, "")
     assert seconds >= 0.4
     assert len(found.rows) == 4
@@ -75,6 +75,6 @@ def test_a_partition_that_nobody_lists_is_named(time_: Time) -> None:
 
 
 def test_a_run_that_is_cut_short_does_not_wait(time_: Time) -> None:
-    found, seconds = listing(time_, Ends(), allowed_s=60, cut=lambda: True)
+    found, seconds = listing(time_, Ends(), allowed_s=600, cut=lambda: True)
     assert (found.stable, found.why, found.rows) == (False, "nothing was listed", ())
-    assert seconds < 5
+    assert seconds < 50

@@ -229,20 +229,30 @@ def test_transactions_that_hold_an_end_back_are_named(world: World) -> None:
     assert named.rows == (HELD,)
 
 
-def test_a_cluster_that_does_not_start_is_stopped(world: World) -> None:
+def noted_stop(world: World) -> list[bool]:
+    """Grows whenever the cluster is stopped."""
     stopped: list[bool] = []
+    cluster: Any = world.cluster
+    honest = cluster.stop
 
     async def stop() -> None:
         stopped.append(True)
+        await honest()
 
+    cluster.stop = stop
+    return stopped
+
+
+def test_a_cluster_that_does_not_start_is_stopped(world: World) -> None:
     world.begin()
+    stopped = noted_stop(world)
 
     async def start() -> None:
         await world.runtime.until(lambda: False, 0.1)
         raise ClusterError("broker 1 never came up")
 
     cluster: Any = world.cluster
-    cluster.start, cluster.stop = start, stop
+    cluster.start = start
     with pytest.raises(ClusterError, match="never came up"):
         world.run()
     assert stopped == [True]
@@ -250,13 +260,8 @@ def test_a_cluster_that_does_not_start_is_stopped(world: World) -> None:
 
 
 def test_the_cluster_is_stopped_also_where_a_client_cannot_be_ended(world: World) -> None:
-    stopped: list[bool] = []
-
-    async def stop() -> None:
-        stopped.append(True)
-
     world.begin()
-    cluster: Any = world.cluster
+    stopped = noted_stop(world)
     clients: Any = world.clients
     end = clients.end
 
@@ -264,7 +269,7 @@ def test_the_cluster_is_stopped_also_where_a_client_cannot_be_ended(world: World
         end()
         raise OSError("no")
 
-    cluster.stop, clients.end = stop, fail
+    clients.end = fail
     with pytest.raises(OSError, match="no"):
         world.run()
     assert stopped == [True]
