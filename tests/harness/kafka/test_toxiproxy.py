@@ -20,11 +20,12 @@ import pytest
 
 from core.cluster import Toxic
 from core.errors import ClusterError
+from harness.kafka.addresses import Plan, reserve
 from harness.kafka.containers import toxiproxy
 from harness.kafka.containers.toxiproxy import Route, ToxiproxyServer
 from harness.processes.guard import Guard
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -55,11 +56,17 @@ def program() -> str:
         pytest.skip(str(error))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def ports() -> Iterator[Plan]:
+    """Ports that no other process takes meanwhile, as a run has them."""
+    plan = reserve()
+    yield plan
+    plan.release()
+
+
+def route(ports: Plan) -> Route:
+    """To where nobody listens."""
+    return Route(ports.advertised(1), ports.behind(1))
 
 
 class Bench:
@@ -71,10 +78,12 @@ class Bench:
             node: Server(("127.0.0.1", 0), type("Handler", (Echo,), {"got": got}))
             for node, got in ((1, self.got), (2, []))
         }
+        self._ports = reserve()
         self.routes = {
-            node: Route(free_port(), server.server_address[1]) for node, server in self.servers.items()
+            node: Route(self._ports.advertised(node), server.server_address[1])
+            for node, server in self.servers.items()
         }
-        self.proxies = ToxiproxyServer(program, free_port(), self.routes)
+        self.proxies = ToxiproxyServer(program, self._ports.toxiproxy, self.routes)
         for server in self.servers.values():
             threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -86,6 +95,7 @@ class Bench:
         for server in self.servers.values():
             server.shutdown()
             server.server_close()
+        self._ports.release()
 
 
 @pytest.fixture(scope="module")
@@ -164,13 +174,13 @@ def poisoned(bench: Bench, *toxics: Toxic) -> Iterator[None]:
     bench.proxies.cure([1])
     with bench.dial() as fresh:
         assert quick(fresh)
-        assert exchange(fresh, b"x" * 60_000) < 2  # 3 s at 20 KB/s
+        assert sum(exchange(fresh, b"x" * 60_000) for _ in range(10)) < 20  # 30 s at 20 KB/s
 
 
 def test_a_proxy_without_toxics_passes_everything(bench: Bench) -> None:
     with bench.dial() as connection:
         assert quick(connection)
-        assert exchange(connection, os.urandom(300_000)) < 2
+        assert exchange(connection, os.urandom(300_000)) < 20
 
 
 def test_latency_is_added_also_to_connections_that_exist(bench: Bench) -> None:
@@ -184,12 +194,12 @@ def test_latency_is_added_also_to_connections_that_exist(bench: Bench) -> None:
 def test_bandwidth_limits_the_direction_it_is_for(bench: Bench) -> None:
     with poisoned(bench, toxic("bandwidth", downstream=False, rate=20)), bench.dial() as connection:
         assert exchange(connection, b"x" * 20_000) > 0.8
-    with poisoned(bench, toxic("bandwidth", rate=20)), bench.dial() as connection:
+    with poisoned(bench, toxic("bandwidth", rate=2)), bench.dial() as connection:
         bench.got.clear()
         begin = time.monotonic()
         connection.sendall(b"x" * 60_000)
         wait(lambda: sum(bench.got) == 60_000, "what was sent arrives")
-        assert time.monotonic() - begin < 2  # 3 s at 20 KB/s
+        assert time.monotonic() - begin < 20  # 30 s at 2 KB/s
 
 
 def test_timeout_0_lets_nothing_through_and_keeps_the_connection(bench: Bench) -> None:
@@ -294,8 +304,8 @@ def test_a_proxy_of_the_environment_is_not_used(bench: Bench, monkeypatch: pytes
     bench.proxies.cure([1])
 
 
-def test_two_servers_in_one_process_are_told_apart(bench: Bench, program: str) -> None:
-    other = ToxiproxyServer(program, free_port(), {1: Route(free_port(), free_port())})
+def test_two_servers_in_one_process_are_told_apart(bench: Bench, program: str, ports: Plan) -> None:
+    other = ToxiproxyServer(program, ports.toxiproxy, {1: route(ports)})
     try:
         bench.proxies.poison([1], [toxic("timeout", timeout=0)])
         other.cure([1])
@@ -324,15 +334,15 @@ def kill(guard: Guard) -> None:
     wait(lambda: guard.ended is not None, "the guard survives SIGKILL")
 
 
-def test_stop_ends_the_server_and_is_idempotent(program: str) -> None:
-    api, route = free_port(), Route(free_port(), free_port())
-    mine = ToxiproxyServer(program, api, {1: route})
+def test_stop_ends_the_server_and_is_idempotent(program: str, ports: Plan) -> None:
+    api, listen = ports.toxiproxy, route(ports).listen
+    mine = ToxiproxyServer(program, api, {1: route(ports)})
     assert mine.trouble() == ""
-    assert not ended(route.listen)
+    assert not ended(listen)
     mine.stop()
     mine.stop()
     assert ended(api)
-    assert ended(route.listen)
+    assert ended(listen)
     assert "ended" in mine.trouble()
     with pytest.raises(ClusterError, match="toxiproxy"):
         mine.poison([1], [toxic("latency", latency=1)])
@@ -381,21 +391,20 @@ def test_a_cure_whose_server_does_not_start_fails_until_one_does(
         assert exchange(connection) > 0.29, "the other broker's link was not to be cured"
 
 
-def test_a_taken_port_is_told_and_nothing_is_left(program: str) -> None:
+def test_a_taken_port_is_told_and_nothing_is_left(program: str, ports: Plan) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        api = free_port()
         with pytest.raises(ClusterError, match="address already in use"):
-            ToxiproxyServer(program, api, {1: Route(port, free_port())})
-        assert ended(api)
+            ToxiproxyServer(program, ports.toxiproxy, {1: Route(port, ports.behind(1))})
+        assert ended(ports.toxiproxy)
 
 
-def test_a_program_that_does_not_run_is_told(tmp_path: Path) -> None:
+def test_a_program_that_does_not_run_is_told(tmp_path: Path, ports: Plan) -> None:
     broken = tmp_path / "toxiproxy-server"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
     with pytest.raises(ClusterError, match="exit code 3 while starting"):
-        ToxiproxyServer(str(broken), free_port(), {})
+        ToxiproxyServer(str(broken), ports.toxiproxy, {})
 
 
 OWNER = """
@@ -409,8 +418,10 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_server_ends_with_its_owner_however_that_ends(program: str, how: signal.Signals) -> None:
-    api, listen = free_port(), free_port()
+def test_the_server_ends_with_its_owner_however_that_ends(
+    program: str, ports: Plan, how: signal.Signals
+) -> None:
+    api, listen = ports.toxiproxy, ports.advertised(1)
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, program, str(api), str(listen)],
         stdout=subprocess.PIPE,
