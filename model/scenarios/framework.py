@@ -5,59 +5,112 @@ ends, high watermarks, in-sync sets, epochs or states are after it. The stated r
 drives the model through the steps and puts the actual row beside each stated one. docs/model.md is made of
 them.
 
-To add one, write a generator that drives a stage and yields (what happened, the row after it), and put it
-into the tuple of its chapter (`model/scenarios/__init__.py` lists the chapters):
+To add one, write into the module of its chapter a generator that drives a stage and yields what happened
+and the row after it. Its docstring is the explanation, its name the anchor on the page:
 
-    def _second_fetch(s: Stage) -> Steps:
-        s.produce("m0", to=1)
-        yield "A producer sends m0 to broker 1.", "1 | 0 | waits"
-        s.fetch(2).answer(2)
-        yield "Broker 2 fetches it.", "1 | 0 | waits"
-
-    Scenario(
-        name="second-fetch", title="…", about="…", source="KIP-…",
-        stage=lambda: Stage((1, 2)),
-        columns={"LEO 1": leo(1), "HW 1": hw(1), "produce": produced},
-        steps=_second_fetch,
+    @scenario(
+        "The second fetch round",
+        source="KIP-…",
+        stage=lambda: PartitionStage((1, 2)),
+        columns="LEO 1 | HW 1 | produce",
     )
+    def second_fetch(s: PartitionStage) -> Steps:
+        \"""The high watermark is …\"""
+        s.produce("m0", to=1)
+        yield "A producer sends m0 to broker 1. | 1 | 0 | waits"
+        s.fetch(2).answer(2)
+        yield "Broker 2 fetches it. | 1 | 0 | waits"
 
 A stage is any object that holds the state machines and on which every message lies still until a step
 delivers it; time passes only where a step says so. `drivers.partition` has one partition on a few
-brokers. A cell is what the column's function makes of the stage (`cell` says how it is written).
+brokers. `look` of the stage says what a column shows (`cell`: how that is written). Where a table calls
+a column otherwise than the stage does, its heading and the stage's name are both given: "commit = end".
 """
 
+import inspect
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar
+from types import ModuleType
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+
+class Stage(Protocol):
+    """See the module."""
+
+    def look(self, column: str) -> object:
+        """What a column shows now."""
+
 
 S = TypeVar("S")
+StageT = TypeVar("StageT", bound=Stage)
 
-Steps = Iterator[tuple[str, str]]
-"""What happened, and the stated row: cells between `|`."""
+Steps = Iterator[str]
+"""What happened, and the cells of the stated row, apart by `|`."""
+
+
+def look(columns: Mapping[str, Callable[[S, str], object]], stage: S, name: str) -> object:
+    """What a column shows: the function of the first pattern that its name matches, called with the stage
+    and what the pattern's group matched ("" without a group).
+
+    Raises: KeyError: there is no such column.
+    """
+    for pattern, show in columns.items():
+        if found := re.fullmatch(pattern, name):
+            return show(stage, "".join(found.groups("")))
+    raise KeyError(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario(Generic[S]):
+class Scenario(Generic[StageT]):
     """See the module. `name` is unique. `about`: what is explained, paragraphs apart by an empty line.
-    `source`: KIP, JIRA issue, paper or Kafka's own class. `columns`: heading -> what it shows."""
+    `source`: KIP, JIRA issue, paper or Kafka's own class. `columns`: heading -> the stage's name of it."""
 
     name: str
     title: str
     about: str
     source: str
-    stage: Callable[[], S]
-    columns: Mapping[str, Callable[[S], object]]
-    steps: Callable[[S], Steps]
+    stage: Callable[[], StageT]
+    columns: Mapping[str, str]
+    steps: Callable[[StageT], Steps]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def scenario(
+    title: str, *, source: str, stage: Callable[[], StageT], columns: str
+) -> Callable[[Callable[[StageT], Steps]], Scenario[StageT]]:
+    """Makes a scenario of its steps, see the module."""
+    pairs = (heading.partition(" = ") for heading in _cells(columns))
+    names = {heading: name or heading for heading, _, name in pairs}
+
+    def made(steps: Callable[[StageT], Steps]) -> Scenario[StageT]:
+        return Scenario(
+            name=steps.__name__.replace("_", "-"),
+            title=title,
+            about=inspect.getdoc(steps) or "",
+            source=source,
+            stage=stage,
+            columns=names,
+            steps=steps,
+        )
+
+    return made
+
+
+@dataclass(frozen=True, slots=True)
 class Chapter:
     """Scenarios of one subject, in the order in which they are to be read."""
 
     title: str
     about: str
     scenarios: tuple[Scenario[Any], ...]
+
+    @classmethod
+    def of(cls, module: ModuleType) -> Self:
+        """A module's: its docstring is a line with the title, and what the chapter is about."""
+        title, _, about = inspect.cleandoc(module.__doc__ or "").partition("\n")
+        found = (value for value in vars(module).values() if isinstance(value, Scenario))
+        return cls(title.removesuffix("."), about.strip(), tuple(found))
 
 
 class PlayedStep(NamedTuple):
@@ -68,15 +121,20 @@ class PlayedStep(NamedTuple):
     actual: tuple[str, ...]
 
 
-def play(scenario: Scenario[S]) -> Iterator[PlayedStep]:
+def play(scenario: Scenario[StageT]) -> Iterator[PlayedStep]:
     """Play a scenario on a new stage, row by row; what is wrong in it is where `stated` is not `actual`.
 
     Raises: what the model raises.
     """
     stage = scenario.stage()
-    for says, row in scenario.steps(stage):
-        stated = tuple(text.strip() for text in row.split("|"))
-        yield PlayedStep(says, stated, tuple(cell(show(stage)) for show in scenario.columns.values()))
+    for step in scenario.steps(stage):
+        says, *stated = _cells(step)
+        actual = tuple(cell(stage.look(name)) for name in scenario.columns.values())
+        yield PlayedStep(says, tuple(stated), actual)
+
+
+def _cells(row: str) -> list[str]:
+    return [" ".join(text.split()) for text in row.split("|")]
 
 
 def cell(value: object) -> str:

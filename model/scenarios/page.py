@@ -34,14 +34,14 @@ def _lines() -> Iterator[str]:
         yield f"- [{chapter.title}](#{key})"
         yield from (f"  - [{s.title}](#{s.name})" for s in chapter.scenarios)
     for key, chapter in CHAPTERS.items():
-        yield from ("", f'<a id="{key}"></a>', "", f"## {chapter.title}", "", chapter.about.strip())
+        yield from ("", f'<a id="{key}"></a>', "", f"## {chapter.title}", "", chapter.about)
         for scenario in chapter.scenarios:
             yield from _section(scenario)
 
 
 def _section(scenario: Scenario[Any]) -> Iterator[str]:
     yield from ("", f'<a id="{scenario.name}"></a>', "", f"### {scenario.title}", "")
-    yield scenario.about.strip()
+    yield scenario.about
     yield from ("", f"Source: {scenario.source}", "")
     headings = ["", "step", *scenario.columns]
     yield f"| {' | '.join(headings)} |"

@@ -46,16 +46,26 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
+def lie(step: str) -> str:
+    says, row = step.split("|", 1)
+    return f"{says}|{row.replace('1', '7')}"
+
+
 def test_a_wrong_cell_is_reported_with_both_rows() -> None:
-    lies = replace(SIMPLE, steps=lambda s: ((says, row.replace("1", "7")) for says, row in SIMPLE.steps(s)))
+    lies = replace(SIMPLE, steps=lambda s: (lie(step) for step in SIMPLE.steps(s)))
     report = wrong(lies, list(play(lies)))
     assert "stated   7 |" in report
     assert "actual   1 |" in report
 
 
 def test_a_row_with_a_cell_too_few_is_wrong() -> None:
-    short = replace(SIMPLE, steps=lambda s: ((says, row.rpartition("|")[0]) for says, row in SIMPLE.steps(s)))
+    short = replace(SIMPLE, steps=lambda s: (step.rpartition("|")[0] for step in SIMPLE.steps(s)))
     assert all(row.stated != row.actual for row in play(short))
+
+
+def test_a_column_that_the_stage_does_not_have_is_an_error() -> None:
+    with pytest.raises(KeyError, match="LEO of 1"):
+        list(play(replace(SIMPLE, columns={"LEO of 1": "LEO of 1"})))
 
 
 def planted(scenario: Scenario[Any], bug: str) -> Scenario[Any]:

@@ -1,83 +1,16 @@
-"""Scenarios: committed offsets, their log and its coordinator."""
+"""Committed offsets.
+
+Offsets are records of the group's partition of `__consumer_offsets`, and so are its generations:
+"p0=3" and "[2]" in the tables."""
 
 from core.java_hash import java_hash
 from model.eras import ERAS
 from model.protocol.messages import Fetch
 from model.replication.node import GROUP_TOPIC
 from model.scenarios.drivers.cluster import lone
-from model.scenarios.drivers.raw_member import RawMemberStage, members, offsets_log, state, two
-from model.scenarios.drivers.raw_producer import told
-from model.scenarios.framework import Chapter, Scenario, Steps
+from model.scenarios.drivers.raw_member import RawMemberStage, two
+from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
-
-
-def _survives(s: RawMemberStage) -> Steps:
-    two(s)
-    s.commits("A", 3)
-    yield (
-        "The leader of the group's partition of __consumer_offsets coordinates it.",
-        ("103 → 1 → broker 2 | Stable 2 | A* B | ok | 3"),
-    )
-    s.hold(Fetch, of=3, times=2).wait(600).commits("A", 5)
-    yield (
-        "A's next commit is not replicated: no answer yet, and a fetch of the offset has to come back.",
-        "103 → 1 → broker 2 | Stable 2 | A* B | waits | UNSTABLE_OFFSET_COMMIT",
-    )
-    s.crash(2).let().lose().wait(4000)
-    yield (
-        "Broker 2 dies with it. Broker 3 reads the log: members, generation and offsets are there; A does "
-        "not know what happened to its commit.",
-        "103 → 1 → broker 3 | Stable 2 | A* B | unknown | 3",
-    )
-    s.commits("A", 5)
-    yield (
-        "It commits again. No member had to join again.",
-        ("103 → 1 → broker 3 | Stable 2 | A* B | ok | 5"),
-    )
-
-
-def _alone(s: RawMemberStage) -> Steps:
-    s.commits("", 5)
-    yield (
-        "An application that assigns its partitions itself keeps its offsets in a group without members.",
-        "– | – | ok | – | 5",
-    )
-    s.joins("A").syncs("A", A=(0, 1))
-    yield ("A group with members takes offsets of them only.", ("Stable 1 | A* | ok | gets p0 p1 | 5"))
-    s.commits("", 0)
-    yield (
-        "A client outside the group cannot move it back under their hands.",
-        ("Stable 1 | A* | UNKNOWN_MEMBER_ID | gets p0 p1 | 5"),
-    )
-    s.leaves("A").commits("", 0)
-    yield "When they are gone, operators can rewind the group.", "Empty 2 | – | ok | ok | 0"
-
-
-def _compacted(s: RawMemberStage) -> Steps:
-    two(s)
-    s.commits("A", 3).commits("A", 5).commits("B", 2, 1)
-    yield ("Every commit and every generation is a record.", ("[1] [2] p0=3 p0=5 p1=2 | 5 | Stable 2 | A* B"))
-    s.wait(1000)
-    yield (
-        "Of each partition, and of the group, the newest record stays.",
-        ("[2] p0=5 p1=2 | 5 | Stable 2 | A* B"),
-    )
-    s.init("P").add_group("P").offsets("P", 9).commits("A", 7).wait(500).wait_beating(1000, "A", "B")
-    yield (
-        "A transaction holds an offset of another partition (in0=9). What comes after its first record stays "
-        "while it is open; 7 is committed all the same.",
-        "[2] p0=5 p1=2 in0=9 p0=7 | 7 | Stable 2 | A* B",
-    )
-    s.end("P", commit=False).wait_beating(1500, "A", "B")
-    yield (
-        "It is aborted. Its record goes, and the older offset of p0.",
-        ("[2] p1=2 p0=7 | 7 | Stable 2 | A* B"),
-    )
-    s.crash(1).restart(1).wait(500)
-    yield (
-        "The coordinator starts again and finds everything in what is left.",
-        ("[2] p1=2 p0=7 | 7 | Stable 2 | A* B"),
-    )
 
 
 def where(s: RawMemberStage) -> object:
@@ -86,57 +19,71 @@ def where(s: RawMemberStage) -> object:
     return f"{java_hash('g')} → {number} → broker {s.coordinator('g', GROUP_TOPIC)}"
 
 
-GROUP_OFFSETS = Chapter(
-    title="Committed offsets",
-    about="""Offsets are records of the group's partition of `__consumer_offsets`, and so are its generations:
-"p0=3" and "[2]" in the tables.""",
-    scenarios=(
-        Scenario(
-            name="group-coordinator",
-            title="The coordinator of a group, and its end",
-            about="""The leader of partition `hash(group) mod n` of `__consumer_offsets`. An offset counts
-when it is replicated.""",
-            source="Kafka: `GroupMetadataManager`",
-            stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
-            columns={
-                "coordinator": where,
-                "group": state,
-                "members": members,
-                "A learns": told("A"),
-                "offset p0": RawMemberStage.position,
-            },
-            steps=_survives,
-        ),
-        Scenario(
-            name="offsets-compaction",
-            title="Compaction of the offsets topic",
-            about="""`__consumer_offsets` is compacted: coordinators read only the newest
-record of a key.""",
-            source="Kafka: `LogCleaner`, `offsets.topic` with cleanup.policy=compact",
-            stage=lambda: RawMemberStage(lone(compaction_ms=1000, era=ERAS["4.2-tv1"])),
-            columns={
-                "log": offsets_log,
-                "offset p0": RawMemberStage.position,
-                "group": state,
-                "members": members,
-            },
-            steps=_compacted,
-        ),
-        Scenario(
-            name="offsets-without-members",
-            title="Offsets without members, and rewinding a group",
-            about="Who may commit what depends on whether the group has members.",
-            source="Kafka: `kafka-consumer-groups --reset-offsets`",
-            stage=RawMemberStage,
-            columns={
-                "group": state,
-                "members": members,
-                "others learn": told(""),
-                "A learns": told("A"),
-                "offset p0": RawMemberStage.position,
-            },
-            steps=_alone,
-        ),
-    ),
+@scenario(
+    "The coordinator of a group, and its end",
+    source="Kafka: `GroupMetadataManager`",
+    stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
+    columns="coordinator = coordinator of the group | group | members | A learns | offset p0",
 )
-"""See the module."""
+def group_coordinator(s: RawMemberStage) -> Steps:
+    """The leader of partition `hash(group) mod n` of `__consumer_offsets`. An offset counts
+    when it is replicated."""
+    two(s)
+    s.commits("A", 3)
+    yield """The leader of the group's partition of __consumer_offsets coordinates it.
+        | 103 → 1 → broker 2 | Stable 2 | A* B | ok | 3"""
+    s.hold(Fetch, of=3, times=2).wait(600).commits("A", 5)
+    yield """A's next commit is not replicated: no answer yet, and a fetch of the offset has to come back.
+        | 103 → 1 → broker 2 | Stable 2 | A* B | waits | UNSTABLE_OFFSET_COMMIT"""
+    s.crash(2).let().lose().wait(4000)
+    yield """Broker 2 dies with it. Broker 3 reads the log: members, generation and offsets are there; A does
+        not know what happened to its commit.
+        | 103 → 1 → broker 3 | Stable 2 | A* B | unknown | 3"""
+    s.commits("A", 5)
+    yield "It commits again. No member had to join again. | 103 → 1 → broker 3 | Stable 2 | A* B | ok | 5"
+
+
+@scenario(
+    "Compaction of the offsets topic",
+    source="Kafka: `LogCleaner`, `offsets.topic` with cleanup.policy=compact",
+    stage=lambda: RawMemberStage(lone(compaction_ms=1000, era=ERAS["4.2-tv1"])),
+    columns="log = offsets log | offset p0 | group | members",
+)
+def offsets_compaction(s: RawMemberStage) -> Steps:
+    """`__consumer_offsets` is compacted: coordinators read only the newest
+    record of a key."""
+    two(s)
+    s.commits("A", 3).commits("A", 5).commits("B", 2, 1)
+    yield "Every commit and every generation is a record. | [1] [2] p0=3 p0=5 p1=2 | 5 | Stable 2 | A* B"
+    s.wait(1000)
+    yield """Of each partition, and of the group, the newest record stays.
+        | [2] p0=5 p1=2 | 5 | Stable 2 | A* B"""
+    s.init("P").add_group("P").offsets("P", 9).commits("A", 7).wait(500).wait_beating(1000, "A", "B")
+    yield """A transaction holds an offset of another partition (in0=9). What comes after its first record
+        stays while it is open; 7 is committed all the same.
+        | [2] p0=5 p1=2 in0=9 p0=7 | 7 | Stable 2 | A* B"""
+    s.end("P", commit=False).wait_beating(1500, "A", "B")
+    yield "It is aborted. Its record goes, and the older offset of p0. | [2] p1=2 p0=7 | 7 | Stable 2 | A* B"
+    s.crash(1).restart(1).wait(500)
+    yield """The coordinator starts again and finds everything in what is left.
+        | [2] p1=2 p0=7 | 7 | Stable 2 | A* B"""
+
+
+@scenario(
+    "Offsets without members, and rewinding a group",
+    source="Kafka: `kafka-consumer-groups --reset-offsets`",
+    stage=RawMemberStage,
+    columns="group | members | others learn | A learns | offset p0",
+)
+def offsets_without_members(s: RawMemberStage) -> Steps:
+    """Who may commit what depends on whether the group has members."""
+    s.commits("", 5)
+    yield """An application that assigns its partitions itself keeps its offsets in a group without members.
+        | – | – | ok | – | 5"""
+    s.joins("A").syncs("A", A=(0, 1))
+    yield "A group with members takes offsets of them only. | Stable 1 | A* | ok | gets p0 p1 | 5"
+    s.commits("", 0)
+    yield """A client outside the group cannot move it back under their hands.
+        | Stable 1 | A* | UNKNOWN_MEMBER_ID | gets p0 p1 | 5"""
+    s.leaves("A").commits("", 0)
+    yield "When they are gone, operators can rewind the group. | Empty 2 | – | ok | ok | 0"

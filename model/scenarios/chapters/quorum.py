@@ -1,12 +1,16 @@
-"""Scenarios: the metadata quorum of KRaft, how brokers are known to it, and quorums beside in-sync sets."""
+"""The metadata quorum.
 
-from collections.abc import Callable
+In KRaft the controllers are a quorum: a log that a majority has is the truth, and its
+leader is the controller. Brokers follow the same log. (Records in brackets: what a leader writes first,
+with its epoch.)"""
+
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.protocol.controller_messages import BeginQuorumEpoch, BrokerHeartbeat, QuorumFetch, Vote
-from model.scenarios.drivers.partition import PartitionStage, decision, hw, isr, leader, leo, without
-from model.scenarios.framework import Chapter, Scenario, Steps
+from model.scenarios.drivers.partition import PartitionStage, without
+from model.scenarios.framework import Steps, look, scenario
 from model.settings import Settings
 
 
@@ -19,6 +23,10 @@ class QuorumStage:
         self.down: set[int] = set()
         for node in self.nodes.values():
             node.start(0)
+
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(QUORUM_COLUMNS, self, column)
 
     def stand(self, n: int) -> Self:
         """Node n heard of no leader for its time-out: it becomes a candidate."""
@@ -70,88 +78,80 @@ class QuorumStage:
         return found[-1][1]
 
 
-def _node(n: int, show: Callable[[KafkaRaftClient], object]) -> Callable[[QuorumStage], object]:
-    return lambda stage: "down" if n in stage.down else show(stage.nodes[n])
+def _of(show: Callable[[KafkaRaftClient], object]) -> Callable[[QuorumStage, str], object]:
+    """Of the node that the column names."""
+    return lambda s, n: "down" if int(n) in s.down else show(s.nodes[int(n)])
 
 
-def _role(n: int) -> Callable[[QuorumStage], object]:
-    return _node(n, lambda node: f"{node.role}, epoch {node.epoch}")
-
-
-def _records(n: int) -> Callable[[QuorumStage], object]:
-    """Its log; each leader's own first record is shown as its epoch in brackets."""
-    return _node(n, lambda node: [f"[{e}]" if r is None else r for e, r in node.entries])
-
-
-def _committed(n: int) -> Callable[[QuorumStage], object]:
-    return _node(n, lambda node: node.high_watermark)
+QUORUM_COLUMNS: Mapping[str, Callable[[QuorumStage, str], object]] = {
+    r"node (\d)": _of(lambda node: f"{node.role}, epoch {node.epoch}"),
+    # Each leader's own first record is shown as its epoch in brackets.
+    r"log (\d)": _of(lambda node: [f"[{e}]" if r is None else r for e, r in node.entries]),
+    r"(?:committed, )?as (\d) knows": _of(lambda node: node.high_watermark),
+}
 
 
 def _elected(s: QuorumStage) -> QuorumStage:
     return s.stand(1).votes(2, of=1).announce(1, to=2).announce(1, to=3)
 
 
-def _election(s: QuorumStage) -> Steps:
-    yield "No node leads.", "follower, epoch 0 | follower, epoch 0 | follower, epoch 0 | – | – | 0"
+@scenario(
+    "A leader is elected, a record is committed",
+    source="KIP-595; Ongaro and Ousterhout, *In Search of an Understandable Consensus Algorithm*",
+    stage=QuorumStage,
+    columns="node 1 | node 2 | node 3 | log 1 | log 2 | committed = as 1 knows",
+)
+def quorum_election(s: QuorumStage) -> Steps:
+    """As in Raft, except that voters fetch, as Kafka's followers do: the leader learns
+    from the next fetch what a voter has."""
+    yield "No node leads. | follower, epoch 0 | follower, epoch 0 | follower, epoch 0 | – | – | 0"
     s.stand(1)
-    yield (
-        "Node 1 hears of no leader for a while: it stands for epoch 1, and votes for itself.",
-        "candidate, epoch 1 | follower, epoch 0 | follower, epoch 0 | – | – | 0",
-    )
+    yield """Node 1 hears of no leader for a while: it stands for epoch 1, and votes for itself.
+        | candidate, epoch 1 | follower, epoch 0 | follower, epoch 0 | – | – | 0"""
     s.votes(2, of=1)
-    yield (
-        "Node 2 votes for it: two of three. It leads, and writes a record of its own epoch.",
-        "leader, epoch 1 | follower, epoch 1 | follower, epoch 0 | [1] | – | 0",
-    )
+    yield """Node 2 votes for it: two of three. It leads, and writes a record of its own epoch.
+        | leader, epoch 1 | follower, epoch 1 | follower, epoch 0 | [1] | – | 0"""
     s.announce(1, to=2).announce(1, to=3).fetch(2, at=1)
-    yield (
-        "It tells the others. Node 2 fetches from 0 and gets the record.",
-        "leader, epoch 1 | follower, epoch 1 | follower, epoch 1 | [1] | [1] | 0",
-    )
+    yield """It tells the others. Node 2 fetches from 0 and gets the record.
+        | leader, epoch 1 | follower, epoch 1 | follower, epoch 1 | [1] | [1] | 0"""
     s.write(1, "a").fetch(2, at=1)
-    yield (
-        "It writes a; node 2 fetches from 1: the first record is on two of three, and committed.",
-        "leader, epoch 1 | follower, epoch 1 | follower, epoch 1 | [1] a | [1] a | 1",
-    )
+    yield """It writes a; node 2 fetches from 1: the first record is on two of three, and committed.
+        | leader, epoch 1 | follower, epoch 1 | follower, epoch 1 | [1] a | [1] a | 1"""
     s.fetch(2, at=1)
-    yield (
-        "Node 2 fetches from 2: a is committed. Node 3 is not waited for.",
-        "leader, epoch 1 | follower, epoch 1 | follower, epoch 1 | [1] a | [1] a | 2",
-    )
+    yield """Node 2 fetches from 2: a is committed. Node 3 is not waited for.
+        | leader, epoch 1 | follower, epoch 1 | follower, epoch 1 | [1] a | [1] a | 2"""
 
 
-def _succession(s: QuorumStage) -> Steps:
+@scenario(
+    "A leader dies and comes back",
+    source="KIP-595; Raft, 5.4.1 and 5.4.2",
+    stage=QuorumStage,
+    columns="node 1 | log 1 | log 2 | log 3 | committed, as 1 knows | as 2 knows",
+)
+def quorum_succession(s: QuorumStage) -> Steps:
+    """Who lacks a committed record finds no majority. What an old leader has alone is cut
+    off."""
     _elected(s).write(1, "a").fetch(2, at=1).fetch(2, at=1).write(1, "b")
-    yield (
-        "a is committed by nodes 1 and 2; b is on node 1 only; node 3 has nothing.",
-        "leader, epoch 1 | [1] a b | [1] a | – | 2 | 2",
-    )
+    yield """a is committed by nodes 1 and 2; b is on node 1 only; node 3 has nothing.
+        | leader, epoch 1 | [1] a b | [1] a | – | 2 | 2"""
     s.crash(1).stand(3).votes(2, of=3)
-    yield (
-        "Node 1 dies. Node 3 stands for epoch 2; node 2 refuses, as its own log goes further.",
-        "down | down | [1] a | – | down | 2",
-    )
+    yield """Node 1 dies. Node 3 stands for epoch 2; node 2 refuses, as its own log goes further.
+        | down | down | [1] a | – | down | 2"""
     s.stand(2).votes(3, of=2).announce(2, to=3)
-    yield (
-        "Node 2 stands for epoch 3 and gets node 3's vote: the committed a cannot get lost.",
-        "down | down | [1] a [3] | – | down | 2",
-    )
+    yield """Node 2 stands for epoch 3 and gets node 3's vote: the committed a cannot get lost.
+        | down | down | [1] a [3] | – | down | 2"""
     s.fetch(3, at=2).fetch(3, at=2)
-    yield (
-        "Node 3 fetches. Once a record of its own epoch is on two of three, node 2 knows that all before it "
-        "is committed.",
-        "down | down | [1] a [3] | [1] a [3] | down | 3",
-    )
+    yield """Node 3 fetches. Once a record of its own epoch is on two of three, node 2 knows that all before
+        it is committed.
+        | down | down | [1] a [3] | [1] a [3] | down | 3"""
     s.restart(1)
-    yield ("Node 1 comes back, with b.", "follower, epoch 1 | [1] a b | [1] a [3] | [1] a [3] | 0 | 3")
+    yield "Node 1 comes back, with b. | follower, epoch 1 | [1] a b | [1] a [3] | [1] a [3] | 0 | 3"
     s.fetch(1, at=3).fetch(1, at=2)
-    yield (
-        "It asks any voter, and so learns of the leader. There it says that it ends at 3 with epoch 1; the "
-        "leader's epoch 1 ends at 2: it cuts b off.",
-        "follower, epoch 3 | [1] a | [1] a [3] | [1] a [3] | 0 | 3",
-    )
+    yield """It asks any voter, and so learns of the leader. There it says that it ends at 3 with epoch 1; the
+        leader's epoch 1 ends at 2: it cuts b off.
+        | follower, epoch 3 | [1] a | [1] a [3] | [1] a [3] | 0 | 3"""
     s.fetch(1, at=2)
-    yield ("It fetches on.", "follower, epoch 3 | [1] a [3] | [1] a [3] | [1] a [3] | 3 | 3")
+    yield "It fetches on. | follower, epoch 3 | [1] a [3] | [1] a [3] | [1] a [3] | 3 | 3"
 
 
 class SideBySide:
@@ -161,153 +161,73 @@ class SideBySide:
         self.quorum = _elected(QuorumStage())
         self.isr = PartitionStage((1, 2), without("eligible_replicas", min_isr=1))
 
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(SIDES, self, column)
 
-def _failures(s: SideBySide) -> Steps:
+
+SIDES: Mapping[str, Callable[[SideBySide, str], object]] = {
+    "quorum: log ends": lambda s, _: [
+        "down" if n in s.quorum.down else q.end for n, q in s.quorum.nodes.items()
+    ],
+    "committed": lambda s, _: s.quorum.nodes[1].high_watermark,
+    "ISR: (LEO 1)|(LEO 2|ISR)": lambda s, column: s.isr.look(column),
+    "HW": lambda s, _: s.isr.look("HW 1"),
+}
+
+
+@scenario(
+    "Quorum and in-sync set side by side",
+    source="Kafka documentation, *Replicated logs: quorums, ISRs, and state machines*",
+    stage=SideBySide,
+    columns="quorum: log ends | committed | ISR: LEO 1 | LEO 2 | ISR | HW",
+)
+def quorum_and_isr(s: SideBySide) -> Steps:
+    """To bear f failures a quorum needs 2f + 1 copies, an in-sync set f + 1: with f = 1
+    three and two. The quorum does not wait for the slowest; the ISR does, until it takes it out. But the
+    ISR needs a controller that says who is in it: that is what the quorum is for."""
     quorum, partition = s.quorum, s.isr
     quorum.write(1, "a")
     for n in (2, 3):
         quorum.fetch(n, at=1).fetch(n, at=1)
     partition.produce("a", "b", to=1).settle()
-    yield "Two records, everywhere.", "2 2 2 | 2 | 2 | 2 | 1 2 | 2"
+    yield "Two records, everywhere. | 2 2 2 | 2 | 2 | 2 | 1 2 | 2"
     quorum.write(1, "b").fetch(2, at=1).fetch(2, at=1)
     partition.wait(3000).produce("c", to=1)
-    yield (
-        "Node 3 and broker 2 are slow. The quorum commits by the two fastest; the ISR waits for all.",
-        "3 3 2 | 3 | 3 | 2 | 1 2 | 2",
-    )
+    yield """Node 3 and broker 2 are slow. The quorum commits by the two fastest; the ISR waits for all.
+        | 3 3 2 | 3 | 3 | 2 | 1 2 | 2"""
     partition.wait(100).alter(1).altered(1)
-    yield ("replica.lag.time.max.ms later the ISR continues without broker 2.", "3 3 2 | 3 | 3 | 2 | 1 | 3")
+    yield "replica.lag.time.max.ms later the ISR continues without broker 2. | 3 3 2 | 3 | 3 | 2 | 1 | 3"
     quorum.crash(3)
     partition.crash(2).fence(2).tell(1).produce("d", to=1)
     quorum.write(1, "c").fetch(2, at=1).fetch(2, at=1)
-    yield (
-        "Now they die. Both continue: the quorum with two of three copies, the partition with one of two.",
-        "4 4 down | 4 | 4 | down | 1 | 4",
-    )
+    yield """Now they die. Both continue: the quorum with two of three copies, the partition with one of two.
+        | 4 4 down | 4 | 4 | down | 1 | 4"""
     quorum.crash(2).write(1, "d")
     partition.crash(1).fence(1)
-    yield (
-        "A second failure stops both: the quorum commits nothing with one of three, the partition is "
-        "offline.",
-        "5 down down | 4 | down | down | 1 | down",
-    )
+    yield """A second failure stops both: the quorum commits nothing with one of three, the partition is
+        offline.
+        | 5 down down | 4 | down | down | 1 | down"""
 
 
-def _ends(s: SideBySide) -> object:
-    q = s.quorum
-    return ["down" if n in q.down else q.nodes[n].end for n in q.nodes]
-
-
-def _of_isr(column: Callable[[PartitionStage], object]) -> Callable[[SideBySide], object]:
-    return lambda s: column(s.isr)
-
-
-def _fencing(s: PartitionStage) -> Steps:
-    yield "Broker epochs are offsets in the metadata log.", "1 | no | 1 2 3 | 1 | –"
-    s.isolate(1).wait(3500)
-    yield (
-        "Broker 1's heartbeats do not arrive for 3 s: it is fenced. It leads nothing and is in no ISR.",
-        "1 | yes | 2 3 | 2 | –",
-    )
-    s.heal()
-    yield (
-        "They arrive again, with the same broker epoch: it is unfenced, and has to get in sync.",
-        "1 | no | 2 3 | 2 | –",
-    )
-    s.crash(1).fence(1).restart(1)
-    yield "It dies, restarts and registers: a new broker epoch.", "12 | no | 2 3 | 2 | –"
-    s.decision = s.controller.decide(BrokerHeartbeat(1, 1, 0), s.now).answer.error
-    yield (
-        "A heartbeat of its former life arrives late. It says nothing of the present one.",
-        "12 | no | 2 3 | 2 | STALE_BROKER_EPOCH",
-    )
-
-
-def _epoch(s: PartitionStage) -> object:
-    return s.controller.image.brokers[1].epoch
-
-
-def _fenced(s: PartitionStage) -> object:
-    return s.controller.image.brokers[1].fenced
-
-
-ELECTING = {
-    "node 1": _role(1),
-    "node 2": _role(2),
-    "node 3": _role(3),
-    "log 1": _records(1),
-    "log 2": _records(2),
-    "committed": _committed(1),
-}
-FOLLOWING = {
-    "node 1": _role(1),
-    "log 1": _records(1),
-    "log 2": _records(2),
-    "log 3": _records(3),
-    "committed, as 1 knows": _committed(1),
-    "as 2 knows": _committed(2),
-}
-COMPARED = {
-    "quorum: log ends": _ends,
-    "committed": lambda s: s.quorum.nodes[1].high_watermark,
-    "ISR: LEO 1": _of_isr(leo(1)),
-    "LEO 2": _of_isr(leo(2)),
-    "ISR": _of_isr(isr),
-    "HW": _of_isr(hw(1)),
-}
-
-QUORUM = Chapter(
-    title="The metadata quorum",
-    about="""In KRaft the controllers are a quorum: a log that a majority has is the truth, and its
-leader is the controller. Brokers follow the same log. (Records in brackets: what a leader writes first,
-with its epoch.)""",
-    scenarios=(
-        Scenario(
-            name="quorum-election",
-            title="A leader is elected, a record is committed",
-            about="""As in Raft, except that voters fetch, as Kafka's followers do: the leader learns
-from the next fetch what a voter has.""",
-            source="KIP-595; Ongaro and Ousterhout, *In Search of an Understandable Consensus Algorithm*",
-            stage=QuorumStage,
-            columns=ELECTING,
-            steps=_election,
-        ),
-        Scenario(
-            name="quorum-succession",
-            title="A leader dies and comes back",
-            about="""Who lacks a committed record finds no majority. What an old leader has alone is cut
-off.""",
-            source="KIP-595; Raft, 5.4.1 and 5.4.2",
-            stage=QuorumStage,
-            columns=FOLLOWING,
-            steps=_succession,
-        ),
-        Scenario(
-            name="quorum-and-isr",
-            title="Quorum and in-sync set side by side",
-            about="""To bear f failures a quorum needs 2f + 1 copies, an in-sync set f + 1: with f = 1
-three and two. The quorum does not wait for the slowest; the ISR does, until it takes it out. But the
-ISR needs a controller that says who is in it: that is what the quorum is for.""",
-            source="Kafka documentation, *Replicated logs: quorums, ISRs, and state machines*",
-            stage=SideBySide,
-            columns=COMPARED,
-            steps=_failures,
-        ),
-        Scenario(
-            name="broker-fencing",
-            title="Fencing by heartbeats, broker epochs",
-            about="""A broker registers, and from then on its heartbeats carry the epoch of that
-registration. Without heartbeats for a session it is fenced.""",
-            source="KIP-631",
-            stage=lambda: PartitionStage(settings=without("eligible_replicas")),
-            columns={
-                "broker epoch of 1": _epoch,
-                "fenced": _fenced,
-                "ISR": isr,
-                "leader": leader,
-                "late heartbeat": decision,
-            },
-            steps=_fencing,
-        ),
-    ),
+@scenario(
+    "Fencing by heartbeats, broker epochs",
+    source="KIP-631",
+    stage=lambda: PartitionStage(settings=without("eligible_replicas")),
+    columns="broker epoch of 1 | fenced = 1 is fenced | ISR | leader | late heartbeat = controller's answer",
 )
+def broker_fencing(s: PartitionStage) -> Steps:
+    """A broker registers, and from then on its heartbeats carry the epoch of that
+    registration. Without heartbeats for a session it is fenced."""
+    yield "Broker epochs are offsets in the metadata log. | 1 | no | 1 2 3 | 1 | –"
+    s.isolate(1).wait(3500)
+    yield """Broker 1's heartbeats do not arrive for 3 s: it is fenced. It leads nothing and is in no ISR.
+        | 1 | yes | 2 3 | 2 | –"""
+    s.heal()
+    yield """They arrive again, with the same broker epoch: it is unfenced, and has to get in sync.
+        | 1 | no | 2 3 | 2 | –"""
+    s.crash(1).fence(1).restart(1)
+    yield "It dies, restarts and registers: a new broker epoch. | 12 | no | 2 3 | 2 | –"
+    s.decision = s.controller.decide(BrokerHeartbeat(1, 1, 0), s.now).answer.error
+    yield """A heartbeat of its former life arrives late. It says nothing of the present one.
+        | 12 | no | 2 3 | 2 | STALE_BROKER_EPOCH"""

@@ -1,197 +1,131 @@
-"""Scenarios: how records reach the followers, when the high watermark moves, when a producer is answered."""
+"""Replication.
 
-from model.scenarios.drivers.partition import PartitionStage, asked_for, hw, isr_at, leo, produced, remote
-from model.scenarios.framework import Chapter, Scenario, Steps
+Followers fetch from the leader as consumers do, and the offset that they fetch from says
+what they have. Everything else follows from that."""
 
-COLUMNS = {
-    "LEO 1": leo(1),
-    "remote LEO 2": remote(1, 2),
-    "HW 1": hw(1),
-    "LEO 2": leo(2),
-    "HW 2": hw(2),
-    "produce": produced,
-}
+from model.scenarios.drivers.partition import PartitionStage
+from model.scenarios.framework import Steps, scenario
+
+COLUMNS = "LEO 1 | remote LEO 2 | HW 1 | LEO 2 | HW 2 | produce"
 
 
-def _fetch_after_produce(s: PartitionStage) -> Steps:
-    yield "Broker 1 leads, broker 2 follows; nothing was written.", "0 | ? | 0 | 0 | 0 | –"
-    s.produce("m0", to=1)
-    yield (
-        "A producer sends m0 with acks=all. The leader appends it; the request waits.",
-        "1 | ? | 0 | 0 | 0 | waits",
-    )
-    s.fetch(2)
-    yield (
-        "Broker 2 fetches from 0: it has nothing, so its remote LEO is 0 and HW = min(1, 0) = 0.",
-        "1 | 0 | 0 | 0 | 0 | waits",
-    )
-    s.answer(2)
-    yield (
-        "The answer brings m0 and HW 0. Broker 2 appends; its HW = min(LEO 1, HW 0) = 0.",
-        "1 | 0 | 0 | 1 | 0 | waits",
-    )
-
-
-def _second_round(s: PartitionStage) -> Steps:
-    s.produce("m0", to=1).fetch(2).answer(2)
-    yield ("As above: broker 2 has m0, but the leader does not know that yet.", "1 | 0 | 0 | 1 | 0 | waits")
-    s.fetch(2)
-    yield (
-        "Broker 2 fetches from 1: it has everything below. HW = min(1, 1) = 1, the producer is answered.",
-        "1 | 1 | 1 | 1 | 0 | acknowledged",
-    )
-    s.wait(500).answer(2)
-    yield (
-        "There is nothing to bring, so the answer comes after fetch.wait.max.ms, with HW 1.",
-        "1 | 1 | 1 | 1 | 1 | acknowledged",
-    )
-
-
-def _purgatory(s: PartitionStage) -> Steps:
-    s.fetch(2)
-    yield (
-        "Broker 2 fetches from 0 while there is nothing: the leader keeps the request.",
-        "0 | 0 | 0 | 0 | 0 | –",
-    )
-    s.produce("m0", to=1)
-    yield (
-        "A producer sends m0. It is appended; the kept fetch has something to bring now.",
-        "1 | 0 | 0 | 0 | 0 | waits",
-    )
-    s.answer(2)
-    yield ("The answer, with m0 and HW 0, leaves at once; broker 2 appends.", "1 | 0 | 0 | 1 | 0 | waits")
-    s.fetch(2)
-    yield ("Its next fetch, from 1, moves the HW and is kept in turn.", "1 | 1 | 1 | 1 | 0 | acknowledged")
-    s.produce("m1", to=1)
-    yield ("m1 is appended and releases it: the answer carries m1 and HW 1.", "2 | 1 | 1 | 1 | 0 | waits")
-    s.answer(2)
-    yield (
-        "Under load the HW so comes with the next records: broker 2 knows of HW 1, one record late.",
-        "2 | 1 | 1 | 2 | 1 | waits",
-    )
-
-
-def _remote_leo(s: PartitionStage) -> Steps:
-    s.produce("m0", to=1)
-    yield (
-        "On produce: not updated. Both followers are unknown, as they did not fetch yet.",
-        "1 | ? | ? | 0 | 1 2 3 | – ",
-    )
-    s.fetch(2).fetch(3)
-    yield "On fetch, before reading: both fetch from 0.", "1 | 0 | 0 | 0 | 1 2 3 | –"
-    s.answer(2).answer(3)
-    yield "When an answer was sent: not updated.", "1 | 0 | 0 | 0 | 1 2 3 | –"
-    s.fetch(2).fetch(3)
-    yield "On the next fetch, from 1: HW = min(1, 1, 1).", "1 | 1 | 1 | 1 | 1 2 3 | –"
-    s.produce("m1", to=1).answer(2).answer(3).rounds(2)
-    yield ("m1, which only broker 2 continues to fetch: HW = min(2, 2, 1).", "2 | 2 | 1 | 1 | 1 2 3 | –")
-    s.wait(3100).rounds(2).alter(1).altered(1)
-    yield (
-        "Broker 3 is taken out of the ISR. Its remote LEO stays; HW = min(2, 2), without it.",
-        "2 | 2 | 1 | 2 | 1 2 | –",
-    )
-    s.crash(1).fence(1).tell(2, 3)
-    yield (
-        "Broker 1 dies, broker 2 leads: what it knows of the others begins again (here: of broker 3).",
-        "down | down | down | down | down | ?",
-    )
-
-
-def _caught_up_outside(s: PartitionStage) -> Steps:
-    s.produce("m0", to=1).rounds(2).wait(3100).rounds(2).alter(1).altered(1)
-    yield ("Brokers 3 and 4 fell out of the ISR before they fetched m0.", "1 | 1 | ? | ? | 1 | 1 2 | –")
-    s.fetch(4).answer(4).fetch(4)
-    yield (
-        "Broker 4 has m0 now. The leader asks for ISR 1, 2, 4; the answer takes a while.",
-        "1 | 1 | ? | 1 | 1 | 1 2 | 1 2 4",
-    )
-    s.fetch(3).answer(3).fetch(3)
-    yield (
-        "So has broker 3. It is neither in the ISR nor asked for: that has to wait for the answer.",
-        "1 | 1 | 1 | 1 | 1 | 1 2 | 1 2 4",
-    )
-    s.produce("m1", to=1).rounds(2, 4)
-    yield (
-        "m1 comes; brokers 2 and 4 fetch it. The HW waits for broker 3 all the same.",
-        "2 | 2 | 1 | 2 | 1 | 1 2 | 1 2 4",
-    )
-    s.rounds(3)
-    yield "Broker 3 has m1.", "2 | 2 | 2 | 2 | 2 | 1 2 | 1 2 4"
-
-
-REPLICATION = Chapter(
-    title="Replication",
-    about="""Followers fetch from the leader as consumers do, and the offset that they fetch from says
-what they have. Everything else follows from that.""",
-    scenarios=(
-        Scenario(
-            name="fetch-after-produce",
-            title="A follower fetches after a produce",
-            about="""A leader appends what it is sent and keeps, for each follower, the log end offset
-that it knows of it: the *remote LEO*. It learns it from the offset that the follower fetches from,
-never from what it sent. So the first fetch brings the record to the follower, but does not commit it.""",
-            source="Kafka: `Partition.maybeIncrementLeaderHW`, `ReplicaManager.fetchMessages`",
-            stage=lambda: PartitionStage((1, 2)),
-            columns=COLUMNS,
-            steps=_fetch_after_produce,
-        ),
-        Scenario(
-            name="second-fetch-round",
-            title="The second fetch round moves the high watermark",
-            about="""The high watermark is the lowest log end among the replicas in sync, as the leader
-knows them. A follower learns it from the answer after that: its own high watermark is always a little
-behind, which is harmless as long as no broker takes it for the truth (see *Loss by truncation*).""",
-            source="Kafka: `Partition.updateFollowerFetchState`",
-            stage=lambda: PartitionStage((1, 2)),
-            columns=COLUMNS,
-            steps=_second_round,
-        ),
-        Scenario(
-            name="fetch-in-purgatory",
-            title="A fetch waits in purgatory when a produce arrives",
-            about="""A fetch that has nothing to bring is kept by the leader (Kafka: its *purgatory*)
-until there is something or its time has run out. So followers need no pauses between fetches.""",
-            source="Kafka: `DelayedFetch`, `DelayedOperationPurgatory`",
-            stage=lambda: PartitionStage((1, 2)),
-            columns=COLUMNS,
-            steps=_purgatory,
-        ),
-        Scenario(
-            name="remote-leo",
-            title="When a leader updates what it knows of its followers",
-            about="""Updated by a follower's fetch, and by nothing else: not by a produce, not by the
-answer that was sent, not by a change of the ISR. A new leader knows nothing and waits for the first
-fetches; its high watermark is the one that it had as a follower until then.""",
-            source="Kafka: `Replica.updateFetchStateOrThrow`, `Replica.resetReplicaState`",
-            stage=lambda: PartitionStage((1, 2, 3)),
-            columns={
-                "LEO 1": leo(1),
-                "remote LEO 2": remote(1, 2),
-                "remote LEO 3": remote(1, 3),
-                "HW 1": hw(1),
-                "ISR at 1": isr_at(1),
-                "of 3, at 2": remote(2, 3),
-            },
-            steps=_remote_leo,
-        ),
-        Scenario(
-            name="caught-up-outside-isr",
-            title="The high watermark waits for replicas that are about to join the ISR",
-            about="""A replica outside of the ISR that reached the high watermark holds it as a member
-would. Otherwise it would run after a high watermark that moves on with every record, and never be in
-sync.""",
-            source="Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
-            stage=lambda: PartitionStage((1, 2, 3, 4)),
-            columns={
-                "LEO 1": leo(1),
-                "remote LEO 2": remote(1, 2),
-                "remote LEO 3": remote(1, 3),
-                "remote LEO 4": remote(1, 4),
-                "HW 1": hw(1),
-                "ISR at 1": isr_at(1),
-                "asked for": asked_for(1),
-            },
-            steps=_caught_up_outside,
-        ),
-    ),
+@scenario(
+    "A follower fetches after a produce",
+    source="Kafka: `Partition.maybeIncrementLeaderHW`, `ReplicaManager.fetchMessages`",
+    stage=lambda: PartitionStage((1, 2)),
+    columns=COLUMNS,
 )
+def fetch_after_produce(s: PartitionStage) -> Steps:
+    """A leader appends what it is sent and keeps, for each follower, the log end offset
+    that it knows of it: the *remote LEO*. It learns it from the offset that the follower fetches from,
+    never from what it sent. So the first fetch brings the record to the follower, but does not commit it."""
+    yield "Broker 1 leads, broker 2 follows; nothing was written. | 0 | ? | 0 | 0 | 0 | –"
+    s.produce("m0", to=1)
+    yield """A producer sends m0 with acks=all. The leader appends it; the request waits.
+        | 1 | ? | 0 | 0 | 0 | waits"""
+    s.fetch(2)
+    yield """Broker 2 fetches from 0: it has nothing, so its remote LEO is 0 and HW = min(1, 0) = 0.
+        | 1 | 0 | 0 | 0 | 0 | waits"""
+    s.answer(2)
+    yield """The answer brings m0 and HW 0. Broker 2 appends; its HW = min(LEO 1, HW 0) = 0.
+        | 1 | 0 | 0 | 1 | 0 | waits"""
+
+
+@scenario(
+    "The second fetch round moves the high watermark",
+    source="Kafka: `Partition.updateFollowerFetchState`",
+    stage=lambda: PartitionStage((1, 2)),
+    columns=COLUMNS,
+)
+def second_fetch_round(s: PartitionStage) -> Steps:
+    """The high watermark is the lowest log end among the replicas in sync, as the leader
+    knows them. A follower learns it from the answer after that: its own high watermark is always a little
+    behind, which is harmless as long as no broker takes it for the truth (see *Loss by truncation*)."""
+    s.produce("m0", to=1).fetch(2).answer(2)
+    yield "As above: broker 2 has m0, but the leader does not know that yet. | 1 | 0 | 0 | 1 | 0 | waits"
+    s.fetch(2)
+    yield """Broker 2 fetches from 1: it has everything below. HW = min(1, 1) = 1, the producer is answered.
+        | 1 | 1 | 1 | 1 | 0 | acknowledged"""
+    s.wait(500).answer(2)
+    yield """There is nothing to bring, so the answer comes after fetch.wait.max.ms, with HW 1.
+        | 1 | 1 | 1 | 1 | 1 | acknowledged"""
+
+
+@scenario(
+    "A fetch waits in purgatory when a produce arrives",
+    source="Kafka: `DelayedFetch`, `DelayedOperationPurgatory`",
+    stage=lambda: PartitionStage((1, 2)),
+    columns=COLUMNS,
+)
+def fetch_in_purgatory(s: PartitionStage) -> Steps:
+    """A fetch that has nothing to bring is kept by the leader (Kafka: its *purgatory*)
+    until there is something or its time has run out. So followers need no pauses between fetches."""
+    s.fetch(2)
+    yield """Broker 2 fetches from 0 while there is nothing: the leader keeps the request.
+        | 0 | 0 | 0 | 0 | 0 | –"""
+    s.produce("m0", to=1)
+    yield """A producer sends m0. It is appended; the kept fetch has something to bring now.
+        | 1 | 0 | 0 | 0 | 0 | waits"""
+    s.answer(2)
+    yield "The answer, with m0 and HW 0, leaves at once; broker 2 appends. | 1 | 0 | 0 | 1 | 0 | waits"
+    s.fetch(2)
+    yield "Its next fetch, from 1, moves the HW and is kept in turn. | 1 | 1 | 1 | 1 | 0 | acknowledged"
+    s.produce("m1", to=1)
+    yield "m1 is appended and releases it: the answer carries m1 and HW 1. | 2 | 1 | 1 | 1 | 0 | waits"
+    s.answer(2)
+    yield """Under load the HW so comes with the next records: broker 2 knows of HW 1, one record late.
+        | 2 | 1 | 1 | 2 | 1 | waits"""
+
+
+@scenario(
+    "When a leader updates what it knows of its followers",
+    source="Kafka: `Replica.updateFetchStateOrThrow`, `Replica.resetReplicaState`",
+    stage=lambda: PartitionStage((1, 2, 3)),
+    columns="LEO 1 | remote LEO 2 | remote LEO 3 | HW 1 | ISR at 1 | of 3, at 2",
+)
+def remote_leo(s: PartitionStage) -> Steps:
+    """Updated by a follower's fetch, and by nothing else: not by a produce, not by the
+    answer that was sent, not by a change of the ISR. A new leader knows nothing and waits for the first
+    fetches; its high watermark is the one that it had as a follower until then."""
+    s.produce("m0", to=1)
+    yield """On produce: not updated. Both followers are unknown, as they did not fetch yet.
+        | 1 | ? | ? | 0 | 1 2 3 | –"""
+    s.fetch(2).fetch(3)
+    yield "On fetch, before reading: both fetch from 0. | 1 | 0 | 0 | 0 | 1 2 3 | –"
+    s.answer(2).answer(3)
+    yield "When an answer was sent: not updated. | 1 | 0 | 0 | 0 | 1 2 3 | –"
+    s.fetch(2).fetch(3)
+    yield "On the next fetch, from 1: HW = min(1, 1, 1). | 1 | 1 | 1 | 1 | 1 2 3 | –"
+    s.produce("m1", to=1).answer(2).answer(3).rounds(2)
+    yield "m1, which only broker 2 continues to fetch: HW = min(2, 2, 1). | 2 | 2 | 1 | 1 | 1 2 3 | –"
+    s.wait(3100).rounds(2).alter(1).altered(1)
+    yield """Broker 3 is taken out of the ISR. Its remote LEO stays; HW = min(2, 2), without it.
+        | 2 | 2 | 1 | 2 | 1 2 | –"""
+    s.crash(1).fence(1).tell(2, 3)
+    yield """Broker 1 dies, broker 2 leads: what it knows of the others begins again (here: of broker 3).
+        | down | down | down | down | down | ?"""
+
+
+@scenario(
+    "The high watermark waits for replicas that are about to join the ISR",
+    source="Kafka: `Partition.shouldWaitForReplicaToJoinIsr`",
+    stage=lambda: PartitionStage((1, 2, 3, 4)),
+    columns="LEO 1 | remote LEO 2 | remote LEO 3 | remote LEO 4 | HW 1 | ISR at 1 | asked for",
+)
+def caught_up_outside_isr(s: PartitionStage) -> Steps:
+    """A replica outside of the ISR that reached the high watermark holds it as a member
+    would. Otherwise it would run after a high watermark that moves on with every record, and never be in
+    sync."""
+    s.produce("m0", to=1).rounds(2).wait(3100).rounds(2).alter(1).altered(1)
+    yield "Brokers 3 and 4 fell out of the ISR before they fetched m0. | 1 | 1 | ? | ? | 1 | 1 2 | –"
+    s.fetch(4).answer(4).fetch(4)
+    yield """Broker 4 has m0 now. The leader asks for ISR 1, 2, 4; the answer takes a while.
+        | 1 | 1 | ? | 1 | 1 | 1 2 | 1 2 4"""
+    s.fetch(3).answer(3).fetch(3)
+    yield """So has broker 3. It is neither in the ISR nor asked for: that has to wait for the answer.
+        | 1 | 1 | 1 | 1 | 1 | 1 2 | 1 2 4"""
+    s.produce("m1", to=1).rounds(2, 4)
+    yield """m1 comes; brokers 2 and 4 fetch it. The HW waits for broker 3 all the same.
+        | 2 | 2 | 1 | 2 | 1 | 1 2 | 1 2 4"""
+    s.rounds(3)
+    yield "Broker 3 has m1. | 2 | 2 | 2 | 2 | 2 | 1 2 | 1 2 4"

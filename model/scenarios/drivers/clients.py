@@ -10,26 +10,25 @@
 `told`: what happened to each record. `done`: what applications have processed, in that order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from core.java_hash import java_hash
 from model.client.consumer import BEGINNING, Consumer
 from model.client.consumer_coordinator import ASSIGNED, COMMITTED, ConsumerCoordinator
 from model.client.producer import Producer, ProducerSettings
 from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
-from model.protocol.coordinator_messages import OffsetFetch
 from model.protocol.messages import Produce
 from model.protocol.requests import Response
-from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask
-from model.scenarios.drivers.cluster import TOPIC, ClusterStage, data
+from model.replication.node import Ask
+from model.scenarios.drivers import cluster
+from model.scenarios.drivers.cluster import GROUP, TOPIC, ClusterStage, data
+from model.scenarios.framework import look
 from model.settings import Settings
 
 AUTO_MS: Final = 5000
 """auto.commit.interval.ms."""
 SESSION_MS: Final = 6000
-GROUP: Final = "g"
 
 
 @dataclass(slots=True)
@@ -80,14 +79,16 @@ class ClientStage(ClusterStage):
         partitions: Sequence[Sequence[int]] = ((1,), (1,)),
         coordinators: Sequence[int] = (1,),
     ) -> None:
-        self.told: dict[str, str] = {}
         self.done: list[str] = []
         self.goals: dict[str, TransactionalRequestResult] = {}
         self.producers: dict[str, Producer] = {}
         self.readers: dict[str, Reader] = {}
         self._tokens: list[str] = []
-        spread = (tuple(coordinators),) * 3
-        super().__init__(settings, partitions, {TRANSACTION_TOPIC: spread, GROUP_TOPIC: spread})
+        super().__init__(settings, partitions, coordinators)
+
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(COLUMNS, self, column)
 
     # ---- producers
 
@@ -210,94 +211,61 @@ class ClientStage(ClusterStage):
         return self
 
 
-Column = Callable[[ClientStage], object]
+Column = Callable[[ClientStage, str], object]
 
 
-def told(record: str) -> Column:
-    """The answer that the producer of a record got."""
-    return lambda s: s.told.get(record)
+def _requests(s: ClientStage, _: str) -> object:
+    """Produce requests of producer A, in brackets each, in the order in which they were sent."""
+    requests = [request for who, _, request in s.sent if who == "A" and isinstance(request, Produce)]
+    batches = [batch for request in requests for batch in request.batches.values()]
+    return [f"({' '.join(map(str, batch.records))})" for batch in batches]
 
 
-def requests(name: str) -> Column:
-    """Produce requests of a producer, in brackets each, in the order in which they were sent."""
-
-    def show(s: ClientStage) -> object:
-        batches = [
-            batch
-            for who, _, request in s.sent
-            if who == name and isinstance(request, Produce)
-            for batch in request.batches.values()
-        ]
-        return [f"({' '.join(map(str, batch.records))})" for batch in batches]
-
-    return show
-
-
-def identity(name: str) -> Column:
+def _identity(s: ClientStage, name: str) -> object:
     """Producer id and epoch."""
-
-    def show(s: ClientStage) -> object:
-        machine = s.producers.get(name)
-        return f"{machine.producer_id}/{machine.producer_epoch}" if machine else None
-
-    return show
+    machine = s.producers.get(name)
+    return f"{machine.producer_id}/{machine.producer_epoch}" if machine else None
 
 
-def leader_known(name: str) -> Column:
+def _leader_known(s: ClientStage, name: str) -> object:
     """Who leads partition 0, as a producer knows."""
-
-    def show(s: ClientStage) -> object:
-        node, epoch = s.producers[name].cluster.leaders.get(data(0), (-1, -1))
-        return f"{node}, epoch {epoch}" if node >= 0 else None
-
-    return show
+    node, epoch = s.producers[name].cluster.leaders.get(data(0), (-1, -1))
+    return f"{node}, epoch {epoch}" if node >= 0 else None
 
 
-def got(name: str) -> Column:
-    """What a consumer has handed out, and its application has not processed."""
-    return lambda s: s.readers[name].got if name in s.readers else None
+def _of_reader(show: Callable[[Reader], object]) -> Column:
+    """Of a consumer, A by default; None when it is gone."""
+
+    def column(s: ClientStage, name: str) -> object:
+        reader = s.readers.get(name or "A")
+        return show(reader) if reader is not None else None
+
+    return column
 
 
-def position(name: str) -> Column:
-    """Position of a consumer in partition 0."""
-
-    def show(s: ClientStage) -> object:
-        reader = s.readers.get(name)
-        return reader.position if reader is not None and reader.position >= 0 else None
-
-    return show
+def _ended(s: ClientStage, _: str) -> object:
+    """How the end of producer A's transaction goes."""
+    goal = s.goals.get("A")
+    return (goal.error or "ok" if goal.done else "waits") if goal is not None else None
 
 
-def outcome(name: str) -> Column:
-    """The answer to the newest commit of a consumer."""
-
-    def show(s: ClientStage) -> object:
-        reader = s.readers.get(name)
-        if reader is None or not reader.outcome:
-            return None
-        return reader.member.commits.get(reader.outcome, "waits") or "ok"
-
-    return show
-
-
-def ended(name: str) -> Column:
-    """How the end of a producer's transaction goes."""
-
-    def show(s: ClientStage) -> object:
-        goal = s.goals.get(name)
-        return (goal.error or "ok" if goal.done else "waits") if goal is not None else None
-
-    return show
-
-
-def done(s: ClientStage) -> object:
-    """What applications have processed."""
-    return s.done
-
-
-def offset(s: ClientStage) -> object:
+def _committed(s: ClientStage, _: str) -> object:
     """Committed offset of the group in partition 0."""
-    to = s.leader((GROUP_TOPIC, java_hash(GROUP) % s.settings.offsets_partitions))
-    answer = s.ask(OffsetFetch(GROUP, (data(0),)), to=to)
-    found = answer.offsets.get(data(0), -1)
-    return answer.error if answer.error else found if found >= 0 else None
+    found = s.position(data(0))
+    return found if found != "none" else None
+
+
+COLUMNS: Mapping[str, Column] = {
+    "requests": _requests,
+    r"([A-Z])": _identity,
+    r"([A-Z]) knows": _leader_known,
+    # What a consumer has handed out and its application has not processed; its position in partition 0; the
+    # answer to its newest commit.
+    r"([A-Z]) has": _of_reader(lambda r: r.got),
+    "position": _of_reader(lambda r: r.position if r.position >= 0 else None),
+    "commit": _of_reader(lambda r: (r.member.commits.get(r.outcome, "waits") or "ok") if r.outcome else None),
+    "committed": _committed,
+    "processed": lambda s, _: s.done,
+    "end": _ended,
+    **cluster.COLUMNS,
+}

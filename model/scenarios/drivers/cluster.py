@@ -12,24 +12,28 @@ step says so (`wait`, and `until` where a client or broker has to try again).
     s.ask(request, to=1)       a request from outside; its answer, None if there is none yet
     s.join(machine, "A")       a client of the model takes part: it sends, and asks again, on its own
     s.crash(1), s.restart(1), s.cut(1), s.heal(1)
+    s.pause(1), s.resume(1)    the process stands still, and continues
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
+from core.java_hash import java_hash
 from model.broker import TICK_MS, Broker, Durable
 from model.client.consumer import Consumer
 from model.errors import KafkaError
+from model.protocol.coordinator_messages import OffsetFetch
 from model.protocol.messages import CreateTopics, ListOffsets, Partition
 from model.protocol.requests import Request, Response
-from model.replication.node import Ask, Reply
+from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
 from model.replication.replica import Replica
 from model.settings import Settings
 
 CONTROLLER_NODE: Final = 9
 TOPIC: Final = "p"
+GROUP: Final = "g"
 MOST: Final = 100_000
 """Messages of one step: more is a loop."""
 
@@ -79,14 +83,20 @@ def lone(**settings: Any) -> Settings:
 
 
 class ClusterStage:
-    """See the module. partitions: replicas of each partition of the topic, the first one leads. internal:
-    the same of the topics of the coordinators, by topic."""
+    """See the module. partitions: replicas of each partition of the topic, the first one leads.
+    coordinators: brokers that share out the partitions of the coordinators' topics.
+
+    `told` has the answer to the newest request of a client, or of a record's producer, "waits" before that.
+    """
+
+    voters: tuple[int, ...] = (CONTROLLER_NODE,)
+    ensemble = -1
 
     def __init__(
         self,
         settings: Settings | None = None,
         partitions: Sequence[Sequence[int]] = ((1,), (1,)),
-        internal: Mapping[str, Sequence[Sequence[int]]] | None = None,
+        coordinators: Sequence[int] = (1,),
     ) -> None:
         self.settings = settings or lone()
         self.now = 0
@@ -95,30 +105,30 @@ class ClusterStage:
         self.held: list[MessageInFlight] = []
         self.sent: list[tuple[str, int, Request]] = []
         """Requests of clients: who, to which broker, what."""
+        self.told: dict[str, str] = {}
+        self.paused: set[int] = set()
+        self._asleep: list[MessageInFlight] = []
         self._rules: list[Rule] = []
         self._queue: deque[MessageInFlight] = deque()
         self._waiting: dict[int, MessageInFlight] = {}
         self._connections = 0
         self._cut: set[int] = set()
         self._incarnation = 0
-        self._durable = {CONTROLLER_NODE: Durable()}
-        brokers = sorted({n for tps in (internal or {}).values() for ns in tps for n in ns})
-        brokers = sorted({*brokers, *(n for replicas in partitions for n in replicas)})
-        self._durable |= {n: Durable() for n in brokers}
-        self._begin(brokers, {TOPIC: partitions, **(internal or {})})
+        self._durable: defaultdict[int, Durable] = defaultdict(Durable)
+        self._begin(partitions, coordinators)
 
-    def _begin(self, brokers: Sequence[int], topics: Mapping[str, Sequence[Sequence[int]]]) -> None:
+    def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
         """The cluster comes up and gets its topics."""
-        self.restart(CONTROLLER_NODE, *brokers)
-        for topic, replicas in topics.items():
-            self.create(topic, replicas)
+        turns = [n % len(coordinators) for n in range(3)]
+        spread = [(*coordinators[turn:], *coordinators[:turn]) for turn in turns]
+        self.restart(CONTROLLER_NODE, *sorted({*coordinators, *(n for tp in partitions for n in tp)}))
+        self.create(TOPIC, partitions).create(TRANSACTION_TOPIC, spread).create(GROUP_TOPIC, spread)
         self.wait(200)
 
-    def create(self, topic: str, replicas: Sequence[Sequence[int]]) -> Self:
+    def create(self, topic: str, replicas: Sequence[Sequence[int]], *, at: int = CONTROLLER_NODE) -> Self:
         """A topic, whose partitions have these replicas."""
         assignment = tuple(tuple(nodes) for nodes in replicas)
-        request = CreateTopics(topic, len(assignment), len(assignment[0]), assignment)
-        answer = self.ask(request, to=CONTROLLER_NODE)
+        answer = self.ask(CreateTopics(topic, len(assignment), len(assignment[0]), assignment), to=at)
         assert answer.error is KafkaError.NONE, answer
         return self
 
@@ -137,6 +147,21 @@ class ClusterStage:
         """The replica on a broker, on the leader by default; None where there is none."""
         broker = self.nodes.get(n if n >= 0 else self.leader(tp))
         return broker.node.replicas.get(tp) if broker is not None else None
+
+    def number(self, key: str, topic: str) -> int:
+        """The partition of a coordinators' topic that a transactional id or a group belongs to."""
+        return java_hash(key) % self.controller.node.image.topics[topic]
+
+    def coordinator(self, key: str, topic: str) -> int:
+        """Who coordinates a transactional id or a group."""
+        return self.leader((topic, self.number(key, topic)))
+
+    def position(self, tp: Partition) -> str:
+        """The committed offset that a member of the group receives."""
+        answer = self.ask(OffsetFetch(GROUP, (tp,)), to=self.coordinator(GROUP, GROUP_TOPIC))
+        if answer.error:
+            return str(answer.error.name)
+        return str(answer.offsets[tp]) if answer.offsets[tp] >= 0 else "none"
 
     def read(self, number: int, *, committed: bool, begin: int = 0) -> list[str]:
         """What a new consumer gets of a partition."""
@@ -260,6 +285,9 @@ class ClusterStage:
             self._queue.append(message)
 
     def _travel(self, message: MessageInFlight) -> None:
+        if (message.sender if message.answering else message.ask.node) in self.paused:
+            self._asleep.append(message)
+            return
         for rule in self._rules:
             if (
                 isinstance(message.ask.request, rule.kind)
@@ -295,7 +323,7 @@ class ClusterStage:
         """Time passes."""
         for _ in range(milliseconds // TICK_MS):
             self.now += TICK_MS
-            for n in list(self.nodes):
+            for n in [n for n in self.nodes if n not in self.paused]:
                 self.nodes[n].tick(self.now)
             self.flow()
         return self
@@ -316,6 +344,18 @@ class ClusterStage:
             self._break(n)
         return self.flow()
 
+    def pause(self, n: int) -> Self:
+        """The process stands still: what reaches it waits, and it does not know of that."""
+        self.paused.add(n)
+        return self
+
+    def resume(self, n: int) -> Self:
+        """It continues where it stood; what reached it meanwhile comes in that order."""
+        self.paused.discard(n)
+        asleep, self._asleep = self._asleep, []
+        self._queue.extendleft(reversed(asleep))
+        return self.flow()
+
     def cut(self, n: int) -> Self:
         """From now on nothing reaches this broker, and nothing of it any other."""
         self._cut.add(n)
@@ -333,21 +373,66 @@ class ClusterStage:
                 del self._waiting[connection]
                 self._hear(message, None)
 
-    def restart(self, *nodes: int) -> Self:
-        """The processes start (again), and take part once the controller counts on them."""
+    def start(self, *nodes: int) -> Self:
+        """The processes start (again)."""
         for n in nodes:
             self._incarnation += 1
             self.nodes[n] = Broker(
                 n,
-                voters=(CONTROLLER_NODE,),
+                voters=self.voters,
                 settings=self.settings,
                 durable=self._durable[n],
                 incarnation=self._incarnation,
                 draw=lambda low, _: low,
-                broker=n != CONTROLLER_NODE,
+                broker=n not in self.voters,
+                ensemble=self.ensemble,
             )
             self.nodes[n].start(self.now)
             self.flow()
-        if all(n == CONTROLLER_NODE for n in nodes):
-            return self
-        return self.until(lambda: not any(self.nodes[n].fenced for n in nodes if n != CONTROLLER_NODE))
+        return self
+
+    def restart(self, *nodes: int) -> Self:
+        """The processes start (again), and take part once the controller counts on them."""
+        brokers = set(nodes).difference(self.voters)
+        return self.start(*nodes).until(lambda: not any(self.nodes[n].fenced for n in brokers))
+
+
+Column = Callable[[ClusterStage, str], object]
+
+
+def _of(show: Callable[[Replica], object], down: str | None = None) -> Column:
+    """Of the leader's replica of partition 0, or of the one that is named."""
+
+    def column(s: ClusterStage, number: str) -> object:
+        replica = s.replica(data(int(number or 0)))
+        return show(replica) if replica is not None else down
+
+    return column
+
+
+def _records(replica: Replica | None) -> object:
+    """Records, and markers in brackets."""
+    if replica is None:
+        return "down"
+    batches = replica.log.batches
+    return [f"[{b.control}]" if b.control else " ".join(map(str, b.records)) for b in batches]
+
+
+COLUMNS: Mapping[str, Column] = {
+    "leader": lambda s, _: s.leader(data(0)),
+    r"log(?: p(\d))?": _of(_records, "down"),
+    r"log (\d)": lambda s, n: _records(s.replica(data(0), int(n))),
+    "log of new": lambda s, _: _records(s.replica(("new", 0))),
+    "HW": _of(lambda r: r.high_watermark),
+    "LSO": _of(lambda r: r.log.stable(r.high_watermark)),
+    # (producer id, first offset, offset of the marker)
+    "aborted index": _of(lambda r: [f"({a.producer_id}, {a.first}, {a.last})" for a in r.log.aborted]),
+    # What a new reader gets, from the beginning on or from an offset.
+    "read_uncommitted": lambda s, _: s.read(0, committed=False),
+    r"read_committed(?: p(\d))?": lambda s, n: s.read(int(n or 0), committed=True),
+    r"read_committed from (\d)": lambda s, begin: s.read(0, committed=True, begin=int(begin)),
+    # What was answered: to a producer, or a client of a group; to the producer of a record.
+    "producer": lambda s, _: s.told.get("A"),
+    r"([A-Z]) learns": lambda s, name: s.told.get(name),
+    r"([a-z]\d?)": lambda s, record: s.told.get(record),
+}

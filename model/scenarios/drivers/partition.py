@@ -13,22 +13,10 @@ The brokers are the model's whole brokers. What they send lies on the stage unti
 
 The stage plays the metadata quorum itself: one controller, whose decisions are committed at once.
 
-Columns: what a cell shows of the partition.
-
-leo(2)        log end offset of broker 2            hw(2)       its high watermark
-remote(1, 2)  what leader 1 knows of 2's log end    log(2)      its records
-epochs(2)     its leader-epoch cache                flushed(2)  what a power loss leaves
-isr, leader, elr, leader_epoch, partition_epoch     as the controller decided
-isr_at(1), leader_at(2)                             as a broker knows it
-running               brokers whose process runs
-asked_for(1)          in-sync set that it asked for
-status, decision      what metrics call the partition; what the controller said to a leader
-waits_for(1)          for whom the high watermark waits       visible(1)  what consumers get
-produced      the answer to the newest record's producer      acked   records that were acknowledged
-heard         the newest answer to a consumer
+What columns show is listed in `COLUMNS`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -60,6 +48,7 @@ from model.protocol.messages import (
 from model.protocol.requests import ControllerRequest, Request, Response
 from model.replication.node import Ask, Reply
 from model.replication.replica import UNKNOWN, Replica
+from model.scenarios.framework import look
 from model.settings import Settings
 
 CONTROLLER = 9
@@ -131,6 +120,10 @@ class PartitionStage:
     def replica(self, n: int) -> Replica | None:
         """The replica on a broker, None where the process is down or has none."""
         return self.nodes[n].node.replicas.get(TP) if n in self.nodes else None
+
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(COLUMNS, self, column)
 
     # ---- clients
 
@@ -398,162 +391,82 @@ class PartitionStage:
             self.acked.append(name)
 
 
-Column = Callable[[PartitionStage], object]
-DOWN = "down"
+Column = Callable[[PartitionStage, str], object]
 
 
-def _of(n: int, show: Callable[[Replica], object]) -> Column:
-    def column(stage: PartitionStage) -> object:
-        replica = stage.replica(n)
-        if replica is None:
-            return None if n in stage.nodes else DOWN
-        return show(replica)
+def _of(show: Callable[[Replica], object], broker: int = -1) -> Column:
+    """Of the replica on a broker: the one that the column names, if no other is given."""
+
+    def column(s: PartitionStage, named: str) -> object:
+        n = broker if broker >= 0 else int(named)
+        replica = s.replica(n)
+        return show(replica) if replica else None if n in s.nodes else "down"
 
     return column
 
 
-def leo(n: int) -> Column:
-    """Log end offset."""
-    return _of(n, lambda replica: replica.log.end)
+def _remote(leader: int) -> Column:
+    """What the leader knows of a follower's log end; None where it does not lead."""
+
+    def column(s: PartitionStage, follower: str) -> object:
+        def show(replica: Replica) -> object:
+            known = replica.remotes.get(int(follower))
+            if known is None:
+                return None
+            return "?" if known.end == UNKNOWN else known.end
+
+        return _of(show, leader)(s, "")
+
+    return column
 
 
-def hw(n: int) -> Column:
-    """High watermark."""
-    return _of(n, lambda replica: replica.high_watermark)
-
-
-def log(n: int) -> Column:
-    """Names of the records, oldest first."""
-    return _of(n, lambda replica: [str(record) for _, _, record in replica.log.records()])
-
-
-def flushed(n: int) -> Column:
-    """Offset up to which the log is on disk."""
-    return _of(n, lambda replica: replica.log.flushed)
-
-
-def epochs(n: int) -> Column:
-    """Leader-epoch cache: (epoch, first offset)."""
-    return _of(n, lambda replica: [f"({e}, {begin})" for e, begin in replica.log.epochs])
-
-
-def remote(leader: int, follower: int) -> Column:
-    """What the leader knows of the follower's log end; None where it does not lead."""
-
-    def show(replica: Replica) -> object:
-        known = replica.remotes.get(follower)
-        if known is None:
-            return None
-        return "?" if known.end == UNKNOWN else known.end
-
-    return _of(leader, show)
-
-
-def isr_at(n: int) -> Column:
-    """In-sync set as this broker knows it."""
-    return _of(n, lambda replica: replica.isr)
-
-
-def leader_at(n: int) -> Column:
-    """Leader and its epoch as this broker knows them."""
-    return _of(n, lambda replica: f"{replica.state.leader}, epoch {replica.state.leader_epoch}")
-
-
-def isr(stage: PartitionStage) -> object:
-    """In-sync set, as the controller has it."""
-    return stage.state.isr
-
-
-def elr(stage: PartitionStage) -> object:
-    """Eligible leader replicas (KIP-966)."""
-    return stage.state.elr
-
-
-def leader(stage: PartitionStage) -> object:
-    """Leader, None where there is none."""
-    return stage.state.leader if stage.state.leader >= 0 else None
-
-
-def leader_epoch(stage: PartitionStage) -> object:
-    """Rises with every leader."""
-    return stage.state.leader_epoch
-
-
-def partition_epoch(stage: PartitionStage) -> object:
-    """Rises with every change."""
-    return stage.state.partition_epoch
-
-
-def replicas(stage: PartitionStage) -> object:
-    """AR, in order: the first one is the preferred leader."""
-    return stage.state.replicas
-
-
-def waits_for(n: int) -> Column:
-    """For whom the leader's high watermark waits: the in-sync set, and who is asked for or about to leave."""
-    return _of(n, lambda replica: replica.maximal_isr if replica.leads else None)
-
-
-def asked_for(n: int) -> Column:
-    """In-sync set that a leader asked the controller for and was not answered about."""
-    return _of(n, lambda replica: replica.proposed)
-
-
-def visible(n: int) -> Column:
-    """Records that a consumer gets of this broker: those below its high watermark."""
-    return _of(
-        n,
-        lambda replica: [
-            str(record) for offset, _, record in replica.log.records() if offset < replica.high_watermark
-        ],
-    )
-
-
-def running(stage: PartitionStage) -> object:
-    """Brokers whose process runs."""
-    return set(stage.nodes)
-
-
-def status(stage: PartitionStage) -> object:
+def _status(s: PartitionStage, _: str) -> object:
     """What Kafka's metrics call the partition."""
-    state = stage.state
-    if state.leader < 0:
+    if s.state.leader < 0:
         return "offline"
-    if len(state.isr) < stage.settings.min_isr:
+    if len(s.state.isr) < s.settings.min_isr:
         return "under min ISR"
-    return "under-replicated" if len(state.isr) < len(state.replicas) else "whole"
+    return "under-replicated" if len(s.state.isr) < len(s.state.replicas) else "whole"
 
 
-def decision(stage: PartitionStage) -> object:
-    """What the controller said to the newest AlterPartition."""
-    return stage.decision
+def _names(replica: Replica, end: int | None = None) -> list[str]:
+    return [str(record) for offset, _, record in replica.log.records() if end is None or offset < end]
 
 
-def result(record: str) -> Column:
-    """The answer that the producer of this record got."""
-    return lambda stage: stage.results.get(record)
-
-
-def adding(stage: PartitionStage) -> object:
-    """Replicas that a reassignment adds."""
-    return stage.state.adding
-
-
-def removing(stage: PartitionStage) -> object:
-    """Replicas that a reassignment takes away."""
-    return stage.state.removing
-
-
-def produced(stage: PartitionStage) -> object:
-    """The answer that the producer of the newest record got."""
-    return stage.results.get(stage.last)
-
-
-def heard(stage: PartitionStage) -> object:
-    """The newest answer to a consumer."""
-    return stage.heard or None
-
-
-def acked(stage: PartitionStage) -> object:
-    """Records that were acknowledged, in that order."""
-    return stage.acked
+COLUMNS: Mapping[str, Column] = {
+    # As the controller has it. A leader epoch rises with every leader, a partition epoch with every change.
+    "AR": lambda s, _: s.state.replicas,
+    "adding": lambda s, _: s.state.adding,
+    "removing": lambda s, _: s.state.removing,
+    "ISR": lambda s, _: s.state.isr,
+    "ELR": lambda s, _: s.state.elr,
+    "leader": lambda s, _: s.state.leader if s.state.leader >= 0 else None,
+    "leader epoch": lambda s, _: s.state.leader_epoch,
+    "partition epoch": lambda s, _: s.state.partition_epoch,
+    "partition": _status,
+    r"broker epoch of (\d)": lambda s, n: s.controller.image.brokers[int(n)].epoch,
+    r"(\d) is fenced": lambda s, n: s.controller.image.brokers[int(n)].fenced,
+    # As a broker has it.
+    "running": lambda s, _: set(s.nodes),
+    r"LEO (\d)": _of(lambda r: r.log.end),
+    r"HW (\d)": _of(lambda r: r.high_watermark),
+    r"log (\d)": _of(_names),
+    r"epochs (\d)": _of(lambda r: [f"({e}, {begin})" for e, begin in r.log.epochs]),
+    r"flushed (\d)": _of(lambda r: r.log.flushed),
+    r"ISR at (\d)": _of(lambda r: r.isr),
+    r"leader, as (\d) knows": _of(lambda r: f"{r.state.leader}, epoch {r.state.leader_epoch}"),
+    # As leader 1 has it: the in-sync set that it asked for and was not answered about; for whom its high
+    # watermark waits (the in-sync set, and who is asked for or about to leave).
+    r"remote LEO (\d)": _remote(1),
+    r"of (\d), at 2": _remote(2),
+    "asked for": _of(lambda r: r.proposed, 1),
+    "HW waits for": _of(lambda r: r.maximal_isr if r.leads else None, 1),
+    "consumers see": _of(lambda r: _names(r, r.high_watermark), 1),
+    # The newest answers: to a leader's AlterPartition, to a consumer, to the producer of the newest record
+    # or of one.
+    "controller's answer": lambda s, _: s.decision,
+    "consumer": lambda s, _: s.heard or None,
+    "produce": lambda s, _: s.results.get(s.last),
+    r"([a-d])(?:: acks=\w+)?": lambda s, record: s.results.get(record),
+    "acknowledged": lambda s, _: s.acked,
+}

@@ -9,28 +9,23 @@ What each was answered stands in `told`, as in `raw_producer`. `s.position()` is
 of the offset of partition 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
+from core.java_hash import java_hash
 from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import LoadedPartition, OffsetRecord
 from model.errors import KafkaError
-from model.protocol.coordinator_messages import (
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    OffsetCommit,
-    OffsetFetch,
-    SyncGroup,
-)
+from model.protocol.coordinator_messages import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 from model.protocol.requests import Request
 from model.replication.node import GROUP_TOPIC
-from model.scenarios.drivers.cluster import TOPIC, data
+from model.scenarios.drivers import raw_producer
+from model.scenarios.drivers.cluster import GROUP, TOPIC, data
 from model.scenarios.drivers.raw_producer import RawProducerStage
-from model.settings import Settings
+from model.scenarios.framework import look
 
-GROUP = "g"
 SESSION_MS = 3000
 REBALANCE_MS = 5000
 
@@ -46,14 +41,10 @@ class RawMember:
 class RawMemberStage(RawProducerStage):
     """See the module."""
 
-    def __init__(
-        self,
-        settings: Settings | None = None,
-        partitions: Sequence[Sequence[int]] = ((1,), (1,)),
-        coordinators: Sequence[int] = (1,),
-    ) -> None:
-        self.members: dict[str, RawMember] = {"": RawMember()}
-        super().__init__(settings, partitions, coordinators)
+    @cached_property
+    def members(self) -> dict[str, RawMember]:
+        """By name; "" is a client that is not a member."""
+        return {"": RawMember()}
 
     # ---- state
 
@@ -68,6 +59,10 @@ class RawMemberStage(RawProducerStage):
     def group(self) -> ClassicGroup | None:
         """The group, as its coordinator knows it."""
         return self.loaded.groups.get(GROUP) if self.loaded is not None else None
+
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(COLUMNS, self, column)
 
     def alias(self, member: str) -> str:
         """The member with this id; "someone" where the stage does not know it."""
@@ -133,31 +128,13 @@ class RawMemberStage(RawProducerStage):
         self.told |= {name: told[name] for name in names if self.told[name] == "ok"}
         return self
 
-    def position(self, group: str = GROUP) -> str:
-        """See the module."""
-        answer = self.ask(OffsetFetch(group, (data(0),)), to=self.coordinator(group, GROUP_TOPIC))
-        if answer.error:
-            return str(answer.error.name)
-        offset = answer.offsets[data(0)]
-        return str(offset) if offset >= 0 else "none"
-
 
 def two(s: RawMemberStage) -> None:
     """A and B are members, with a partition each."""
     s.joins("A").syncs("A", A=(0, 1)).joins("B").joins("A").syncs("B").syncs("A", A=(0,), B=(1,))
 
 
-# ---- columns
-
-Column = Callable[[RawMemberStage], object]
-
-
-def state(s: RawMemberStage) -> object:
-    """State of the group, and its generation."""
-    return f"{s.group.state.value} {s.group.generation}" if s.group is not None else None
-
-
-def members(s: RawMemberStage) -> object:
+def _members(s: RawMemberStage, _: str) -> object:
     """Members, the leader of the group with an asterisk."""
     group = s.group
     if group is None:
@@ -165,7 +142,7 @@ def members(s: RawMemberStage) -> object:
     return [s.alias(name) + ("*" if name == group.leader else "") for name in group.members]
 
 
-def offsets_log(s: RawMemberStage) -> object:
+def _log(s: RawMemberStage, _: str) -> object:
     """The group's partition of `__consumer_offsets`: offsets of partitions, generations in brackets."""
     replica = s.replica((GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)))
     if replica is None:
@@ -178,3 +155,20 @@ def _brief(record: object) -> str:
         return f"{record.partition[0]}{record.partition[1]}={record.offset}"
     assert isinstance(record, GroupRecord)
     return f"[{record.generation}]"
+
+
+def _where(s: RawMemberStage, _: str) -> object:
+    """Hash of the group's name, its partition, who coordinates it."""
+    number = s.number(GROUP, GROUP_TOPIC)
+    return f"{java_hash(GROUP)} → {number} → broker {s.coordinator(GROUP, GROUP_TOPIC)}"
+
+
+COLUMNS: Mapping[str, Callable[[RawMemberStage, str], object]] = {
+    "group": lambda s, _: f"{s.group.state.value} {s.group.generation}" if s.group is not None else None,
+    "members": _members,
+    "others learn": lambda s, _: s.told.get(""),
+    "offset p0": lambda s, _: s.position(data(0)),
+    "offsets log": _log,
+    "coordinator of the group": _where,
+    **raw_producer.COLUMNS,
+}

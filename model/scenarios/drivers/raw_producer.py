@@ -11,12 +11,12 @@ What each was answered stands in `told`: of a record by its name, of other reque
 request that is not answered yet "waits"; one that will never be is "unknown".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from core.java_hash import java_hash
-from model.coordinator.transaction_metadata import TransactionMetadata, TransactionRecord
+from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
 from model.errors import KafkaError
 from model.log.unified_log import NO_EPOCH, NO_PRODUCER, RecordBatch
 from model.protocol.coordinator_messages import (
@@ -24,13 +24,14 @@ from model.protocol.coordinator_messages import (
     AddPartitionsToTxn,
     EndTxn,
     InitProducerId,
-    OffsetFetch,
     TxnOffsetCommit,
 )
 from model.protocol.messages import Produce
 from model.protocol.requests import Request
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
-from model.scenarios.drivers.cluster import TOPIC, ClusterStage, data
+from model.scenarios.drivers import cluster
+from model.scenarios.drivers.cluster import ClusterStage, data
+from model.scenarios.framework import look
 from model.settings import Settings
 
 IN: Final = ("in", 0)
@@ -63,12 +64,8 @@ class RawProducerStage(ClusterStage):
         partitions: Sequence[Sequence[int]] = ((1,), (1,)),
         coordinators: Sequence[int] = (1,),
     ) -> None:
-        nodes, turns = tuple(coordinators), [n % len(coordinators) for n in range(3)]
-        spread = tuple(nodes[turn:] + nodes[:turn] for turn in turns)
-        internal = {TRANSACTION_TOPIC: spread, GROUP_TOPIC: spread}
         self.writers: dict[str, RawProducer] = {}
-        self.told: dict[str, str] = {}
-        super().__init__(settings, partitions, internal)
+        super().__init__(settings, partitions, coordinators)
         # Brokers have producer ids in hand before the story begins.
         for n in sorted({*coordinators, *(replicas[0] for replicas in partitions)}):
             self.until(self._has_ids(n))
@@ -78,25 +75,21 @@ class RawProducerStage(ClusterStage):
 
     # ---- state
 
-    def coordinator(self, key: str, topic: str = TRANSACTION_TOPIC) -> int:
-        """Who coordinates a transactional id, or a group."""
-        return self.leader((topic, self.number(key, topic)))
-
-    def number(self, key: str, topic: str = TRANSACTION_TOPIC) -> int:
-        """The partition of the coordinators' topic that a key belongs to."""
-        return java_hash(key) % self.controller.node.image.topics[topic]
+    def look(self, column: str) -> object:
+        """See `framework.Stage`."""
+        return look(COLUMNS, self, column)
 
     def transaction(self, key: str = "t") -> TransactionMetadata | None:
         """What the coordinator has in memory of a transactional id."""
-        broker = self.nodes.get(self.coordinator(key))
+        broker = self.nodes.get(self.coordinator(key, TRANSACTION_TOPIC))
         if broker is None:
             return None
         known = broker.coordinators.transactions.log.known
-        return known.get(self.number(key), {}).get(key)
+        return known.get(self.number(key, TRANSACTION_TOPIC), {}).get(key)
 
-    def logged(self, key: str = "t") -> list[TransactionRecord]:
+    def logged(self, key: str, node: int = -1) -> list[TransactionRecord]:
         """What the transaction log has of a transactional id."""
-        replica = self.replica((TRANSACTION_TOPIC, self.number(key)))
+        replica = self.replica((TRANSACTION_TOPIC, self.number(key, TRANSACTION_TOPIC)), node)
         if replica is None:
             return []
         records = [r for _, _, r in replica.log.records() if isinstance(r, TransactionRecord)]
@@ -137,7 +130,13 @@ class RawProducerStage(ClusterStage):
 
         def asked() -> bool:
             errors.clear()
-            self._say(name, InitProducerId(id, timeout, *identity), self.coordinator(id), name, made)
+            self._say(
+                name,
+                InitProducerId(id, timeout, *identity),
+                self.coordinator(id, TRANSACTION_TOPIC),
+                name,
+                made,
+            )
             return not again or not errors or errors[0] not in AGAIN
 
         return self.until(asked)
@@ -148,7 +147,7 @@ class RawProducerStage(ClusterStage):
         assert writer.id is not None
         tps = tuple(data(number) for number in numbers)
         request = AddPartitionsToTxn(writer.id, writer.producer_id, writer.epoch, tps)
-        return self._say(name, request, self.coordinator(writer.id), name)
+        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name)
 
     def write(
         self, name: str, number: int, *records: str, sequence: int = -1, epoch: int = -1, plain: bool = False
@@ -178,7 +177,7 @@ class RawProducerStage(ClusterStage):
         writer = self.writers[name]
         assert writer.id is not None
         request = AddOffsetsToTxn(writer.id, writer.producer_id, writer.epoch, group)
-        return self._say(name, request, self.coordinator(writer.id), name)
+        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name)
 
     def offsets(
         self, name: str, offset: int, *, group: str = "g", generation: int = -1, member: str = ""
@@ -202,18 +201,7 @@ class RawProducerStage(ClusterStage):
             return _named(answer)
 
         request = EndTxn(writer.id, writer.producer_id, writer.epoch, commit)
-        return self._say(name, request, self.coordinator(writer.id), name, made)
-
-    # ---- what readers see
-
-    def position(self, group: str = "g") -> str:
-        """The committed offset that a member of the group receives."""
-        to = self.coordinator(group, GROUP_TOPIC)
-        answer = self.ask(OffsetFetch(group, (IN,)), to=to)
-        if answer.error:
-            return str(answer.error.name)
-        offset = answer.offsets[IN]
-        return str(offset) if offset >= 0 else "none"
+        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name, made)
 
 
 def _named(answer: Any) -> str:
@@ -225,120 +213,62 @@ def _produced(answer: Any) -> str:
     return f"offset {base}" if error is KafkaError.NONE else str(error.name)
 
 
-Column = Callable[[RawProducerStage], object]
+Column = Callable[[RawProducerStage, str], object]
 
 
-def told(key: str) -> Column:
-    """The answer to a record's producer, or to another request of a producer."""
-    return lambda s: s.told.get(key)
+def _known(s: RawProducerStage, _: str) -> object:
+    """What the leader's log knows of producer A: its epoch, and first sequences of its newest batches."""
+    replica = s.replica(data(0))
+    state = replica.log.producers.get(s.writers["A"].producer_id) if replica else None
+    if state is None or state.epoch == NO_EPOCH:
+        return None
+    return f"{state.epoch}: {' '.join(str(b.first_sequence) for b in state.batches) or '–'}"
 
 
-def log(number: int, node: int = -1, *, topic: str = TOPIC) -> Callable[[ClusterStage], object]:
-    """Records, and markers in brackets."""
-
-    def show(s: ClusterStage) -> object:
-        replica = s.replica((topic, number), node)
-        if replica is None:
-            return "down"
-        return [
-            f"[{batch.control}]" if batch.control else " ".join(map(str, batch.records))
-            for batch in replica.log.batches
-        ]
-
-    return show
-
-
-def known(number: int, name: str) -> Column:
-    """What the leader's log knows of a producer: its epoch, and first sequences of its newest batches."""
-
-    def show(s: RawProducerStage) -> object:
-        replica = s.replica(data(number))
-        state = replica.log.producers.get(s.writers[name].producer_id) if replica else None
-        if state is None or state.epoch == NO_EPOCH:
-            return None
-        return f"{state.epoch}: {' '.join(str(b.first_sequence) for b in state.batches) or '–'}"
-
-    return show
-
-
-def identity(name: str) -> Column:
+def _identity(s: RawProducerStage, name: str) -> object:
     """Producer id and epoch that a producer has."""
-
-    def show(s: RawProducerStage) -> object:
-        writer = s.writers.get(name)
-        return f"{writer.producer_id}/{writer.epoch}" if writer and writer.epoch >= 0 else None
-
-    return show
+    writer = s.writers.get(name)
+    return f"{writer.producer_id}/{writer.epoch}" if writer and writer.epoch >= 0 else None
 
 
-def hw(number: int) -> Callable[[ClusterStage], object]:
-    """High watermark."""
-    return lambda s: replica.high_watermark if (replica := s.replica(data(number))) else None
-
-
-def lso(number: int) -> Column:
-    """Last stable offset."""
-
-    def show(s: RawProducerStage) -> object:
-        replica = s.replica(data(number))
-        return replica.log.stable(replica.high_watermark) if replica else None
-
-    return show
-
-
-def aborted(number: int) -> Column:
-    """The aborted index: (producer id, first offset, offset of the marker)."""
-
-    def show(s: RawProducerStage) -> object:
-        replica = s.replica(data(number))
-        if replica is None:
-            return None
-        return [f"({a.producer_id}, {a.first}, {a.last})" for a in replica.log.aborted]
-
-    return show
-
-
-def committed(number: int, *, begin: int = 0) -> Column:
-    """What a reader at read_committed gets."""
-    return lambda s: s.read(number, committed=True, begin=begin)
-
-
-def uncommitted(number: int) -> Column:
-    """What a reader at read_uncommitted gets."""
-    return lambda s: s.read(number, committed=False)
-
-
-def state(key: str = "t") -> Column:
-    """State, producer id and epoch at the coordinator."""
-
-    def show(s: RawProducerStage) -> object:
-        transaction = s.transaction(key)
-        if transaction is None:
-            return None
-        record = transaction.record
-        return f"{record.state.value} {record.producer_id}/{record.epoch}"
-
-    return show
-
-
-def logged(key: str = "t") -> Column:
-    """States in the transaction log."""
-    return lambda s: [r.state.value for r in s.logged(key)]
-
-
-def members(key: str = "t") -> Column:
+def _members(s: RawProducerStage, _: str) -> object:
     """Partitions of the transaction."""
-
-    def show(s: RawProducerStage) -> object:
-        transaction = s.transaction(key)
-        if transaction is None:
-            return None
-        partitions = transaction.record.partitions
-        return ["offsets" if topic == GROUP_TOPIC else f"{topic}{n}" for topic, n in partitions]
-
-    return show
+    transaction = s.transaction()
+    if transaction is None:
+        return None
+    partitions = transaction.record.partitions
+    return ["offsets" if topic == GROUP_TOPIC else f"{topic}{n}" for topic, n in partitions]
 
 
-def position(s: RawProducerStage) -> object:
-    """Committed offset of the group, as a member receives it."""
-    return s.position()
+def _state(s: RawProducerStage, _: str) -> object:
+    """State, producer id and epoch at the coordinator."""
+    transaction = s.transaction()
+    if transaction is None:
+        return None
+    return f"{transaction.record.state.value} {transaction.record.producer_id}/{transaction.record.epoch}"
+
+
+def _found(s: RawProducerStage, key: str) -> object:
+    """Hash of a transactional id, its partition, who coordinates it."""
+    number = s.number(key, TRANSACTION_TOPIC)
+    return f"{java_hash(key)} → {number} → broker {s.coordinator(key, TRANSACTION_TOPIC)}"
+
+
+def _prepared(s: RawProducerStage, _: str) -> object:
+    """Brokers whose log has PrepareCommit of t."""
+    return {n for n in s.nodes if any(record.state is PREPARE_COMMIT for record in s.logged("t", n))}
+
+
+COLUMNS: Mapping[str, Column] = {
+    "epoch: sequences known": _known,
+    r"([A-Z])": _identity,
+    "partitions": _members,
+    "coordinator": _state,
+    r"coordinator of (\w)": _found,
+    "led by": lambda s, _: s.coordinator("t", TRANSACTION_TOPIC),
+    "PrepareCommit at": _prepared,
+    "transaction log": lambda s, _: [record.state.value for record in s.logged("t")],
+    r"log of (\w)": lambda s, key: [record.state.value for record in s.logged(key)],
+    "offset of in": lambda s, _: s.position(IN),
+    **cluster.COLUMNS,
+}
