@@ -19,7 +19,6 @@ from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.cross_partition import Tally
 from checkers.engine.findings import CAP
-from checkers.engine.kernel_input import PORTABLE, RECORDED
 from checkers.engine.pipeline import Runner, in_process, spark_runner
 from checkers.engine.spark import spark
 from checkers.portable.tables import PortableTables, cases
@@ -146,7 +145,7 @@ def check_portable(path: Path) -> list[PortableAnswer]:
 
 
 def _by_config(case: PortableTables) -> dict[str, PortableVerdict]:
-    tally = check_tables(case.tables, portable=True)
+    tally = check_tables(case.tables, recorded=False)
     tried = any(op.f in ("send", "poll", "txn") and op.completed is not None for op in case.ops)
     found = {name for name, _ in tally.counts} - {REUSE}
     answers: dict[str, PortableVerdict] = {}
@@ -179,34 +178,7 @@ def check_history(history: History, runner: Runner = in_process) -> Tally:
 
 
 def check_tables(
-    tables: Mapping[str, pa.Table],
-    *,
-    portable: bool | None = None,
-    events: Sequence[Event] = (),
-    ww: bool = True,
-    cap: int = CAP,
+    tables: Mapping[str, pa.Table], *, recorded: bool, events: Sequence[Event] = (), cap: int = CAP
 ) -> Tally:
-    """Check a whole history that is in memory, in this process.
-
-    portable: None = a history without `bounds` rows is portable.
-    """
-    if portable is None:
-        portable = tables["bounds"].num_rows == 0
-    facts = PORTABLE if portable else RECORDED
-    return pipeline.check_tables(tables, CHECKS, facts, events=events, ww=ww, cap=cap)
-
-
-def findings(
-    tables: Mapping[str, pa.Table],
-    *,
-    portable: bool | None = None,
-    events: Sequence[Event] = (),
-    ww: bool = True,
-) -> set[tuple[str | int, ...]]:
-    """Canonical keys (docs/checks.md, section 2) of all findings of a history, in this process.
-
-    Raises: AssertionError, where a check crashed.
-    """
-    found = check_tables(tables, portable=portable, events=events, ww=ww, cap=2**31)
-    assert not found.crashed, found.crashed
-    return {finding.canonical for finding in found.findings}
+    """Check a whole history that is in memory, in this process. recorded: else it is a portable one."""
+    return pipeline.check_tables(tables, CHECKS, recorded=recorded, events=events, cap=cap)

@@ -92,7 +92,7 @@ def _epoch_bump(suspicion: Suspicion) -> bool:
     sends = finding.only(What.SEND)
     if process is None or not process.idempotent or process.transactional_id or not sends:
         return False
-    begin, acked = sends[0].invoke_ns, sends[0].acked_ns
+    begin, acked = sends[0].invoke_ns, sends[0].done_ns
     until = acked if acked >= 0 else history.op(sends[0].op).ended_ns
     return any(
         later.epoch_cnt > earlier.epoch_cnt >= 1

@@ -184,11 +184,7 @@ def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[Judge
 def _liveness(run: JudgedRun) -> Liveness:
     """How the run was served; a crash is one of the check of recovery."""
     try:
-        served: dict[int, ServedTimes] = {}
-        for tp, part in run.tally.parts.get(recovery.NAME, {}).items():
-            assert isinstance(part, ServedTimes), type(part)
-            served[tp] = part
-        return liveness(run.faults, served)
+        return liveness(run.faults, run.tally.parts_of(recovery.NAME, ServedTimes))
     except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)
         run.tally.crashed.setdefault(recovery.NAME, traceback.format_exc(limit=-3))
         return Liveness()

@@ -12,8 +12,7 @@ import numpy as np
 from checkers.allowed import unless_truncated
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import FAIL, OK, Finding, PartitionResult, Plain, Shown, got, sent
+from checkers.engine.findings import FAIL, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History, value_text
 
@@ -23,9 +22,6 @@ MISSING: Final = 1
 UNDECIDED: Final = 2
 ABSENT: Final = 3
 """Fate of a transaction's record that no counting read showed; ABSENT = it need not be there."""
-
-READS: Final = 8
-"""Reads of a transaction's records in a witness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +35,13 @@ class UnseenRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TornTransaction(Finding):
+class TornTransaction(OfTransaction):
     """A transaction with `seen` visible and `missing` invisible records; the first of these is
     `first_missing`, a partition and a value."""
 
     seen: int
     missing: int
     first_missing: tuple[int, int]
-
-    @property
-    def wanted(self) -> Wanted:
-        """All its records, and who read them."""
-        return Wanted(written=self.ops)
-
-    def more(self, fetched: FetchedRecords) -> list[Shown]:
-        """All its records, and one read of each that was read."""
-        return of_transaction(self.ops[0], fetched)
 
     def sentence(self, history: History) -> str:
         """How many of its records became visible."""
@@ -68,21 +55,13 @@ class TornTransaction(Finding):
         )
 
 
-def of_transaction(op: int, fetched: FetchedRecords) -> list[Shown]:
-    """All records of a transaction, and one read of each that was read."""
-    own = [sent(row) for row in fetched.sends.get(op, ())]
-    found = (fetched.reads_of.get((each.tp, each.value), ()) for each in own)
-    reads = [read for some in found for read in some[:1]]
-    return [*own, *map(got, reads[:READS])]
-
-
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     maybe = (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
     rows = np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL)))
     fate = np.full(len(rows), ABSENT, np.int8)
     expected = sends["outcome"][rows] != FAIL
-    if p.known.facts.ends:
+    if p.known.recorded:
         missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
         fate[np.isin(rows, missing)] = MISSING
         fate[np.isin(rows, undecided)] = UNDECIDED
@@ -95,7 +74,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    parts = run.parts(NAME, UnseenRecords)
+    parts = tally.parts_of(NAME, UnseenRecords)
     if not parts:
         return
     unseen = parts.values()
@@ -114,21 +93,18 @@ def _join(run: WholeRun, tally: Tally) -> None:
         int(((seen > 0) & (missing == 0) & (undecided > 0)).sum()),
         "{number} transactions are partly visible, and the final reads did not reach the rest",
     )
-    if len(torn):
-        tally.counts[TORN, Plain.PLAIN] += len(torn)
-    for at in torn[: run.known.cap].tolist():
+
+    def torn_transaction(at: int) -> Finding:
         lost = int(np.flatnonzero((which == at) & (fate == MISSING))[0])
-        number = int(ops[at])
-        tally.findings.append(
-            TornTransaction(
-                name=TORN,
-                key=(-1, number),
-                ops=(number,),
-                seen=int(seen[at]),
-                missing=int(missing[at]),
-                first_missing=(int(tp[lost]), int(value[lost])),
-            )
+        return TornTransaction(
+            key=(-1, int(ops[at])),
+            ops=(int(ops[at]),),
+            seen=int(seen[at]),
+            missing=int(missing[at]),
+            first_missing=(int(tp[lost]), int(value[lost])),
         )
+
+    tally.report(TORN, torn, torn_transaction)
 
 
 NAME = "atomicity"

@@ -1,13 +1,13 @@
 """consistency: offsets that hold several records (docs/checks.md, "Offsets")."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import Finding, PartitionResult, Shown, Variant, What, ops_of
+from checkers.engine.findings import Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History
 
@@ -30,7 +30,6 @@ VARIANTS: Final = dict(enumerate(Contradiction))
 """Rank of the lowest acks, or `_READS` -> variant."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralRecords(Finding):
     """One offset with several records."""
 
@@ -56,13 +55,9 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     free = other[value_at[p.slots(sends["offset"][other])] == _NOTHING]
     value_at[p.slots(sends["offset"][free])] = sends["value"][free]
     reused = np.setdiff1d(_differing(p, value_at, other), bad)
-    result.report(REUSE, reused, lambda slot, variant: _conflict(p, REUSE, slot, variant))
+    result.report(REUSE, reused, partial(_conflict, p))
     if len(bad):
-
-        def conflict(slot: int, variant: Variant) -> Finding:
-            return _conflict(p, INCONSISTENT, slot, variant)
-
-        result.report(INCONSISTENT, bad, conflict, _contradictions(p, bad), VARIANTS)
+        result.report(INCONSISTENT, bad, partial(_conflict, p), _contradictions(p, bad), VARIANTS)
 
 
 def _contradictions(p: KernelView, bad: Array) -> Array:
@@ -85,21 +80,16 @@ def _differing(p: KernelView, value_at: Array, rows: Array) -> Array:
     return np.unique(slots[value_at[slots] != p.sends["value"][rows]])
 
 
-def _conflict(p: KernelView, name: str, slot: int, variant: Variant) -> Finding:
-    offset = p.slots.offset(slot)
+def _conflict(p: KernelView, slot: int) -> Finding:
+    offset = int(p.slots.offsets(slot))
     sends = np.flatnonzero(p.sends["offset"] == offset)
     reads = np.flatnonzero(p.reads["offset"] == offset)
     _, first = np.unique(p.reads["value"][reads], return_index=True)
-    shown: list[Shown] = [p.sent(row) for row in sends[:4].tolist()]
-    shown += [p.got(row) for row in reads[first][:4].tolist()]
+    shown = [*map(p.sent, sends[:4].tolist()), *map(p.got, reads[first][:4].tolist())]
     times = p.reads["complete_ns"][reads[first]].tolist() + p.sends["ack_ns"][sends].tolist()
     return SeveralRecords(
-        name=name,
         key=(p.tp, offset),
-        variant=variant,
-        tp=p.tp,
         process=p.process_of(int(sends[0])) if len(sends) else -1,
-        ops=ops_of(shown),
         records=tuple(shown),
         at_ns=max(times),
     )

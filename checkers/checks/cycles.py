@@ -11,6 +11,7 @@ for real-time edges.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -19,20 +20,7 @@ from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import (
-    INFO,
-    OK,
-    RC,
-    Finding,
-    PartitionResult,
-    Plain,
-    Shown,
-    Variant,
-    at,
-    got,
-    reader,
-    sent,
-)
+from checkers.engine.findings import INFO, OK, RC, Finding, PartitionResult, Shown, at, got, reader, sent
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, Columns, History, columns
 from history.tables import OPEN
@@ -62,7 +50,6 @@ class Edge:
     tp: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FutureRead(Finding):
     """A record that was returned before it was sent: the send and the read."""
 
@@ -70,7 +57,7 @@ class FutureRead(Finding):
         """Both ops."""
         s, r = self.records
         return (
-            f"{reader(history, history.op(r.op))} was given {r.text(history)} at offset {r.offset}"
+            f"{reader(history, r.op)} was given {r.text(history)} at offset {r.offset}"
             f" {at(history, self.at_ns)}, before op {s.op} had begun to send it."
         )
 
@@ -136,17 +123,12 @@ def _no_edges() -> Edges:
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    wr = _wr(p)
-    ww = _ww(p) if p.known.ww else _no_edges()
+    wr, ww = _wr(p), _ww(p)
     if wr.shape[1] or ww.shape[1]:
         result.parts[NAME] = PartitionEdges(wr=wr, ww=ww)
     invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
     early = one_of_each_op(p, (p.writer >= 0) & (p.reads["complete_ns"] < invoked))
-
-    def future(read: int, variant: Variant) -> Finding:
-        return of_read(p, FutureRead, G1C_REALTIME, read, variant)
-
-    result.report(G1C_REALTIME, early, future)
+    result.report(G1C_REALTIME, early, partial(of_read, p, FutureRead))
 
 
 def _wr(p: KernelView) -> Edges:
@@ -261,7 +243,6 @@ class Graph:
     clock: Columns
     wr: Edges
     ww: Edges
-    cap: int
 
     @property
     def soon(self) -> Edges:
@@ -271,7 +252,7 @@ class Graph:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    parts = run.parts(NAME, PartitionEdges)
+    parts = tally.parts_of(NAME, PartitionEdges)
     if not parts:
         return
     clock, relay = _clock(run), run.known.relay
@@ -280,7 +261,6 @@ def _join(run: WholeRun, tally: Tally) -> None:
         clock=clock,
         wr=np.concatenate([part.wr for part in parts.values()], axis=1),
         ww=np.concatenate([part.ww for part in parts.values()], axis=1),
-        cap=run.known.cap,
     )
     inner = graph.wr[:, relay[graph.wr[1]]] if graph.wr.shape[1] else graph.wr
     wr, ww = components(inner, clock), components(graph.ww, clock)
@@ -320,23 +300,21 @@ def _report(
     labels = np.flatnonzero(wanted)
     if not len(labels):
         return
-    tally.counts[name, Plain.PLAIN] += len(labels)
     labels = labels[np.argsort(found.sizes[labels], kind="stable")]
     inside = _inside(graph, found, labels[:SHOWN], kinds)
-    for label in labels[: graph.cap].tolist():
-        cycle: list[Edge] = []
+
+    def cycle(label: int) -> Finding:
+        edges: list[Edge] = []
         if label in inside:
-            members = found.ops[found.label == label]
-            cycle = shortest(graph, members, inside[label], kinds)
-        tally.findings.append(
-            Cycle(
-                name=name,
-                key=(-1, int(found.lowest[label]), int(found.sizes[label])),
-                ops=tuple(edge.a for edge in cycle),
-                at_ns=max((int(graph.clock["invoke_ns"][edge.a]) for edge in cycle), default=-1),
-                edges=tuple(cycle),
-            )
+            edges = shortest(graph, found.ops[found.label == label], inside[label], kinds)
+        return Cycle(
+            key=(-1, int(found.lowest[label]), int(found.sizes[label])),
+            ops=tuple(edge.a for edge in edges),
+            at_ns=max((int(graph.clock["invoke_ns"][edge.a]) for edge in edges), default=-1),
+            edges=tuple(edges),
         )
+
+    tally.report(name, labels, cycle)
 
 
 def _inside(graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]) -> dict[int, list[Edge]]:

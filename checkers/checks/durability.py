@@ -1,26 +1,14 @@
 """durability: what was committed and is not in the log (docs/checks.md, "Delivery")."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, never, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.findings import (
-    ACKS,
-    INFO,
-    NEVER,
-    OK,
-    RC,
-    Acks,
-    Finding,
-    PartitionResult,
-    Variant,
-    What,
-    at,
-    integers,
-)
+from checkers.engine.findings import ACKS, INFO, NEVER, OK, RC, Acks, Finding, PartitionResult, What, at
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History
 
@@ -63,7 +51,6 @@ class LostWrite(Finding):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenRecord(Finding):
     """A committed record that no successful poll returned."""
 
@@ -73,13 +60,13 @@ class UnseenRecord(Finding):
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    if p.known.facts.ends:
+    if p.known.recorded:
         missing, undecided = p.fates(np.flatnonzero(p.committed & ~p.shown_rc))
         result.parts[NAME] = len(undecided)
     else:
         missing = _passed_over(p)
         unseen = np.flatnonzero(p.committed & ~p.seen)
-        result.report(UNSEEN, unseen, lambda row, _: _unseen(p, row))
+        result.report(UNSEEN, unseen, partial(_unseen, p))
     if len(missing):
         _report_losses(p, result, missing)
 
@@ -92,36 +79,25 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
     written = p.writer[p.writer >= 0]
     np.minimum.at(lowest, p.owner[written], p.sends["value"][written])
 
-    def lost(row: int, variant: Variant) -> Finding:
-        sends = p.sends
-        in_log = int(lowest[p.owner[row]])
+    def lost(row: int) -> Finding:
+        s = p.sent(row)
         return LostWrite(
-            name=LOST,
-            key=integers(p.tp, sends["value"][row]),
-            variant=variant,
-            tp=p.tp,
-            process=p.process_of(row),
-            ops=integers(sends["op"][row]),
-            records=(p.sent(row), *map(p.got, np.flatnonzero(p.writer == row)[:3].tolist())),
-            at_ns=int(acks_ns[row]),
+            key=(p.tp, s.value),
+            process=s.process,
+            ops=(s.op,),
+            records=(s, *map(p.got, np.flatnonzero(p.writer == row)[:3].tolist())),
+            at_ns=s.done_ns,
             log_end=log_end,
-            fresh=first_ack >= int(sends["invoke_ns"][row]),
-            first=int(sends["value"][row]) < in_log < NEVER,
+            fresh=first_ack >= s.invoke_ns,
+            first=s.value < int(lowest[p.owner[row]]) < NEVER,
         )
 
     result.report(LOST, missing, lost, p.known.acks[p.owner[missing]], ACKS)
 
 
 def _unseen(p: KernelView, row: int) -> Finding:
-    return UnseenRecord(
-        name=UNSEEN,
-        key=integers(p.tp, p.sends["value"][row]),
-        tp=p.tp,
-        process=p.process_of(row),
-        ops=integers(p.sends["op"][row]),
-        records=(p.sent(row),),
-        at_ns=int(p.sends["ack_ns"][row]),
-    )
+    s = p.sent(row)
+    return UnseenRecord(key=(p.tp, s.value), process=s.process, records=(s,), at_ns=s.done_ns)
 
 
 def _passed_over(p: KernelView) -> Array:
@@ -145,7 +121,7 @@ def _passed_over(p: KernelView) -> Array:
 def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
-        sum(run.parts(NAME, int).values()),
+        sum(tally.parts_of(NAME, int).values()),
         "{number} committed records may be lost or not: the final reads did not reach them",
     )
 

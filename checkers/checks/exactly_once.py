@@ -6,11 +6,12 @@ here, as runs of offsets; the join puts inputs and copies together.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
-from checkers.checks.group_delivery import CommittedPosition, positions, silence, silent, to_see
+from checkers.checks.group_delivery import CommittedPosition, doubt_silent, positions, to_see
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
@@ -18,14 +19,12 @@ from checkers.engine.findings import (
     FAIL,
     Finding,
     PartitionResult,
-    Plain,
     Runs,
     Shown,
     What,
     at,
     got,
     offsets_of,
-    ops_of,
     runs,
     sent,
 )
@@ -130,13 +129,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     for _, position in positions(p, result):
         if position.group in p.known.copying:
             part.inputs.append((position, runs(p.slots.offsets(to_see(p, position)))))
-    if p.known.copies:
-        rows = np.flatnonzero(p.sends["src_offset"] >= 0)
-        group = p.known.group[p.owner[rows]]
-        rows, group = rows[group >= 0], group[group >= 0]
-        pair = group.astype(np.int64) << 32 | p.sends["src_tp"][rows]
-        for one in np.unique(pair).tolist():  # groups and inputs, not rows: they are few
-            part.copied.append(_copied(p, result, rows[pair == one], one >> 32, one & 0xFFFFFFFF))
+    rows = np.flatnonzero(p.sends["src_offset"] >= 0)
+    group = p.known.group[p.owner[rows]]
+    rows, group = rows[group >= 0], group[group >= 0]
+    pair = group.astype(np.int64) << 32 | p.sends["src_tp"][rows]
+    for one in np.unique(pair).tolist():  # groups and inputs, not rows: they are few
+        part.copied.append(_copied(p, result, rows[pair == one], one >> 32, one & 0xFFFFFFFF))
     if part.inputs or part.copied:
         result.parts[NAME] = part
 
@@ -146,8 +144,11 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
     made = rows[committed]
     offsets, counts = np.unique(inputs[made], return_counts=True)
 
-    def twice(offset: int, _: object) -> Finding:
-        return _twice(p, made[inputs[made] == offset], (p.tp, group, source, offset))
+    def twice(offset: int) -> Finding:
+        own = made[inputs[made] == offset]
+        last, shown = p.sent(int(own[-1])), tuple(map(p.sent, own[:4].tolist()))
+        key = (p.tp, group, source, offset)
+        return CopiedTwice(key=key, process=last.process, records=shown, at_ns=last.done_ns, copies=len(own))
 
     result.report(TWICE, offsets[counts > 1], twice)
     pending = rows[~committed & ~p.failed[rows]]
@@ -156,23 +157,8 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
     return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
 
 
-def _twice(p: KernelView, rows: Array, key: tuple[int, ...]) -> Finding:
-    shown = tuple(p.sent(row) for row in rows[:4].tolist())
-    last = int(rows[-1])
-    return CopiedTwice(
-        name=TWICE,
-        key=key,
-        tp=p.tp,
-        process=p.process_of(last),
-        ops=ops_of(shown),
-        records=shown,
-        at_ns=int(p.sends["ack_ns"][last]),
-        copies=len(rows),
-    )
-
-
 def _join(run: WholeRun, tally: Tally) -> None:
-    parts = run.parts(NAME, Copies)
+    parts = tally.parts_of(NAME, Copies)
     made: dict[tuple[int, int], list[Copied]] = {}
     for copied in (each for part in parts.values() for each in part.copied):
         made.setdefault((copied.group, copied.source), []).append(copied)
@@ -183,19 +169,14 @@ def _join(run: WholeRun, tally: Tally) -> None:
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))
             open_ = np.isin(lost, _all(each.pending for each in copies))
             undecided += int(open_.sum())
-            lost = lost[~open_]
-            if len(lost):
-                tally.counts[LOST, Plain.PLAIN] += len(lost)
-                kept = lost[: run.known.cap].tolist()
-                tally.findings += [_never_copied(tp, position, offset) for offset in kept]
+            tally.report(LOST, lost[~open_], partial(_never_copied, tp, position))
     tally.doubt(
         NAME,
         undecided,
         "{number} inputs may have been copied or not: the final reads did not reach the copies",
     )
     if run.known.copying:
-        copying = [group for group in silent(run) if group in run.known.copying]
-        tally.doubts += [silence(NAME, group) for group in copying]
+        doubt_silent(NAME, run, tally, run.known.copying)
 
 
 def _all(found: Iterable[Runs]) -> Array:
@@ -205,9 +186,7 @@ def _all(found: Iterable[Runs]) -> Array:
 
 def _never_copied(tp: int, position: CommittedPosition, offset: int) -> Finding:
     return NeverCopied(
-        name=LOST,
         key=(tp, position.group, offset),
-        tp=tp,
         process=position.process,
         ops=(position.op,),
         at_ns=position.ns,

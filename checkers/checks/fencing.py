@@ -6,29 +6,23 @@ although they wrote something after a successor had begun.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from checkers.allowed import unless_truncated
-from checkers.checks.atomicity import of_transaction
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import (
     FAIL,
     INFO,
     NEVER,
     OK,
     Finding,
+    OfTransaction,
     PartitionResult,
-    Shown,
     Variant,
     at,
-    integers,
-    ops_of,
 )
-from checkers.engine.kernel_input import KernelInput, Tenure
 from checkers.engine.partition_view import KernelView
 from core.op import CommitKind
 from history.reader import History, columns
@@ -42,9 +36,6 @@ class Zombie(Variant):
     COMMITTED = "committed"
     UNCOMMITTED = "uncommitted"
     COMMIT = "commit"
-
-
-VARIANTS: Final = {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +56,12 @@ class ZombieRecord(Finding):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZombieCommit(Finding):
+class ZombieCommit(OfTransaction):
     """A transaction that wrote after `heir` had completed one of its own, and committed. fenced_ns: when
     the first transaction of a successor had ended."""
 
     heir: int
     fenced_ns: int
-
-    @property
-    def wanted(self) -> Wanted:
-        """All its records, and who read them."""
-        return Wanted(written=self.ops)
-
-    def more(self, fetched: FetchedRecords) -> list[Shown]:
-        """All its records, and one read of each that was read."""
-        return of_transaction(self.ops[0], fetched)
 
     def sentence(self, history: History) -> str:
         """Who committed after whom."""
@@ -105,34 +87,23 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     bound = tenure.lowest_of_successors(lowest)[p.owner]
     hits = rows[bound[rows] < sends["place"][rows]]
 
-    def zombie(row: int, variant: Variant) -> Finding:
-        return _zombie(p, tenure, row, int(bound[row]), variant)
+    def zombie(row: int) -> Finding:
+        heirs = np.isin(p.owner, tenure.successors(int(p.owner[row])))
+        first = p.placed(int(np.flatnonzero((sends["place"] == bound[row]) & heirs)[0]))
+        own = p.placed(row)
+        key, shown = (p.tp, own.value), (first, own)
+        return ZombieRecord(
+            key=key, process=own.process, records=shown, at_ns=own.done_ns, heir=first.process
+        )
 
-    result.report(ZOMBIE, hits, zombie, p.committed[hits], VARIANTS)
-
-
-def _zombie(p: KernelView, tenure: Tenure, row: int, place: int, variant: Variant) -> Finding:
-    heirs = tenure.successors(int(p.owner[row]))
-    heir = int(np.flatnonzero((p.sends["place"] == place) & np.isin(p.owner, heirs))[0])
-    shown = (p.placed(heir), p.placed(row))
-    return ZombieRecord(
-        name=ZOMBIE,
-        key=integers(p.tp, p.sends["value"][row]),
-        variant=variant,
-        tp=p.tp,
-        process=p.process_of(row),
-        ops=ops_of(shown),
-        records=shown,
-        at_ns=int(p.sends["ack_ns"][row]),
-        heir=p.process_of(heir),
-    )
+    result.report(ZOMBIE, hits, zombie, p.committed[hits], {1: Zombie.COMMITTED, 0: Zombie.UNCOMMITTED})
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
     tenure = run.known.tenure
     if tenure is None:
         return
-    late = run.parts(NAME, np.ndarray)
+    late = tally.parts_of(NAME, np.ndarray)
     names = ("op", "process", "outcome", "txn", "invoke_ns", "complete_ns")
     ops = columns(run.tables["ops"], names)
     commits = columns(run.tables["commits"], ("op", "process", "kind", "invoke_ns"))
@@ -143,30 +114,21 @@ def _join(run: WholeRun, tally: Tally) -> None:
     outcome = ops["outcome"][rows]
     proven = (outcome == INFO) & np.isin(ops["op"][rows], run.proven)
     hits = rows[(outcome == OK) | proven]
-    if len(hits):
-        tally.counts[ZOMBIE, Zombie.COMMIT] += len(hits)
-    for row in hits[: run.known.cap].tolist():
-        own, heir = _first_heir(run.known, tenure, int(ops["process"][row]))
-        op = int(ops["op"][row])
-        tally.findings.append(
-            ZombieCommit(
-                name=ZOMBIE,
-                key=(-1, op),
-                variant=Zombie.COMMIT,
-                process=int(ops["process"][row]),
-                ops=(op,),
-                at_ns=int(ops["complete_ns"][row]),
-                heir=int(run.known.processes[heir]),
-                fenced_ns=int(tenure.fenced[own]),
-            )
+
+    def zombie(row: int) -> Finding:
+        op, process, done = (int(ops[name][row]) for name in ("op", "process", "complete_ns"))
+        own = int(np.searchsorted(run.known.processes, process))
+        heirs = tenure.successors(own)
+        return ZombieCommit(
+            key=(-1, op),
+            process=process,
+            ops=(op,),
+            at_ns=done,
+            heir=int(run.known.processes[heirs[np.argmin(tenure.begun[heirs])]]),  # the first to begin
+            fenced_ns=int(tenure.fenced[own]),
         )
 
-
-def _first_heir(known: KernelInput, tenure: Tenure, process: int) -> tuple[int, int]:
-    """Positions of a process, and of the one that began first of those that it precedes."""
-    own = int(np.searchsorted(known.processes, process))
-    heirs = tenure.successors(own)
-    return own, int(heirs[np.argmin(tenure.begun[heirs])])
+    tally.report(ZOMBIE, hits, zombie, np.zeros(len(hits)), {0: Zombie.COMMIT})
 
 
 NAME = "fencing"

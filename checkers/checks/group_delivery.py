@@ -1,8 +1,9 @@
 """group-delivery: what a group was given again, or never, although it had committed an offset behind it
 (docs/checks.md, "Exactly once, delivery to groups, fencing")."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,15 +18,12 @@ from checkers.engine.findings import (
     NEVER,
     OK,
     RC,
-    Doubt,
     Finding,
     PartitionResult,
     Shown,
     Variant,
     What,
     at,
-    integers,
-    ops_of,
     reader,
 )
 from checkers.engine.partition_view import KernelView
@@ -76,12 +74,11 @@ class GivenAgain(Finding):
         return (
             f"Group {history.group(self.key[1])} had committed offset {commit.offset} of"
             f" {history.tp(self.tp)} {at(history, self.committed_ns)} (op {commit.op}); then"
-            f" {reader(history, history.op(read.op))} was assigned the partition and given offset"
+            f" {reader(history, read.op)} was assigned the partition and given offset"
             f" {read.offset} (record {read.name}, op {read.op}) {at(history, self.at_ns)}."
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NeverGiven(Finding):
     """A record below a committed offset that no member read; its process committed."""
 
@@ -102,11 +99,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         return
     spans = _spans(p)
     found = list(_again(p, commits, spans))
-
-    def again(at: int, _: object) -> Finding:
-        return _given_again(p, commits, *found[at])
-
-    result.report(AGAIN, np.arange(len(found)), again)
+    result.report(AGAIN, np.arange(len(found)), lambda at: _given_again(p, commits, *found[at]))
     for rows, position in positions(p, result):
         _skipped(p, result, position, rows, spans)
 
@@ -200,15 +193,12 @@ def _first_again(
 
 def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Finding:
     op, group, offset = (int(commits[name][commit]) for name in ("op", "group", "offset"))
-    shown = (Shown(op, What.COMMIT, p.tp, -1, offset), p.got(row))
+    read = p.got(row)
     return GivenAgain(
-        name=AGAIN,
-        key=(p.tp, group, shown[1].op),
-        tp=p.tp,
-        process=int(p.reads["process"][row]),
-        ops=ops_of(shown),
-        records=shown,
-        at_ns=int(p.reads["complete_ns"][row]),
+        key=(p.tp, group, read.op),
+        process=read.process,
+        records=(Shown(op, What.COMMIT, p.tp, -1, offset), read),
+        at_ns=read.done_ns,
         committed_ns=int(commits["done"][commit]),
     )
 
@@ -254,14 +244,9 @@ def _skipped(
     for start, end in zip(spans.start[mine].tolist(), spans.end[mine].tolist(), strict=True):
         read[p.read_slot[start:end]] = True
     missed = slots[~read[slots]]
-    if not len(missed):
-        return
-
-    def never_given(slot: int, variant: Variant) -> Finding:
-        return _never_given(p, position, slot, variant)
-
-    codes = _automatic(p, position.group, commits, missed)
-    result.report(NEVER_GIVEN, missed, never_given, codes, VARIANTS)
+    if len(missed):
+        codes = _automatic(p, position.group, commits, missed)
+        result.report(NEVER_GIVEN, missed, partial(_never_given, p, position), codes, VARIANTS)
 
 
 def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Array:
@@ -293,29 +278,25 @@ def _first_change(p: KernelView, process: int) -> int:
     return int(own.min(initial=NEVER))
 
 
-def _never_given(p: KernelView, position: CommittedPosition, slot: int, variant: Variant) -> Finding:
+def _never_given(p: KernelView, position: CommittedPosition, slot: int) -> Finding:
     read = int(np.flatnonzero(p.read_slot == slot)[0])
     writer = int(p.writer[read])
     shown = [p.sent(writer)] if writer >= 0 else []
     shown += [p.got(read), position.shown(p.tp)]
     return NeverGiven(
-        name=NEVER_GIVEN,
-        key=integers(p.tp, position.group, p.slots.offset(slot)),
-        variant=variant,
-        tp=p.tp,
+        key=(p.tp, position.group, int(p.slots.offsets(slot))),
         process=position.process,
-        ops=ops_of(shown),
         records=tuple(shown),
         at_ns=position.ns,
     )
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    if run.known.facts.groups:
-        tally.doubts += [silence(NAME, group) for group in silent(run)]
+    if run.known.recorded:
+        doubt_silent(NAME, run, tally)
 
 
-def silent(run: WholeRun) -> list[int]:
+def doubt_silent(check: str, run: WholeRun, tally: Tally, among: Collection[int] | None = None) -> None:
     """Groups that were given records, without a commit that is known to have succeeded: there is nothing
     to judge them by."""
     processes = columns(run.tables["processes"], ("process", "group"))
@@ -325,13 +306,9 @@ def silent(run: WholeRun) -> list[int]:
     commits = columns(run.tables["commits"], ("group", "op", "kind", "outcome"))
     in_txn = (commits["kind"] == CommitKind.TXN) & np.isin(commits["op"], run.proven)
     known = commits["group"][stored(commits) | in_txn]
-    return sorted(set(given[given >= 0].tolist()) - set(known.tolist()))
-
-
-def silence(check: str, group: int) -> Doubt:
-    """Why a check cannot judge a silent group."""
-    why = "no commit of group {group} is known to have succeeded"
-    return Doubt(check=check, number=1, why=why, group=group)
+    for group in sorted(set(given[given >= 0].tolist()) - set(known.tolist())):
+        if among is None or group in among:
+            tally.doubt(check, 1, "no commit of group {group} is known to have succeeded", group=group)
 
 
 def passed(ground: Ground, variant: str) -> Answer:

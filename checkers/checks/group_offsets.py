@@ -6,14 +6,13 @@ later generation goes back. Concurrent and indefinite commits excuse.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from checkers.allowed import unless_truncated
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.findings import FAIL, OK, RC, Finding, Shown, What, ops_of
+from checkers.engine.findings import FAIL, OK, RC, Finding, Shown, What
 from checkers.engine.kernel_input import done_ns
 from core.op import AssignmentKind, CommitKind
 from history.reader import Array, Columns, History, columns
@@ -21,7 +20,6 @@ from history.reader import Array, Columns, History, columns
 REGRESSION = "offset-commit-regression"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Regression(Finding):
     """A committed offset below an earlier one: its records are the two commits (or commit and fetch)."""
 
@@ -38,7 +36,7 @@ class Regression(Finding):
 
 def _join(run: WholeRun, tally: Tally) -> None:
     commits = columns(run.tables["commits"])
-    if not run.known.facts.groups or not len(commits["op"]):
+    if not run.known.recorded or not len(commits["op"]):
         return
     commits["done"] = done_ns(commits, columns(run.tables["ops"], ("op", "complete_ns")))
     assignments = columns(run.tables["assignments"])
@@ -54,7 +52,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
             for earlier, later in rule:
                 finding = _finding(rows, earlier, later)
                 found.setdefault(finding.key, finding)
-    tally.add(found.values())
+    tally.add(REGRESSION, found.values())
 
 
 def stored(rows: Columns) -> Array:
@@ -141,14 +139,10 @@ def _finding(rows: Columns, earlier: int, later: int) -> Finding:
     tp, op, offset = (value(name, later) for name in ("tp", "op", "offset"))
     what = What.FETCHED if value("kind", later) == CommitKind.FETCHED else What.COMMIT
     first = Shown(value("op", earlier), What.COMMIT, tp, -1, value("offset", earlier))
-    shown = (first, Shown(op, what, tp, -1, offset))
     return Regression(
-        name=REGRESSION,
         key=(tp, value("group", later), op, offset),
-        tp=tp,
         process=value("process", later),
-        ops=ops_of(shown),
-        records=shown,
+        records=(first, Shown(op, what, tp, -1, offset)),
         at_ns=value("complete_ns", later),
     )
 

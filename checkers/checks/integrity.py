@@ -9,7 +9,7 @@ import numpy as np
 from checkers.allowed import never
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.findings import Finding, PartitionResult, at, integers, reader
+from checkers.engine.findings import Finding, PartitionResult, at, reader
 from checkers.engine.partition_view import KernelView
 from history.reader import History
 from history.tables import FOREIGN_REASONS
@@ -27,7 +27,6 @@ FOREIGN: Final = {
 """Reason of a row of `foreign` -> anomaly class, and what the consumer got."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PhantomRead(Finding):
     """A record that no process sent to this partition."""
 
@@ -35,7 +34,7 @@ class PhantomRead(Finding):
         """Who read it."""
         (r,) = self.records
         return (
-            f"{reader(history, history.op(r.op))} got {r.text(history)} at offset {r.offset}"
+            f"{reader(history, r.op)} got {r.text(history)} at offset {r.offset}"
             f" {at(history, self.at_ns)}; no client sent that record to this partition."
         )
 
@@ -50,7 +49,7 @@ class ForeignRecord(Finding):
     def sentence(self, history: History) -> str:
         """Who got what."""
         return (
-            f"{reader(history, history.op(self.ops[0]))} got {FOREIGN[self.reason][1]} at offset"
+            f"{reader(history, self.ops[0])} got {FOREIGN[self.reason][1]} at offset"
             f" {self.offset} of {history.tp(self.tp)}."
         )
 
@@ -62,30 +61,23 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     pairs = np.stack((p.reads["offset"][rows], p.reads["value"][rows]), axis=1)
     _, first = np.unique(pairs, axis=0, return_index=True)
 
-    def phantom(row: int, _: object) -> Finding:
-        return PhantomRead(
-            name=PHANTOM,
-            key=integers(p.tp, p.reads["offset"][row], p.reads["value"][row]),
-            tp=p.tp,
-            ops=integers(p.reads["op"][row]),
-            records=(p.got(row),),
-            at_ns=int(p.reads["complete_ns"][row]),
-        )
+    def phantom(row: int) -> Finding:
+        r = p.got(row)
+        return PhantomRead(key=(p.tp, r.offset, r.value), records=(r,), at_ns=r.done_ns)
 
     result.report(PHANTOM, rows[first], phantom)
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    found: dict[tuple[str, int, int], Finding] = {}
+    found: dict[tuple[str, int, int], ForeignRecord] = {}
     for row in run.tables["foreign"].to_pylist():
         tp, offset, reason = row["tp"], row["offset"], FOREIGN_REASONS[row["reason"]]
         name = FOREIGN[reason][0]
         value = (-1,) if name == PHANTOM else ()
-        finding = ForeignRecord(
-            name=name, key=(tp, offset, *value), tp=tp, ops=(row["op"],), reason=reason, offset=offset
-        )
+        finding = ForeignRecord(key=(tp, offset, *value), ops=(row["op"],), reason=reason, offset=offset)
         found.setdefault((name, tp, offset), finding)
-    tally.add(found.values())
+    for (name, _, _), foreign in found.items():
+        tally.add(name, [foreign])
 
 
 CHECK = Check(

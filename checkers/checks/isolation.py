@@ -1,39 +1,24 @@
 """isolation: records of aborted or open transactions that were read (docs/checks.md, "Isolation and
 integrity")."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import (
-    FAIL,
-    FINAL,
-    RC,
-    Finding,
-    Level,
-    PartitionResult,
-    Variant,
-    What,
-    at,
-    integers,
-    ops_of,
-    reader,
-)
+from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, What, at, reader
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History
 
 ABORTED = "aborted-read"
 PRECOMMITTED = "precommitted-read"
 
-_RU, _RC, _LOG, _UNSENT = range(4)
-LEVELS: Final = {_UNSENT: Level.UNSENT, _RC: Level.RC, _RU: Level.RU, _LOG: Level.LOG}
+_UNSENT, _RC, _RU, _LOG = range(4)
+LEVELS: Final = dict(enumerate(Level))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedRead(Finding):
     """A record that was never to be read; its process is the writer."""
 
@@ -50,12 +35,10 @@ class AbortedRead(Finding):
             fate = f"was never handed over within the transaction op {s.op}"
         return (
             f"{s.text(history)} by {history.client(self.process)} {fate}; yet"
-            f" {reader(history, history.op(r.op))} got it at offset {r.offset}"
-            f" {at(history, self.at_ns)}."
+            f" {reader(history, r.op)} got it at offset {r.offset} {at(history, self.at_ns)}."
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PrecommittedRead(Finding):
     """A record that its own transaction read."""
 
@@ -63,7 +46,7 @@ class PrecommittedRead(Finding):
         """Who read it, when."""
         (r,) = self.only(What.READ)
         return (
-            f"The transaction op {r.op} of {reader(history, history.op(r.op))} read its own"
+            f"The transaction op {r.op} of {reader(history, r.op)} read its own"
             f" {r.text(history)} at offset {r.offset} {at(history, self.at_ns)}, before it could"
             " commit."
         )
@@ -77,11 +60,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
     failed = one_of_each_op(p, written & np.append(p.failed, False)[p.writer])
     codes = np.where(never[p.writer[failed]], _UNSENT, level[failed])
-    result.report(ABORTED, failed, _maker(p, AbortedRead, ABORTED), codes, LEVELS)
+    result.report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS)
     own = (p.of_writer(sends["op"], -1) == reads["op"]) & (p.of_writer(sends["txn"], 0) == 1)
     early = one_of_each_op(p, written & own)
-    make = _maker(p, PrecommittedRead, PRECOMMITTED)
-    result.report(PRECOMMITTED, early, make, level[early], LEVELS)
+    result.report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), level[early], LEVELS)
 
 
 def one_of_each_op(p: KernelView, reads: Array) -> Array:
@@ -93,27 +75,10 @@ def one_of_each_op(p: KernelView, reads: Array) -> Array:
     return np.asarray(rows[np.unique(keys, return_index=True)[1]])
 
 
-def _maker(p: KernelView, kind: type[Finding], name: str) -> Callable[[int, Variant], Finding]:
-    def finding(read: int, variant: Variant) -> Finding:
-        return of_read(p, kind, name, read, variant)
-
-    return finding
-
-
-def of_read(p: KernelView, kind: type[Finding], name: str, read: int, variant: Variant) -> Finding:
+def of_read(p: KernelView, kind: type[Finding], read: int) -> Finding:
     """A finding about a read (a row) and the send of its value."""
-    writer = int(p.writer[read])
-    shown = (p.sent(writer), p.got(read))
-    return kind(
-        name=name,
-        key=integers(p.tp, p.reads["value"][read], p.reads["op"][read]),
-        variant=variant,
-        tp=p.tp,
-        process=p.process_of(writer),
-        ops=ops_of(shown),
-        records=shown,
-        at_ns=int(p.reads["complete_ns"][read]),
-    )
+    s, r = p.sent(int(p.writer[read])), p.got(read)
+    return kind(key=(p.tp, r.value, r.op), process=s.process, records=(s, r), at_ns=r.done_ns)
 
 
 def uncommitted(ground: Ground, variant: str) -> Answer:

@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import OK, RC, RU, Finding, PartitionResult, Shown, integers, ops_of, reader
+from checkers.engine.findings import OK, RC, RU, Finding, PartitionResult, Shown, reader
 from checkers.engine.partition_view import KernelView
 from core.op import AssignmentKind
 from history.reader import Array, History
@@ -18,7 +18,6 @@ SKIP_INSIDE = "int-poll-skip"
 UNEXPLAINED = "no rebalance, assignment, rewind or reset on record explains it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WentBack(Finding):
     """A step back: its records are the read before and the read after."""
 
@@ -32,7 +31,6 @@ class WentBack(Finding):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped(Finding):
     """A step over records: the read before, up to two reads of what lies between, the read after."""
 
@@ -50,7 +48,7 @@ class Skipped(Finding):
 def _who(finding: Finding, history: History) -> str:
     q, r = finding.records[0], finding.records[-1]
     when = f"within op {r.op}" if q.op == r.op else f"in op {r.op}, after op {q.op},"
-    return f"{reader(history, history.op(r.op))} {when}"
+    return f"{reader(history, r.op)} {when}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def _steps(p: KernelView) -> _Steps:
 def _undone(p: KernelView) -> Array:
     """Reads whose op did not happen, so that the process went back to before them."""
     bad: Array = p.reads["op_outcome"] != OK
-    if not p.known.facts.moves or not bad.any():
+    if not p.known.recorded or not bad.any():
         return bad
     changes = p.assignments
     if changes is None:
@@ -127,7 +125,7 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
     if changes is None:
         return explained
     moved = reads["assignment"][steps.q[hits]] < reads["assignment"][steps.r[hits]]
-    by_op = steps.inside[hits] & (not p.known.facts.moves)
+    by_op = steps.inside[hits] & (not p.known.recorded)
     for at in np.flatnonzero(moved | by_op).tolist():  # no more than there are events
         q, r = int(steps.q[hits[at]]), int(steps.r[hits[at]])
         number = changes["assignment"]
@@ -140,22 +138,19 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
 
 
 def _report(p: KernelView, result: PartitionResult, steps: _Steps, hits: Array, name: str) -> None:
-    reads = p.reads
     skips, inside = name in (SKIP, SKIP_INSIDE), name in (BACK_INSIDE, SKIP_INSIDE)
 
-    def step(at: int, _: object) -> Finding:
+    def step(at: int) -> Finding:
         q, r = int(steps.q[at]), int(steps.r[at])
+        before, after = p.got(q), p.got(r)
+        pos = (int(p.reads["pos"][r]),) if inside else ()
         kind = Skipped if skips else WentBack
-        shown = (p.got(q), *(_between(p, q, r) if skips else ()), p.got(r))
-        key = integers(p.tp, reads["op"][r])
         return kind(
-            name=name,
-            key=(*key, int(reads["pos"][r])) if inside else key,
-            tp=p.tp,
-            process=int(reads["process"][r]),
-            ops=ops_of((shown[0], shown[-1])),
-            records=shown,
-            at_ns=int(reads["complete_ns"][r]),
+            key=(p.tp, after.op, *pos),
+            process=after.process,
+            ops=tuple(dict.fromkeys((before.op, after.op))),
+            records=(before, *(_between(p, q, r) if skips else ()), after),
+            at_ns=after.done_ns,
         )
 
     result.report(name, hits, step)

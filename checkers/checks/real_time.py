@@ -1,20 +1,17 @@
 """real-time: records that stand before one that was acknowledged before they were sent (docs/checks.md,
 "Offsets")."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from checkers.checks.durability import loss
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import ACKS, Finding, PartitionResult, Variant, at, integers, ops_of
+from checkers.engine.findings import ACKS, Finding, PartitionResult, at
 from checkers.engine.partition_view import KernelView
 from history.reader import History
 
 INVERSION = "offset-realtime-inversion"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Inversion(Finding):
     """A later send at a lower offset: its records are the earlier and the later send."""
 
@@ -22,7 +19,7 @@ class Inversion(Finding):
         """Both records."""
         s, t = self.records
         return (
-            f"{s.text(history)} was acknowledged at offset {s.offset} {at(history, s.acked_ns)};"
+            f"{s.text(history)} was acknowledged at offset {s.offset} {at(history, s.done_ns)};"
             f" record {t.name}, sent afterwards ({at(history, t.invoke_ns)}), stands before it, at"
             f" offset {t.offset}."
         )
@@ -45,19 +42,9 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     earlier = first[np.searchsorted(highest, bound[hits], side="left")]
     later = second[hits]
 
-    def inversion(hit: int, variant: Variant) -> Finding:
-        s, t = int(earlier[hit]), int(later[hit])
-        shown = (p.sent(s), p.placed(t))
-        return Inversion(
-            name=INVERSION,
-            key=integers(p.tp, sends["value"][t]),
-            variant=variant,
-            tp=p.tp,
-            process=p.process_of(t),
-            ops=ops_of(shown),
-            records=shown,
-            at_ns=int(sends["ack_ns"][t]),
-        )
+    def inversion(hit: int) -> Finding:
+        s, t = p.sent(int(earlier[hit])), p.placed(int(later[hit]))
+        return Inversion(key=(p.tp, t.value), process=t.process, records=(s, t), at_ns=t.done_ns)
 
     acks = p.known.acks[p.owner[earlier]]
     result.report(INVERSION, np.arange(len(hits)), inversion, acks, ACKS)

@@ -54,7 +54,7 @@ class ServedTimes:
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    if not p.known.facts.times or not len(p.sends["op"]):
+    if not p.known.recorded or not len(p.sends["op"]):
         return
     acks, invoked = p.sends["ack_ns"], p.sends["invoke_ns"]
     answered = acks >= 0
@@ -112,16 +112,14 @@ def _prompt(acks: Array, invoked: Array) -> bool:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    if not run.known.facts.times:
+    if not run.known.recorded:
         return
     seen = [event for event in run.events if isinstance(event, Recovered)]
     if not seen:
-        why = "the run ended before it showed whether the cluster recovers"
-        tally.doubt(NAME, 1, why)
+        tally.doubt(NAME, 1, "the run ended before it showed whether the cluster recovers")
     elif not seen[-1].recovered:
         ns, seconds, why = seen[-1].ns, seen[-1].seconds, seen[-1].why
-        finding = NotRecovered(name=NOT_RECOVERED, key=(-1,), at_ns=ns, seconds=seconds, why=why)
-        tally.add([finding])
+        tally.add(NOT_RECOVERED, [NotRecovered(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
 
 
 NAME = "recovery"

@@ -1,14 +1,13 @@
 """send-order: what one process sent, in the order in which it stands in the log (docs/checks.md, "Order
 of sends")."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import OK, RU, Finding, PartitionResult, Variant, integers, ops_of
+from checkers.engine.findings import OK, RU, Finding, PartitionResult, Variant
 from checkers.engine.partition_view import KernelView
 from core.op import AssignmentKind
 from history.reader import Array, History
@@ -35,7 +34,6 @@ _PLAIN, _IDEMPOTENT, _WEAK, _ABANDONED = range(4)
 VARIANTS: Final = dict(enumerate(Order))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reordered(Finding):
     """Two records of one process (`records`, in the order of sending) that stand the other way round."""
 
@@ -50,7 +48,6 @@ class Reordered(Finding):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaved(Finding):
     """Two neighbouring records of one transaction with others between them."""
 
@@ -106,8 +103,8 @@ def _backwards(p: KernelView, result: PartitionResult, name: str, s: Array, t: A
     codes = np.where(p.sends["outcome"][s] == OK, weak, _ABANDONED)
     codes[p.known.idempotent[owner] == 1] = _IDEMPOTENT
 
-    def reordered(pair: int, variant: Variant) -> Finding:
-        return _finding(p, Reordered, name, int(s[pair]), int(t[pair]), variant)
+    def reordered(pair: int) -> Finding:
+        return _finding(p, Reordered, int(s[pair]), int(t[pair]))
 
     result.report(name, np.arange(len(s)), reordered, codes, VARIANTS)
 
@@ -118,25 +115,16 @@ def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
     order = p.order(RU)
     low, high = p.slots(p.sends["place"][s]), p.slots(p.sends["place"][t])
 
-    def interleaved(pair: int, variant: Variant) -> Finding:
-        return _finding(p, Interleaved, SKIP, int(s[pair]), int(t[pair]), variant)
+    def interleaved(pair: int) -> Finding:
+        return _finding(p, Interleaved, int(s[pair]), int(t[pair]))
 
     result.report(SKIP, np.flatnonzero(order[high - 1] > order[low]), interleaved)
 
 
-def _finding(p: KernelView, kind: type[Finding], name: str, s: int, t: int, variant: Variant) -> Finding:
-    sends = p.sends
-    shown = (p.placed(s), p.placed(t))
-    return kind(
-        name=name,
-        key=integers(p.tp, sends["value"][s], sends["value"][t]),
-        variant=variant,
-        tp=p.tp,
-        process=p.process_of(t),
-        ops=ops_of(shown),
-        records=shown,
-        at_ns=int(sends["ack_ns"][t]),
-    )
+def _finding(p: KernelView, kind: type[Finding], s: int, t: int) -> Finding:
+    one, two = p.placed(s), p.placed(t)
+    key = (p.tp, one.value, two.value)
+    return kind(key=key, process=two.process, records=(one, two), at_ns=two.done_ns)
 
 
 def reorder(ground: Ground, variant: str) -> Answer:

@@ -8,11 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.allowed import unless_truncated
-from checkers.checks.atomicity import of_transaction
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import RC, RU, Finding, Shown
+from checkers.engine.findings import RC, RU, Finding, OfTransaction
 from core.cluster import OpenTransaction
 from history.events import Event, Recovered, TransactionsOpen, incomplete
 from history.reader import Bound, History, columns
@@ -45,19 +43,10 @@ class StuckLso(Finding):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HangingTransaction(Finding):
+class HangingTransaction(OfTransaction):
     """A transaction that a partition holds open; `ops`: the last transaction of its producer, if known."""
 
     opened: OpenTransaction
-
-    @property
-    def wanted(self) -> Wanted:
-        """All its records, and who read them."""
-        return Wanted(written=self.ops)
-
-    def more(self, fetched: FetchedRecords) -> list[Shown]:
-        """All its records, and one read of each that was read."""
-        return of_transaction(self.ops[0], fetched) if self.ops else []
 
     def sentence(self, history: History) -> str:
         """What the listing shows, and what the client saw."""
@@ -83,7 +72,7 @@ def _open(row: OpenTransaction) -> str:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    if not run.known.facts.ends:
+    if not run.known.recorded:
         return
     # Cut short, or never recovered: open transactions had no time to end, or no coordinator to end them.
     early = any(map(incomplete, run.events))
@@ -98,8 +87,8 @@ def _join(run: WholeRun, tally: Tally) -> None:
         elif rc.end < ru.end:
             own = [o for o in opened if (o.topic, o.partition) == (row["topic"], row["partition"])]
             own = sorted((o for o in own if o.start >= rc.end), key=lambda o: o.start)
-            stuck = StuckLso(name=STUCK, key=(tp,), tp=tp, lso=rc.end, hw=ru.end, opened=tuple(own))
-            tally.add([stuck, *_hanging(run.tables, tp, own)])
+            tally.add(STUCK, [StuckLso(key=(tp,), lso=rc.end, hw=ru.end, opened=tuple(own))])
+            tally.add(HANGING, _hanging(run.tables, tp, own))
     why = "where the logs of {where} end with all transactions over is not known"
     tally.doubt(NAME, len(unlisted), why, tps=unlisted)
 
@@ -114,16 +103,15 @@ def _listed(bound: Bound | None) -> Bound | None:
     return bound if bound is not None and bound.end >= 0 else None
 
 
-def _hanging(tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]) -> Iterable[Finding]:
+def _hanging(tables: Mapping[str, pa.Table], tp: int, rows: Sequence[OpenTransaction]) -> list[Finding]:
     """One finding for each producer: its lowest transaction (rows are sorted so)."""
     found: dict[int, Finding] = {}
     for row in rows:
         if row.producer_id not in found:
             process, ops = _last_transaction(tables, row)
-            found[row.producer_id] = HangingTransaction(
-                name=HANGING, key=(tp, row.producer_id), tp=tp, process=process, ops=ops, opened=row
-            )
-    return found.values()
+            key = (tp, row.producer_id)
+            found[row.producer_id] = HangingTransaction(key=key, process=process, ops=ops, opened=row)
+    return list(found.values())
 
 
 def _last_transaction(tables: Mapping[str, pa.Table], row: OpenTransaction) -> tuple[int, tuple[int, ...]]:

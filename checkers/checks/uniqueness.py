@@ -7,7 +7,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import Finding, PartitionResult, Variant, What, integers, ops_of
+from checkers.engine.findings import Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History
 
@@ -66,10 +66,9 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         codes = np.where(row >= 0, np.append(p.known.idempotent[p.owner], 1)[row], 1)
         hits = np.arange(len(found))
 
-        def duplicate(at: int, variant: Variant) -> Finding:
+        def duplicate(at: int) -> Finding:
             value = int(found[at])
-            places = pairs[pairs[:, 0] == value, 1].tolist()
-            return _duplicate(p, value, places, int(row[at]), variant)
+            return _duplicate(p, value, pairs[pairs[:, 0] == value, 1].tolist(), int(row[at]))
 
         result.report(DUPLICATE, hits, duplicate, codes, VARIANTS)
 
@@ -82,25 +81,18 @@ def _rows_of(p: KernelView, values: Array) -> Array:
     return row
 
 
-def _duplicate(p: KernelView, value: int, places: list[int], row: int, variant: Variant) -> Finding:
+def _duplicate(p: KernelView, value: int, places: list[int], row: int) -> Finding:
     reads = np.flatnonzero(p.reads["value"] == value)
     shown = [p.sent(row)] if row >= 0 else []
-    first_seen = -1
     for place in places[:4]:
         there = reads[p.reads["offset"][reads] == place]
         if len(there):
-            first = int(there[np.argmin(p.reads["complete_ns"][there])])
-            shown.append(p.got(first))
-            first_seen = max(first_seen, int(p.reads["complete_ns"][first]))
+            shown.append(p.got(int(there[np.argmin(p.reads["complete_ns"][there])])))
     return Duplicate(
-        name=DUPLICATE,
-        key=integers(p.tp, value),
-        variant=variant,
-        tp=p.tp,
+        key=(p.tp, value),
         process=p.process_of(row),
-        ops=ops_of(shown),
         records=tuple(shown),
-        at_ns=first_seen,
+        at_ns=max((s.done_ns for s in shown if s.what is What.READ), default=-1),
         copies=len(places),
     )
 

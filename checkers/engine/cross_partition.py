@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.engine.findings import Doubt, Finding, Level, PartitionResult, Variant
+from checkers.engine.findings import Doubt, Found, Level, PartitionResult, Variant
 from checkers.engine.kernel_input import KernelInput
 from history.events import Event
 from history.reader import Array
@@ -18,63 +18,51 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRun:
-    """All partitions of a run, as joins see it. proven: ops proven committed in some partition."""
+    """A run as joins see it. proven: ops proven committed in some partition."""
 
-    results: Sequence[PartitionResult]
     tables: Mapping[str, pa.Table]
     known: KernelInput
     events: Sequence[Event]
     proven: Array
 
-    def parts(self, check: str, kind: type[P]) -> dict[int, P]:
-        """What the kernel of a check left for its join, by partition."""
-        found: dict[int, P] = {}
-        for result in self.results:
-            part = result.parts.get(check)
-            if part is not None:
-                assert isinstance(part, kind), type(part)
-                found[result.tp] = part
-        return found
-
 
 @dataclass(slots=True, kw_only=True)
-class Tally:
-    """All that was found. counts: exact, by (class, variant). doubts: what could not be decided.
+class Tally(Found):
+    """All that was found. doubts: what could not be decided.
 
     parts: check -> partition -> what its kernel left. unread: partitions that the final reads did not
-    read to their end. crashed: check -> how. seconds: check -> time spent, over all partitions.
+    read to their end.
     """
 
-    counts: Counter[tuple[str, Variant]] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)
     parts: dict[str, dict[int, object]] = field(default_factory=dict)
     unread: list[int] = field(default_factory=list)
-    crashed: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    rows: int = 0
-    acknowledged: int = 0
 
     @property
     def reported(self) -> Counter[tuple[str, Variant]]:
         """Counts without what no client would notice."""
         return Counter({key: n for key, n in self.counts.items() if key[1] is not Level.LOG})
 
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Findings, none left out."""
-        for finding in findings:
-            self.counts[finding.name, finding.variant] += 1
-            self.findings.append(finding)
-
-    def doubt(self, check: str, number: int, why: str, *, tps: Iterable[int] = ()) -> None:
+    def doubt(self, check: str, number: int, why: str, *, tps: Iterable[int] = (), group: int = -1) -> None:
         """A check could not decide something, `number` times; zero times: nothing happens."""
         if number:
-            self.doubts.append(Doubt(check=check, number=number, why=why, tps=tuple(tps)))
+            self.doubts.append(Doubt(check=check, number=number, why=why, tps=tuple(tps), group=group))
+
+    def parts_of(self, check: str, kind: type[P]) -> dict[int, P]:
+        """What the kernel of a check left for its join, by partition."""
+        found: dict[int, P] = {}
+        for tp, part in self.parts.get(check, {}).items():
+            assert isinstance(part, kind), type(part)
+            found[tp] = part
+        return found
+
+
+NO_OPS: Final = np.zeros(0, np.int32)
 
 
 def all_proven(results: Sequence[PartitionResult]) -> Array:
     """Ops proven committed in some partition."""
-    return np.unique(np.concatenate([np.zeros(0, np.int32), *(r.proven for r in results)]))
+    return np.unique(np.concatenate([NO_OPS, *(r.proven for r in results)]))
 
 
 def proven_elsewhere(results: Sequence[PartitionResult]) -> tuple[Array, list[int]]:

@@ -4,17 +4,18 @@ Everything here can be pickled: kernels run in this process or in Spark's worker
 so each carries only what its sentence and the signatures of known bugs need.
 """
 
+import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, Self, SupportsInt
+from typing import Final, Self
 
 import numpy as np
 
 from checkers.engine.evidence import FetchedRecords, Wanted
-from core.op import Outcome
-from history.reader import Array, History, OpRecord, ReadRow, SendRow, value_text
+from history.reader import Array, History, ReadRow, SendRow, value_text
 
 RU: Final = 0
 RC: Final = 1
@@ -28,6 +29,8 @@ NEVER: Final = 2**63 - 1
 
 CAP: Final = 64
 """Findings kept of one class and variant in one partition; counts stay exact."""
+TRANSACTION_READS: Final = 8
+"""Reads of a transaction's records in a witness."""
 
 
 class Variant(StrEnum):
@@ -78,8 +81,8 @@ class What(StrEnum):
 class Shown:
     """A record as a witness shows it: `what` an op did to `value` at `offset`.
 
-    outcome, source, acked_ns: of sends; source: partition and offset that it was copied from.
-    leader_epoch: of reads, as the client knew it. acked_ns: -1 = never.
+    outcome, source, invoke_ns: of sends; source: partition and offset that it was copied from.
+    leader_epoch: of reads, as the client knew it. done_ns: when it was acknowledged or read, -1 = never.
     """
 
     op: int
@@ -87,11 +90,12 @@ class Shown:
     tp: int
     value: int
     offset: int
+    process: int = -1
+    done_ns: int = -1
     outcome: int = OK
     leader_epoch: int = -1
     source: tuple[int, int] = (-1, -1)
     invoke_ns: int = -1
-    acked_ns: int = -1
 
     @property
     def name(self) -> str:
@@ -107,18 +111,23 @@ class Shown:
 class Finding:
     """One finding. Checks derive their own kinds, with the evidence that their sentences need.
 
-    name: the anomaly class. key: docs/checks.md, section 2. at_ns: when it came to light, -1 unknown.
-    process: the process whose promise was broken, -1 = none.
+    key: docs/checks.md, section 2; its first number is the partition, -1 = none. process: whose promise
+    was broken, -1 = none. ops: none given = those of `records`. at_ns: when it came to light, -1 unknown.
+    name, variant: of its anomaly class, entered as it is reported.
     """
 
-    name: str
     key: tuple[int, ...]
-    variant: Variant = Plain.PLAIN
-    tp: int = -1
     process: int = -1
     ops: tuple[int, ...] = ()
     records: tuple[Shown, ...] = ()
     at_ns: int = -1
+    name: str = ""
+    variant: Variant = Plain.PLAIN
+
+    @property
+    def tp(self) -> int:
+        """Its partition, -1 = none."""
+        return self.key[0]
 
     @property
     def canonical(self) -> tuple[str | int, ...]:
@@ -147,9 +156,20 @@ class Finding:
         return [shown for shown in self.records if shown.what is what]
 
 
-def ops_of(records: Collection[Shown]) -> tuple[int, ...]:
-    """Their ops, each once."""
-    return tuple(dict.fromkeys(each.op for each in records))
+class OfTransaction(Finding):
+    """A finding about one transaction, `ops`; where it is not known, about no op."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """All its records, and who read them."""
+        return Wanted(written=self.ops)
+
+    def more(self, fetched: FetchedRecords) -> list[Shown]:
+        """All its records, and one read of each that was read."""
+        own = [sent(row) for op in self.ops for row in fetched.sends.get(op, ())]
+        found = (fetched.reads_of.get((each.tp, each.value), ()) for each in own)
+        reads = [read for some in found for read in some[:1]]
+        return [*own, *map(got, reads[:TRANSACTION_READS])]
 
 
 def at(history: History, ns: int) -> str:
@@ -157,23 +177,24 @@ def at(history: History, ns: int) -> str:
     return f"at {history.seconds(ns):.3f} s" if ns > 0 else "at an unknown time"
 
 
-def reader(history: History, op: OpRecord) -> str:
+def reader(history: History, op: int) -> str:
     """The process of an op in words, with the level at which it reads."""
-    process = history.processes.get(op.process)
+    number = history.op(op).process
+    process = history.processes.get(number)
     level = f", reading at {process.level}," if process is not None and process.level else ""
-    return f"{history.client(op.process)}{level}"
+    return f"{history.client(number)}{level}"
 
 
 def sent(row: SendRow) -> Shown:
     """A row of sends as a witness shows it."""
-    at_ = row.offset if row.offset >= 0 else row.place
+    offset = row.offset if row.offset >= 0 else row.place
     source = row.src_tp, row.src_offset
-    return Shown(row.op, What.SEND, row.tp, row.value, at_, row.outcome, -1, source)
+    return Shown(row.op, What.SEND, row.tp, row.value, offset, outcome=row.outcome, source=source)
 
 
 def got(row: ReadRow) -> Shown:
     """A row of reads as a witness shows it."""
-    return Shown(row.op, What.READ, row.tp, row.value, row.offset, Outcome.OK, row.leader_epoch)
+    return Shown(row.op, What.READ, row.tp, row.value, row.offset, leader_epoch=row.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,27 +216,17 @@ class Doubt:
 
 
 @dataclass(slots=True, kw_only=True)
-class PartitionResult:
-    """What the kernels found in one partition.
+class Found:
+    """What was found. cap: findings kept of one class and variant. counts: exact, by (class, variant).
 
-    counts: exact, by (class, variant). proven: INFO transactions with a record seen here. waiting: INFO
-    transactions whose proof elsewhere would change this result. undecided: check -> records that may
-    break its claim or not. unread: the final reads did not show all of a partition with sends, at a
-    level that matters. parts: check -> what its join over all partitions needs. crashed: check -> how.
-    seconds: check -> time spent.
+    acknowledged: records. crashed: check -> how. seconds: check -> time spent.
     """
 
-    tp: int
     cap: int = CAP
     rows: int = 0
     acknowledged: int = 0
     counts: Counter[tuple[str, Variant]] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
-    proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    undecided: Counter[str] = field(default_factory=Counter)
-    unread: bool = False
-    parts: dict[str, object] = field(default_factory=dict)
     crashed: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -223,7 +234,7 @@ class PartitionResult:
         self,
         name: str,
         hits: Array,
-        make: Callable[[int, Variant], Finding],
+        make: Callable[[int], Finding],
         codes: Array | None = None,
         variants: Mapping[int, Variant] = PLAIN,
     ) -> None:
@@ -235,12 +246,48 @@ class PartitionResult:
             mine = hits if codes is None else hits[codes == code]
             if len(mine):
                 self.counts[name, variant] += len(mine)
-                self.findings += [make(hit, variant) for hit in mine[: self.cap].tolist()]
+                made = map(make, mine[: self.cap].tolist())
+                self.findings += [_entered(each, name, variant) for each in made]
+
+    def add(self, name: str, findings: Collection[Finding]) -> None:
+        """Findings of a class, none left out."""
+        if findings:
+            self.counts[name, Plain.PLAIN] += len(findings)
+            self.findings += [_entered(each, name, Plain.PLAIN) for each in findings]
+
+    def guarded(self, check: str, work: Callable[[], None]) -> None:
+        """Do a part of a check. A crash is noted, and stops nothing else."""
+        begin = time.perf_counter()
+        try:
+            work()
+        except Exception:  # noqa: BLE001 (the check is named as crashed, the others run)
+            self.crashed.setdefault(check, traceback.format_exc(limit=-3))
+        self.spent(check, time.perf_counter() - begin)
+
+    def spent(self, check: str, seconds: float) -> None:
+        """Time went into a check."""
+        self.seconds[check] = self.seconds.get(check, 0.0) + seconds
 
 
-def integers(*values: SupportsInt) -> tuple[int, ...]:
-    """Plain ints of numpy scalars (keys are compared and pickled)."""
-    return tuple(int(value) for value in values)
+def _entered(finding: Finding, name: str, variant: Variant) -> Finding:
+    ops = finding.ops or tuple(dict.fromkeys(each.op for each in finding.records))
+    return replace(finding, name=name, variant=variant, ops=ops)
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionResult(Found):
+    """What the kernels found in one partition.
+
+    proven: INFO transactions with a record seen here. waiting: INFO transactions whose proof elsewhere
+    would change this result. unread: the final reads did not show all of a partition with sends, at a
+    level that matters. parts: check -> what its join over all partitions needs.
+    """
+
+    tp: int
+    proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    unread: bool = False
+    parts: dict[str, object] = field(default_factory=dict)
 
 
 Runs = Array

@@ -5,7 +5,7 @@ Not here: the rows themselves (`checkers.engine.partition_view`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,15 +20,13 @@ TABLES: Final = ("processes", "ops", "bounds", "assignments", "commits")
 
 SENDS: Final = (
     "op", "process", "pos", "value", "offset", "place", "outcome", "op_outcome", "txn", "op_sends",
-    "invoke_ns", "ack_ns",
+    "invoke_ns", "ack_ns", "src_tp", "src_offset",
 )  # fmt: skip
 READS: Final = (
     "op", "process", "pos", "isolation", "op_outcome", "phase", "assignment", "leader_epoch",
     "offset", "value", "complete_ns",
 )  # fmt: skip
 """Columns that the kernels use (in addition to `tp`)."""
-COPIES: Final = ("src_tp", "src_offset")
-"""Columns of sends that they use in addition, where there may be copies (`KernelInput.copies`)."""
 
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
@@ -37,42 +35,26 @@ OPS: Final = (
 )  # fmt: skip
 
 
-class Facts(NamedTuple):
-    """What a history has on record, by the way in which it was made.
-
-    ends: it ended with final reads of every partition, or was to; without, the acknowledged offsets are
-    evidence of what the log holds. moves: how positions of consumers moved, in the order in which it
-    happened, rewinds after aborted ops included. groups: what groups committed, and which process held
-    which transactional id. times: times of a clock, phases, faults, recovery.
-    """
-
-    ends: bool
-    moves: bool
-    groups: bool
-    times: bool
-
-
-RECORDED: Final = Facts(ends=True, moves=True, groups=True, times=True)
-PORTABLE: Final = Facts(ends=False, moves=False, groups=False, times=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelInput:
     """What a kernel knows beside the rows of its partition.
 
+    recorded: Inquest recorded the history. It ended with final reads of every partition, or was to. On
+    record are: how positions of consumers moved, in the order in which it happened, rewinds after aborted
+    ops included; what groups committed, and which process held which transactional id; times of a clock,
+    phases, faults, recovery. A portable history has none of this: its acknowledged offsets are evidence of
+    what the log holds.
     processes, acks, idempotent, group, isolation: one entry a process, sorted by process number.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
     commits may have passed records that they never returned.
-    copies: whether there may be copies at all, so that sends have the columns `COPIES`.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: ops proven committed in other partitions, sorted.
-    ww: whether write-write edges are wanted.
     cap: findings kept of one class and variant.
     """
 
-    facts: Facts
+    recorded: bool
     processes: Array
     acks: Array
     idempotent: Array
@@ -86,9 +68,7 @@ class KernelInput:
     commits: Mapping[int, Columns] = field(default_factory=dict)
     copying: frozenset[int] = frozenset()
     unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
-    copies: bool = False
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    ww: bool = True
     cap: int = CAP
 
     def process_rows(self, processes: Array) -> Array:
@@ -139,9 +119,7 @@ class Unclosed:
     gone_ns: Array
 
 
-def kernel_input(
-    tables: Mapping[str, pa.Table], facts: Facts, *, ww: bool = True, cap: int = CAP
-) -> KernelInput:
+def kernel_input(tables: Mapping[str, pa.Table], *, recorded: bool, cap: int = CAP) -> KernelInput:
     """The input of all partitions of a history."""
     process = columns(tables["processes"])
     order = np.argsort(process["process"])
@@ -151,7 +129,7 @@ def kernel_input(
     member = process["group"] >= 0
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
     return KernelInput(
-        facts=facts,
+        recorded=recorded,
         processes=process["process"],
         acks=process["acks"],
         idempotent=process["idempotent"],
@@ -159,14 +137,12 @@ def kernel_input(
         isolation=process["isolation"],
         vertex=vertex,
         relay=relay,
-        bounds=bounds(tables["bounds"]) if facts.ends else {},
+        bounds=bounds(tables["bounds"]) if recorded else {},
         assignments=dict(by_tp(tables["assignments"])),
-        tenure=tenure(process, ops) if facts.groups else None,
-        commits=_commits(tables["commits"], ops) if facts.groups else {},
+        tenure=tenure(process, ops) if recorded else None,
+        commits=_commits(tables["commits"], ops) if recorded else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
-        unclosed=unclosed(process, ops) if facts.groups else {},
-        copies=facts.groups and bool((member & sends).any()),
-        ww=ww,
+        unclosed=unclosed(process, ops) if recorded else {},
         cap=cap,
     )
 

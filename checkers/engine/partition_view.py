@@ -5,11 +5,11 @@ long as their table; `writer` joins them. Offsets are mapped to *slots*, dense n
 order, so that most work is plain indexing. The words are those of docs/checks.md, section 1.
 """
 
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from checkers.engine.findings import FAIL, FINAL, INFO, OK, RC, RU, Shown, What, integers
+from checkers.engine.findings import FAIL, FINAL, INFO, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from history.reader import Array, Bound, Columns
 
@@ -36,16 +36,11 @@ class Slots:
             return offsets - self._base
         return np.searchsorted(self._sorted, offsets)
 
-    def offsets(self, slots: Array) -> Array:
+    def offsets(self, slots: Array | int) -> Array:
         """The offsets of slots."""
-        return slots + self._base if self._sorted is None else self._sorted[slots]
-
-    def offset(self, slot: int) -> int:
-        """The offset of a slot."""
-        return int(self._sorted[slot]) if self._sorted is not None else slot + self._base
+        return np.asarray(slots + self._base if self._sorted is None else self._sorted[slots])
 
 
-@dataclass(slots=True, kw_only=True)
 class KernelView:
     """Rows of one topic-partition, joined. `writer[i]`: row in sends of the value of read i, or -1.
 
@@ -53,31 +48,58 @@ class KernelView:
     open_txn: whether it belongs to an indeterminate transaction.
     """
 
-    tp: int
-    known: KernelInput
-    sends: Columns
-    reads: Columns
-    slots: Slots
-    read_slot: Array
-    writer: Array
-    acked: Array
-    counting: Array
-    seen: Array = field(init=False)
-    shown_any: Array = field(init=False)
-    shown_rc: Array = field(init=False)
-    open_txn: Array = field(init=False)
-    proven: Array = field(init=False)
-    failed: Array = field(init=False)
-    committed: Array = field(init=False)
-    _owner: Array | None = None
-    _expected: dict[int, Array] = field(default_factory=dict)
+    def __init__(self, tp: int, sends: Columns, reads: Columns, known: KernelInput) -> None:
+        self.tp, self.sends, self.reads, self.known = tp, sends, reads, known
+        self.acked = sends["offset"] >= 0
+        placed = np.flatnonzero(sends["place"] >= 0)
+        offsets = (reads["offset"], sends["offset"][self.acked], sends["place"][placed])
+        self.slots = Slots(np.concatenate(offsets))
+        self.read_slot = self.slots(reads["offset"])
+        self.writer = self._writers(placed)
+        self.counting = (reads["op_outcome"] == OK) | (reads["phase"] == FINAL)
+        self._expected: dict[int, Array] = {}
+        self._decide()
 
-    @property
+    def _writers(self, placed: Array) -> Array:
+        """Row in sends of each read's value, -1 where no process sent it."""
+        sends, reads = self.sends, self.reads
+        at = np.full(self.slots.size + 1, -1, np.int64)
+        at[self.slots(sends["place"][placed])] = placed
+        values = sends["value"]
+        writer = at[self.read_slot]
+        wrong = np.flatnonzero((writer < 0) | (np.append(values, -1)[writer] != reads["value"]))
+        if len(wrong):
+            writer[wrong] = -1
+        if len(wrong) and len(values):
+            by_value = np.argsort(values, kind="stable")
+            wanted = reads["value"][wrong]
+            found = np.searchsorted(values, wanted, sorter=by_value)
+            row = by_value[np.minimum(found, len(values) - 1)]
+            hit = values[row] == wanted
+            writer[wrong[hit]] = row[hit]
+        return writer
+
+    def _decide(self) -> None:
+        """Which sends are seen, shown by final reads, failed, committed."""
+        sends, reads = self.sends, self.reads
+        rc, final = reads["isolation"] == RC, reads["phase"] == FINAL
+        txn = sends["txn"] == 1
+        self.seen = self.flagged(self.counting & (rc | (self.of_writer(sends["txn"], 1) == 0)))
+        self.shown_any = self.flagged(final)
+        self.shown_rc = np.where(txn, self.flagged(final & rc), self.shown_any)
+        self.failed = (sends["outcome"] == FAIL) | (txn & (sends["op_outcome"] == FAIL))
+        self.open_txn = txn & (sends["op_outcome"] == INFO)
+        self.proven = np.zeros(len(txn), bool)
+        if self.open_txn.any():
+            here = np.unique(sends["op"][self.open_txn & self.seen])
+            self.proven = self.open_txn & np.isin(sends["op"], np.union1d(here, self.known.proven))
+        decided = np.where(txn, (sends["op_outcome"] == OK) | self.proven, sends["outcome"] == OK)
+        self.committed = ~self.failed & (decided | (~txn & self.seen))
+
+    @cached_property
     def owner(self) -> Array:
         """Position in the kernel input of the process of each send."""
-        if self._owner is None:
-            self._owner = self.known.process_rows(self.sends["process"])
-        return self._owner
+        return self.known.process_rows(self.sends["process"])
 
     @property
     def bounds(self) -> tuple[Bound | None, Bound | None]:
@@ -122,7 +144,7 @@ class KernelView:
             evidence = evidence & ((self.reads["isolation"] == RC) | np.append(plain, False)[self.writer])
         known = np.zeros(self.slots.size, bool)
         known[self.read_slot[evidence]] = True
-        if not self.known.facts.ends:
+        if not self.known.recorded:
             known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
         return known
 
@@ -139,7 +161,7 @@ class KernelView:
         Its offset; where moves are not on record, the highest offset of its value in the log pairs, so
         that a value returned twice goes back.
         """
-        if self.known.facts.moves:
+        if self.known.recorded:
             return self.reads["offset"]
         return self._of_values(np.maximum, self.highest_offsets, -1)
 
@@ -189,35 +211,34 @@ class KernelView:
     @property
     def unread(self) -> bool:
         """It has sends, and lacks a complete final read at a level that they need."""
-        if not self.known.facts.ends or not len(self.sends["op"]):
+        if not self.known.recorded or not len(self.sends["op"]):
             return False
         ru, rc = (bound is not None and bound.complete for bound in self.bounds)
         return not (rc or (ru and not bool((self.sends["txn"] == 1).any())))
 
     def sent(self, row: int) -> Shown:
         """A send as a witness shows it."""
-        return self._send(row, int(self.sends["offset"][row]))
+        return self._send(row, "offset")
 
     def placed(self, row: int) -> Shown:
         """A send at the offset where it was acknowledged or read."""
-        return self._send(row, int(self.sends["place"][row]))
+        return self._send(row, "place")
 
-    def _send(self, row: int, offset: int) -> Shown:
-        s = self.sends
-        op, value, outcome = (int(s[name][row]) for name in ("op", "value", "outcome"))
-        source = (-1, -1)
-        if self.known.copies:
-            source = int(s["src_tp"][row]), int(s["src_offset"][row])
-        times = int(s["invoke_ns"][row]), int(s["ack_ns"][row])
-        return Shown(op, What.SEND, self.tp, value, offset, outcome, -1, source, *times)
+    def _send(self, row: int, where: str) -> Shown:
+        names = ("op", "value", where, "process", "ack_ns", "outcome", "invoke_ns", "src_tp", "src_offset")
+        op, value, offset, process, done, outcome, invoke, *source = (
+            int(self.sends[name][row]) for name in names
+        )
+        return Shown(
+            op, What.SEND, self.tp, value, offset, process, done, outcome,
+            source=(source[0], source[1]), invoke_ns=invoke,
+        )  # fmt: skip
 
     def got(self, row: int) -> Shown:
         """A read as a witness shows it."""
-        r = self.reads
-        op, value, offset, epoch = integers(
-            *(r[name][row] for name in ("op", "value", "offset", "leader_epoch"))
-        )
-        return Shown(op, What.READ, self.tp, value, offset, OK, epoch)
+        names = ("op", "value", "offset", "process", "complete_ns", "leader_epoch")
+        op, value, offset, process, done, epoch = (int(self.reads[name][row]) for name in names)
+        return Shown(op, What.READ, self.tp, value, offset, process, done, leader_epoch=epoch)
 
     def process_of(self, row: int) -> int:
         """The process of a send; -1 for the row -1."""
@@ -228,67 +249,3 @@ def _covers(bound: Bound, offset: Array, *, hides: bool) -> Array:
     whole = bound.complete and not hides
     placed = (offset >= bound.start) & ((offset < bound.read_to) | whole)
     return np.asarray(np.where(offset >= 0, placed, whole and bound.start == 0))
-
-
-def view(tp: int, sends: Columns, reads: Columns, known: KernelInput) -> KernelView:
-    """Join the rows of one partition."""
-    acked = sends["offset"] >= 0
-    placed = sends["place"] >= 0
-    offsets = (reads["offset"], sends["offset"][acked], sends["place"][placed])
-    slots = Slots(np.concatenate(offsets))
-    read_slot = slots(reads["offset"])
-    writer = _writers(sends, reads, slots, read_slot, placed)
-    partition = KernelView(
-        tp=tp,
-        known=known,
-        sends=sends,
-        reads=reads,
-        slots=slots,
-        read_slot=read_slot,
-        writer=writer,
-        acked=acked,
-        counting=(reads["op_outcome"] == OK) | (reads["phase"] == FINAL),
-    )
-    _decide(partition)
-    return partition
-
-
-def _writers(sends: Columns, reads: Columns, slots: Slots, slot: Array, placed: Array) -> Array:
-    """Row in sends of each read's value, -1 where no process sent it."""
-    at = np.full(slots.size + 1, -1, np.int64)
-    rows = np.flatnonzero(placed)
-    at[slots(sends["place"][rows])] = rows
-    values = sends["value"]
-    writer = at[slot]
-    wrong = np.flatnonzero((writer < 0) | (np.append(values, -1)[writer] != reads["value"]))
-    if len(wrong):
-        writer[wrong] = -1
-    if len(wrong) and len(values):
-        by_value = np.argsort(values, kind="stable")
-        wanted = reads["value"][wrong]
-        found = np.searchsorted(values, wanted, sorter=by_value)
-        row = by_value[np.minimum(found, len(values) - 1)]
-        hit = values[row] == wanted
-        writer[wrong[hit]] = row[hit]
-    return writer
-
-
-def _decide(p: KernelView) -> None:
-    """Which sends are seen, shown by final reads, failed, committed."""
-    sends, reads = p.sends, p.reads
-    rc = reads["isolation"] == RC
-    txn = sends["txn"] == 1
-    counts = p.counting & (rc | (p.of_writer(sends["txn"], 1) == 0))
-    p.seen = p.flagged(counts)
-    final = reads["phase"] == FINAL
-    p.shown_any = p.flagged(final)
-    p.shown_rc = np.where(txn, p.flagged(final & rc), p.shown_any)
-    p.failed = (sends["outcome"] == FAIL) | (txn & (sends["op_outcome"] == FAIL))
-    p.open_txn = txn & (sends["op_outcome"] == INFO)
-    p.proven = np.zeros(len(txn), bool)
-    if p.open_txn.any():
-        here = np.unique(sends["op"][p.open_txn & p.seen])
-        proven = np.union1d(here, p.known.proven)
-        p.proven = p.open_txn & np.isin(sends["op"], proven)
-    decided = np.where(txn, (sends["op_outcome"] == OK) | p.proven, sends["outcome"] == OK)
-    p.committed = ~p.failed & (decided | (~txn & p.seen))

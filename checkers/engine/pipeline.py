@@ -6,8 +6,6 @@ result, and the others run.
 """
 
 import functools
-import pickle
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,19 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.engine.check import Check, Kernel
-from checkers.engine.cross_partition import Tally, WholeRun, all_proven, proven_elsewhere
+from checkers.engine.cross_partition import NO_OPS, Tally, WholeRun, all_proven, proven_elsewhere
 from checkers.engine.findings import CAP, FAIL, OK, PartitionResult
-from checkers.engine.kernel_input import (
-    COPIES,
-    READS,
-    RECORDED,
-    SENDS,
-    TABLES,
-    Facts,
-    KernelInput,
-    kernel_input,
-)
-from checkers.engine.partition_view import view
+from checkers.engine.kernel_input import READS, SENDS, TABLES, KernelInput, kernel_input
+from checkers.engine.partition_view import KernelView
 from checkers.engine.spark import scatter
 from core.errors import HistoryError
 from history.events import Event
@@ -47,60 +36,53 @@ Kernels = Mapping[str, Kernel]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTask:
-    """One unit to check. tps: only these of it (None: all). proven: ops proven elsewhere."""
+    """One unit to check. tps: only these of it. proven: ops proven elsewhere."""
 
     folder: str
     unit: str
-    ww: bool
-    tps: tuple[int, ...] | None = None
+    tps: tuple[int, ...]
     proven: tuple[int, ...] = ()
 
 
 Runner = Callable[[Sequence[UnitTask], Kernels], list[PartitionResult]]
-Rerun = Callable[[Array, set[int]], list[PartitionResult]]
-"""(ops proven elsewhere, partitions) -> the results of these partitions, with that knowledge."""
 
 
 def check_tables(
     tables: Mapping[str, pa.Table],
     checks: Checks,
-    facts: Facts,
     *,
+    recorded: bool,
     events: Sequence[Event] = (),
-    ww: bool = True,
     cap: int = CAP,
 ) -> Tally:
     """Check a whole history that is in memory, in this process."""
-    known = kernel_input(tables, facts, ww=ww, cap=cap)
+    known = kernel_input(tables, recorded=recorded, cap=cap)
     kernels = kernels_of(checks)
     rows = list(partitions(tables["sends"], tables["reads"]))
 
-    def again(proven: Array, tps: set[int]) -> list[PartitionResult]:
+    def results(proven: Array, tps: set[int] | None) -> list[PartitionResult]:
         knowing = replace(known, proven=proven)
-        return [check_partition(*each, knowing, kernels) for each in rows if each[0] in tps]
+        return [check_partition(*each, knowing, kernels) for each in rows if tps is None or each[0] in tps]
 
-    results = [check_partition(*each, known, kernels) for each in rows]
-    return _joined(_twice(results, again), tables, known, events, checks)
+    return _joined(_twice(results), tables, known, events, checks)
 
 
-def check_sealed(history: History, checks: Checks, runner: Runner, *, ww: bool = True) -> Tally:
+def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
     """Check a sealed run with the given runner.
 
     Raises: HistoryError, where a file proves damaged.
     """
-    known = kernel_input(history.tables, RECORDED, ww=ww)
+    known = kernel_input(history.tables, recorded=True)
     kernels, folder = kernels_of(checks), str(history.run.folder)
     units = history.names.units
-    tasks = [UnitTask(folder=folder, unit=unit.name, ww=ww) for unit in units]
 
-    def again(proven: Array, tps: set[int]) -> list[PartitionResult]:
-        mine = [(task, tps & set(unit.tps)) for task, unit in zip(tasks, units, strict=True)]
-        numbers = tuple(proven.tolist())
-        second = [replace(task, proven=numbers, tps=tuple(sorted(own))) for task, own in mine if own]
-        return runner(second, kernels)
+    def results(proven: Array, tps: set[int] | None) -> list[PartitionResult]:
+        mine = {unit.name: tuple(n for n in unit.tps if tps is None or n in tps) for unit in units}
+        made = functools.partial(UnitTask, folder=folder, proven=tuple(proven.tolist()))
+        tasks = [made(unit=unit, tps=own) for unit, own in mine.items() if own]
+        return runner(tasks, kernels) if tasks else []
 
-    results = _twice(runner(tasks, kernels) if tasks else [], again)
-    return _joined(results, history.tables, known, history.events, checks)
+    return _joined(_twice(results), history.tables, known, history.events, checks)
 
 
 def kernels_of(checks: Checks) -> dict[str, Kernel]:
@@ -108,12 +90,15 @@ def kernels_of(checks: Checks) -> dict[str, Kernel]:
     return {name: check.kernel for name, check in checks.items() if check.kernel is not None}
 
 
-def _twice(results: list[PartitionResult], again: Rerun) -> list[PartitionResult]:
-    """The results by partition; those that ops proven elsewhere concern, made a second time."""
-    proven, tps = proven_elsewhere(results)
-    by_partition = {result.tp: result for result in results}
+def _twice(check: Callable[[Array, set[int] | None], list[PartitionResult]]) -> list[PartitionResult]:
+    """The results by partition; those that ops proven elsewhere concern, made a second time.
+
+    check: (ops proven elsewhere, partitions: None = all) -> the results of these partitions.
+    """
+    by_partition = {result.tp: result for result in check(NO_OPS, None)}
+    proven, tps = proven_elsewhere(list(by_partition.values()))
     if tps:
-        by_partition |= {result.tp: result for result in again(proven, set(tps))}
+        by_partition |= {result.tp: result for result in check(proven, set(tps))}
     return [by_partition[tp] for tp in sorted(by_partition)]
 
 
@@ -128,21 +113,15 @@ def check_partition(
     result = PartitionResult(tp=tp, cap=known.cap, rows=len(sends["op"]) + len(reads["op"]))
     result.acknowledged = int((sends["outcome"] == OK).sum())
     try:
-        partition = view(tp, sends, reads, known)
+        view = KernelView(tp, sends, reads, known)
     except Exception:  # noqa: BLE001 (all its checks are named as crashed, none passes)
         result.crashed = dict.fromkeys(kernels, traceback.format_exc(limit=-3))
         return result
-    result.unread = partition.unread
-    in_doubt, seen = partition.open_txn, partition.seen & (sends["outcome"] != FAIL)
-    result.proven = np.unique(sends["op"][in_doubt & partition.seen])
-    result.waiting = np.unique(sends["op"][in_doubt & ~seen])
+    result.unread = view.unread
+    result.proven = np.unique(sends["op"][view.open_txn & view.seen])
+    result.waiting = np.unique(sends["op"][view.open_txn & ~(view.seen & (sends["outcome"] != FAIL))])
     for name, kernel in kernels.items():
-        begin = time.perf_counter()
-        try:
-            kernel(partition, result)
-        except Exception:  # noqa: BLE001
-            result.crashed[name] = traceback.format_exc(limit=-3)
-        result.seconds[name] = time.perf_counter() - begin
+        result.guarded(name, functools.partial(kernel, view, result))
     return result
 
 
@@ -154,38 +133,31 @@ def _joined(
     checks: Checks,
 ) -> Tally:
     """Join the results of all partitions with what small tables and events say."""
-    tally = Tally(rows=sum(result.rows for result in results))
+    tally = Tally(cap=known.cap)
     for result in results:
+        tally.rows += result.rows
         tally.acknowledged += result.acknowledged
         tally.counts += result.counts
         tally.findings += result.findings
-        for name, spent in result.seconds.items():
-            tally.seconds[name] = tally.seconds.get(name, 0.0) + spent
+        for name, seconds in result.seconds.items():
+            tally.spent(name, seconds)
         for name, part in result.parts.items():
             tally.parts.setdefault(name, {})[result.tp] = part
         if result.unread:
             tally.unread.append(result.tp)
         for name, how in result.crashed.items():
             tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
-    run = WholeRun(results=results, tables=tables, known=known, events=events, proven=all_proven(results))
+    run = WholeRun(tables=tables, known=known, events=events, proven=all_proven(results))
     for name, check in checks.items():
         if check.join is not None:
-            begin = time.perf_counter()
-            try:
-                check.join(run, tally)
-            except Exception:  # noqa: BLE001 (the check is named as crashed, the others run)
-                tally.crashed.setdefault(name, traceback.format_exc(limit=-3))
-            spent = time.perf_counter() - begin
-            tally.seconds[name] = tally.seconds.get(name, 0.0) + spent
+            tally.guarded(name, functools.partial(check.join, run, tally))
     return tally
 
 
 def partitions(sends: pa.Table, reads: pa.Table) -> Iterator[tuple[int, Columns, Columns]]:
-    """(tp, sends, reads) of each partition that has rows in either table; sends with the columns
-    `COPIES` where the table has them."""
-    of_sends = SENDS + COPIES if set(COPIES) <= set(sends.column_names) else SENDS
-    sent, read = dict(by_tp(sends, of_sends)), dict(by_tp(reads, READS))
-    no_sends, no_reads = columns(sends.slice(0, 0), of_sends), columns(reads.slice(0, 0), READS)
+    """(tp, sends, reads) of each partition that has rows in either table."""
+    sent, read = dict(by_tp(sends, SENDS)), dict(by_tp(reads, READS))
+    no_sends, no_reads = columns(sends.slice(0, 0), SENDS), columns(reads.slice(0, 0), READS)
     for tp in sorted(sent.keys() | read.keys()):
         yield tp, sent.get(tp, no_sends), read.get(tp, no_reads)
 
@@ -198,14 +170,11 @@ def in_process(tasks: Sequence[UnitTask], kernels: Kernels) -> list[PartitionRes
 def run_task(task: UnitTask, kernels: Kernels) -> Iterator[PartitionResult]:
     """Read one unit and check its partitions. Raises: HistoryError."""
     run = Run(Path(task.folder))
-    known = _kernel_input(task.folder, _stamp(run), task.ww)
-    if task.proven:
-        known = replace(known, proven=np.array(task.proven, np.int32))
-    of_sends = ("tp", *SENDS, *(COPIES if known.copies else ()))
-    sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", of_sends)
+    known = replace(_kernel_input(task.folder, _stamp(run)), proven=np.array(task.proven, np.int32))
+    sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", ("tp", *SENDS))
     reads = read_table(run.table("reads") / f"{task.unit}.parquet", "reads", ("tp", *READS))
     for tp, sent, read in partitions(sends, reads):
-        if task.tps is None or tp in task.tps:
+        if tp in task.tps:
             yield check_partition(tp, sent, read, known, kernels)
 
 
@@ -218,21 +187,20 @@ def _stamp(run: Run) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _kernel_input(folder: str, stamp: int, ww: bool) -> KernelInput:
+def _kernel_input(folder: str, stamp: int) -> KernelInput:
     """The kernel input, once for all units of a history that one worker checks."""
     run = Run(Path(folder))
     tables = {name: read_table(run.table(name), name) for name in TABLES}
-    return kernel_input(tables, RECORDED, ww=ww)
+    return kernel_input(tables, recorded=True)
 
 
 def spark_runner(session: "SparkSession") -> Runner:
     """Runner on a Spark session: one task a unit, in the given order (largest first), one job."""
 
     def run(tasks: Sequence[UnitTask], kernels: Kernels) -> list[PartitionResult]:
-        work = functools.partial(_pickled, tuple(tasks), dict(kernels))
+        work = functools.partial(_told, tuple(tasks), dict(kernels))
         results: list[PartitionResult] = []
-        for payload in scatter(session, work, len(tasks)):
-            answer: PartitionResult | str = pickle.loads(payload)
+        for answer in scatter(session, work, len(tasks)):
             if isinstance(answer, str):
                 raise HistoryError(answer)
             results.append(answer)
@@ -241,10 +209,9 @@ def spark_runner(session: "SparkSession") -> Runner:
     return run
 
 
-def _pickled(tasks: Sequence[UnitTask], kernels: Kernels, number: int) -> Iterator[bytes]:
+def _told(tasks: Sequence[UnitTask], kernels: Kernels, number: int) -> Iterator[PartitionResult | str]:
     """Results of one task; a damaged file becomes its error's message, not a failed job."""
     try:
-        for result in run_task(tasks[number], kernels):
-            yield pickle.dumps(result, protocol=5)
+        yield from run_task(tasks[number], kernels)
     except HistoryError as error:
-        yield pickle.dumps(str(error))
+        yield str(error)

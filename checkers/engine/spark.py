@@ -16,15 +16,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from core.errors import SparkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 ARCHIVE_WAIT_S: Final = 60.0
 """How long the JVM may take to write the archive when it ends."""
@@ -60,31 +59,10 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession
         _stop(session, target, made)
 
 
-def scatter(session: "SparkSession", work: Callable[[int], Iterable[bytes]], count: int) -> list[bytes]:
+def scatter(session: "SparkSession", work: Callable[[int], Iterable[T]], count: int) -> list[T]:
     """Call `work`, which must be picklable, with the numbers from 0 to `count` - 1, one Spark task each, in
     one job. Returns what the calls yield, in the order of the numbers."""
-    numbers = session.range(0, count, 1, count)
-    rows = numbers.mapInArrow(_Scattered(work), "result binary").collect()
-    return [bytes(row[0]) for row in rows]
-
-
-class _Scattered:
-    """Batches of numbers → batches of one result each."""
-
-    def __init__(self, work: Callable[[int], Iterable[bytes]]) -> None:
-        self._work = work
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from map(_one_row, self._work(number))
-
-
-def _one_row(payload: bytes) -> pa.RecordBatch:
-    """A result. From buffers: `pa.array` would import pandas into every worker."""
-    ends = np.array([0, len(payload)], np.int32)
-    array = pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(ends), pa.py_buffer(payload)])
-    return pa.RecordBatch.from_arrays([array], names=["result"])
+    return session.sparkContext.parallelize(range(count), count).flatMap(work).collect()
 
 
 def prepare() -> bool:
@@ -95,12 +73,8 @@ def prepare() -> bool:
     target = _archive_path()
     if target is not None and not target.exists():
         with spark("local[1]") as session:
-            session.range(0, 1, 1, 1).mapInArrow(_same, "id long").collect()
+            scatter(session, range, 1)
     return target is not None and target.exists()
-
-
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return batches
 
 
 def _start(master: str, scratch: str, target: Path | None, made: Path) -> "SparkSession":

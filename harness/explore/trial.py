@@ -79,7 +79,7 @@ def checked(done: Simulated) -> Tally:
     rows = rows_of(done.journals)
     bounds = [event for event in done.events if isinstance(event, ev.BoundsListed)]
     rows.add_bounds(bounds[-1].rows if bounds else ())
-    return check_tables(rows.tables(), portable=False, events=done.events)
+    return check_tables(rows.tables(), recorded=True, events=done.events)
 
 
 def producers_of(done: Simulated) -> list[ProducerConfig]:

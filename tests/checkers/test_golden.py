@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from checkers.api import check_tables, findings
 from checkers.portable.tables import PortableTables, cases
 from core.op import Isolation, Phase
+from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.built import Bound, Commit, Foreign, Mop, Op, Read, Send
 from tests.histories.notation import Story, stories

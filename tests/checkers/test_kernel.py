@@ -10,16 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checkers.api import check_history, check_tables, findings
+from checkers.api import check_history
 from checkers.checks import CHECKS
 from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import CAP, Acks, offsets_of, runs
-from checkers.engine.kernel_input import RECORDED, kernel_input
+from checkers.engine.kernel_input import kernel_input
 from checkers.engine.partition_view import Slots
 from checkers.engine.pipeline import kernels_of, partitions
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
 from history.reader import load
+from tests.checkers.found import check_tables, findings
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
@@ -74,7 +75,7 @@ def test_slots_are_dense_and_in_offset_order_however_sparse_the_offsets_are() ->
         slots = Slots(offsets)
         got = slots(offsets)
         assert slots.size <= 4
-        assert [slots.offset(int(slot)) for slot in got] == offsets.tolist()
+        assert [int(offset) for offset in slots.offsets(got)] == offsets.tolist()
         assert (np.argsort(got, kind="stable") == np.argsort(offsets, kind="stable")).all()
 
 
@@ -169,7 +170,7 @@ def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest
 
 def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
     tables = lossy(4).tables()
-    known = kernel_input(tables, RECORDED)
+    known = kernel_input(tables, recorded=True)
     ((tp, sends, reads),) = partitions(tables["sends"], tables["reads"])
     result = pipeline.check_partition(tp, {**sends, "txn": sends["txn"][:1]}, reads, known, KERNELS)
     assert set(result.crashed) == set(KERNELS)
@@ -177,7 +178,7 @@ def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
 
 def test_a_result_survives_pickling() -> None:
     tables = random_history(2)[0].tables()
-    known = kernel_input(tables, RECORDED)
+    known = kernel_input(tables, recorded=True)
     for tp, sends, reads in partitions(tables["sends"], tables["reads"]):
         result = pipeline.check_partition(tp, sends, reads, known, KERNELS)
         again = pickle.loads(pickle.dumps(result))

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from checkers.api import check_tables, findings
+from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.planted import DAMAGE, RECORDED_DAMAGE, random_history
 from tests.histories.planted_groups import random_events

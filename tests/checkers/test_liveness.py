@@ -10,7 +10,6 @@ from checkers.api import check
 from checkers.checks.recovery import CHECK, NAME, ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import NEVER
-from checkers.engine.kernel_input import RECORDED
 from core.op import Outcome, Phase, value_of
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
 from history.verdict import Liveness, Stall
@@ -67,7 +66,7 @@ def told(folder: Path, sent: Sequence[Sent], *events: Event, phases: bool = True
 
 def progress(sent: Sequence[Sent], outcome: Outcome = Outcome.INFO) -> ServedTimes:
     tables = history(sent, outcome).tables()
-    (found,) = pipeline.check_tables(tables, {NAME: CHECK}, RECORDED).parts[NAME].values()
+    (found,) = pipeline.check_tables(tables, {NAME: CHECK}, recorded=True).parts[NAME].values()
     assert isinstance(found, ServedTimes)
     return found
 

@@ -113,12 +113,10 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
 ) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
 
-    class Failing:
-        def range(self, *_: int) -> Any:
-            raise RuntimeError("planted")
+    def failing(*_: Any) -> Any:
+        raise RuntimeError("planted")
 
-    failing: Any = Failing()
-    monkeypatch.setattr("checkers.api.spark_runner", lambda _: spark_runner(failing))
+    monkeypatch.setattr("checkers.engine.pipeline.scatter", failing)
     verdict = check(run)
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert {c.status for c in verdict.checks.values()} == {"crashed"}
@@ -213,5 +211,5 @@ def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_pa
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
-    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, ww=True, tps=(1,))
+    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,))
     assert [result.tp for result in run_task(task, KERNELS)] == [1]

@@ -1,0 +1,32 @@
+"""What the checks find in a history that is in memory, in this process."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from checkers import api
+from checkers.engine.cross_partition import Tally
+from checkers.engine.findings import CAP
+from history.events import Event
+
+
+def check_tables(
+    tables: Mapping[str, pa.Table],
+    *,
+    portable: bool | None = None,
+    events: Sequence[Event] = (),
+    cap: int = CAP,
+) -> Tally:
+    """portable: None = a history without `bounds` rows is portable."""
+    if portable is None:
+        portable = tables["bounds"].num_rows == 0
+    return api.check_tables(tables, recorded=not portable, events=events, cap=cap)
+
+
+def findings(
+    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
+) -> set[tuple[str | int, ...]]:
+    """Canonical keys of all findings."""
+    found = check_tables(tables, portable=portable, events=events, cap=2**31)
+    assert not found.crashed, found.crashed
+    return {finding.canonical for finding in found.findings}
