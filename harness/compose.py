@@ -16,11 +16,11 @@ import msgspec
 from core.client_settings import check
 from core.config import RunConfig
 from core.errors import ConfigError
-from harness.run.planning import RunPlan, names_of
+from harness.run.planning import RunPlan, planned
 from harness.run.progress import Display
 from harness.systems import system_of
 from history.run_folder import RESULTS, Run, write_atomically
-from nemesis import execute, schedule
+from nemesis import execute
 from nemesis.types import PlannedFault
 from workloads.registry import WORKLOADS
 
@@ -48,15 +48,13 @@ def plan(config: RunConfig) -> RunPlan:
             f"commit {config.commit!r} is a setting of the workload copier; "
             f"it is without effect in {config.workload}"
         )
-    workload = WORKLOADS[config.workload]
-    names = names_of(workload, config)
-    steps = schedule.plan(config.nemesis, config, names)
+    made = planned(config)
     if why := system.refusal(config):
         raise ConfigError(why)
-    check(workload.plans(config), system.client_library())
-    if lacking := execute.missing(steps, system.cluster_type()):
+    check(made.workload.plans(config), system.client_library())
+    if lacking := execute.missing(made.steps, system.cluster_type()):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
-    return RunPlan(config=config, workload=workload, names=names, steps=steps)
+    return made
 
 
 def record(config: RunConfig, *, results: Path = RESULTS, owner: str = "", display: Display) -> Recorded:
@@ -78,15 +76,12 @@ def record_shrunk(
     """
     run = create_folder(config, results)
     write_atomically(run.shrunk, msgspec.json.encode(shrunk))
-    workload = WORKLOADS[config.workload]
-    names = names_of(workload, config)
-    shrunk_plan = RunPlan(config=config, workload=workload, names=names, steps=steps)
-    return _record(shrunk_plan, run, display).run
+    return _record(RunPlan(config, steps), run, display).run
 
 
-def _record(planned: RunPlan, run: Run, display: Display) -> Recorded:
+def _record(made: RunPlan, run: Run, display: Display) -> Recorded:
     try:
-        interrupted = system_of(planned.config).record(planned, run, display)
+        interrupted = system_of(made.config).record(made, run, display)
     finally:
         display.close()
     point_latest(run)

@@ -29,7 +29,7 @@ from harness.run.planning import RunPlan
 from harness.run.program import RunProgram
 from harness.run.progress import Display
 from history import jsonl
-from history.events import Recorder
+from history.events import Recorder, RunStarted
 from history.run_folder import Run, write_atomically
 from history.seal import seal
 
@@ -109,18 +109,9 @@ class System:
         clients = ClientPool(plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime)
         interrupts.second = clients.strike
         write_atomically(run.schedule, jsonl.encode(plan.steps))
-        return RunProgram(
-            plan,
-            cluster,
-            clients,
-            runtime,
-            recorder,
-            display,
-            name=run.name,
-            versions=versions(plan.config),
-            wall=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"),
-            logs=run.cluster,
-        )
+        wall = datetime.now(UTC).isoformat(timespec="milliseconds")
+        started = RunStarted(ns=runtime.now_ns(), wall=wall, run=run.name, versions=versions(plan.config))
+        return RunProgram(plan, cluster, clients, runtime, recorder, display, started, logs=run.cluster)
 
 
 def _simulate(plan: RunPlan, run: Run, display: Display) -> bool:

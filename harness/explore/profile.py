@@ -12,11 +12,11 @@ from typing import Any, Final
 from core.config import RunConfig, SimulatedSection, run_config
 from core.errors import ConfigError
 from core.generator import source
-from harness.run.planning import names_of
+from harness.run.planning import planned
 from harness.simulation.cluster import SimulatedCluster
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
-from nemesis import execute, schedule
+from nemesis import execute
 from workloads.registry import WORKLOADS
 
 MODERN: Final = SimulatedSection().era
@@ -137,9 +137,8 @@ def _possible(settings: Mapping[str, Any], around: Sequence[str], seed: int) -> 
 
 def _refused(config: RunConfig) -> str:
     """Why the simulated cluster cannot have this run, "" = it can."""
-    workload = WORKLOADS[config.workload]
     try:
-        steps = schedule.plan(config.nemesis, config, names_of(workload, config))
+        steps = planned(config).steps
     except ConfigError as error:
         return str(error)
     lacking = execute.missing(steps, SimulatedCluster)

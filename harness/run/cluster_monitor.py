@@ -5,12 +5,15 @@ that returns after `stop` is discarded: the cluster may have been stopping.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
+
+from msgspec.structs import replace
 
 from core.cluster import Cluster, Roles
 from core.op import Isolation, TopicPartition
-from core.runtime import Runtime
+from core.runtime import Clock, Runtime, Signal
 from history.events import EndsSeen, Event, RolesSeen
 
 ROLES_S = 0.5
@@ -19,39 +22,36 @@ ENDS_S = 2.0
 """Distance between looks at the ends of the logs; one that takes longer costs the next."""
 
 
+@dataclass(slots=True)
 class ClusterMonitor:
-    """`roles`: the newest look at the leaders. write: takes events, from any thread."""
+    """write: takes events, from any thread. data: the data partitions known so far."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        runtime: Runtime,
-        write: Callable[[Event], None],
-        tps: Iterable[TopicPartition],
-        *,
-        ends_s: float = ENDS_S,
-    ) -> None:
-        self._cluster = cluster
-        self._runtime = runtime
-        self._write = write
-        self._ends_s = ends_s
-        self._stop = runtime.signal()
-        self._clock = runtime.clock(self._stop)
-        self._lock = threading.Lock()
-        self._tps = set(tps)
-        self.roles = Roles(ns=0)
+    cluster: Cluster
+    runtime: Runtime
+    write: Callable[[Event], None]
+    data: set[TopicPartition]
+    ends_s: float = ENDS_S
+    roles: Roles = field(default_factory=lambda: Roles(ns=0))
+    """The newest look at the leaders."""
+    _stop: Signal = field(init=False)
+    _clock: Clock = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._stop = self.runtime.signal()
+        self._clock = self.runtime.clock(self._stop)
 
     @property
     def tps(self) -> tuple[TopicPartition, ...]:
         """The data partitions, sorted: the workload's, and those of every other topic that was ever seen
         except internal ones (`__…`)."""
         with self._lock:
-            return tuple(sorted(self._tps))
+            return tuple(sorted(self.data))
 
     def start(self) -> None:
         """Begin to look."""
-        self._runtime.spawn("roles", self._look_at_roles())
-        self._runtime.spawn("ends", self._look_at_ends())
+        self.runtime.spawn("roles", self._look_at_roles())
+        self.runtime.spawn("ends", self._look_at_ends())
 
     def stop(self) -> None:
         """No further looks; idempotent."""
@@ -59,32 +59,31 @@ class ClusterMonitor:
 
     async def look(self) -> None:
         """Look at the leaders now."""
-        self._take(await self._cluster.roles())
+        self._take(await self.cluster.roles())
 
     def _take(self, roles: Roles) -> None:
         with self._lock:
-            self._tps.update(tp for tp in roles.leaders if not tp.topic.startswith("__"))
+            self.data.update(tp for tp in roles.leaders if not tp.topic.startswith("__"))
         self.roles = roles
 
     async def _look_at_roles(self) -> None:
-        before: tuple[object, ...] = ()
+        before: RolesSeen | None = None
         while not self._stop.is_set():
-            roles = await self._cluster.roles()
+            roles = await self.cluster.roles()
             if self._stop.is_set():
                 return
             self._take(roles)
             seen = _seen(roles)
-            now = (seen.leaders, seen.isr, seen.controller, seen.answering, seen.agreed)
-            if now != before:
-                before = now
-                self._write(seen)
+            if before is None or replace(seen, ns=before.ns) != before:
+                before = seen
+                self.write(seen)
             await self._clock.sleep(ROLES_S)
 
     async def _look_at_ends(self) -> None:
         begin = self._clock.now_ns()
         for number in count():
-            due = self._ends_s * number - (self._clock.now_ns() - begin) / 1e9
-            if due <= -self._ends_s:
+            due = self.ends_s * number - (self._clock.now_ns() - begin) / 1e9
+            if due <= -self.ends_s:
                 continue
             await self._clock.sleep(due)
             if self._stop.is_set():
@@ -92,11 +91,11 @@ class ClusterMonitor:
             tps = self.tps
             ns = self._clock.now_ns()
             # In this order, so that a log that grows meanwhile does not seem to hold an LSO above HW.
-            lso = await self._cluster.offsets(tps, Isolation.READ_COMMITTED)
-            hw = await self._cluster.offsets(tps, Isolation.READ_UNCOMMITTED)
+            lso = await self.cluster.offsets(tps, Isolation.READ_COMMITTED)
+            hw = await self.cluster.offsets(tps, Isolation.READ_UNCOMMITTED)
             if self._stop.is_set():
                 return
-            self._write(EndsSeen(ns=ns, hw=_ends(hw), lso=_ends(lso)))
+            self.write(EndsSeen(ns=ns, hw=_ends(hw), lso=_ends(lso)))
 
 
 def _seen(roles: Roles) -> RolesSeen:

@@ -8,6 +8,7 @@ undone.
 
 import heapq
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from history.events import Event, FaultFailed, FaultHealed, FaultStarted, Note
 from nemesis.execute import heal, heal_all, inject
@@ -22,38 +23,28 @@ def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: Plann
     return max(due, default=-1.0)
 
 
+@dataclass(slots=True)
 class Faults:
-    """Carries out a plan within `length_s` seconds, in the time of `stage.clock`.
+    """Carries out a plan within `length_s` seconds, in the time of `stage.clock`. write: takes events."""
 
-    in_force: names of the faults in force now. write: takes events.
-    """
-
-    def __init__(
-        self,
-        steps: Sequence[PlannedFault],
-        names: WorkloadNames,
-        stage: Environment,
-        write: Callable[[Event], None],
-        length_s: float,
-    ) -> None:
-        self._steps = steps
-        self._names = names
-        self._stage = stage
-        self._clock = stage.clock
-        self._write = write
-        self._length_s = length_s
-        self._held: dict[int, InjectedFault] = {}
-        self.in_force: tuple[str, ...] = ()
+    steps: Sequence[PlannedFault]
+    names: WorkloadNames
+    stage: Environment
+    write: Callable[[Event], None]
+    length_s: float
+    in_force: tuple[str, ...] = ()
+    """Names of the faults in force now."""
+    _held: dict[int, InjectedFault] = field(default_factory=dict)
 
     async def run(self) -> None:
         """The whole plan; its times count from now. Ends early once `stage.stopping()`."""
-        begin = self._clock.now_ns()
-        agenda = [(step.at_s, 1, step.fault, step) for step in self._steps]
+        begin = self.stage.clock.now_ns()
+        agenda = [(step.at_s, 1, step.fault, step) for step in self.steps]
         heapq.heapify(agenda)
         while agenda:
             due, starts, fault, step = heapq.heappop(agenda)
-            await self._clock.sleep(due - (self._clock.now_ns() - begin) / 1e9)
-            if self._stage.stopping():
+            await self.stage.clock.sleep(due - (self.stage.clock.now_ns() - begin) / 1e9)
+            if self.stage.stopping():
                 return
             if not starts:
                 await self._heal(fault)
@@ -63,16 +54,16 @@ class Faults:
                 heapq.heappush(agenda, (max(due, free), 1, fault, step))
             elif await self._inject(step):
                 # Held from when it is in force: finding the target may have taken seconds.
-                held = (self._clock.now_ns() - begin) / 1e9 + step.hold_s
-                heapq.heappush(agenda, (min(held, self._length_s), 0, fault, step))
+                held = (self.stage.clock.now_ns() - begin) / 1e9 + step.hold_s
+                heapq.heappush(agenda, (min(held, self.length_s), 0, fault, step))
 
     async def heal_all(self) -> str:
         """Heal everything; "" or what could not be healed. Call when `run` has ended."""
         for fault in sorted(self._held, reverse=True):
             await self._heal(fault)
-        begin = self._clock.now_ns()
+        begin = self.stage.clock.now_ns()
         try:
-            await heal_all(self._stage)
+            await heal_all(self.stage)
         except Exception as error:  # noqa: BLE001 - the run continues, and the reason is recorded
             return f"not everything could be healed: {error}"
         for fault in sorted(self._held):
@@ -81,22 +72,22 @@ class Faults:
 
     async def _inject(self, step: PlannedFault) -> bool:
         """Put a fault in force; whether that worked."""
-        begin = self._clock.now_ns()
+        begin = self.stage.clock.now_ns()
         try:
-            roles = await self._stage.cluster.roles()
-            injected = await inject(self._stage, step, roles, self._names)
+            roles = await self.stage.cluster.roles()
+            injected = await inject(self.stage, step, roles, self.names)
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
-            now = self._clock.now_ns()
-            self._write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
+            now = self.stage.clock.now_ns()
+            self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
             return False
         self._held[step.fault] = injected
         self._set_in_force()
-        self._write(
+        self.write(
             FaultStarted(
                 begin_ns=begin,
-                ns=self._clock.now_ns(),
+                ns=self.stage.clock.now_ns(),
                 fault=step.fault,
                 name=step.name,
                 nodes=injected.nodes,
@@ -110,18 +101,18 @@ class Faults:
     async def _heal(self, fault: int) -> None:
         if fault not in self._held:
             return
-        begin = self._clock.now_ns()
+        begin = self.stage.clock.now_ns()
         try:
-            await heal(self._stage, self._held[fault])
+            await heal(self.stage, self._held[fault])
         except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
             text = f"healing {self._held[fault].step.name} failed: {error}"
-            self._write(Note(ns=self._clock.now_ns(), text=text))
+            self.write(Note(ns=self.stage.clock.now_ns(), text=text))
             return
         self._healed(fault, begin)
 
     def _healed(self, fault: int, begin: int) -> None:
         del self._held[fault]
-        self._write(FaultHealed(begin_ns=begin, ns=self._clock.now_ns(), fault=fault))
+        self.write(FaultHealed(begin_ns=begin, ns=self.stage.clock.now_ns(), fault=fault))
         self._set_in_force()
 
     def _set_in_force(self) -> None:

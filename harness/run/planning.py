@@ -2,25 +2,41 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from core.cluster import ClientSlot
 from core.config import RunConfig
+from nemesis import schedule
 from nemesis.types import PlannedFault, WorkloadNames
-from workloads.registry import Workload
+from workloads.registry import WORKLOADS, Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class RunPlan:
     """Everything that is known of a run before it starts."""
 
     config: RunConfig
-    workload: Workload
-    names: WorkloadNames
     steps: Sequence[PlannedFault]
 
+    @property
+    def workload(self) -> Workload:
+        """What the clients do."""
+        return WORKLOADS[self.config.workload]
 
-def names_of(workload: Workload, config: RunConfig) -> WorkloadNames:
-    """What the workload uses, so that targets can be found."""
+    @cached_property
+    def names(self) -> WorkloadNames:
+        """What the workload uses."""
+        return names_of(self.config)
+
+
+def planned(config: RunConfig) -> RunPlan:
+    """The run with the faults that its config plans. Raises: ConfigError."""
+    return RunPlan(config, schedule.plan(config.nemesis, config, names_of(config)))
+
+
+def names_of(config: RunConfig) -> WorkloadNames:
+    """What the workload of a run uses, so that targets can be found."""
+    workload = WORKLOADS[config.workload]
     clients = tuple(
         ClientSlot(
             slot=plan.slot,

@@ -7,13 +7,14 @@ program heals the faults, ends the clients, and leaves a recording that can be s
 
 import os
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from core.cluster import Cluster, Linked
 from core.errors import ConfigError
 from core.op import Phase
-from core.runtime import Runtime, SpawnedTask
+from core.runtime import Runtime, Signal, SpawnedTask
 from harness.clients.pool import ClientPool, Loss
 from harness.clients.worker import FINAL_LEVELS
 from harness.run.cluster_monitor import ClusterMonitor
@@ -40,57 +41,42 @@ class EventWriter(Protocol):
         """Append one event; does not raise."""
 
 
+@dataclass(slots=True)
 class RunProgram:
     """One run, from starting the cluster to the end of the final reads.
 
-    name: of the run. versions, wall: see `history.events.RunStarted`. logs: folder for the logs of the nodes.
-    phase: the newest one. stable_s: see `log_ends.STABLE_S`.
+    started: the first event. logs: folder for the logs of the nodes. stable_s: see `log_ends.STABLE_S`.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        cluster: Cluster,
-        clients: ClientPool,
-        runtime: Runtime,
-        recorder: EventWriter,
-        display: Display,
-        *,
-        name: str,
-        versions: dict[str, str],
-        wall: Callable[[], str],
-        logs: Path,
-        stable_s: float = STABLE_S,
-    ) -> None:
-        self.phase = Phase.SETUP
-        self._config = plan.config
-        self._steps = plan.steps
-        self._topics = plan.workload.topics(plan.config)
-        self._cluster = cluster
-        self._clients = clients
-        self._runtime = runtime
-        self._recorder = recorder
-        self._display = display
-        self._name = name
-        self._versions = versions
-        self._wall = wall
-        self._logs = logs
-        self._stable_s = stable_s
-        self._monitor = ClusterMonitor(cluster, runtime, recorder.write, plan.names.data)
+    plan: RunPlan
+    cluster: Cluster
+    clients: ClientPool
+    runtime: Runtime
+    recorder: EventWriter
+    display: Display
+    started: ev.RunStarted
+    _: KW_ONLY
+    logs: Path
+    stable_s: float = STABLE_S
+    phase: Phase = Phase.SETUP
+    """The newest one."""
+    _stop_faults: Signal = field(init=False)
+    _monitor: ClusterMonitor = field(init=False)
+    _faults: Faults = field(init=False)
+    _faults_task: SpawnedTask | None = None
+    _interrupted: bool = False
+    _broken: str = ""
+    """Why the recording is not whole ("" = it is)."""
+    _unhealed: str = ""
+    """Which faults the harness could not take back ("" = none)."""
+
+    def __post_init__(self) -> None:
+        plan, cluster, runtime = self.plan, self.cluster, self.runtime
+        self._monitor = ClusterMonitor(cluster, runtime, self._write, set(plan.names.data))
         self._stop_faults = runtime.signal()
-        stage = Environment(
-            cluster=cluster,
-            clients=clients,
-            clock=runtime.clock(self._stop_faults),
-            stopping=self._stop_faults.is_set,
-        )
-        self._faults = Faults(plan.steps, plan.names, stage, recorder.write, self._config.duration_s)
-        self._faults_task: SpawnedTask | None = None
-        self._interrupted = False
-        self._broken = ""
-        """Why the recording is not whole ("" = it is)."""
-        self._unhealed = ""
-        """Which faults the harness could not take back ("" = none)."""
+        clock, stopping = runtime.clock(self._stop_faults), self._stop_faults.is_set
+        stage = Environment(cluster=cluster, clients=self.clients, clock=clock, stopping=stopping)
+        self._faults = Faults(plan.steps, plan.names, stage, self._write, plan.config.duration_s)
 
     async def run(self) -> None:
         """All phases. Raises: ClusterError, KeyboardInterrupt before anything was recorded; ConfigError until
@@ -105,7 +91,7 @@ class RunProgram:
             await self._quiesce()
             await self._final_reads()
             self._enter(Phase.COLLECT)
-            await self._cluster.collect(self._logs)
+            await self.cluster.collect(self.logs)
         except GeneratorExit:  # a simulation that was given up: nothing can be awaited any more
             raise
         except BaseException:
@@ -114,45 +100,45 @@ class RunProgram:
         await self._clean_up()
 
     async def _clean_up(self) -> None:
-        self._runtime.hold_interrupts()  # cleaning up is not cut short
+        self.runtime.hold_interrupts()  # cleaning up is not cut short
         self._monitor.stop()
         try:
             await self._stop_injecting()
-            self._clients.end()
+            self.clients.end()
         finally:
-            await self._cluster.stop()
+            await self.cluster.stop()
 
     # -- phases -------------------------------------------------------------------------------
 
     async def _set_up(self) -> None:
-        self._write(ev.RunStarted(ns=self._now(), wall=self._wall(), run=self._name, versions=self._versions))
+        self._write(self.started)
         self._enter(Phase.SETUP)
-        if isinstance(self._cluster, Linked) and Linked in needs(self._steps):
-            await self._cluster.use_proxies()
-        self._clients.launch()
+        if isinstance(self.cluster, Linked) and Linked in needs(self.plan.steps):
+            await self.cluster.use_proxies()
+        self.clients.launch()
         begin = self._now()
-        await self._cluster.start()
-        count, seconds = len(self._cluster.brokers), (self._now() - begin) / 1e9
-        self._display.say(f"cluster of {count} brokers ready in {seconds:.1f} s")
-        settings = self._config.settings_of_topics()
-        for topic, partitions in self._topics.items():
-            replication = self._config.replication_factor
-            await self._cluster.create_topic(topic, partitions, replication, settings)
-        self._runtime.hold_interrupts()
+        await self.cluster.start()
+        count, seconds = len(self.cluster.brokers), (self._now() - begin) / 1e9
+        self.display.say(f"cluster of {count} brokers ready in {seconds:.1f} s")
+        settings = self.plan.config.settings_of_topics()
+        for topic, partitions in self.plan.workload.topics(self.plan.config).items():
+            replication = self.plan.config.replication_factor
+            await self.cluster.create_topic(topic, partitions, replication, settings)
+        self.runtime.hold_interrupts()
         self._monitor.start()
 
     async def _warm_up(self) -> bool:
         """Wait until every client has worked once; false where the run is to be cut short."""
         self._enter(Phase.WARMUP)
-        missing = await self._wait(lambda: cold(self._clients.slots, self._clients.working), WARMUP_S)
+        missing = await self._wait(lambda: cold(self.clients.slots, self.clients.working), WARMUP_S)
         if missing and not self._cut_short():
             self._break(f"warm-up: {missing} after {WARMUP_S:.0f} s")
         return not missing
 
     async def _inject_faults(self) -> None:
         self._enter(Phase.FAULTS)
-        self._faults_task = self._runtime.spawn("faults", self._faults.run())
-        await self._wait(lambda: "the time of this phase", self._config.duration_s)
+        self._faults_task = self.runtime.spawn("faults", self._faults.run())
+        await self._wait(lambda: "the time of this phase", self.plan.config.duration_s)
 
     async def _stop_injecting(self) -> None:
         self._stop_faults.set()
@@ -165,42 +151,42 @@ class RunProgram:
         self._unhealed = await self._faults.heal_all()
         if self._unhealed:
             self._write(ev.Note(ns=self._now(), text=self._unhealed))
-            self._display.say(self._unhealed)
-        if (down := self._clients.down) and not self._cut_short():
+            self.display.say(self._unhealed)
+        if (down := self.clients.down) and not self._cut_short():
             self._break(f"clients {list(down)} were crashed and could not be started again")
 
     async def _recover(self) -> None:
         if self._cut_short():
             return
         self._enter(Phase.RECOVER)
-        self._clients.launch_readers(len(FINAL_LEVELS))
+        self.clients.launch_readers(len(FINAL_LEVELS))
         begin = self._now()
-        why = await self._wait(lambda: self._unrecovered(begin), self._config.recovery_deadline_s)
+        why = await self._wait(lambda: self._unrecovered(begin), self.plan.config.recovery_deadline_s)
         now = self._now()
         seconds = (now - begin) / 1e9
         if self._cut_short():
             return
         # What the harness could not take back is not the cluster's to recover from.
-        if why and (trouble := self._unhealed or await self._cluster.trouble()):
+        if why and (trouble := self._unhealed or await self.cluster.trouble()):
             self._break(trouble)
             return
         self._write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why))
-        self._display.say(f"recovered in {seconds:.1f} s" if not why else f"not recovered: {why}")
+        self.display.say(f"recovered in {seconds:.1f} s" if not why else f"not recovered: {why}")
 
     def _unrecovered(self, since_ns: int) -> str:
-        clients = self._clients
-        factor = self._config.replication_factor
+        clients = self.clients
+        factor = self.plan.config.replication_factor
         roles, data = self._monitor.roles, set(self._monitor.tps)
         return unrecovered(roles, data, factor, clients.slots, clients.working, since_ns)
 
     async def _quiesce(self) -> None:
         self._enter(Phase.QUIESCE)
         # The op in hand may take its whole deadline, and so may closing the clients.
-        self._lose(await self._clients.quiesce(2 * self._config.verb_deadline_s + 2))
+        self._lose(await self.clients.quiesce(2 * self.plan.config.verb_deadline_s + 2))
         self._supervise()
 
     async def _final_reads(self) -> None:
-        if self._cut_short() or not self._clients.has_readers:
+        if self._cut_short() or not self.clients.has_readers:
             return
         bounds = await self._list_ends()
         if self._cut_short():
@@ -209,40 +195,40 @@ class RunProgram:
         ends: dict[int, list[tuple[str, int, int]]] = {int(level): [] for level in FINAL_LEVELS}
         for topic, partition, isolation, _, end in bounds.rows:
             ends[isolation].append((topic, partition, end))
-        allowed = self._config.final_deadline_s + 2 * self._config.verb_deadline_s
-        self._lose(await self._clients.read_final(ends, allowed))
+        allowed = self.plan.config.final_deadline_s + 2 * self.plan.config.verb_deadline_s
+        self._lose(await self.clients.read_final(ends, allowed))
         self._supervise()
 
     async def _list_ends(self) -> ev.BoundsListed:
         """Record the ends of all logs, once they are stable, and what still holds one back then."""
         await self._monitor.look()  # topics made a moment ago
         bounds = await stable_ends(
-            self._cluster,
+            self.cluster,
             self._monitor.tps,
-            self._runtime,
-            allowed_s=self._config.transaction_timeout_s + TRANSACTION_GRACE_S,
-            stable_s=self._stable_s,
+            self.runtime,
+            allowed_s=self.plan.config.transaction_timeout_s + TRANSACTION_GRACE_S,
+            stable_s=self.stable_s,
             cut_short=self._cut_short,
-            show=lambda why: self._display.refresh(lambda: f"quiesce: {why}"),
+            show=lambda why: self.display.refresh(lambda: f"quiesce: {why}"),
         )
         self._write(bounds)
         if (tps := open_ends(bounds.rows)) and not self._cut_short():
-            rows = tuple(await self._cluster.open_transactions(tps))
+            rows = tuple(await self.cluster.open_transactions(tps))
             self._write(ev.TransactionsOpen(ns=self._now(), rows=rows))
         return bounds
 
     # -- supervision --------------------------------------------------------------------------
 
     def _now(self) -> int:
-        return self._runtime.now_ns()
+        return self.runtime.now_ns()
 
     def _write(self, event: ev.Event) -> None:
-        self._recorder.write(event)
+        self.recorder.write(event)
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
         self._write(ev.PhaseStarted(ns=self._now(), phase=phase))
-        self._clients.enter(phase)
+        self.clients.enter(phase)
 
     async def _wait(self, missing: Callable[[], str], deadline_s: float) -> str:
         """Wait until nothing is missing, or the run is cut short; "" or what was still missing."""
@@ -251,31 +237,31 @@ class RunProgram:
         def done() -> bool:
             nonlocal why
             self._supervise()
-            self._display.refresh(self._status)
+            self.display.refresh(self._status)
             why = missing()
             return not why or self._cut_short()
 
-        await self._runtime.until(done, deadline_s)
+        await self.runtime.until(done, deadline_s)
         return why
 
     def _cut_short(self) -> bool:
         """The run is to end now: the user interrupted it, or the recording is broken."""
-        if self._runtime.interrupted and not self._interrupted:
+        if self.runtime.interrupted and not self._interrupted:
             self._interrupted = True
             self._write(ev.Interrupted(ns=self._now()))
-            self._display.say("interrupted: healing, then checking what was recorded so far")
-        if self._recorder.broken and not self._broken:
-            self._break(self._recorder.broken)
+            self.display.say("interrupted: healing, then checking what was recorded so far")
+        if self.recorder.broken and not self._broken:
+            self._break(self.recorder.broken)
         return self._interrupted or bool(self._broken)
 
     def _break(self, why: str) -> None:
         self._broken = self._broken or why
         self._write(ev.Note(ns=self._now(), text=why, incomplete=True))
-        self._display.say(why)
+        self.display.say(why)
 
     def _supervise(self) -> None:
         """Record lost clients. Raises: ConfigError, where one refuses its settings."""
-        for loss in self._clients.losses():
+        for loss in self.clients.losses():
             if loss.status == os.EX_CONFIG and self.phase <= Phase.WARMUP:
                 raise ConfigError(loss.words)
             self._lose([loss])
@@ -287,10 +273,10 @@ class RunProgram:
     def _lose(self, losses: list[Loss]) -> None:
         for loss in losses:
             self._write(ev.WorkerLost(ns=self._now(), slot=loss.slot, why=loss.why))
-            self._display.say(f"client {loss.slot} {loss.why}")
+            self.display.say(f"client {loss.slot} {loss.why}")
 
     def _status(self) -> str:
-        done = self._clients.progress()
+        done = self.clients.progress()
         return (
             f"{self.phase.name.lower()}: {done.ok} ops ok, {done.fail} failed, {done.info} unknown, "
             f"{done.acked} records acknowledged, {done.read} read; "

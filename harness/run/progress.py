@@ -44,17 +44,6 @@ class Display:
             self._status = None
 
 
-class Silent(Display):
-    """Shows nothing."""
-
-    def __init__(self) -> None:
-        """No console is made."""
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def refresh(self, text: Callable[[], str]) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
+def silent() -> Display:
+    """A display that shows nothing."""
+    return Display(Console(quiet=True, force_terminal=False))

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from core.config import RunConfig
 from harness.clients.pool import ClientPool
-from harness.run.planning import RunPlan, names_of
+from harness.run.planning import RunPlan, planned
 from harness.run.program import RunProgram
-from harness.run.progress import Display, Silent
+from harness.run.progress import Display, silent
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants.end import unfinished
 from harness.simulation.invariants.observer import Broken, Invariants
@@ -24,9 +24,7 @@ from harness.simulation.worker_task import Lines, WorkerTask
 from history import events as ev
 from history import journal as j
 from history.trace import Trace
-from nemesis.schedule import plan as plan_faults
 from nemesis.types import PlannedFault
-from workloads.registry import WORKLOADS
 
 LIMIT_S = 3600
 """Virtual seconds beyond the phase of faults after which a run that does not end is a fault of the
@@ -82,13 +80,9 @@ def simulate(
 
     Raises: ConfigError; AssertionError, where the run does not end.
     """
-    workload = WORKLOADS[config.workload]
-    names = names_of(workload, config)
-    if steps is None:
-        steps = plan_faults(config.nemesis, config, names)
-    plan = RunPlan(config=config, workload=workload, names=names, steps=steps)
+    plan = planned(config) if steps is None else RunPlan(config, steps)
     with _seldom_collecting():
-        return _simulate(plan, run, display or Silent(), invariants=invariants, trace=trace)
+        return _simulate(plan, run, display or silent(), invariants=invariants, trace=trace)
 
 
 def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, trace: bool) -> Simulated:
@@ -102,9 +96,8 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
         plan.names.clients, lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals), runtime
     )
     recorder = EventList()
-    program = RunProgram(
-        plan, cluster, clients, runtime, recorder, display, name=run, versions={}, wall=str, logs=Path()
-    )
+    started = ev.RunStarted(ns=runtime.now_ns(), wall="", run=run, versions={})
+    program = RunProgram(plan, cluster, clients, runtime, recorder, display, started, logs=Path())
     done = scheduler.spawn(program.run())
     limit = LIMIT_S + config.duration_s
     if not scheduler.run(done, limit=int(limit * 1e6)):

@@ -8,12 +8,11 @@ import pytest
 from core.config import RunConfig, run_config
 from harness.explore.profile import without_mutant
 from harness.explore.shrink import ShrinkCase, Shrinker, findings, numbered
-from harness.run.planning import names_of
+from harness.run.planning import names_of, planned
 from harness.simulation.run_folder import differences, record, schedule
 from history.run_folder import Run
 from nemesis.schedule import plan
 from nemesis.types import PlannedFault, WorkloadNames
-from workloads.registry import WORKLOADS
 
 SMALL = {
     "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1, "consumers": 1,
@@ -35,8 +34,7 @@ def kill(at_s: float, *, target: str = "leader", kind: str = "one", hold_s: floa
 def recorded(tmp_path: Path, made: RunConfig) -> Run:
     run = Run(tmp_path / "run")
     run.journal.mkdir(parents=True)
-    steps = plan(made.nemesis, made, names_of(WORKLOADS[made.workload], made))
-    record(made, steps, run)
+    record(made, planned(made).steps, run)
     return run
 
 
@@ -128,4 +126,4 @@ def test_a_planted_bug_among_twenty_faults() -> None:
 
 
 def names(made: RunConfig) -> WorkloadNames:
-    return names_of(WORKLOADS[made.workload], made)
+    return names_of(made)

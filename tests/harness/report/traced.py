@@ -6,12 +6,10 @@ from pathlib import Path
 from checkers.api import check
 from core.config import RunConfig, run_config
 from harness.explore.trial import trial
-from harness.run.planning import names_of
+from harness.run.planning import planned
 from harness.simulation.run_folder import record
 from history.run_folder import Run, write_atomically
 from history.seal import seal
-from nemesis.schedule import plan
-from workloads.registry import WORKLOADS
 
 SMALL = {
     "sut": "simulated",
@@ -52,7 +50,7 @@ def recorded(folder: Path, made: RunConfig) -> Run:
     run = Run(folder)
     run.journal.mkdir(parents=True)
     write_atomically(run.config, made.model_dump_json())
-    record(made, plan(made.nemesis, made, names_of(WORKLOADS[made.workload], made)), run)
+    record(made, planned(made).steps, run)
     seal(run)
     check(run, without_spark=True)
     return run

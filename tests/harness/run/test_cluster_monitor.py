@@ -58,7 +58,7 @@ def monitored(
 ) -> tuple[ClusterMonitor, list[ev.Event]]:
     """Look until it is enough, and then for a while no more."""
     events: list[ev.Event] = []
-    monitor = ClusterMonitor(cast("Cluster", cluster), time_.runtime, events.append, [DATA], ends_s=ends_s)
+    monitor = ClusterMonitor(cast("Cluster", cluster), time_.runtime, events.append, {DATA}, ends_s=ends_s)
     assert list(monitor.tps) == [DATA]
     monitor.start()
     try:
@@ -102,7 +102,7 @@ def test_what_a_look_brings_after_the_end_is_discarded(time_: Time) -> None:
 
 
 def test_a_look_between_two_counts(time_: Time) -> None:
-    monitor = ClusterMonitor(cast("Cluster", FakeCluster(time_)), time_.runtime, lambda _: None, [DATA])
+    monitor = ClusterMonitor(cast("Cluster", FakeCluster(time_)), time_.runtime, lambda _: None, {DATA})
     time_.wait(monitor.look())
     assert list(monitor.tps) == [FRESH, DATA]
     assert monitor.roles.answering == (1,)

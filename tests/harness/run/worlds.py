@@ -18,7 +18,7 @@ from harness.compose import plan
 from harness.processes.interrupts import Interrupts
 from harness.processes.real_time import RealRuntime
 from harness.run.program import RunProgram
-from harness.run.progress import Silent
+from harness.run.progress import silent
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.virtual_time import VirtualRuntime
@@ -128,10 +128,8 @@ class _World:
             world.clients,
             world.runtime,
             self.recorder,
-            Silent(),
-            name="run",
-            versions={},
-            wall=str,
+            silent(),
+            ev.RunStarted(ns=0, wall="", run="run", versions={}),
             logs=self.run_folder.cluster,
             stable_s=stable_s,
         )
