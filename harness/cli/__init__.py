@@ -1,9 +1,9 @@
 """The command `inquest`.
 
-catalogue  The generated parts of docs/: the catalogue from the registries, JSON Schemas
-           from the types, the model's mechanisms from its scenarios.
+catalogue  The registries in words: the lists of `inquest list`, one line for each entry,
+           and the generated parts of docs/ (the catalogue, JSON Schemas from the types, the
+           model's mechanisms from its scenarios).
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
-listing    The lists of `inquest list`: one line for each entry of a registry.
 main       Run, soak, check, report, serve, list, doctor, setup; the one handler of errors.
 simulated  Commands for simulated runs, which repeat to the byte: replay, shrink, explore.
 verdict    From a run folder to verdict, report and exit code.

@@ -1,7 +1,7 @@
-"""The generated parts of docs/: the catalogue from the registries, JSON Schemas from the types, the model's
-mechanisms from its scenarios.
+"""The registries in words: the lists of `inquest list`, one line for each entry, and the generated parts of
+docs/ (the catalogue, JSON Schemas from the types, the model's mechanisms from its scenarios).
 
-`make catalogue` writes them (`python -m harness.cli.catalogue docs`); a test keeps them up to date.
+`make catalogue` writes the latter (`python -m harness.cli.catalogue docs`); a test keeps them up to date.
 """
 
 import json
@@ -22,6 +22,24 @@ from history.verdict import Verdict
 from model.scenarios.page import page
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
+
+
+def lists() -> dict[str, dict[str, str]]:
+    """Name of a list → name of an entry → its line."""
+    return {
+        "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
+        "nemeses": {name: _first_line(nemesis.doc) for name, nemesis in NEMESES.items()},
+        "checks": {name: check.claim for name, check in CHECKS.items()},
+        "anomalies": {name: anomaly.title for name, anomaly in ANOMALIES.items()},
+        "presets": {
+            name: ", ".join(f"{key}={value}" for key, value in settings.items()) or "the defaults"
+            for name, settings in PRESETS.items()
+        },
+    }
+
+
+def _first_line(doc: str) -> str:
+    return doc.strip().partition("\n")[0]
 
 
 def catalogue() -> str:

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -98,21 +98,28 @@ def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
 
 def examine() -> Iterator[Prerequisite]:
     """All prerequisites. One that cannot be checked is a line of the table, not an error."""
-    yield _python()
+    python = ".".join(map(str, MIN_PYTHON))
+    yield _judged("Python", sys.version_info >= MIN_PYTHON, platform.python_version(), f"{python} or later")
     yield _java()
     yield from _packages()
     yield from _docker()
     yield _links()
     yield _proxies()
-    yield _disk()
-    yield _memory()
-    yield _browser()
+    free = shutil.disk_usage(RESULTS if RESULTS.exists() else Path()).free / 1e9
+    yield _judged("disk", free >= MIN_DISK_GB, f"{free:.0f} GB free", f"{MIN_DISK_GB} GB or more")
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    need = f"{MIN_MEMORY_GB} GB or more for 3 brokers"
+    yield _judged("memory", total >= MIN_MEMORY_GB, f"{total:.0f} GB", need)
+    if found := _chromium():
+        yield Prerequisite("Chromium", Status.THERE, found)
+    else:
+        yield Prerequisite("Chromium", Status.OPTIONAL, "none", "only make test needs it")
 
 
-def _python() -> Prerequisite:
-    wanted = ".".join(map(str, MIN_PYTHON))
-    status = Status.THERE if sys.version_info >= MIN_PYTHON else Status.MISSING
-    return Prerequisite("Python", status, platform.python_version(), f"{wanted} or later")
+def _judged(
+    subject: str, there: bool, found: str, advice: str = "", otherwise: Status = Status.MISSING
+) -> Prerequisite:
+    return Prerequisite(subject, Status.THERE if there else otherwise, found, advice)
 
 
 def _java() -> Prerequisite:
@@ -126,8 +133,8 @@ def _java() -> Prerequisite:
     if words is None:
         return Prerequisite("Java", Status.MISSING, "does not start", f"install a JRE {MIN_JAVA}")
     major = int(words[2] or 0) if words[1] == "1" else int(words[1])
-    status = Status.THERE if major >= MIN_JAVA else Status.MISSING
-    return Prerequisite("Java", status, str(major), f"{MIN_JAVA} or later: Spark, fetching Kafka's jars")
+    need = f"{MIN_JAVA} or later: Spark, fetching Kafka's jars"
+    return _judged("Java", major >= MIN_JAVA, str(major), need)
 
 
 def _packages() -> Iterator[Prerequisite]:
@@ -149,21 +156,19 @@ def _docker() -> Iterator[Prerequisite]:
         status = Status.LATER if can else Status.MISSING
         advice = "installed and started by a run (root on Debian)" if can else str(error)
         yield Prerequisite("Docker engine", status, "none answers", advice)
-        client = None
-    if client is not None:
+    else:
         try:
             version = client.version()
             yield Prerequisite(
                 "Docker engine", Status.THERE, f"{version['Version']} (API {version['ApiVersion']})"
             )
             for tag in (base_tag(), image_tag(KAFKA_VERSION)):
-                there = exists(client, tag)
-                yield Prerequisite("image", Status.THERE if there else Status.LATER, tag)
+                yield _judged("image", exists(client, tag), tag, otherwise=Status.LATER)
         finally:
             client.close()
     versions = cached_versions()
-    status = Status.THERE if KAFKA_VERSION in versions else Status.LATER
-    yield Prerequisite("Kafka's jars", status, ", ".join(versions) or "none cached")
+    cached = ", ".join(versions) or "none cached"
+    yield _judged("Kafka's jars", KAFKA_VERSION in versions, cached, otherwise=Status.LATER)
 
 
 def _links() -> Prerequisite:
@@ -185,26 +190,6 @@ def _proxies() -> Prerequisite:
     return Prerequisite("toxiproxy", Status.OPTIONAL, "none", advice)
 
 
-def _disk() -> Prerequisite:
-    place = RESULTS if RESULTS.exists() else Path()
-    free = shutil.disk_usage(place).free / 1e9
-    status = Status.THERE if free >= MIN_DISK_GB else Status.MISSING
-    return Prerequisite("disk", status, f"{free:.0f} GB free", f"{MIN_DISK_GB} GB or more")
-
-
-def _memory() -> Prerequisite:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    status = Status.THERE if total >= MIN_MEMORY_GB else Status.MISSING
-    return Prerequisite("memory", status, f"{total:.0f} GB", f"{MIN_MEMORY_GB} GB or more for 3 brokers")
-
-
-def _browser() -> Prerequisite:
-    found = _chromium()
-    if found is None:
-        return Prerequisite("Chromium", Status.OPTIONAL, "none", "only make test needs it")
-    return Prerequisite("Chromium", Status.THERE, found)
-
-
 def _chromium() -> str | None:
-    find: Callable[[str], str | None] = shutil.which
-    return next(filter(None, map(find, ("chromium", "chromium-browser", "google-chrome"))), None)
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if (path := shutil.which(name))), None)

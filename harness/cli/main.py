@@ -228,15 +228,15 @@ def serve(
 @app.command(name="list")
 def list_(what: Annotated[str, typer.Argument(help="Which list (default: all).")] = "") -> None:
     """List workloads, nemeses, checks, anomalies and presets."""
-    from harness.cli.listing import LISTS
+    from harness.cli.catalogue import lists
 
-    if what and what not in LISTS:
-        raise UsageError(f"unknown list {what!r}; known: {', '.join(LISTS)}")
-    for name, lines in LISTS.items():
-        if what in ("", name):
-            typer.echo(f"{name}:")
-            for key, text in lines().items():
-                typer.echo(f"  {key:28} {text}")
+    known = lists()
+    if what and what not in known:
+        raise UsageError(f"unknown list {what!r}; known: {', '.join(known)}")
+    for name in [what] if what else known:
+        typer.echo(f"{name}:")
+        for key, text in known[name].items():
+            typer.echo(f"  {key:28} {text}")
 
 
 @app.command()
