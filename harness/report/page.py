@@ -109,10 +109,14 @@ def safe_url(url: str) -> str:
 
 def _context(inputs: Inputs) -> dict[str, object]:
     verdict = inputs.verdict
-    timeline = timelines.build(inputs)
+    timeline, scenes = timelines.build(inputs), section.build(inputs)
     return {
-        **_records(inputs),
-        **_traced(inputs),
+        "logs": log_table.build(inputs),
+        "logs_most": log_table.TABLES_MAX,
+        "transactions": transactions.build(inputs),
+        "transactions_drawn": lambda found: strips.transactions(found, verdict.faults),
+        "scenes": scenes,
+        "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
         "inputs": inputs,
         "verdict": verdict,
         "state": wording.state(verdict),
@@ -138,35 +142,6 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "strip_width": strips.WIDTH,
         "strip_height": strips.HEIGHT,
         **_assets(timeline),
-    }
-
-
-def _records(inputs: Inputs) -> dict[str, object]:
-    """The logs and transactions around findings, by class and position of the example."""
-    found, timelines_of = log_table.build(inputs), transactions.build(inputs)
-    faults = inputs.verdict.faults
-
-    def drawn(key: wording.Key) -> strips.Drawing | None:
-        timeline = timelines_of.shown.get(key)
-        return strips.transactions(timeline, faults) if timeline else None
-
-    return {
-        "log_of": found.shown.get,
-        "same_log": found.same.get,
-        "log_missing": found.missing.__contains__,
-        "logs_most": log_table.TABLES_MAX,
-        "transactions_of": timelines_of.shown.get,
-        "same_transactions": timelines_of.same.get,
-        "transactions_drawn": drawn,
-    }
-
-
-def _traced(inputs: Inputs) -> dict[str, object]:
-    """Messages and states around findings, and where they stand, by class and position of the example."""
-    scenes = section.build(inputs)
-    return {
-        "scenes": scenes,
-        "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
     }
 
 

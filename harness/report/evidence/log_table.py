@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from core.errors import HistoryError
 from core.op import Isolation, Outcome, Phase
+from harness.report.evidence.choice import Choice, choose, open_at_end, stable_end
 from harness.report.inputs import Inputs
 from harness.report.wording import Key, in_turn
-from history.events import TransactionsOpen
 from history.reader import History, ReadRow, SendRow
 from history.verdict import Example
 
@@ -55,7 +55,7 @@ class Entry:
     here: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LogTable:
     """The log of a partition around some offsets. left_out: offsets of the finding not shown."""
 
@@ -64,95 +64,58 @@ class LogTable:
     left_out: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogTables:
-    """Logs by example; `same`: examples that lie within the log of an earlier one of their class;
-    `missing`: examples of partitions that got none, because there were too many."""
-
-    shown: dict[Key, LogTable]
-    same: dict[Key, int]
-    missing: set[Key]
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is to be shown for one example."""
+    """What is to be shown for one example. places: all offsets that it is about."""
 
     example: Example
     tp: int
     places: list[int]
-    left_out: int
 
+    @property
+    def kept(self) -> list[int]:
+        """The offsets whose surroundings are shown."""
+        return self.places[:PLACES_MAX]
+
+    @property
     def window(self) -> set[int]:
-        return {o for p in self.places for o in range(max(p - AROUND, 0), p + AROUND + 1)}
+        """All offsets that are shown."""
+        return {offset for p in self.kept for offset in range(max(p - AROUND, 0), p + AROUND + 1)}
+
+    def covers(self, other: "_Wanted") -> bool:
+        """Whether the log around this example shows that around another."""
+        return self.tp == other.tp and bool(other.places) and set(other.places) <= self.window
 
 
 Place = tuple[int, int]
 Row = TypeVar("Row", SendRow, ReadRow)
 
 
-def build(inputs: Inputs) -> LogTables:
+def build(inputs: Inputs) -> Choice[LogTable]:
     """The logs around the findings of the verdict. A file that cannot be read becomes a gap."""
-    chosen, same, missing = _chosen(inputs)
-    if not chosen or inputs.history is None:
-        return LogTables(shown={}, same={}, missing=set())
+    if inputs.history is None:
+        return Choice()
+    wanted = choose(_wanted(inputs, inputs.history), _Wanted.covers, TABLES_MAX)
     try:
-        sends, reads = _fetch(inputs.history, list(chosen.values()))
+        sends, reads = _fetch(inputs.history, list(wanted.shown.values()))
     except HistoryError as error:
         inputs.gaps.append(f"{error}: the logs around findings are not shown.")
-        return LogTables(shown={}, same={}, missing=set())
-    builder = _LogBuilder(inputs, inputs.history, sends, reads)
-    logs = {key: builder.log(wanted) for key, wanted in chosen.items()}
-    shown = {key: log for key, log in logs.items() if log.entries}
-    kept = {key: number for key, number in same.items() if (key[0], number) in shown}
-    return LogTables(shown=shown, same=kept, missing=missing)
+        return Choice()
+    return wanted.made(_LogBuilder(inputs, inputs.history, sends, reads).log)
 
 
-def _chosen(inputs: Inputs) -> tuple[dict[Key, _Wanted], dict[Key, int], set[Key]]:
-    """Examples in turn, without those that an earlier log of their class shows already."""
-    chosen: dict[Key, _Wanted] = {}
-    same: dict[Key, int] = {}
-    missing: set[Key] = set()
-    if inputs.history is None:
-        return chosen, same, missing
+def _wanted(inputs: Inputs, history: History) -> Iterator[tuple[Key, _Wanted]]:
+    """Examples in turn, with the offsets that they are about; of a stuck partition, where its last stable
+    offset stands."""
     for key, example in in_turn(inputs.verdict):
-        tp = inputs.history.tp_numbers.get(example.partition)
+        tp = history.tp_numbers.get(example.partition)
         if tp is None:
             continue
-        places = _places(inputs, inputs.history, tp, example)
-        if not places and not example.values:
-            continue
-        first = next(
-            (
-                n
-                for (name, n), w in chosen.items()
-                if name == key[0] and w.tp == tp and places and set(places) <= w.window()
-            ),
-            None,
-        )
-        if first is not None:
-            same[key] = first
-        elif len(chosen) < TABLES_MAX:
-            left = len(places[PLACES_MAX:])
-            chosen[key] = _Wanted(example, tp, places[:PLACES_MAX], left)
-        else:
-            missing.add(key)
-    return chosen, same, missing
-
-
-def _places(inputs: Inputs, history: History, tp: int, example: Example) -> list[int]:
-    """Offsets of the finding; of a stuck partition, where its last stable offset stands."""
-    if example.offsets or example.values:
-        return list(dict.fromkeys(offset for offset in example.offsets if offset >= 0))
-    opened = [event for event in inputs.events if isinstance(event, TransactionsOpen)]
-    starts = [
-        row.start
-        for row in (opened[-1].rows if opened else ())
-        if f"{row.topic}-{row.partition}" == example.partition and row.start >= 0
-    ]
-    bound = history.bounds.get(tp, {}).get(Isolation.READ_COMMITTED)
-    stuck = [bound.end] if bound and bound.end >= 0 else []
-    return list(dict.fromkeys(starts or stuck))
+        places = [offset for offset in example.offsets if offset >= 0]
+        if not example.offsets and not example.values:
+            places = stable_end(history, tp, open_at_end(inputs, example.partition))
+        if places or example.values:
+            yield key, _Wanted(example, tp, list(dict.fromkeys(places)))
 
 
 def _fetch(history: History, wanted: list[_Wanted]) -> tuple[list[SendRow], list[ReadRow]]:
@@ -160,7 +123,7 @@ def _fetch(history: History, wanted: list[_Wanted]) -> tuple[list[SendRow], list
     windows: dict[int, set[int]] = defaultdict(set)
     values: dict[int, set[int]] = defaultdict(set)
     for each in wanted:
-        windows[each.tp] |= each.window()
+        windows[each.tp] |= each.window
         values[each.tp] |= set(each.example.values)
     near = {tp: {"offset": some, "place": some} for tp, some in windows.items() if some}
     for sent in history.sends(near):
@@ -193,11 +156,11 @@ class _LogBuilder:
         self.reads_of = _grouped(((row.tp, row.value), row) for row in reads)
         self.transactional = any(p.transactional_id for p in history.processes.values())
 
-    def log(self, wanted: _Wanted) -> LogTable:
-        """The log around one finding."""
+    def log(self, wanted: _Wanted) -> LogTable | None:
+        """The log around one finding; None where nothing of it is on record."""
         entries: list[Entry] = []
         before: int | None = None
-        for offset in sorted(wanted.window()):
+        for offset in sorted(wanted.window):
             if before is not None and offset > before + 1:
                 entries.append(Entry(offset=before + 1, last=offset - 1, gap=APART))
             before = offset
@@ -216,7 +179,8 @@ class _LogBuilder:
             for value in wanted.example.values[:VALUES_MAX]
             if value not in shown and (wanted.tp, value) in self.sends
         ]
-        return LogTable(partition=wanted.example.partition, entries=entries, left_out=wanted.left_out)
+        left_out = len(wanted.places) - len(wanted.kept)
+        return LogTable(wanted.example.partition, entries, left_out) if entries else None
 
     def _at(self, wanted: _Wanted, offset: int) -> Iterator[Entry]:
         """The values on record for an offset, in the order in which clients sent them."""
@@ -255,7 +219,7 @@ class _LogBuilder:
         reads = self.reads_of.get((tp, value), [])
         here = value in example.values and (not example.offsets or offset in (*example.offsets, -1))
         if not example.values:
-            here = offset in wanted.places
+            here = offset in wanted.kept
         others = sorted({row.offset for row in reads} - {offset})
         marks = [f"{values} values at this offset"] if values > 1 else []
         if others and offset >= 0:

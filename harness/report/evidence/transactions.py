@@ -7,7 +7,7 @@ a lane for each consumer that received their records.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,9 +15,9 @@ import numpy as np
 from core.cluster import OpenTransaction
 from core.errors import HistoryError
 from core.op import Isolation, Outcome, Phase
+from harness.report.evidence.choice import Choice, choose, open_at_end, stable_end
 from harness.report.inputs import Inputs, Ints, OpColumns
 from harness.report.wording import Key, in_turn
-from history.events import TransactionsOpen
 from history.reader import History, ReadRow, SendRow
 from history.verdict import Example
 
@@ -101,14 +101,6 @@ class TransactionTimeline:
     shown: list[tuple[str, int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionTimelines:
-    """By example; `same`: examples with the subjects of an earlier one of their class."""
-
-    shown: dict[Key, TransactionTimeline]
-    same: dict[Key, int]
-
-
 @dataclass(slots=True)
 class _Chosen:
     """What is drawn for one example: subjects, window in seconds, the transactions of each lane by
@@ -122,19 +114,17 @@ class _Chosen:
     left_out: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
-def build(inputs: Inputs) -> TransactionTimelines:
+def build(inputs: Inputs) -> Choice[TransactionTimeline]:
     """Timelines for the findings of the verdict. A file that cannot be read becomes a gap."""
-    nothing = TransactionTimelines(shown={}, same={})
     history, ops = inputs.history, inputs.ops
     if history is None or ops is None:
-        return nothing
+        return Choice()
     try:
-        found, same = _Choice(inputs, history, ops).made()
-        if not found:
-            return nothing
-        wanted = {op for each in found.values() for lane in each.lanes.values() for op in lane}
-        sends = history.sends(history.everywhere({"op": wanted}))
-        subjects = {op for each in found.values() for op in each.subjects}
+        chosen = _Chooser(inputs, history, ops).choice()
+        every = list(chosen.shown.values())
+        wanted = {op for each in every for lane in each.lanes.values() for op in lane}
+        sends = history.sends(history.everywhere({"op": wanted})) if wanted else []
+        subjects = {op for each in every for op in each.subjects}
         values: dict[int, set[int]] = defaultdict(set)
         for row in sends:
             if row.op in subjects:
@@ -142,11 +132,8 @@ def build(inputs: Inputs) -> TransactionTimelines:
         reads = history.reads({tp: {"value": some} for tp, some in values.items()})
     except HistoryError as error:
         inputs.gaps.append(f"{error}; the transactions around findings are not shown.")
-        return nothing
-    builder = _TimelineBuilder(history, ops, sends, reads)
-    return TransactionTimelines(
-        shown={key: builder.timeline(chosen) for key, chosen in found.items()}, same=same
-    )
+        return Choice()
+    return chosen.made(_TimelineBuilder(history, ops, sends, reads).timeline)
 
 
 def fate(ops: OpColumns, op: int) -> tuple[str, str]:
@@ -159,7 +146,7 @@ def fate(ops: OpColumns, op: int) -> tuple[str, str]:
     return f"aborted {'on purpose' if ops.deliberate[op] == 1 else 'after an error'}", "fail"
 
 
-class _Choice:
+class _Chooser:
     """Which transactions each timeline shows. The cost depends on the findings, not on the history."""
 
     def __init__(self, inputs: Inputs, history: History, ops: OpColumns) -> None:
@@ -168,49 +155,34 @@ class _Choice:
         for process in history.processes:
             self.processes[self._identity(process)].append(process)
 
-    def made(self) -> tuple[dict[Key, _Chosen], dict[Key, int]]:
-        """What is drawn, by example; and examples with the subjects of an earlier one of their class.
+    def choice(self) -> Choice[_Chosen]:
+        """What is drawn, by example.
 
         Raises: HistoryError.
         """
-        found: dict[Key, _Chosen] = {}
-        same: dict[Key, int] = {}
+        return choose(
+            self._about(), lambda one, other: set(other.subjects) <= set(one.subjects), TIMELINES_MAX
+        ).made(self._filled)
+
+    def _about(self) -> Iterator[tuple[Key, _Chosen]]:
+        """Examples in turn, as far as they are about transactions, with their subjects."""
         for key, example in in_turn(self.inputs.verdict):
             named = [op.op for op in example.ops if op.txn and 0 <= op.op < len(self.ops.f)]
-            if key[0] not in CLASSES and not named:
-                continue
-            opened = self._opened(example) if key[0] in STUCK else []
-            subjects = named or self._at_stable_end(example, opened)
-            subjects = list(dict.fromkeys(subjects))[:SUBJECTS_MAX]
-            earlier = (
-                n
-                for (name, n), each in found.items()
-                if name == key[0] and set(subjects) <= set(each.subjects)
-            )
-            first = next(earlier, None) if subjects else None
-            if first is not None:
-                same[key] = first
-            elif subjects and len(found) < TIMELINES_MAX:
-                found[key] = self._filled(_Chosen(example, subjects, opened))
-        return found, same
+            if key[0] in CLASSES or named:
+                opened = self._opened(example) if key[0] in STUCK else []
+                subjects = list(dict.fromkeys(named or self._at_stable_end(example, opened)))[:SUBJECTS_MAX]
+                if subjects:
+                    yield key, _Chosen(example, subjects, opened)
 
     def _opened(self, example: Example) -> list[OpenTransaction]:
-        events = [event for event in self.inputs.events if isinstance(event, TransactionsOpen)]
-        rows = [
-            row
-            for row in (events[-1].rows if events else ())
-            if f"{row.topic}-{row.partition}" == example.partition
-        ]
+        rows = open_at_end(self.inputs, example.partition)
         producer = example.producer.get("producer_id", -1)
         return [row for row in rows if row.producer_id == producer] or rows
 
     def _at_stable_end(self, example: Example, opened: Sequence[OpenTransaction]) -> list[int]:
         """Transactions with a record where the last stable offset stands."""
         tp = self.history.tp_numbers.get(example.partition, -1)
-        bound = self.history.bounds.get(tp, {}).get(Isolation.READ_COMMITTED)
-        starts = {row.start for row in opened if row.start >= 0}
-        if not starts and bound and bound.end >= 0:
-            starts = {bound.end}
+        starts = stable_end(self.history, tp, opened)
         if tp < 0 or not starts:
             return []
         return [row.op for row in self.history.sends({tp: {"place": starts}}) if row.txn == 1]

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from core.errors import HistoryError
 from core.op import Phase
+from harness.report.evidence.choice import open_at_end
 from harness.report.inputs import Inputs
 from harness.report.messages import diagram, steps
 from harness.report.messages.diagram import Chosen
 from harness.report.messages.steps import AROUND_NS, DAMAGE, TURN, Subject, TraceStep
 from harness.report.wording import Key, in_turn
 from history import trace as tr
-from history.events import TransactionsOpen
 from history.verdict import Example, Fault
 
 SCENES_MAX = 6
@@ -120,7 +120,7 @@ def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
     transactions = [op.transactional_id for op in example.ops if op.txn and op.transactional_id]
     producers = {example.producer.get("producer_id", -1)}
     if not example.ops:
-        producers |= _open_in(inputs, example.partition)
+        producers |= {row.producer_id for row in open_at_end(inputs, example.partition)}
     transactions += _of_producers(trace, producers)
     clients = {tr.client_lane(op.process) for op in loading}
     groups = [] if transactions else _groups(trace, clients, example)
@@ -136,17 +136,6 @@ def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
 
 def _ns(inputs: Inputs, second: float) -> int:
     return inputs.start_ns + round(second * 1e9)
-
-
-def _open_in(inputs: Inputs, partition: str) -> set[int]:
-    """Producer ids of the transactions that a partition held open at the end."""
-    return {
-        row.producer_id
-        for event in inputs.events
-        if isinstance(event, TransactionsOpen)
-        for row in event.rows
-        if f"{row.topic}-{row.partition}" == partition
-    }
 
 
 def _of_producers(trace: tr.Trace, producers: set[int]) -> list[str]:
