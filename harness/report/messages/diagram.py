@@ -5,11 +5,11 @@ drawing; the time stands before each row, and a line names each long gap. An arr
 arrival falls between the rows. The words of a row stand right of the lanes, where no arrow crosses them.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from harness.report.messages.steps import TraceStep, lane_words, message_words
+from harness.report.messages.steps import DAMAGE, TraceStep, lane_words, message_words
 from history import trace as tr
 from history.verdict import Fault
 
@@ -23,21 +23,6 @@ GAP_NS = 20_000_000
 """Least gap between rows that gets a line of its own."""
 NAMES_EVERY = 40
 """Rows after which the lanes are named again."""
-REPLICATION = frozenset({"OffsetForLeaderEpoch"})
-TRANSACTIONS = frozenset(
-    {
-        "InitProducerId",
-        "AddPartitionsToTxn",
-        "AddOffsetsToTxn",
-        "EndTxn",
-        "WriteTxnMarkers",
-        "TxnOffsetCommit",
-    }
-)
-GROUPS = frozenset(
-    {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "FindCoordinator"}
-)
-DATA = frozenset({"Produce", "Fetch", "ListOffsets"})
 STYLES = {
     "data": "clients’ records",
     "replication": "replication",
@@ -45,6 +30,13 @@ STYLES = {
     "group": "groups and coordinators",
     "control": "metadata and controller",
 }
+MESSAGES = {
+    "data": "Produce Fetch ListOffsets",
+    "replication": "OffsetForLeaderEpoch",
+    "transaction": "InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit",
+    "group": "JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch FindCoordinator",
+}
+STYLE_OF = {name: style for style, names in MESSAGES.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +85,11 @@ class Arrow:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DiagramRow:
     """Words of a row. step: number of the step in the table, 0 = it is none."""
 
-    y: float
+    ns: int
     time: str
     text: str
     title: str
@@ -105,52 +97,18 @@ class DiagramRow:
     step: int = 0
     x: float = 0.0
     colour: str = ""
+    y: float = 0.0
 
 
-@dataclass(slots=True, kw_only=True)
 class Diagram:
-    """See the module. Pixels. gaps: (y, words). names: where lanes are named. bars: of faults in force:
-    (x, y, height, colour, words). styles: those of the messages that are drawn.
-    words: where the words begin."""
+    """The diagram of the chosen messages and steps. See the module; in pixels.
 
-    width: float
-    height: float
-    begin: float
-    words: float
-    lanes: list[DiagramLane]
-    rows: list[DiagramRow] = field(default_factory=list)
-    arrows: list[Arrow] = field(default_factory=list)
-    shades: list[Shade] = field(default_factory=list)
-    gaps: list[tuple[float, str]] = field(default_factory=list)
-    names: list[float] = field(default_factory=list)
-    bars: list[tuple[float, float, float, str, str]] = field(default_factory=list)
-    styles: list[tuple[str, str]] = field(default_factory=list)
+    begin, words: where the lanes and the words begin. gaps: (y, words). names: where lanes are named.
+    bars: of faults in force: (x, y, height, colour, words). styles: those of the messages that are drawn.
+    """
 
+    begin = TIME
 
-@dataclass(frozen=True, slots=True)
-class _DiagramEvent:
-    """What has a row: a message (its number), a step (its number from 1 on), a fault's begin or end."""
-
-    ns: int
-    order: int
-    number: int
-    fault: Fault | None = None
-    begins: bool = False
-
-
-FAULT, STEP, SENT = 0, 1, 2
-"""What comes first in one moment: the fault, the change that it makes, what that sends."""
-
-
-def draw(
-    trace: tr.Trace, chosen: Chosen, steps: Sequence[TraceStep], faults: Sequence[Fault], start_ns: int
-) -> Diagram:
-    """The diagram of the chosen messages and steps. start_ns: zero of the times that are shown."""
-    drawing = _Drawing(trace, chosen, steps, faults, start_ns)
-    return drawing.made()
-
-
-class _Drawing:
     def __init__(
         self,
         trace: tr.Trace,
@@ -159,155 +117,124 @@ class _Drawing:
         faults: Sequence[Fault],
         start_ns: int,
     ) -> None:
-        self.trace, self.chosen, self.steps, self.start_ns = trace, chosen, steps, start_ns
-        events = [_DiagramEvent(s.ns, STEP, n) for n, s in enumerate(steps, 1)]
-        events += [_DiagramEvent(trace.messages[n].sent, SENT, n) for n in chosen.numbers]
-        low = min((e.ns for e in events), default=0)
-        high = max((e.ns for e in events), default=0)
-        self.faults = [
-            f for f in faults if self._ns(f.begin_s) <= high and (f.end_s is None or self._ns(f.end_s) >= low)
+        """start_ns: zero of the times that are shown."""
+        self._trace, self._about, self._start_ns = trace, chosen.names, start_ns
+        messages = [trace.messages[number] for number in chosen.numbers]
+        names = self._lane_names(messages)
+        lane_width = min(LANE_MOST, max(LANE_LEAST, (WIDTH - TIME - WORDS_LEAST) / max(1, len(names))))
+        self._lane = {name: self._made_lane(name, n, lane_width) for n, name in enumerate(names)}
+        self.lanes = list(self._lane.values())
+        self.words = TIME + lane_width * len(names) + 14
+        self.width = max(WIDTH, self.words + WORDS_LEAST)
+        told = [self._step(number, step) for number, step in enumerate(steps, 1)]
+        sent = [self._sent(message) for message in messages]
+        times = sorted(row.ns for row in (*told, *sent)) or [0]
+        shown = [
+            fault
+            for fault in faults
+            if self._ns(fault.begin_s) <= times[-1]
+            and (fault.end_s is None or self._ns(fault.end_s) >= times[0])
         ]
-        for fault in self.faults:
-            for second, begins in ((fault.begin_s, True), (fault.end_s, False)):
-                if second is not None and low <= self._ns(second) <= high:
-                    events.append(_DiagramEvent(self._ns(second), FAULT, fault.fault, fault, begins))
-        self.events = sorted(events, key=lambda e: (e.ns, e.order, e.number))
-        self.lanes = self._lanes()
-        room = (WIDTH - TIME - WORDS_LEAST) / max(1, len(self.lanes))
-        self.width = min(LANE_MOST, max(LANE_LEAST, room))
-        self.x = {lane: TIME + self.width * (n + 0.5) for n, lane in enumerate(self.lanes)}
-        self.words = TIME + self.width * len(self.lanes) + 14
-        self.right = max(WIDTH, self.words + WORDS_LEAST)
-        self.ys: list[float] = []
-        self.times = [event.ns for event in self.events]
+        marks = [row for fault in shown for row in self._marks(fault) if times[0] <= row.ns <= times[-1]]
+        # in one moment: the fault, the change that it makes, what that sends
+        self.rows = sorted([*marks, *told, *sent], key=lambda row: row.ns)
+        self._times = [row.ns for row in self.rows]
+        self.gaps: list[tuple[float, str]] = []
+        self.names: list[float] = [12]
+        self.height = self._placed()
+        self.arrows = [self._arrow(*each) for each in zip(messages, sent, strict=True)]
+        self.shades = self._shades()
+        used = {arrow.style.split()[0] for arrow in self.arrows}
+        self.styles = [(style, said) for style, said in STYLES.items() if style in used]
+        self.bars = [self._bar(number, fault) for number, fault in enumerate(shown)]
 
     def _ns(self, second: float) -> int:
-        return self.start_ns + round(second * 1e9)
+        return self._start_ns + round(second * 1e9)
 
-    def _lanes(self) -> list[str]:
+    def _time(self, ns: int) -> str:
+        return f"{(ns - self._start_ns) / 1e9:.4f}"
+
+    def _lane_names(self, messages: Sequence[tr.TracedMessage]) -> list[str]:
         """Brokers, controllers, clients of the chosen messages; the harness last."""
-        ends = [
-            lane
-            for n in self.chosen.numbers
-            for lane in (self.trace.messages[n].sender, self.trace.messages[n].receiver)
-        ]
-        clients = sorted({lane for lane in ends if lane[0] == "c"}, key=lambda c: int(c[1:]))
-        opened = self.trace.header
-        nodes = [*opened.brokers, *(n for n in opened.controllers if n not in opened.brokers)]
-        known = [tr.node_lane(node) for node in nodes]
-        others = sorted({lane for lane in ends if lane[0] != "c" and lane not in known})
-        return [
-            *known,
-            *(lane for lane in others if lane[0] == "n"),
-            *clients,
-            *(lane for lane in others if lane[0] != "n"),
-        ]
-
-    def made(self) -> Diagram:
-        diagram = Diagram(
-            width=self.right,
-            height=0,
-            begin=TIME,
-            words=self.words,
-            lanes=[self._lane(lane) for lane in self.lanes],
+        ends = {lane for message in messages for lane in (message.sender, message.receiver)}
+        opened = self._trace.header
+        known = [tr.node_lane(node) for node in dict.fromkeys((*opened.brokers, *opened.controllers))]
+        others = sorted(
+            ends.difference(known), key=lambda lane: (lane[0] != "n", lane[0] != "c", len(lane), lane)
         )
-        self._place(diagram)
-        for event, y in zip(self.events, self.ys, strict=True):
-            diagram.rows.append(self._row(event, y))
-        for number in self.chosen.numbers:
-            arrow = self._arrow(number, diagram.height)
-            if arrow is not None:
-                diagram.arrows.append(arrow)
-        diagram.shades = self._shades(diagram.height)
-        used = {arrow.style.split()[0] for arrow in diagram.arrows}
-        diagram.styles = [(style, said) for style, said in STYLES.items() if style in used]
-        for n, fault in enumerate(self.faults):
-            top = max(HEAD, self._y(self._ns(fault.begin_s)))
-            end = diagram.height - HEAD if fault.end_s is None else self._y(self._ns(fault.end_s))
-            bar = (3.0 + 5 * (n % 3), top, max(3.0, end - top), fault.colour, fault.name)
-            diagram.bars.append(bar)
-        return diagram
+        return [*known, *others]
 
-    def _lane(self, lane: str) -> DiagramLane:
-        opened = self.trace.header
-        kind = {"c": "process", "h": "harness"}.get(lane[0], "")
-        if not kind:
-            node = int(lane[1:])
-            kind = "broker" if node in opened.brokers else "controller"
-            if node not in (*opened.brokers, *opened.controllers):
-                kind = "ensemble"
-        return DiagramLane(self.x[lane], kind, lane[1:])
+    def _made_lane(self, lane: str, place: int, width: float) -> DiagramLane:
+        opened = self._trace.header
+        kind = {"c": "process", "h": "harness"}.get(lane[0], "ensemble")
+        if lane[0] == "n" and int(lane[1:]) in (*opened.brokers, *opened.controllers):
+            kind = "broker" if int(lane[1:]) in opened.brokers else "controller"
+        return DiagramLane(TIME + width * (place + 0.5), kind, lane[1:])
 
-    def _place(self, diagram: Diagram) -> None:
-        """Heights of all rows, with room for lines of gaps and names of lanes."""
+    def _placed(self) -> float:
+        """Place all rows, with room for lines of gaps and names of lanes; the height of all."""
         y, since = float(HEAD), 0
-        diagram.names.append(12)
-        last = self.times[0] if self.times else 0
-        for ns in self.times:
-            if ns - last > GAP_NS:
+        last = self._times[0] if self._times else 0
+        for row in self.rows:
+            if row.ns - last > GAP_NS:
                 y += ROW
-                diagram.gaps.append((y, f"{(ns - last) / 1e9:.3f} s later"))
+                self.gaps.append((y, f"{(row.ns - last) / 1e9:.3f} s later"))
                 if since >= NAMES_EVERY:
-                    diagram.names.append(y + ROW)
+                    self.names.append(y + ROW)
                     y += 2 * ROW
                     since = 0
             y += ROW
             since += 1
-            self.ys.append(y)
-            last = ns
-        diagram.height = y + 2 * ROW + HEAD
-        if len(self.ys) > NAMES_EVERY // 2:
-            diagram.names.append(diagram.height - 26)
+            row.y, last = y, row.ns
+        height = y + 2 * ROW + HEAD
+        if len(self.rows) > NAMES_EVERY // 2:
+            self.names.append(height - 26)
+        return height
 
     def _y(self, ns: int) -> float:
         """Height of a time: of the first row with it, else between its neighbours."""
-        at = bisect_left(self.times, ns)
-        if at < len(self.times) and self.times[at] == ns:
-            return self.ys[at]
-        return self._between(ns)
-
-    def _between(self, ns: int) -> float:
-        after = bisect_right(self.times, ns)
-        if after == 0:
+        at = bisect_left(self._times, ns)
+        if at < len(self.rows) and self._times[at] == ns:
+            return self.rows[at].y
+        if at == 0:
             return HEAD
-        if after == len(self.times):
-            return self.ys[-1] + ROW * 0.8
-        low, high = self.times[after - 1], self.times[after]
-        return self.ys[after - 1] + (self.ys[after] - self.ys[after - 1]) * (ns - low) / (high - low)
+        before = self.rows[at - 1]
+        if at == len(self.rows):
+            return before.y + ROW * 0.8
+        after = self.rows[at]
+        return before.y + (after.y - before.y) * (ns - before.ns) / (after.ns - before.ns)
 
     # ---- rows
 
-    def _time(self, ns: int) -> str:
-        return f"{(ns - self.start_ns) / 1e9:.4f}"
+    def _marks(self, fault: Fault) -> Iterator[DiagramRow]:
+        """Begin and end of a fault."""
+        for second, words in (
+            (fault.begin_s, f"fault {fault.name}: {fault.text}"),
+            (fault.end_s, f"healed: {fault.name}"),
+        ):
+            if second is not None:
+                ns = self._ns(second)
+                time, text = self._time(ns), self._clip(words)
+                yield DiagramRow(ns, time, text, words, "fault", colour=fault.colour)
 
-    def _row(self, event: _DiagramEvent, y: float) -> DiagramRow:
-        time = self._time(event.ns)
-        if event.fault is not None:
-            fault = event.fault
-            what = "fault" if event.begins else "healed:"
-            words = f"{what} {fault.name}" + (f": {fault.text}" if event.begins else "")
-            return DiagramRow(y, time, self._clip(words), words, "fault", colour=fault.colour)
-        if event.order == STEP:
-            step = self.steps[event.number - 1]
-            whose = self._lane(tr.node_lane(step.node)).label
-            words = f"{whose}: {step.what}"
-            title = f"{time} s: {words}" + (f" (on {step.why})" if step.why else "")
-            style = "damage" if step.weight == 0 else "step"
-            x = self.x[tr.node_lane(step.node)]
-            return DiagramRow(y, time, self._clip(words, BOLD_LETTER), title, style, event.number, x)
-        message = self.trace.messages[event.number]
-        return DiagramRow(y, time, self._clip(self._words(message)), self._title(message), "sent")
+    def _step(self, number: int, step: TraceStep) -> DiagramRow:
+        time, lane = self._time(step.ns), self._lane[tr.node_lane(step.node)]
+        words = f"{lane.label}: {step.what}"
+        title = f"{time} s: {words}" + (f" (on {step.why})" if step.why else "")
+        style = "damage" if step.weight == DAMAGE else "step"
+        return DiagramRow(step.ns, time, self._clip(words, BOLD_LETTER), title, style, number, lane.x)
 
-    def _clip(self, words: str, letter: float = LETTER) -> str:
-        most = int((self.right - self.words) / letter)
-        return words if len(words) <= most else f"{words[: most - 1]}…"
-
-    def _words(self, message: tr.TracedMessage) -> str:
-        said = message_words(message, self.chosen.names)
-        ends = f"{self._lane(message.sender).label} → {self._lane(message.receiver).label}"
+    def _sent(self, message: tr.TracedMessage) -> DiagramRow:
+        said = message_words(message, self._about)
+        ends = f"{self._lane[message.sender].label} → {self._lane[message.receiver].label}"
         name = f"{message.name} answered" if message.answers >= 0 else message.name
         lost = ", lost" if message.arrived == tr.LOST else ""
-        return f"{ends}: {name}{f', {said}' if said else ''}{lost}"
+        words = self._clip(f"{ends}: {name}{f', {said}' if said else ''}{lost}")
+        return DiagramRow(message.sent, self._time(message.sent), words, self._title(message), "sent")
+
+    def _clip(self, words: str, letter: float = LETTER) -> str:
+        most = int((self.width - self.words) / letter)
+        return words if len(words) <= most else f"{words[: most - 1]}…"
 
     def _title(self, message: tr.TracedMessage) -> str:
         """Everything that a message says."""
@@ -315,63 +242,56 @@ class _Drawing:
         name = f"answer to {message.name}" if message.answers >= 0 else message.name
         parts = [f"{subject}: {said}" for subject, said in message.parts.items()]
         said = "; ".join([*parts[:12], *([f"{len(parts) - 12} more"] if len(parts) > 12 else [])])
-        end = (
-            "never arrived"
-            if message.arrived == tr.LOST
-            else (f"arrived {(message.arrived - message.sent) / 1e6:.2f} ms later")
-        )
+        end = f"arrived {(message.arrived - message.sent) / 1e6:.2f} ms later"
+        end = "never arrived" if message.arrived == tr.LOST else end
         return ". ".join(filter(None, (f"{ends}: {name}", message.text, said, end)))
 
-    # ---- arrows and shades
+    # ---- arrows, shades and bars
 
-    def _arrow(self, number: int, bottom: float) -> Arrow | None:
-        message = self.trace.messages[number]
-        begin, end = self.x.get(message.sender), self.x.get(message.receiver)
-        at = bisect_left(self.events, (message.sent, SENT, number), key=_key)
-        if begin is None or end is None or at >= len(self.ys):
-            return None
-        top = self.ys[at]
-        style = f"{kind_of(message)}{' answer' if message.answers >= 0 else ''}"
+    def _arrow(self, message: tr.TracedMessage, row: DiagramRow) -> Arrow:
+        begin, end, top = self._lane[message.sender].x, self._lane[message.receiver].x, row.y
+        style = f"{style_of(message)}{' answer' if message.answers >= 0 else ''}"
         if message.arrived == tr.LOST:
-            end, low = begin + (end - begin) * 0.6, top + 6
-            cross = f"M{end - 4:.1f} {low - 4:.1f}l8 8m0 -8l-8 8"
-            path = f"M{begin:.1f} {top:.1f}L{end:.1f} {low:.1f}"
-            return Arrow(path, cross, f"{style} lost", self._title(message))
-        low = min(max(self._y(message.arrived), top + 2), bottom - HEAD)
-        path = f"M{begin:.1f} {top:.1f}L{end:.1f} {low:.1f}"
-        return Arrow(path, _head(begin, top, end, low), style, self._title(message))
+            end, low, style = begin + (end - begin) * 0.6, top + 6, f"{style} lost"
+            head = f"M{end - 4:.1f} {low - 4:.1f}l8 8m0 -8l-8 8"
+        else:
+            low = min(max(self._y(message.arrived), top + 2), self.height - HEAD)
+            head = _head(begin, top, end, low)
+        return Arrow(f"M{begin:.1f} {top:.1f}L{end:.1f} {low:.1f}", head, style, row.title)
 
-    def _shades(self, bottom: float) -> list[Shade]:
+    def _shades(self) -> list[Shade]:
         """When processes were down or stood still, as far as that is drawn."""
-        found: list[Shade] = []
-        since: dict[int, tuple[int, str]] = {}
-        processes = [state for state in self.trace.states if isinstance(state, tr.TracedNode)]
-        last = self.times[-1] if self.times else 0
-        for state in processes:
-            before = since.get(state.node)
-            if before is not None and before[1] != state.state:
-                self._shade(found, state.node, *before, state.ns, bottom)
-            if before is None or before[1] != state.state:
-                since[state.node] = (state.ns, state.state)
-        for node, (ns, how) in since.items():
-            self._shade(found, node, ns, how, last + 1, bottom)
-        return found
+        since: dict[int, tr.TracedNode] = {}
+        held: list[tuple[tr.TracedNode, int]] = []
+        for state in self._trace.states:
+            if isinstance(state, tr.TracedNode):
+                before = since.get(state.node)
+                if before is None or before.state != state.state:
+                    since[state.node] = state
+                    held += [(before, state.ns)] if before else []
+        first, last = (self._times[0], self._times[-1]) if self._times else (0, -1)
+        held += [(state, last + 1) for state in since.values()]
+        return [
+            self._shade(state, end, first, last)
+            for state, end in held
+            if state.state != tr.UP
+            and tr.node_lane(state.node) in self._lane
+            and state.ns <= last
+            and end > first
+        ]
 
-    def _shade(self, found: list[Shade], node: int, begin: int, how: str, end: int, bottom: float) -> None:
-        lane = tr.node_lane(node)
-        if how == tr.UP or lane not in self.x or not self.times:
-            return
-        if end <= self.times[0] or begin > self.times[-1]:
-            return
-        top = HEAD if begin < self.times[0] else self._y(begin)
-        low = bottom - HEAD if end > self.times[-1] else self._y(end)
-        words = "down" if how == tr.DOWN else "standing still"
-        title = f"node {node} {words} from {self._time(begin)} s"
-        found.append(Shade(self.x[lane] - 16, top, max(low - top, 4.0), how, title))
+    def _shade(self, state: tr.TracedNode, end: int, first: int, last: int) -> Shade:
+        top = HEAD if state.ns < first else self._y(state.ns)
+        low = self.height - HEAD if end > last else self._y(end)
+        words = "down" if state.state == tr.DOWN else "standing still"
+        title = f"node {state.node} {words} from {self._time(state.ns)} s"
+        x = self._lane[tr.node_lane(state.node)].x - 16
+        return Shade(x, top, max(low - top, 4.0), state.state, title)
 
-
-def _key(event: _DiagramEvent) -> tuple[int, int, int]:
-    return event.ns, event.order, event.number
+    def _bar(self, number: int, fault: Fault) -> tuple[float, float, float, str, str]:
+        top = max(HEAD, self._y(self._ns(fault.begin_s)))
+        end = self.height - HEAD if fault.end_s is None else self._y(self._ns(fault.end_s))
+        return 3.0 + 5 * (number % 3), top, max(3.0, end - top), fault.colour, fault.name
 
 
 def _head(x0: float, y0: float, x1: float, y1: float) -> str:
@@ -384,13 +304,8 @@ def _head(x0: float, y0: float, x1: float, y1: float) -> str:
     return f"M{x1:.1f} {y1:.1f}L{left[0]:.1f} {left[1]:.1f}L{right[0]:.1f} {right[1]:.1f}Z"
 
 
-def kind_of(message: tr.TracedMessage) -> str:
-    """Style of a message by what it is for."""
-    if message.name in REPLICATION:
+def style_of(message: tr.TracedMessage) -> str:
+    """Style of a message by what it is for; a fetch of a broker is replication."""
+    if message.name == "Fetch" and "c" not in (message.sender[0], message.receiver[0]):
         return "replication"
-    if message.name in DATA:
-        clients = "c" in (message.sender[0], message.receiver[0])
-        return "data" if clients or message.name != "Fetch" else "replication"
-    if message.name in TRANSACTIONS:
-        return "transaction"
-    return "group" if message.name in GROUPS else "control"
+    return STYLE_OF.get(message.name, "control")

@@ -69,7 +69,7 @@ def build(inputs: Inputs) -> list[TraceScene]:
             classes.add(key[0])
             about = of_example(inputs, trace, example)
             if about.names:
-                found.append(_scene(inputs, trace, key, example.sentence, about, STEPS_MAX, ARROWS_MAX))
+                found.append(_scene(inputs, trace, key, example.sentence, about))
     if not classes and verdict.faults:
         fault = min(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault))
         about = of_fault(inputs, trace, fault)
@@ -77,19 +77,12 @@ def build(inputs: Inputs) -> list[TraceScene]:
             "The checks found nothing forbidden. "
             f"This is what the first fault, {fault.name}, did to {about.partition}:"
         )
-        found.append(_scene(inputs, trace, None, text, about, SMALL_STEPS_MAX, SMALL_ARROWS_MAX))
+        found.append(_scene(inputs, trace, None, text, about))
     return found
 
 
-def _scene(
-    inputs: Inputs,
-    trace: tr.Trace,
-    key: Key | None,
-    text: str,
-    about: Subject,
-    most_steps: int,
-    most_arrows: int,
-) -> TraceScene:
+def _scene(inputs: Inputs, trace: tr.Trace, key: Key | None, text: str, about: Subject) -> TraceScene:
+    most_steps, most_arrows = (STEPS_MAX, ARROWS_MAX) if key else (SMALL_STEPS_MAX, SMALL_ARROWS_MAX)
     everything = steps.steps(trace, about)
     moments = steps.moments(everything, about)
     shown = steps.chosen(everything, about, most_steps)
@@ -105,7 +98,7 @@ def _scene(
         steps=shown,
         left_out=len(everything) - len(shown),
         gaps=[after - before - 1 for before, after in itertools.pairwise([-1, *places])],
-        diagram=diagram.draw(trace, messages, shown, inputs.verdict.faults, inputs.start_ns),
+        diagram=diagram.Diagram(trace, messages, shown, inputs.verdict.faults, inputs.start_ns),
         arrows_left_out=messages.left_out,
         start_ns=inputs.start_ns,
     )

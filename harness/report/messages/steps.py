@@ -5,7 +5,8 @@ chosen(all_steps, subject, most)   # those around the moments and around the dam
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from history import trace as tr
 
@@ -40,9 +41,9 @@ class Subject:
     @property
     def names(self) -> tuple[str, ...]:
         """As messages name what they are about."""
-        about = [self.partition] if self.partition else []
-        about += [f"txn:{name}" for name in self.transactions]
-        return (*about, *(f"group:{name}" for name in self.groups))
+        transactions = (f"txn:{name}" for name in self.transactions)
+        groups = (f"group:{name}" for name in self.groups)
+        return tuple(filter(None, (self.partition, *transactions, *groups)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,58 +115,43 @@ class _World:
         )
         return TURN if turned or reached or after.high < before.high else OTHER
 
-    def step(self, first: tr.TracedState, changes: Sequence[tuple[str, int, int | str]]) -> TraceStep:
-        return TraceStep(
-            ns=first.ns,
-            node=first.node,
-            what="; ".join(what for what, _, _ in changes),
-            weight=min(weight for _, weight, _ in changes),
-            cause=first.cause,
-            why="",
-            replicas=dict(self.replicas),
-            processes={node: process.state for node, process in self.processes.items()},
-            transactions={n: transaction_words(t) for n, t in self.transactions.items()},
-            groups={n: group_words(g) for n, g in self.groups.items()},
-            changed=frozenset(who for _, _, who in changes),
-        )
-
 
 def steps(trace: tr.Trace, subject: Subject) -> list[TraceStep]:
     """All steps of the run that concern the subject, oldest first."""
     world = _World(subject)
     found: list[TraceStep] = []
-    at = 0
-    states = trace.states
-    while at < len(states):
-        first, changes = states[at], []
-        event = (first.ns, first.node, first.cause)
-        while at < len(states) and (states[at].ns, states[at].node, states[at].cause) == event:
-            change = world.apply(states[at])
-            if change is not None:
-                changes.append(change)
-            at += 1
-        if changes:
-            step = world.step(first, changes)
-            why = reason(trace, subject, first.node, first.cause)
-            if why == ITSELF and any(what.startswith(LIFE) for what, _, _ in changes):
-                why = ""
-            found.append(replace(step, why=why))
+    for (ns, node, cause), states in groupby(trace.states, lambda state: (state.ns, state.node, state.cause)):
+        changes = list(filter(None, map(world.apply, states)))
+        if not changes:
+            continue
+        why = reason(trace, subject, node, cause)
+        if why == ITSELF and any(what.startswith(LIFE) for what, _, _ in changes):
+            why = ""
+        step = TraceStep(
+            ns=ns,
+            node=node,
+            what="; ".join(what for what, _, _ in changes),
+            weight=min(weight for _, weight, _ in changes),
+            cause=cause,
+            why=why,
+            replicas=dict(world.replicas),
+            processes={node: process.state for node, process in world.processes.items()},
+            transactions={name: transaction_words(now) for name, now in world.transactions.items()},
+            groups={name: group_words(now) for name, now in world.groups.items()},
+            changed=frozenset(who for _, _, who in changes),
+        )
+        found.append(step)
     return found
 
 
 def moments(found: Sequence[TraceStep], subject: Subject) -> list[int]:
-    """The subject's moments, and those at which its records were cut off afterwards. Without any: when the
-    record came at which the last stable offset stands in the end."""
+    """The subject's moments, and those at which its records were cut off afterwards. Without any: when a
+    leader appended the record at which the last stable offset stands in the end, or the last step of a leader
+    where it stands at the end of the log."""
     begin = min(subject.moments, default=0)
     cut = [step.ns for step in found if step.weight == DAMAGE and step.ns >= begin]
-    if not subject.moments and not cut:
-        return _stuck(found)
-    return sorted({*subject.moments, *(cut if subject.offsets else ())})
-
-
-def _stuck(found: Sequence[TraceStep]) -> list[int]:
-    """When a leader appended the record at which the last stable offset stands in the end; the last step of
-    the partition where it stands at the end of the log."""
+    if subject.moments or cut:
+        return sorted({*subject.moments, *(cut if subject.offsets else ())})
     led = [
         (step.ns, replica)
         for step in found
@@ -174,8 +160,8 @@ def _stuck(found: Sequence[TraceStep]) -> list[int]:
     ]
     if not led:
         return []
-    stable = led[-1][1].stable
-    return [next((ns for ns, replica in led if replica.end > stable), led[-1][0])]
+    last, stable = led[-1][0], led[-1][1].stable
+    return [next((ns for ns, replica in led if replica.end > stable), last)]
 
 
 def chosen(found: Sequence[TraceStep], subject: Subject, most: int) -> list[TraceStep]:
@@ -191,10 +177,9 @@ def chosen(found: Sequence[TraceStep], subject: Subject, most: int) -> list[Trac
         step = found[number]
         return step.weight, min(abs(step.ns - moment) for moment in near)
 
-    turns = sorted((n for n in inside if found[n].weight <= TURN), key=order)
-    others = sorted((n for n in inside if found[n].weight > TURN), key=order)
-    kept = others[: most // OTHERS_SHARE]
-    kept += turns[: most - len(kept)]
+    ordered = sorted(inside, key=order)
+    kept = [n for n in ordered if found[n].weight > TURN][: most // OTHERS_SHARE]
+    kept += [n for n in ordered if found[n].weight <= TURN][: most - len(kept)]
     return [found[number] for number in sorted(kept)]
 
 
@@ -203,16 +188,15 @@ def chosen(found: Sequence[TraceStep], subject: Subject, most: int) -> list[Trac
 
 def lane_words(lane: str) -> str:
     """`node 2`, `process 4` (of a client), `harness`."""
-    kind = {"n": "node", "c": "process"}.get(lane[:1], "")
-    return f"{kind} {lane[1:]}" if kind else "harness"
+    kind = {"n": "node ", "c": "process "}.get(lane[:1])
+    return kind + lane[1:] if kind else "harness"
 
 
 def message_words(message: tr.TracedMessage, names: Iterable[str]) -> str:
     """What a message says of these subjects, of the first that it is about; else of a coordinator's log."""
     about = next((message.parts[name] for name in names if message.parts.get(name)), "")
     if not about:
-        logs = [f"{n} {said}" for n, said in message.parts.items() if n.startswith("__")]
-        about = "; ".join(logs)
+        about = "; ".join(f"{n} {said}" for n, said in message.parts.items() if n.startswith("__"))
     return ", ".join(filter(None, (about, message.text)))
 
 

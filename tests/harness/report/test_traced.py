@@ -171,7 +171,7 @@ def test_the_message_that_did_the_damage_is_shown_however_far_it_is() -> None:
 def drawn(trace: tr.Trace, *faults: Fault) -> diagram.Diagram:
     found = steps.steps(trace, ABOUT)
     chosen = Chosen(numbers=list(range(len(trace.messages))), names=ABOUT.names, left_out=0)
-    return diagram.draw(trace, chosen, found, faults, 0)
+    return diagram.Diagram(trace, chosen, found, faults, 0)
 
 
 def ends(path: str) -> list[float]:
