@@ -4,11 +4,15 @@ Only the verdict is indispensable. Each file that is missing or damaged becomes 
 which the report shows; everything that the other files allow is still drawn.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from core.errors import HistoryError
 from harness.systems import SYSTEMS
@@ -20,6 +24,7 @@ from history.trace import Trace
 from history.trace import decode as decode_trace
 from history.verdict import Verdict
 
+T = TypeVar("T")
 VERDICT_FORMAT = 1
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
@@ -79,21 +84,39 @@ def read(run: Run) -> Inputs:
     """
     verdict = _verdict(run)
     gaps: list[str] = []
-    events = _events(run, gaps)
-    names = _names(run, gaps)
+
+    def tried(reader: Callable[[], T], lost: str) -> T | None:
+        """What a file holds; None, and a sentence with what the report lacks then, if it cannot be read."""
+        try:
+            return reader()
+        except HistoryError as error:
+            why = str(error).replace(f"{run.folder}/", "").removeprefix(f"{run.folder}: ")
+            gaps.append(f"{why}; {lost} shown.")
+            return None
+
+    events = tried(lambda: read_events(run), "phases, roles and notes are not") or []
+    names = tried(lambda: read_names(run), "nothing of the history is")
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     first = started.ns if started else min((event.ns for event in events), default=-1)
-    history = _history(run, names, first, gaps) if names else None
+    tables: dict[str, pa.Table] = {}
+    for name in (*CLIENTS, "ops") if names else ():
+        lost = "throughput, latency, errors" if name == "ops" else "clients, logs, transactions"
+        table = tried(partial(read_table, run.table(name), name), f"{lost} are not")
+        if table is not None:
+            tables[name] = table
+    history = _history(run, names, tables, first) if names else None
+    system = SYSTEMS.get(str(verdict.config.get("sut")))
+    traced = system is not None and system.repeatable
     return Inputs(
         verdict=verdict,
         events=events,
-        ops=op_columns(history) if history and "ops" in history.tables else None,
-        history=history if history and history.tables.keys() >= set(CLIENTS) else None,
+        ops=op_columns(history) if history and "ops" in tables else None,
+        history=history if tables.keys() >= set(CLIENTS) else None,
         start_ns=history.names.start_ns if history else first,
         start_wall=(names.start_wall if names else "") or (started.wall if started else ""),
         versions=dict(started.versions) if started else {},
         gaps=gaps,
-        trace=_trace(run, verdict, gaps),
+        trace=tried(lambda: _trace(run), "messages and states of the nodes are not") if traced else None,
     )
 
 
@@ -130,72 +153,30 @@ def _progress(run: Run, check: str) -> str:
     return "and none of the other files of a run: is this a run folder?"
 
 
-def _events(run: Run, gaps: list[str]) -> list[Event]:
-    try:
-        return read_events(run)
-    except HistoryError as error:
-        gaps.append(f"{_reason(run, error)}; phases, roles and notes are not shown.")
-    return []
-
-
-def _trace(run: Run, verdict: Verdict, gaps: list[str]) -> Trace | None:
-    """The trace of a simulated run; other runs have none."""
-    system = SYSTEMS.get(str(verdict.config.get("sut")))
-    if system is None or not system.repeatable:
-        return None
+def _trace(run: Run) -> Trace:
     try:
         return decode_trace(run.trace.read_bytes())
     except FileNotFoundError:
-        gaps.append("trace.jsonl is missing: messages and states of the nodes are not shown.")
+        raise HistoryError("trace.jsonl is missing") from None
     except OSError as error:
-        gaps.append(f"trace.jsonl cannot be read ({error.strerror}): messages are not shown.")
-    except HistoryError as error:
-        gaps.append(f"{error}: messages and states of the nodes are not shown.")
-    return None
+        raise HistoryError(f"trace.jsonl cannot be read ({error.strerror})") from None
 
 
-def _names(run: Run, gaps: list[str]) -> Names | None:
-    try:
-        return read_names(run)
-    except HistoryError as error:
-        gaps.append(f"{_reason(run, error)}; nothing of the history is shown.")
-    return None
-
-
-def _history(run: Run, names: Names, first: int, gaps: list[str]) -> History:
-    """The history with those of its tables that can be read. first: the first event, -1 unknown."""
-    tables = {}
-    for name in (*CLIENTS, "ops"):
-        try:
-            tables[name] = read_table(run.table(name), name)
-        except HistoryError as error:
-            lost = "throughput, latency, errors" if name == "ops" else "clients, logs, transactions"
-            gaps.append(f"{_reason(run, error)}; {lost} are not shown.")
+def _history(run: Run, names: Names, tables: dict[str, pa.Table], first: int) -> History:
+    """The history with the tables that could be read. first: the first event, -1 unknown."""
     start_ns = names.start_ns if names.start_ns >= 0 else first
     if start_ns < 0 and "ops" in tables and tables["ops"].num_rows:
         start_ns = int(numbers(tables["ops"], "invoke_ns").min())
     return History(run=run, names=msgspec.structs.replace(names, start_ns=start_ns), tables=tables)
 
 
-def _reason(run: Run, error: HistoryError) -> str:
-    """The error with paths as a reader of the report knows them, within the run folder."""
-    return str(error).replace(f"{run.folder}/", "").removeprefix(f"{run.folder}: ")
-
-
 def op_columns(history: History) -> OpColumns:
     """The ops of a history; its table `ops` must be there."""
-    table = history.tables["ops"]
+    table, since = history.tables["ops"], history.names.start_ns
     complete = numbers(table, "complete_ns")
-    since = history.names.start_ns
+    plain = ("f", "process", "txn", "outcome", "deliberate", "error", "n_sends", "n_reads")
     return OpColumns(
-        f=numbers(table, "f"),
-        process=numbers(table, "process"),
-        txn=numbers(table, "txn"),
-        outcome=numbers(table, "outcome"),
-        deliberate=numbers(table, "deliberate"),
-        error=numbers(table, "error"),
-        n_sends=numbers(table, "n_sends"),
-        n_reads=numbers(table, "n_reads"),
+        **{name: numbers(table, name) for name in plain},
         invoke=(numbers(table, "invoke_ns") - since) / 1e9,
         complete=np.where(complete == OPEN, np.inf, (complete - since) / 1e9),
         names=history.names.f,

@@ -179,9 +179,7 @@ def cluster(timeline: Timeline) -> Drawing | None:
     of, axis, behind = timeline.cluster, _axis(timeline), _faults(timeline)
     if not of.shown and not of.drawn:
         return None
-    strips = (
-        [Strip(label="controller", bars=_held(of.controller.spans, axis, WHOLE))] if of.controller else []
-    )
+    strips = [Strip(label="controller", bars=_held(of.controller, axis, WHOLE))] if of.controller else []
     strips += [_partition_strip(partition, of, axis) for partition in of.shown]
     strips += [_ends_strip(partition, axis, axis.bands(behind)) for partition in of.drawn]
     return Drawing(axis, strips, cluster_key(of))
@@ -190,7 +188,7 @@ def cluster(timeline: Timeline) -> Drawing | None:
 def cluster_key(of: ClusterTimeline) -> list[tuple[str, str]]:
     """What the colours of the cluster's rows mean."""
     spans = [span for partition in of.shown for span in partition.leaders]
-    held = {span.label for span in (*spans, *(of.controller.spans if of.controller else ()))}
+    held = {span.label for span in (*spans, *of.controller)}
     nodes = sorted((label for label in held if label.isdigit()), key=int)
     key = [(colours.node(label), _holder(label)) for label in nodes]
     if "none" in held:

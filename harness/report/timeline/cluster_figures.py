@@ -38,7 +38,7 @@ def build(timeline: Timeline) -> Json:
 
 def _roles(cluster: ClusterTimeline) -> Iterator[Json]:
     if cluster.controller:
-        yield _held(0, cluster.controller.spans, "controller", (0, 0.62))
+        yield _held(0, cluster.controller, "controller", (0, 0.62))
     for row, partition in enumerate(cluster.shown, bool(cluster.controller)):
         leaders, isr = coalesced(partition.leaders), coalesced(partition.isr)
         if leaders:

@@ -4,7 +4,8 @@ Times are seconds since the start of the run.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.op import End, Phase
@@ -20,6 +21,22 @@ LETTERS = 165
 """Letters that fit into the width of the timeline on a wide screen."""
 SPANS_MAX = 300
 """A lane with more spans is thinned: short neighbours are shown as one."""
+PHASES = {
+    Phase.SETUP: "the cluster starts",
+    Phase.WARMUP: "first ops, no faults",
+    Phase.FAULTS: "ops under faults",
+    Phase.HEAL: "the harness heals all faults",
+    Phase.RECOVER: "the harness waits until every partition is served again",
+    Phase.QUIESCE: "clients are closed; the harness waits until the logs no longer change",
+    Phase.FINAL: "fresh consumers read every partition to its end",
+    Phase.COLLECT: "the harness collects the logs of the nodes",
+    Phase.SEAL: "the harness writes the tables of the history",
+}
+ENDINGS = {
+    End.CLOSED: "closed in order",
+    End.REPLACED: "replaced after an op with an unknown outcome or a fatal error",
+    End.CRASHED: "crashed with its worker process, or cut short",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +47,8 @@ class Span:
     begin: float
     end: float
     label: str
-    text: str
-    colour: str
+    text: str = ""
+    colour: str = ""
     open: bool = False
     short: str = ""
 
@@ -76,24 +93,10 @@ def _phase_lane(inputs: Inputs, end: float) -> list[TimelineLane]:
     starts = [event for event in inputs.events if isinstance(event, PhaseStarted)]
     times = [*(inputs.seconds(event.ns) for event in starts), end]
     spans = [
-        Span(begin, stop, event.phase.name.lower(), _phase_text(event.phase), "")
+        Span(begin, stop, event.phase.name.lower(), PHASES[event.phase])
         for event, begin, stop in zip(starts, times, times[1:], strict=False)
     ]
     return [TimelineLane(label="phase", kind="phase", spans=spans)] if spans else []
-
-
-def _phase_text(phase: Phase) -> str:
-    return {
-        Phase.SETUP: "the cluster starts",
-        Phase.WARMUP: "first ops, no faults",
-        Phase.FAULTS: "ops under faults",
-        Phase.HEAL: "the harness heals all faults",
-        Phase.RECOVER: "the harness waits until every partition is served again",
-        Phase.QUIESCE: "clients are closed; the harness waits until the logs no longer change",
-        Phase.FINAL: "fresh consumers read every partition to its end",
-        Phase.COLLECT: "the harness collects the logs of the nodes",
-        Phase.SEAL: "the harness writes the tables of the history",
-    }[phase]
 
 
 def fault_lanes(faults: Sequence[Fault], end: float, label_s: float = 0.0) -> list[TimelineLane]:
@@ -167,17 +170,14 @@ def _packed(stalls: Sequence[Stall], most: int) -> list[list[Span]]:
     lanes: list[list[Span]] = []
     for stall in sorted(stalls, key=lambda stall: (stall.begin_s - stall.end_s, stall.begin_s)):
         name = stall.partition or "nothing acknowledged"
-        span = Span(stall.begin_s, stall.end_s, name, _during(stall), "", False, "")
-        lane = next((lane for lane in lanes if all(_apart(span, other) for other in lane)), None)
+        span = Span(stall.begin_s, stall.end_s, name, _during(stall))
+        apart = (lane for lane in lanes if all(span.end <= o.begin or o.end <= span.begin for o in lane))
+        lane = next(apart, None)
         if lane is not None:
             lane.append(span)
         elif len(lanes) < most:
             lanes.append([span])
     return [sorted(lane, key=lambda span: span.begin) for lane in lanes]
-
-
-def _apart(one: Span, other: Span) -> bool:
-    return one.end <= other.begin or other.end <= one.begin
 
 
 def _during(stall: Stall) -> str:
@@ -188,52 +188,29 @@ def _during(stall: Stall) -> str:
 
 def _client_lanes(inputs: Inputs, end: float, label_s: float) -> tuple[list[TimelineLane], ClientCount]:
     """Lanes of the clients that a fault hit or whose process was replaced, those hit first."""
-    hit: dict[int, list[Fault]] = {}
+    hit: dict[int, list[Span]] = defaultdict(list)
     for fault in inputs.verdict.faults:
         for slot in fault.slots:
-            hit.setdefault(slot, []).append(fault)
-    by: dict[int, list[Process]] = {}
+            hit[slot].append(fault_span(fault, end))
+    by: dict[int, list[Process]] = defaultdict(list)
     for process in inputs.history.processes.values() if inputs.history else ():
-        by.setdefault(process.slot, []).append(process)
+        by[process.slot].append(process)
     ended = {slot for slot, rows in by.items() if len(rows) > 1 or rows[0].end is End.CRASHED}
-    slots = sorted(hit.keys() | ended, key=lambda s: (s not in hit, -len(by.get(s, ())), s))
-    lanes = [
-        _client_lane(slot, _lives(inputs, by.get(slot, ())), hit.get(slot, ()), end, label_s)
-        for slot in sorted(slots[:CLIENTS_MAX])
-    ]
+    slots = sorted(hit.keys() | ended, key=lambda s: (s not in hit, -len(by[s]), s))
+    lanes = [_client_lane(inputs, slot, by[slot], hit[slot], label_s) for slot in sorted(slots[:CLIENTS_MAX])]
     return lanes, ClientCount(shown=len(lanes), left_out=len(slots) - len(lanes))
 
 
-def _lives(inputs: Inputs, processes: Sequence[Process]) -> list[Span]:
-    """The processes of one client, oldest first."""
-    spans = [
-        Span(
-            inputs.seconds(p.start_ns),
-            inputs.seconds(max(p.end_ns, p.start_ns)),
-            str(p.process),
-            _life(p),
-            p.end.name.lower(),
-        )
-        for p in processes
-    ]
-    return sorted(spans, key=lambda span: span.begin)
-
-
 def _client_lane(
-    slot: int, spans: list[Span], faults: Sequence[Fault], end: float, label_s: float
+    inputs: Inputs, slot: int, processes: Iterable[Process], faults: list[Span], label_s: float
 ) -> TimelineLane:
     """One client: its processes, and the faults behind them, with names where there is room."""
-    behind = sorted((fault_span(fault, end) for fault in faults), key=lambda span: span.begin)
+    spans = []
+    for process in processes:
+        begin, end = inputs.seconds(process.start_ns), inputs.seconds(max(process.end_ns, process.start_ns))
+        said = ", ".join(filter(None, (process.transactional_id, process.level, ENDINGS[process.end])))
+        spans.append(Span(begin, end, str(process.process), said, process.end.name.lower()))
+    spans.sort(key=lambda span: span.begin)
+    behind = sorted(faults, key=lambda span: span.begin)
     roomy = all(_needs(a, label_s) <= b.begin for a, b in itertools.pairwise(behind))
     return TimelineLane(label=f"client {slot}", kind="client", spans=spans, named=roomy, behind=behind)
-
-
-def _life(process: Process) -> str:
-    """What a process was and how it ended."""
-    ended = {
-        End.CLOSED: "closed in order",
-        End.REPLACED: "replaced after an op with an unknown outcome or a fatal error",
-        End.CRASHED: "crashed with its worker process, or cut short",
-    }[process.end]
-    parts = [process.transactional_id, process.level, ended]
-    return ", ".join(part for part in parts if part)

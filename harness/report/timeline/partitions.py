@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.report import colours
 from harness.report.inputs import Inputs
-from harness.report.timeline.lanes import Span, TimelineLane, coalesced
+from harness.report.timeline.lanes import Span, coalesced
 from harness.report.wording import in_turn
 from history.events import EndsSeen, RolesSeen
 
@@ -80,14 +80,11 @@ class PartitionTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTimeline:
-    """All partitions, those of findings first, then those with most changes; how many of them have
-    lanes, lines and rows; the lane of the controller. min_isr: replicas that acks=all needs."""
+    """All partitions, those of findings first, then those with most changes; who was the controller.
+    min_isr: replicas that acks=all needs."""
 
     partitions: list[PartitionTimeline]
-    controller: TimelineLane | None
-    lanes: int
-    lines: int
-    rows: int
+    controller: list[Span]
     min_isr: int
 
     def isr_colour(self, partition: PartitionTimeline, span: Span) -> str:
@@ -104,19 +101,18 @@ class ClusterTimeline:
 
     @property
     def shown(self) -> list[PartitionTimeline]:
-        """Partitions with lanes, by name."""
-        return sorted(self.partitions[: self.lanes], key=lambda p: natural(p.name))
+        """Partitions with lanes, by name; none where no leader is on record."""
+        return _by_name(self.partitions[:LANES_MAX]) if any(p.leaders for p in self.partitions) else []
 
     @property
     def drawn(self) -> list[PartitionTimeline]:
         """Partitions with lines, by name."""
-        ended = [partition for partition in self.partitions if len(partition.ends) > 1]
-        return sorted(ended[: self.lines], key=lambda p: natural(p.name))
+        return _by_name([partition for partition in self.partitions if len(partition.ends) > 1][:LINES_MAX])
 
     @property
     def listed(self) -> list[PartitionTimeline]:
         """Partitions with a row, by name."""
-        return sorted(self.partitions[: self.rows], key=lambda p: natural(p.name))
+        return _by_name(self.partitions[:ROWS_MAX])
 
     @property
     def ended(self) -> int:
@@ -126,18 +122,18 @@ class ClusterTimeline:
 
 def build(inputs: Inputs, end: float) -> ClusterTimeline:
     """The partitions of a run; empty without events."""
-    roles = [event for event in inputs.events if isinstance(event, RolesSeen)]
-    ends = [event for event in inputs.events if isinstance(event, EndsSeen)]
-    names = {name for event in roles for name in (*event.leaders, *event.isr)}
-    names |= {name for event in ends for name in event.hw}
+    roles = [(inputs.seconds(event.ns), event) for event in inputs.events if isinstance(event, RolesSeen)]
+    ends = [(inputs.seconds(event.ns), event) for event in inputs.events if isinstance(event, EndsSeen)]
+    names = {name for _, event in roles for name in (*event.leaders, *event.isr)}
+    names |= {name for _, event in ends for name in event.hw}
     found = list(dict.fromkeys(e.partition for _, e in in_turn(inputs.verdict) if e.partition))
     partitions = [
         PartitionTimeline(
             name=name,
             found=name in found,
-            leaders=_leaders(inputs, roles, name, end),
-            isr=_isr(inputs, roles, name, end),
-            ends=[Ends(inputs.seconds(e.ns), e.hw[name], e.lso.get(name, -1)) for e in ends if name in e.hw],
+            leaders=_holders([(at, e.leaders[name]) for at, e in roles if name in e.leaders], end),
+            isr=_spans([(at, *_members(e.isr[name])) for at, e in roles if name in e.isr], end),
+            ends=[Ends(at, e.hw[name], e.lso.get(name, -1)) for at, e in ends if name in e.hw],
         )
         for name in names
         if not name.startswith("__")
@@ -147,46 +143,36 @@ def build(inputs: Inputs, end: float) -> ClusterTimeline:
         key=lambda p: (place.get(p.name, len(place)), -p.changes, -len(p.falls), -p.shrunk_s, natural(p.name))
     )
     min_isr = inputs.verdict.config.get("min_insync_replicas")
-    controller = holders([(inputs.seconds(e.ns), e.controller) for e in roles], end)
     return ClusterTimeline(
         partitions=partitions,
-        controller=TimelineLane(label="controller", kind="controller", spans=coalesced(controller))
-        if controller
-        else None,
-        lanes=LANES_MAX if any(p.leaders for p in partitions) else 0,
-        lines=LINES_MAX,
-        rows=ROWS_MAX,
+        controller=coalesced(_holders([(at, event.controller) for at, event in roles], end)),
         min_isr=min_isr if isinstance(min_isr, int) else 1,
     )
 
 
-def _leaders(inputs: Inputs, seen: Sequence[RolesSeen], name: str, end: float) -> list[Span]:
-    return holders([(inputs.seconds(e.ns), e.leaders[name]) for e in seen if name in e.leaders], end)
-
-
-def holders(points: list[tuple[float, int]], end: float) -> list[Span]:
-    """Spans of one holder from what was seen at points in time; -1 = none known."""
+def _holders(points: list[tuple[float, int]], end: float) -> list[Span]:
+    """Spans of one node from what was seen at points in time; -1 = none known."""
     return _spans([(at, str(node) if node >= 0 else "none", "") for at, node in points], end)
 
 
-def _isr(inputs: Inputs, seen: Sequence[RolesSeen], name: str, end: float) -> list[Span]:
-    points = [
-        (inputs.seconds(e.ns), ", ".join(map(str, sorted(e.isr[name]))), str(len(e.isr[name])))
-        for e in seen
-        if name in e.isr
-    ]
-    return _spans(points, end)
+def _members(isr: Sequence[int]) -> tuple[str, str]:
+    """In-sync replicas, and how many."""
+    return ", ".join(map(str, sorted(isr))), str(len(isr))
 
 
 def _spans(points: list[tuple[float, str, str]], end: float) -> list[Span]:
     """Spans of one label each; the last lasts to the end."""
     spans: list[Span] = []
-    for position, (begin, label, short) in enumerate(points):
-        stop = points[position + 1][0] if position + 1 < len(points) else max(end, begin)
+    stops = [*(at for at, _, _ in points[1:]), max(end, points[-1][0])] if points else []
+    for (begin, label, short), stop in zip(points, stops, strict=True):
         if spans and spans[-1].label == label:
             begin = spans.pop().begin
-        spans.append(Span(begin, stop, label, "", "", short=short))
+        spans.append(Span(begin, stop, label, short=short))
     return spans
+
+
+def _by_name(partitions: list[PartitionTimeline]) -> list[PartitionTimeline]:
+    return sorted(partitions, key=lambda partition: natural(partition.name))
 
 
 def natural(key: str) -> tuple[str, int]:

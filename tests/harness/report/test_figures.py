@@ -115,9 +115,7 @@ def test_replicas_in_sync_have_the_colour_of_what_acks_all_needs(
 ) -> None:
     spans = [lanes.Span(0, 1, "", "", "", short=str(size)) for size in (3, members)]
     partition = partitions.PartitionTimeline(name="q-0", found=False, leaders=[], isr=spans, ends=[])
-    cluster = partitions.ClusterTimeline(
-        partitions=[partition], controller=None, lanes=1, lines=1, rows=1, min_isr=least
-    )
+    cluster = partitions.ClusterTimeline(partitions=[partition], controller=[], min_isr=least)
     assert cluster.isr_colour(partition, spans[1]) == colour
 
 
