@@ -9,13 +9,14 @@ they need no script. Templates compute nothing: `report` is the page, `example` 
 import base64
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
 from urllib.parse import urlsplit
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -26,7 +27,7 @@ from harness.report.inputs import Inputs
 from harness.report.messages import section
 from harness.report.timeline import cluster_figures, figures
 from harness.report.timeline import numbers as timelines
-from history.events import FaultFailed, Interrupted, Note, Recovered, WorkerLost
+from history.events import Event, FaultFailed, Interrupted, Note, Recovered, WorkerLost
 from history.verdict import Example, Fault, FaultLiveness, Verdict
 
 BYTES_MAX = 3_900_000
@@ -135,9 +136,9 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "stalls_most": STALLS_MAX,
         "witness": lambda example: strips.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
-        "faults": sorted(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault)),
+        "faults": by_time(verdict.faults),
         "faults_most": FAULTS_MAX,
-        "notes": _notes(inputs),
+        "notes": [(inputs.seconds(event.ns), *said) for event in inputs.events if (said := note(event))],
         "notes_most": NOTES_MAX,
         "strip_width": strips.WIDTH,
         "strip_height": strips.HEIGHT,
@@ -145,31 +146,34 @@ def _context(inputs: Inputs) -> dict[str, object]:
     }
 
 
+def by_time(faults: Iterable[Fault]) -> list[Fault]:
+    """Faults in order of time."""
+    return sorted(faults, key=lambda fault: (fault.begin_s, fault.fault))
+
+
 def in_force(example: Example, faults: list[Fault]) -> list[Fault]:
-    """The faults that the witness names, in order of time."""
-    named = set(example.faults)
-    return sorted((f for f in faults if f.fault in named), key=lambda f: (f.begin_s, f.fault))
+    """The faults that the witness names."""
+    return by_time(fault for fault in faults if fault.fault in example.faults)
 
 
 def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
     """Numbers of the whole run: term and description."""
-    if not timeline.kinds or timeline.rates is None:
+    if timeline.rates is None:
         return []
-    kinds, edges = timeline.kinds, timeline.rates.edges
+    edges = timeline.rates.edges
     seconds = float(edges[-1] - edges[0])
-    ops = {name: sum(getattr(row, name) for row in kinds) for name in ("ok", "fail", "info")}
-    aborts = sum(row.aborts for row in kinds)
-    total = sum(ops.values()) + aborts
+    total = {
+        name: sum(getattr(row, name) for row in timeline.kinds)
+        for name in ("ok", "fail", "info", "aborts", "written", "read")
+    }
+    ended = {"ok": "ok", "fail": "failed", "info": "unknown", "aborts": "deliberately aborted"}
     parts = [
-        f"{wording.number(ops['ok'])} ok",
-        f"{wording.number(ops['fail'])} failed",
-        f"{wording.number(ops['info'])} unknown",
+        f"{wording.number(total[name])} {word}"
+        for name, word in ended.items()
+        if name != "aborts" or total[name]
     ]
-    if aborts:
-        parts.append(f"{wording.number(aborts)} deliberately aborted")
-    rows = [("Ops", f"{wording.number(total)}: {', '.join(parts)}")]
-    for term, name in (("Written", "written"), ("Read", "read")):
-        many = sum(getattr(row, name) for row in kinds)
+    rows = [("Ops", f"{wording.number(sum(total[name] for name in ended))}: {', '.join(parts)}")]
+    for term, many in (("Written", total["written"]), ("Read", total["read"])):
         mean = wording.number(many / seconds)
         rows.append((term, f"{wording.number(many)} records by ok ops, on average {mean} per second"))
     return rows
@@ -178,32 +182,25 @@ def throughput(timeline: timelines.Timeline) -> list[tuple[str, str]]:
 def costs(verdict: Verdict) -> list[tuple[Fault, FaultLiveness | None]]:
     """Faults in order of time with what each cost, None = not measured; none where no cost was measured."""
     measured = {cost.fault: cost for cost in verdict.liveness.faults}
-    faults = sorted(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault))
-    return [(fault, measured.get(fault.fault)) for fault in faults] if measured else []
+    return [(fault, measured.get(fault.fault)) for fault in by_time(verdict.faults)] if measured else []
 
 
-def _notes(inputs: Inputs) -> list[tuple[float, str, str]]:
-    """What the harness noted: (seconds, kind, text)."""
-    found: list[tuple[float, str, str]] = []
-    for event in inputs.events:
-        at = inputs.seconds(event.ns)
-        match event:
-            case FaultFailed():
-                found.append((at, "fault not made", f"{event.name}: {event.why}"))
-            case WorkerLost():
-                found.append((at, "worker lost", f"slot {event.slot}: {event.why}"))
-            case Interrupted():
-                found.append((at, "interrupted", "the user ended the run before its time"))
-            case Note():
-                kind = "recording incomplete" if event.incomplete else "note"
-                found.append((at, kind, event.text))
-            case Recovered(recovered=True):
-                found.append((at, "recovered", f"after {event.seconds:.1f} s"))
-            case Recovered():
-                found.append((at, "not recovered", f"after {event.seconds:.1f} s: {event.why}"))
-            case _:
-                pass
-    return found
+def note(event: Event) -> tuple[str, str] | None:
+    """The kind and the text of an event, if it is a note for the reader."""
+    match event:
+        case FaultFailed():
+            return "fault not made", f"{event.name}: {event.why}"
+        case WorkerLost():
+            return "worker lost", f"slot {event.slot}: {event.why}"
+        case Interrupted():
+            return "interrupted", "the user ended the run before its time"
+        case Note():
+            return "recording incomplete" if event.incomplete else "note", event.text
+        case Recovered(recovered=True):
+            return "recovered", f"after {event.seconds:.1f} s"
+        case Recovered():
+            return "not recovered", f"after {event.seconds:.1f} s: {event.why}"
+    return None
 
 
 def _assets(timeline: timelines.Timeline) -> dict[str, object]:
@@ -240,7 +237,4 @@ def _digest(code: str) -> str:
 
 def embedded(value: object) -> Markup:
     """JSON that can stand in a `<script>`: no character in it can end the element or open another."""
-    data = msgspec.json.encode(value).decode()
-    for character in "<>&":
-        data = data.replace(character, f"\\u{ord(character):04x}")
-    return Markup(data)
+    return htmlsafe_json_dumps(value, dumps=lambda each: msgspec.json.encode(each).decode())

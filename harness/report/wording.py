@@ -243,11 +243,10 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
 
     rows: list[tuple[str, str]] = []
     if has("sut", "brokers"):
-        system = tested_system(config)
-        nodes = _brokers(config["brokers"])
+        system = f"{tested_system(config)}, {config['brokers']} broker{'s' * (config['brokers'] != 1)}"
         if config.get("controllers"):
-            nodes += f", {count(config['controllers'], 'isolated controller')}"
-        rows.append(("System", f"{system}, {nodes}"))
+            system += f", {count(config['controllers'], 'isolated controller')}"
+        rows.append(("System", system))
     if has("partitions", "replication_factor", "min_insync_replicas"):
         unclean = config.get("unclean_leader_election")
         rows.append(
@@ -271,7 +270,3 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
     if has("nemesis", "duration_s"):
         rows.append(("Nemesis", f"{config['nemesis']}, for {plain(float(config['duration_s']))} s"))
     return rows
-
-
-def _brokers(many: object) -> str:
-    return "1 broker" if many == 1 else f"{many} brokers"
