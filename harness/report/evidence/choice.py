@@ -28,7 +28,7 @@ class Choice(Generic[T]):
     missing: set[Key] = field(default_factory=set)
 
     def made(self, make: Callable[[T], Made | None]) -> "Choice[Made]":
-        """The same choice of what is made of it; examples of which nothing is made are not shown."""
+        """The same choice with what `make` makes of each example; where that is None, it is not shown."""
         shown = {key: made for key, one in self.shown.items() if (made := make(one)) is not None}
         same = {key: first for key, first in self.same.items() if (key[0], first) in shown}
         return Choice(shown, same, self.missing)
