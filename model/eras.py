@@ -5,7 +5,7 @@ switches, by the release that it stands for. Switches are independent as far as 
 a scenario can have exactly one of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -68,62 +68,27 @@ class Era:
     zookeeper: bool = False
 
 
+# Each has what the next one has, but for what came with that.
+V4_2: Final = Era()
+V4_1: Final = replace(V4_2, marker_epoch_rises=False)
+V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
+V3_6: Final = replace(V4_0, committed_by_minimum=False, transaction_version=1, pending_first=False)
+V2_4: Final = replace(
+    V3_6, fenced_offsets=False, unknown_producer_refused=True, verification=False, zookeeper=True
+)
+V2_0: Final = replace(V2_4, fenced_fetch=False)
+V0_11: Final = replace(V2_0, epoch_walk=False, joined_in_epoch=False, remembered_batches=1)
+V0_10: Final = replace(V0_11, truncate_by_epoch=False, idempotence=False)
+
 ERAS: Final[dict[str, Era]] = {
-    "0.10": Era(
-        truncate_by_epoch=False,
-        epoch_walk=False,
-        fenced_fetch=False,
-        joined_in_epoch=False,
-        fenced_offsets=False,
-        committed_by_minimum=False,
-        eligible_replicas=False,
-        idempotence=False,
-        verification=False,
-        transaction_version=1,
-        pending_first=False,
-        zookeeper=True,
-    ),
-    "0.11": Era(
-        epoch_walk=False,
-        fenced_fetch=False,
-        joined_in_epoch=False,
-        fenced_offsets=False,
-        committed_by_minimum=False,
-        eligible_replicas=False,
-        remembered_batches=1,
-        unknown_producer_refused=True,
-        verification=False,
-        transaction_version=1,
-        pending_first=False,
-        zookeeper=True,
-    ),
-    "2.0": Era(
-        fenced_fetch=False,
-        fenced_offsets=False,
-        committed_by_minimum=False,
-        eligible_replicas=False,
-        unknown_producer_refused=True,
-        verification=False,
-        transaction_version=1,
-        pending_first=False,
-        zookeeper=True,
-    ),
-    "2.4": Era(
-        fenced_offsets=False,
-        committed_by_minimum=False,
-        eligible_replicas=False,
-        unknown_producer_refused=True,
-        verification=False,
-        transaction_version=1,
-        pending_first=False,
-        zookeeper=True,
-    ),
-    "3.6": Era(
-        committed_by_minimum=False, eligible_replicas=False, transaction_version=1, pending_first=False
-    ),
-    "4.0": Era(eligible_replicas=False, marker_epoch_rises=False, begins_at_zero=False),
-    "4.1": Era(marker_epoch_rises=False),
-    "4.2": Era(),
-    "4.2-tv1": Era(transaction_version=1),
+    "0.10": V0_10,
+    "0.11": V0_11,
+    "2.0": V2_0,
+    "2.4": V2_4,
+    "3.6": V3_6,
+    "4.0": V4_0,
+    "4.1": V4_1,
+    "4.2": V4_2,
+    "4.2-tv1": replace(V4_2, transaction_version=1),
 }
 """Name -> era, oldest first. "4.2-tv1": the newest brokers as clients of librdkafka see them."""

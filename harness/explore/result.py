@@ -10,7 +10,7 @@ from rich.table import Table
 
 from core.errors import ExitCode
 from harness.explore.trial import Trial
-from model.mutants.registry import MUTANTS
+from model.mutants.registry import AREA_OF
 
 WIDE = 160
 """Columns of the table if the output is not a terminal."""
@@ -108,7 +108,7 @@ class Exploration:
             rate = "" if one.rate is None else f"{one.rate:.2f}"
             numbers = (str(len(one.trials)), f"{one.simulated_s:.0f}", rate)
             style = "red" if one.missed else None
-            table.add_row(name, MUTANTS[name].area, one.anomaly or otherwise, *numbers, style=style)
+            table.add_row(name, AREA_OF[name], one.anomaly or otherwise, *numbers, style=style)
         return table
 
     def _lines(self) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class HuntingGround:
     """Where a mutant shows: runs of these workloads under these nemeses (the names of the command line),
     with `settings` of the run in addition to those of every exploration."""
@@ -19,17 +19,19 @@ class HuntingGround:
 class Mutant:
     """One planted bug; its name is the key in `MUTANTS`.
 
-    area: part of the protocol. wrong, right: what it does, and what Kafka does. anomalies: classes that
-    it causes, the principal one first; each further one is another face of the same damage. hunt: None
-    where no nemesis of today causes what it takes; scenarios (`model.scenarios`) show it.
+    wrong, right: what it does, and what Kafka does. anomalies: classes that it causes, the principal one
+    first; each further one is another face of the same damage. hunt: None where no nemesis of today causes
+    what it takes; scenarios (`model.scenarios`) show it.
     """
 
-    area: str
     wrong: str
     right: str
     anomalies: tuple[str, ...]
     hunt: HuntingGround | None
 
+
+Areas = dict[str, dict[str, Mutant]]
+"""Part of the protocol -> name -> mutant."""
 
 QUEUES: Final = ("queue", "transactions")
 PILES: Final = ("send-modes", "transactions")

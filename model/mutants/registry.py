@@ -3,10 +3,12 @@
 from typing import Final
 
 from model.mutants.groups import GROUPS
-from model.mutants.mutant import Mutant
+from model.mutants.mutant import Areas, Mutant
 from model.mutants.producers import PRODUCERS
 from model.mutants.replication import REPLICATION
 from model.mutants.transactions import TRANSACTIONS
 
-MUTANTS: Final[dict[str, Mutant]] = REPLICATION | PRODUCERS | TRANSACTIONS | GROUPS
-"""Name -> mutant, by area."""
+AREAS: Final[Areas] = REPLICATION | PRODUCERS | TRANSACTIONS | GROUPS
+MUTANTS: Final[dict[str, Mutant]] = {name: bug for area in AREAS.values() for name, bug in area.items()}
+AREA_OF: Final = {name: area for area, mutants in AREAS.items() for name in mutants}
+"""Name -> its area."""

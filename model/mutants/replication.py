@@ -15,199 +15,170 @@ from model.mutants.mutant import (
     PILES,
     QUEUES,
     RETURNING,
+    Areas,
     HuntingGround,
     Mutant,
 )
 
-REPLICATION: Final[dict[str, Mutant]] = {
-    # ---- replication
-    "ack-before-replication": Mutant(
-        area="replication",
-        wrong="acks=all is answered when the leader has the records",
-        right="when every in-sync replica has them (the high watermark has passed them)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
-    ),
-    "hw-is-leader-end": Mutant(
-        area="replication",
-        wrong="the high watermark is the end of the leader's log",
-        right="it is the lowest end among the in-sync replicas",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(workloads=QUEUES, nemeses=LEADERS, settings=LONG),
-    ),
-    "hw-by-majority": Mutant(
-        area="replication",
-        wrong="the high watermark is what a majority of the replicas has, as in Raft",
-        right="it is what every in-sync replica has: any of them may lead next",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
-    ),
-    "hw-ignores-proposed": Mutant(
-        area="replication",
-        wrong="the high watermark follows an in-sync set that the controller was only asked for",
-        right="until the answer the larger of both sets counts (KIP-497)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=QUEUES, nemeses=("pause:long@leader", "partition:isolate@leader"), settings=LONG
+REPLICATION: Final[Areas] = {
+    "replication": {
+        "ack-before-replication": Mutant(
+            wrong="acks=all is answered when the leader has the records",
+            right="when every in-sync replica has them (the high watermark has passed them)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, LEADERS, LONG),
         ),
-    ),
-    "hw-below-min-isr": Mutant(
-        area="replication",
-        wrong="the high watermark continues below the minimum of in-sync replicas",
-        right="it stands still: eligible replicas need not have what comes now (KIP-966)",
-        anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=HuntingGround(
-            workloads=("send-modes",),
-            nemeses=("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),
-            settings=PAIR | {"acks": 1, "idempotent": False, "fault_s": 7},
+        "hw-is-leader-end": Mutant(
+            wrong="the high watermark is the end of the leader's log",
+            right="it is the lowest end among the in-sync replicas",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, LEADERS, LONG),
         ),
-    ),
-    "min-isr-ignored": Mutant(
-        area="replication",
-        wrong="acks=all is served with fewer in-sync replicas than the minimum",
-        right="NOT_ENOUGH_REPLICAS: what one replica has alone is lost with it",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=("queue", "send-modes"),
-            nemeses=("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),
-            settings=LONGER | {"replication_factor": 2},
+        "hw-by-majority": Mutant(
+            wrong="the high watermark is what a majority of the replicas has, as in Raft",
+            right="it is what every in-sync replica has: any of them may lead next",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, LAGGING, LONG),
         ),
-    ),
-    "isr-expands-early": Mutant(
-        area="replication",
-        wrong="a follower counts as caught up, and joins the in-sync set, with its first fetch",
-        right="when it has everything below the high watermark",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=("queue",),
-            nemeses=(
-                "partition:one-way-in@random,kill:one@leader",
-                "partition:isolate@random,kill:one@leader",
+        "hw-ignores-proposed": Mutant(
+            wrong="the high watermark follows an in-sync set that the controller was only asked for",
+            right="until the answer the larger of both sets counts (KIP-497)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, ("pause:long@leader", "partition:isolate@leader"), LONG),
+        ),
+        "hw-below-min-isr": Mutant(
+            wrong="the high watermark continues below the minimum of in-sync replicas",
+            right="it stands still: eligible replicas need not have what comes now (KIP-966)",
+            anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
+            hunt=HuntingGround(
+                ("send-modes",),
+                ("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),
+                PAIR | {"acks": 1, "idempotent": False, "fault_s": 7},
             ),
-            settings=LONGER | {"brokers": 5, "partitions": 5},
         ),
-    ),
-    # ---- election
-    "elects-any-replica": Mutant(
-        area="election",
-        wrong="the first live replica becomes leader",
-        right="one of the in-sync (or eligible) replicas",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(workloads=QUEUES, nemeses=LAGGING, settings=LONG),
-    ),
-    "unclean-stays-eligible": Mutant(
-        area="election",
-        wrong="a broker that comes back from an unclean shutdown may still be elected from the eligible set",
-        right="it leaves both sets: the end of its log may be gone (KIP-966)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=("queue",),
-            nemeses=("partition:halves,power:one@leader", "kill:one@random,power:one@leader"),
-            settings={
-                "brokers": 4,
-                "controllers": 3,
-                "replication_factor": 2,
-                "partitions": 8,
-                "fault_s": 4,
-                "calm_s": 0.5,
-                "duration_s": 9,
-            },
+        "min-isr-ignored": Mutant(
+            wrong="acks=all is served with fewer in-sync replicas than the minimum",
+            right="NOT_ENOUGH_REPLICAS: what one replica has alone is lost with it",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(
+                ("queue", "send-modes"),
+                ("partition:isolate@random,kill:one@leader", "pause:long@random,kill:one@leader"),
+                LONGER | {"replication_factor": 2},
+            ),
         ),
-    ),
-    "alter-unfenced": Mutant(
-        area="election",
-        wrong="the controller takes an in-sync set from a leader that it has replaced",
-        right="FENCED_LEADER_EPOCH",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=("queue",), nemeses=("partition:isolate@leader", "pause:long@leader"), settings=LONGER
+        "isr-expands-early": Mutant(
+            wrong="a follower counts as caught up, and joins the in-sync set, with its first fetch",
+            right="when it has everything below the high watermark",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(
+                ("queue",),
+                ("partition:one-way-in@random,kill:one@leader", "partition:isolate@random,kill:one@leader"),
+                LONGER | {"brokers": 5, "partitions": 5},
+            ),
         ),
-    ),
-    "alter-unversioned": Mutant(
-        area="election",
-        wrong="the controller takes an in-sync set that was made from an older one",
-        right="INVALID_UPDATE_VERSION: the partition epoch has to be the newest (KIP-497)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=None,
-    ),
-    "epoch-not-bumped": Mutant(
-        area="epochs",
-        wrong="a new leader keeps the leader epoch of the old one",
-        right="the epoch rises with every change of the leader",
-        anomalies=("inconsistent-offsets", "lost-write", "not-recovered"),
-        hunt=HuntingGround(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
-    ),
-    # ---- metadata
-    "controller-epoch-ignored": Mutant(
-        area="election",
-        wrong="brokers obey a controller whose epoch has ended (on ZooKeeper)",
-        right="STALE_CONTROLLER_EPOCH",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=None,
-    ),
-    "votes-twice": Mutant(
-        area="metadata",
-        wrong="a voter grants its vote to several candidates of one epoch",
-        right="to one: else two controllers decide",
-        anomalies=("lost-write", "inconsistent-offsets", "not-recovered"),
-        hunt=HuntingGround(
-            workloads=("queue",),
-            nemeses=("partition:bridge@controller,pause:long@controller",),
-            settings={"brokers": 5, "fault_s": 4, "calm_s": 0.3, "duration_s": 20, **DOOMED},
+    },
+    "election": {
+        "elects-any-replica": Mutant(
+            wrong="the first live replica becomes leader",
+            right="one of the in-sync (or eligible) replicas",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, LAGGING, LONG),
         ),
-    ),
-    "vote-ignores-log": Mutant(
-        area="metadata",
-        wrong="a voter grants its vote to a candidate whose metadata log lacks committed records",
-        right="to one whose log reaches as far as its own (Raft, 5.4.1)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=QUEUES,
-            nemeses=("partition:isolate@leader", "pause:long@leader"),
-            settings=LONG | DOOMED,
+        "unclean-stays-eligible": Mutant(
+            wrong="a broker back from an unclean shutdown may still be elected from the eligible set",
+            right="it leaves both sets: the end of its log may be gone (KIP-966)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(
+                ("queue",),
+                ("partition:halves,power:one@leader", "kill:one@random,power:one@leader"),
+                {
+                    "brokers": 4,
+                    "controllers": 3,
+                    "replication_factor": 2,
+                    "partitions": 8,
+                    "fault_s": 4,
+                    "calm_s": 0.5,
+                    "duration_s": 9,
+                },
+            ),
         ),
-    ),
-    "controller-decides-alone": Mutant(
-        area="metadata",
-        wrong="a controller that a majority does not hear continues, and its own log is enough",
-        right="it resigns (KIP-835), and nothing is committed that a majority has not got",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(
-            workloads=QUEUES,
-            nemeses=("partition:isolate@controller",),
-            settings=LONG | DOOMED | {"min_insync_replicas": 1},
+        "alter-unfenced": Mutant(
+            wrong="the controller takes an in-sync set from a leader that it has replaced",
+            right="FENCED_LEADER_EPOCH",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(("queue",), ("partition:isolate@leader", "pause:long@leader"), LONGER),
         ),
-    ),
-    # ---- truncation
-    "keep-tail": Mutant(
-        area="truncation",
-        wrong="a follower keeps the end of its log when the leader changes",
-        right="it cuts back to where both logs are the same",
-        anomalies=("inconsistent-offsets", "lost-write", "torn-txn", "not-recovered"),
-        hunt=HuntingGround(workloads=PILES, nemeses=DIVERGING, settings=CROWD | DOOMED),
-    ),
-    "truncate-to-hw": Mutant(
-        area="truncation",
-        wrong="a follower cuts back to its own high watermark, which lags",
-        right="to the end of its newest epoch in the leader's log (KIP-101)",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(workloads=QUEUES, nemeses=ALL_DOWN),
-    ),
-    "truncate-too-far": Mutant(
-        area="truncation",
-        wrong="a follower cuts back to the begin of its newest epoch",
-        right="to its end in the leader's log",
-        anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
-        hunt=HuntingGround(workloads=QUEUES, nemeses=ALL_DOWN),
-    ),
-    "no-epoch-walk": Mutant(
-        area="truncation",
-        wrong="a follower cuts once, by whatever epoch the leader answers with",
-        right="it asks on until both logs have the epoch (KIP-279)",
-        anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
-        hunt=HuntingGround(
-            workloads=("queue",), nemeses=("partition:isolate@leader,kill:one@leader",), settings=RETURNING
+        "alter-unversioned": Mutant(
+            wrong="the controller takes an in-sync set that was made from an older one",
+            right="INVALID_UPDATE_VERSION: the partition epoch has to be the newest (KIP-497)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=None,
         ),
-    ),
+        "controller-epoch-ignored": Mutant(
+            wrong="brokers obey a controller whose epoch has ended (on ZooKeeper)",
+            right="STALE_CONTROLLER_EPOCH",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=None,
+        ),
+    },
+    "epochs": {
+        "epoch-not-bumped": Mutant(
+            wrong="a new leader keeps the leader epoch of the old one",
+            right="the epoch rises with every change of the leader",
+            anomalies=("inconsistent-offsets", "lost-write", "not-recovered"),
+            hunt=HuntingGround(PILES, DIVERGING, CROWD | DOOMED),
+        )
+    },
+    "metadata": {
+        "votes-twice": Mutant(
+            wrong="a voter grants its vote to several candidates of one epoch",
+            right="to one: else two controllers decide",
+            anomalies=("lost-write", "inconsistent-offsets", "not-recovered"),
+            hunt=HuntingGround(
+                ("queue",),
+                ("partition:bridge@controller,pause:long@controller",),
+                {"brokers": 5, "fault_s": 4, "calm_s": 0.3, "duration_s": 20, **DOOMED},
+            ),
+        ),
+        "vote-ignores-log": Mutant(
+            wrong="a voter grants its vote to a candidate whose metadata log lacks committed records",
+            right="to one whose log reaches as far as its own (Raft, 5.4.1)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, ("partition:isolate@leader", "pause:long@leader"), LONG | DOOMED),
+        ),
+        "controller-decides-alone": Mutant(
+            wrong="a controller that a majority does not hear continues, and its own log is enough",
+            right="it resigns (KIP-835), and nothing is committed that a majority has not got",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(
+                QUEUES, ("partition:isolate@controller",), LONG | DOOMED | {"min_insync_replicas": 1}
+            ),
+        ),
+    },
+    "truncation": {
+        "keep-tail": Mutant(
+            wrong="a follower keeps the end of its log when the leader changes",
+            right="it cuts back to where both logs are the same",
+            anomalies=("inconsistent-offsets", "lost-write", "torn-txn", "not-recovered"),
+            hunt=HuntingGround(PILES, DIVERGING, CROWD | DOOMED),
+        ),
+        "truncate-to-hw": Mutant(
+            wrong="a follower cuts back to its own high watermark, which lags",
+            right="to the end of its newest epoch in the leader's log (KIP-101)",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, ALL_DOWN),
+        ),
+        "truncate-too-far": Mutant(
+            wrong="a follower cuts back to the begin of its newest epoch",
+            right="to its end in the leader's log",
+            anomalies=("lost-write", "torn-txn", "inconsistent-offsets"),
+            hunt=HuntingGround(QUEUES, ALL_DOWN),
+        ),
+        "no-epoch-walk": Mutant(
+            wrong="a follower cuts once, by whatever epoch the leader answers with",
+            right="it asks on until both logs have the epoch (KIP-279)",
+            anomalies=("inconsistent-offsets", "lost-write", "torn-txn"),
+            hunt=HuntingGround(("queue",), ("partition:isolate@leader,kill:one@leader",), RETURNING),
+        ),
+    },
 }
-"""Name -> mutant, by area."""
