@@ -1,7 +1,7 @@
 """One node of a modelled cluster: broker, controller of the quorum, or both.
 
 Everything that happens to a node is one of its events: `start`, `receive` (a request), `answered` (the
-answer to a request of its own, None = none came in time), `tick` (every 100 ms). What it wants done stands
+answer to an `Ask` of its own, None = none came in time), `tick` (every 100 ms). What it wants done stands
 in `take_out()` afterwards. A node that crashes is thrown away except for its `Durable`.
 """
 
@@ -14,15 +14,13 @@ from model.kraft.kraft_metadata import KRaftMetadata
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
 from model.protocol.messages import (
     Fetch,
-    FetchResponse,
     ListOffsets,
     Metadata,
     MetadataResponse,
     OffsetForLeaderEpoch,
-    OffsetForLeaderEpochResponse,
     Produce,
 )
-from model.protocol.requests import Handlers, Request, Response
+from model.protocol.requests import AnyRequest, Handlers, Response
 from model.replication.node import Ask, NodeState, Reply
 from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
@@ -61,7 +59,7 @@ class Broker:
         self.replica_manager = ReplicaManager(
             self.node, lambda tp, follower: self.metadata.fetched(tp, follower)
         )
-        self.replica_fetchers = ReplicaFetcherManager(self.node)
+        self.replica_fetchers = ReplicaFetcherManager(self.node, self.replica_manager.moved)
         self.coordinators = Coordinators(self.node, self.replica_manager, lambda: self.metadata.administrator)
         self.publisher = BrokerMetadataPublisher(
             self.node, durable, self.replica_manager, self.replica_fetchers, self.coordinators
@@ -75,10 +73,10 @@ class Broker:
         self._handlers = handlers = Handlers()
         handlers.on(Produce, self.replica_manager.produce)
         handlers.on(Fetch, self.replica_manager.fetch)
-        handlers.on(OffsetForLeaderEpoch, self.node.answering(self.replica_manager.epoch_ends))
-        handlers.on(ListOffsets, self.node.answering(self.replica_manager.list_offsets))
-        handlers.on(Metadata, self.node.answering(self._metadata))
-        handlers.on(DescribeProducers, self.node.answering(self._producers))
+        handlers.at_once(OffsetForLeaderEpoch, self.replica_manager.epoch_ends)
+        handlers.at_once(ListOffsets, self.replica_manager.list_offsets)
+        handlers.at_once(Metadata, self._metadata)
+        handlers.at_once(DescribeProducers, self._producers)
         self.metadata.register(handlers)
         self.coordinators.register(handlers)
 
@@ -107,22 +105,16 @@ class Broker:
         self.metadata.start()
         self.metadata.after()
 
-    def receive(self, now: int, connection: int, correlation: int, request: Request) -> None:
+    def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
         """A request came. Connection -1: the sender does not wait for the answer."""
         self.node.now = now
-        self._handlers.handle(connection, correlation, request)
+        self._handlers.handle(request, self.node.answering(connection, correlation))
         self.metadata.after()
 
-    def answered(self, now: int, node: int, channel: str, answer: Response | None) -> None:
+    def answered(self, now: int, ask: Ask, answer: Response | None) -> None:
         """The answer to an `Ask`, None = connection lost or no answer in time."""
         self.node.now = now
-        if channel == "fetch":
-            assert isinstance(answer, FetchResponse | OffsetForLeaderEpochResponse | None)
-            for tp in self.replica_fetchers.answered(node, answer):
-                self.replica_manager.moved(tp)
-            self.replica_fetchers.pump()
-        elif not self.metadata.answered(node, channel, answer):
-            self.coordinators.answered(channel, answer)
+        ask.then(answer)
         self.metadata.after()
 
     def tick(self, now: int) -> None:

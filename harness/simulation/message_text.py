@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from model.errors import KafkaError
 from model.log.unified_log import NO_PRODUCER, NO_SEQUENCE, RecordBatch
 from model.metadata.image import PartitionRecord
@@ -10,6 +12,7 @@ from model.protocol import controller_messages as k
 from model.protocol import coordinator_messages as c
 from model.protocol import messages as m
 from model.protocol.messages import Partition, PartitionState
+from model.protocol.requests import ErrorResponse
 
 Parts = dict[str, str]
 Told = tuple[Parts, str]
@@ -74,7 +77,7 @@ class Summaries:
             c.Heartbeat: _group,
             c.LeaveGroup: _group,
             c.OffsetFetch: _group,
-            m.ErrorResponse: _plain_answer,
+            ErrorResponse: _plain_answer,
             k.AlterPartition: _alter,
             k.AlterPartitionResponse: _altered,
             k.QuorumFetchResponse: _quorum,
@@ -158,8 +161,8 @@ def _records(batch: RecordBatch) -> str:
 
 def _plain(content: Any) -> str:
     """Short fields of a message for which there is no better text."""
-    fields = content._asdict().items() if hasattr(content, "_asdict") else ()
-    told = [_field(name, value) for name, value in fields]
+    fields = msgspec.structs.asdict(content) if isinstance(content, msgspec.Struct) else {}
+    told = [_field(name, value) for name, value in fields.items()]
     return ", ".join(filter(None, told))[:TEXT_MOST]
 
 
@@ -290,7 +293,7 @@ def _committed(answer: c.OffsetFetchResponse, asked: c.OffsetFetch) -> Told:
     return {f"group:{asked.group}": whole, **parts}, ""
 
 
-def _plain_answer(answer: m.ErrorResponse, asked: Any) -> Told:
+def _plain_answer(answer: ErrorResponse, asked: Any) -> Told:
     """An error code only: of whatever the request was about."""
     told = _outcome(answer.error)
     if hasattr(asked, "transactional_id"):

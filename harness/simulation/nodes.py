@@ -266,9 +266,7 @@ class SimNode:
             if self.up and incarnation == self.incarnation:
                 answer, cause = (message.content, message.number) if message is not None else (None, -1)
                 self._when_running(
-                    lambda: self._run(
-                        lambda b: b.answered(self.now_ms, wanted.node, wanted.channel, answer), cause
-                    )
+                    lambda: self._run(lambda b: b.answered(self.now_ms, wanted, answer), cause)
                 )
 
         kind = wanted.channel.split(" ")[0].split("-")[0]

@@ -22,6 +22,8 @@ import random
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
+
 from core.cluster import Toxic
 from core.errors import ClusterError
 from model.log.unified_log import RecordBatch
@@ -47,6 +49,8 @@ def _size(value: object) -> int:
         return BATCH + sum(RECORD + _size(record) for record in value.records)
     if isinstance(value, str | bytes):
         return len(value)
+    if isinstance(value, msgspec.Struct):
+        return _size(msgspec.structs.astuple(value))
     if isinstance(value, Mapping):
         return NUMBER + sum(_size(key) + _size(item) for key, item in value.items())
     if isinstance(value, Sequence | Set):

@@ -20,8 +20,8 @@ from model.protocol.coordinator_messages import (
     SyncGroup,
     SyncGroupResponse,
 )
-from model.protocol.messages import ErrorResponse, Partition
-from model.protocol.requests import Request, Response
+from model.protocol.messages import Partition
+from model.protocol.requests import AnyRequest, ErrorResponse, Response
 from model.replication.node import Ask
 
 HEARTBEAT_MS: Final = 300
@@ -70,7 +70,7 @@ class ConsumerCoordinator:
         self._pause = 0
         self._beat_at = 0
         self._commit_number = 0
-        self._wanted: dict[str, Request] = {}
+        self._wanted: dict[str, AnyRequest] = {}
         self._asked_ms = -1
         self._assignments = 0
 
@@ -134,7 +134,7 @@ class ConsumerCoordinator:
         self.cluster.wanted |= not known.issuperset(self.topics)
         return known.issuperset(self.topics)
 
-    def _ask(self, node: int, channel: str, request: Request) -> None:
+    def _ask(self, node: int, channel: str, request: AnyRequest) -> None:
         if channel not in self._under_way:
             self._under_way.add(channel)
             self.out.append(Ask(node, channel, request))

@@ -24,8 +24,8 @@ from model.protocol.coordinator_messages import (
     ProducerIdResponse,
     TxnOffsetCommit,
 )
-from model.protocol.messages import ErrorResponse, Partition
-from model.protocol.requests import Request, Response
+from model.protocol.messages import Partition
+from model.protocol.requests import AnyRequest, ErrorResponse, Response
 from model.replication.node import Ask
 
 FATAL: Final = FENCED | {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVALID_TXN_STATE}
@@ -205,7 +205,7 @@ class TransactionalProducer(Producer):
             return
         self._ask(node, "end", EndTxn(self.id, *self._identity, bool(self._ending)))
 
-    def _ask(self, node: int, channel: str, request: Request) -> None:
+    def _ask(self, node: int, channel: str, request: AnyRequest) -> None:
         """One request of a channel at a time."""
         if channel not in self._flights:
             self._flights[channel] = (node, [])

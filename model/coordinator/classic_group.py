@@ -3,18 +3,17 @@
     Empty → PreparingRebalance → CompletingRebalance → Stable → PreparingRebalance → …
 
 A rebalance waits for all members to join again, at most for their rebalance timeout; then a new generation
-begins, whose leader assigns the partitions. Requests that wait are (connection, correlation).
+begins, whose leader assigns the partitions.
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from model.protocol.coordinator_messages import JoinGroup
+from model.errors import KafkaError
+from model.protocol.coordinator_messages import JoinGroup, JoinGroupResponse, SyncGroupResponse
 from model.protocol.messages import Partition
-
-Waiting = tuple[int, int]
-"""Connection and correlation of a request."""
+from model.protocol.requests import Answer
 
 
 class ClassicGroupState(StrEnum):
@@ -51,7 +50,7 @@ class GroupRecord(NamedTuple):
 
 @dataclass(slots=True)
 class ClassicGroupMember:
-    """`heard`: when it last gave a sign of life. joining, syncing: its request that waits."""
+    """`heard`: when it last gave a sign of life. joining, syncing: answers its request that waits."""
 
     member: str
     session_ms: int
@@ -59,8 +58,16 @@ class ClassicGroupMember:
     topics: tuple[str, ...]
     heard: int
     assigned: tuple[Partition, ...] = ()
-    joining: Waiting | None = None
-    syncing: Waiting | None = None
+    joining: Answer | None = None
+    syncing: Answer | None = None
+
+    def dismiss(self, error: KafkaError) -> None:
+        """Answer what waits with an error."""
+        if self.joining is not None:
+            self.joining(JoinGroupResponse(error))
+        if self.syncing is not None:
+            self.syncing(SyncGroupResponse(error))
+        self.joining = self.syncing = None
 
 
 @dataclass(slots=True)
@@ -95,7 +102,7 @@ class ClassicGroup:
 
     # ---- members
 
-    def join(self, member: str, request: JoinGroup, waiting: Waiting, now: int) -> bool:
+    def join(self, member: str, request: JoinGroup, answer: Answer, now: int) -> bool:
         """A member joins, or joins again; whether it asks for what the generation is already."""
         topics = tuple(request.topics)
         known = self.members.get(member)
@@ -109,8 +116,13 @@ class ClassicGroup:
                 member, request.session_ms, request.rebalance_ms, topics, now
             )
         known.session_ms, known.rebalance_ms = request.session_ms, request.rebalance_ms
-        known.topics, known.heard, known.joining = topics, now, waiting
+        known.topics, known.heard, known.joining = topics, now, answer
         return False
+
+    def dismiss(self, error: KafkaError) -> None:
+        """Answer all that waits with an error."""
+        for member in self.members.values():
+            member.dismiss(error)
 
     def prepare(self, now: int) -> None:
         """A rebalance begins."""

@@ -14,6 +14,7 @@ from core.java_hash import java_hash
 from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import CreateTopics, Partition
+from model.protocol.requests import ErrorResponse
 from model.replication.node import NodeState
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
@@ -48,7 +49,6 @@ class CoordinatorRuntime:
         self.loading: dict[int, int] = {}
         """Epoch of each partition that is read next."""
         self._creating = False
-        self.channel = f"create {topic}"
 
     def number(self, key: str) -> int:
         """The partition that a transactional id or a group belongs to."""
@@ -68,12 +68,10 @@ class CoordinatorRuntime:
         if self._creating or self.controller() < 0:
             return
         self._creating = True
-        replication = self.node.settings.internal_replication
-        request = CreateTopics(self.topic, self.count, replication)
-        self.node.ask(self.controller(), self.channel, request)
+        request = CreateTopics(self.topic, self.count, self.node.settings.internal_replication)
+        self.node.ask(self.controller(), f"create {self.topic}", request, self._created)
 
-    def created(self) -> None:
-        """The controller answered, or did not."""
+    def _created(self, _: ErrorResponse | None) -> None:
         self._creating = False
 
     # ---- leadership

@@ -1,18 +1,17 @@
 """A broker as coordinator of transactions and groups: what the broker has to hand to these parts."""
 
 from collections.abc import Callable
+from functools import partial
 
 from model.coordinator.group_coordinator import GroupCoordinator
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.coordinator.log_cleaner import LogCleaner
 from model.coordinator.offset_metadata_manager import OffsetMetadataManager
-from model.coordinator.producer_id_manager import CHANNEL
 from model.coordinator.transaction_coordinator import TransactionCoordinator
 from model.coordinator.transaction_marker_channel_manager import write_markers
-from model.protocol.controller_messages import AllocateProducerIdsResponse
 from model.protocol.coordinator_messages import FindCoordinator, FindCoordinatorResponse, WriteTxnMarkers
 from model.protocol.messages import Partition
-from model.protocol.requests import Handlers, Response
+from model.protocol.requests import Handlers
 from model.replication.node import NodeState
 from model.replication.replica_manager import ReplicaManager
 
@@ -33,8 +32,8 @@ class Coordinators:
 
     def register(self, handlers: Handlers) -> None:
         """Add the handlers of requests that these parts answer."""
-        handlers.on(FindCoordinator, self.node.answering(self._find))
-        handlers.on(WriteTxnMarkers, self._write_markers)
+        handlers.at_once(FindCoordinator, self._find)
+        handlers.on(WriteTxnMarkers, partial(write_markers, self.node, self.replica_manager))
         self.transactions.register(handlers)
         self.groups.register(handlers)
         self.commits.register(handlers)
@@ -44,28 +43,11 @@ class Coordinators:
         part = self.group_log if request.group else self.transactions.log
         return FindCoordinatorResponse(*part.log.find(request.key))
 
-    def _write_markers(self, connection: int, correlation: int, request: WriteTxnMarkers) -> None:
-        write_markers(self.node, self.replica_manager, connection, correlation, request)
-
     def became(self, tp: Partition) -> None:
         """The state of a partition changed: this broker may coordinate it now, or no more."""
         for part in (self.transactions.log, self.group_log):
             if part.log.topic == tp[0]:
                 part.became(tp[1])
-
-    def answered(self, channel: str, answer: Response | None) -> bool:
-        """The answer to an `Ask`, None = none came; whether the question was of these parts."""
-        if channel == CHANNEL:
-            assert isinstance(answer, AllocateProducerIdsResponse | None)
-            self.transactions.ids.answered(answer)
-            return True
-        for part in (self.transactions.log, self.group_log):
-            if channel == part.log.channel:
-                part.log.created()
-                return True
-        return self.transactions.log.markers.answered(
-            channel, answer
-        ) or self.replica_manager.verification.answered(channel, answer)
 
     def tick(self) -> None:
         """Every 100 ms."""

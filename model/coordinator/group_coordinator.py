@@ -4,9 +4,9 @@ A broker coordinates the groups that fall into the partitions of `__consumer_off
 generation is written to the log before its assignments are answered.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, Waiting
+from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.errors import KafkaError, Refused
 from model.protocol.coordinator_messages import (
@@ -17,8 +17,8 @@ from model.protocol.coordinator_messages import (
     SyncGroup,
     SyncGroupResponse,
 )
-from model.protocol.messages import ErrorResponse, Partition
-from model.protocol.requests import Handler, Handlers, Q
+from model.protocol.messages import Partition
+from model.protocol.requests import Answer, ErrorResponse, Handlers
 
 
 class GroupCoordinator:
@@ -32,30 +32,26 @@ class GroupCoordinator:
 
     def register(self, handlers: Handlers) -> None:
         """Add its handlers."""
-        handlers.on(JoinGroup, self.join)
-        handlers.on(SyncGroup, self.sync)
-        handlers.on(Heartbeat, self._checked(self._heartbeat))
-        handlers.on(LeaveGroup, self._checked(self._leave))
+        handlers.on(JoinGroup, self.join, JoinGroupResponse)
+        handlers.on(SyncGroup, self.sync, SyncGroupResponse)
+        handlers.at_once(Heartbeat, self._heartbeat)
+        handlers.at_once(LeaveGroup, self._leave)
 
-    def join(self, connection: int, correlation: int, request: JoinGroup) -> None:
+    def join(self, request: JoinGroup, answer: Answer) -> None:
         """Key 11: answered when all members have joined the rebalance that it causes."""
-        try:
-            number, loaded = self.log.at(request.group)
-            if request.session_ms < self.node.settings.group_session_min_ms:
-                raise Refused(KafkaError.INVALID_SESSION_TIMEOUT)
-            group = loaded.groups.get(request.group)
-            if request.member and (group is None or request.member not in group.members):
-                raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
-        except Refused as refused:
-            self.node.reply(connection, correlation, JoinGroupResponse(refused.error))
-            return
+        number, loaded = self.log.at(request.group)
+        if request.session_ms < self.node.settings.group_session_min_ms:
+            raise Refused(KafkaError.INVALID_SESSION_TIMEOUT)
+        group = loaded.groups.get(request.group)
+        if request.member and (group is None or request.member not in group.members):
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
         group = loaded.groups.setdefault(request.group, ClassicGroup(request.group))
         member = request.member
         if not member:
             self._names += 1  # unique for all times: the epoch rises with each coordinator
             member = f"{request.group}-{self.log.log.epochs[number]}-{self._names}"
-        if group.join(member, request, (connection, correlation), self.node.now):
-            self._tell(group, member, (connection, correlation))
+        if group.join(member, request, answer, self.node.now):
+            self._tell(group, member, answer)
             return
         if group.state is not PREPARING:
             self._rebalance(group)
@@ -64,7 +60,7 @@ class GroupCoordinator:
     def _rebalance(self, group: ClassicGroup) -> None:
         for member in group.members.values():
             if member.syncing is not None:
-                self.node.reply(*member.syncing, SyncGroupResponse(KafkaError.REBALANCE_IN_PROGRESS))
+                member.syncing(SyncGroupResponse(KafkaError.REBALANCE_IN_PROGRESS))
                 member.syncing = None
         group.prepare(self.node.now)
 
@@ -83,30 +79,23 @@ class GroupCoordinator:
             record = group.record()
             self.log.log.append(number, (record,), self.log.timeout_ms, lambda _: None)
 
-    def _tell(self, group: ClassicGroup, member: str, waiting: Waiting) -> None:
+    def _tell(self, group: ClassicGroup, member: str, answer: Answer) -> None:
         members = {name: m.topics for name, m in group.members.items()}
         told = members if member == group.leader else {}
-        self.node.reply(
-            *waiting, JoinGroupResponse(KafkaError.NONE, group.generation, member, group.leader, told)
-        )
+        answer(JoinGroupResponse(KafkaError.NONE, group.generation, member, group.leader, told))
 
-    def sync(self, connection: int, correlation: int, request: SyncGroup) -> None:
+    def sync(self, request: SyncGroup, answer: Answer) -> None:
         """Key 14: the partitions of the member; the group leader brings them."""
-        try:
-            number, loaded = self.log.at(request.group)
-            group = self.log.member(loaded, request.group, request.member, request.generation)
-            if group.state is PREPARING:
-                raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
-        except Refused as refused:
-            self.node.reply(connection, correlation, SyncGroupResponse(refused.error))
-            return
+        number, loaded = self.log.at(request.group)
+        group = self.log.member(loaded, request.group, request.member, request.generation)
+        if group.state is PREPARING:
+            raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
         member = group.members[request.member]
         member.heard = self.node.now
         if group.state is STABLE:
-            answer = SyncGroupResponse(KafkaError.NONE, member.assigned)
-            self.node.reply(connection, correlation, answer)
+            answer(SyncGroupResponse(KafkaError.NONE, member.assigned))
             return
-        member.syncing = (connection, correlation)
+        member.syncing = answer
         if request.member == group.leader:
             self._assign(number, group, request.assignments)
 
@@ -125,42 +114,37 @@ class GroupCoordinator:
             if group.generation != generation or group.state is not COMPLETING:
                 return  # another rebalance began
             if error is not KafkaError.NONE:
-                self.log.dismiss(group, error)
+                group.dismiss(error)
                 return
             group.state = STABLE
             for member in group.members.values():
                 if member.syncing is not None:
-                    answer = SyncGroupResponse(KafkaError.NONE, member.assigned)
-                    self.node.reply(*member.syncing, answer)
+                    member.syncing(SyncGroupResponse(KafkaError.NONE, member.assigned))
                     member.syncing, member.heard = None, self.node.now
 
         self.log.log.append(number, (group.record(),), self.log.timeout_ms, written)
 
-    def _heartbeat(self, request: Heartbeat) -> KafkaError:
+    def _heartbeat(self, request: Heartbeat) -> ErrorResponse:
         """Key 12."""
         _, loaded = self.log.at(request.group)
         group = self.log.member(loaded, request.group, request.member, request.generation)
         group.members[request.member].heard = self.node.now
         if group.state is PREPARING:
-            return KafkaError.REBALANCE_IN_PROGRESS
-        return KafkaError.NONE
+            raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+        return ErrorResponse(KafkaError.NONE)
 
-    def _leave(self, request: LeaveGroup) -> KafkaError:
+    def _leave(self, request: LeaveGroup) -> ErrorResponse:
         """Key 13."""
         number, loaded = self.log.at(request.group)
         group = loaded.groups.get(request.group)
         if group is None or request.member not in group.members:
-            return KafkaError.UNKNOWN_MEMBER_ID
+            raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
         self._remove(number, group, [request.member])
-        return KafkaError.NONE
+        return ErrorResponse(KafkaError.NONE)
 
     def _remove(self, number: int, group: ClassicGroup, members: Sequence[str]) -> None:
         for name in members:
-            member = group.members.pop(name)
-            if member.joining is not None:
-                self.node.reply(*member.joining, JoinGroupResponse(KafkaError.UNKNOWN_MEMBER_ID))
-            if member.syncing is not None:
-                self.node.reply(*member.syncing, SyncGroupResponse(KafkaError.UNKNOWN_MEMBER_ID))
+            group.members.pop(name).dismiss(KafkaError.UNKNOWN_MEMBER_ID)
         if group.state is not PREPARING:
             self._rebalance(group)
         self._go_on(number, group)
@@ -175,14 +159,3 @@ class GroupCoordinator:
                 if silent:
                     self._remove(number, group, silent)
                 self._go_on(number, group)
-
-    def _checked(self, function: Callable[[Q], KafkaError]) -> Handler[Q]:
-        """A handler that answers at once with the error that `function` returns or raises."""
-
-        def answer(request: Q) -> ErrorResponse:
-            try:
-                return ErrorResponse(function(request))
-            except Refused as refused:
-                return ErrorResponse(refused.error)
-
-        return self.node.answering(answer)

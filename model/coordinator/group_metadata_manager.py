@@ -13,7 +13,6 @@ from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.coordinator_runtime import CoordinatorRuntime
 from model.errors import KafkaError, Refused
 from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
-from model.protocol.coordinator_messages import JoinGroupResponse, SyncGroupResponse
 from model.protocol.messages import Partition
 from model.replication.node import GROUP_TOPIC, NodeState
 from model.replication.replica_manager import ReplicaManager
@@ -149,7 +148,7 @@ class GroupMetadataManager:
         if self.log.became(number):
             gone = self.loaded.pop(number, None)
             for group in gone.groups.values() if gone is not None else ():
-                self.dismiss(group, KafkaError.NOT_COORDINATOR)
+                group.dismiss(KafkaError.NOT_COORDINATOR)
 
     def _load(self) -> None:
         """Replay logs: groups as they were written last, offsets as far as they are committed."""
@@ -189,15 +188,6 @@ class GroupMetadataManager:
         if generation != group.generation:
             raise Refused(KafkaError.ILLEGAL_GENERATION)
         return group
-
-    def dismiss(self, group: ClassicGroup, error: KafkaError) -> None:
-        """Answer all waiting requests with an error."""
-        for member in group.members.values():
-            if member.joining is not None:
-                self.node.reply(*member.joining, JoinGroupResponse(error))
-            if member.syncing is not None:
-                self.node.reply(*member.syncing, SyncGroupResponse(error))
-            member.joining = member.syncing = None
 
     def tick(self) -> None:
         """Load."""

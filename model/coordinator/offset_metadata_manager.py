@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from model.coordinator.classic_group import COMPLETING, EMPTY
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
-from model.coordinator.group_metadata_manager import GroupMetadataManager, LoadedPartition, OffsetRecord
+from model.coordinator.group_metadata_manager import GroupMetadataManager, OffsetRecord
 from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (
@@ -16,8 +16,8 @@ from model.protocol.coordinator_messages import (
     OffsetFetchResponse,
     TxnOffsetCommit,
 )
-from model.protocol.messages import ErrorResponse, Partition
-from model.protocol.requests import Handlers
+from model.protocol.messages import Partition
+from model.protocol.requests import Answer, ErrorResponse, Handlers
 from model.replication.replica_manager import ReplicaManager
 
 
@@ -34,36 +34,32 @@ class OffsetMetadataManager:
         """Add its handlers."""
         handlers.on(OffsetCommit, self.commit)
         handlers.on(TxnOffsetCommit, self.commit_in_transaction)
-        handlers.on(OffsetFetch, self.fetch)
+        handlers.at_once(OffsetFetch, self._fetch, OffsetFetchResponse)
 
-    def commit(self, connection: int, correlation: int, request: OffsetCommit) -> None:
+    def commit(self, request: OffsetCommit, answer: Answer) -> None:
         """Key 8."""
 
         def done(error: KafkaError) -> None:
-            self.node.reply(connection, correlation, ErrorResponse(error))
+            answer(ErrorResponse(error))
 
-        try:
-            number, loaded = self.log.at(request.group)
-            self._may_commit(loaded, request)
-        except Refused as refused:
-            done(refused.error)
-            return
+        number = self._may_commit(request)
         acks = 1 if "offset-commit-not-replicated" in self.bugs else -1  # lost with the coordinator
         self.log.log.append(number, _records(request), self.log.timeout_ms, done, acks=acks)
 
-    def _may_commit(self, loaded: LoadedPartition, request: OffsetCommit | TxnOffsetCommit) -> None:
-        """ClassicGroup.validateOffsetCommit. Raises: Refused."""
+    def _may_commit(self, request: OffsetCommit | TxnOffsetCommit) -> int:
+        """ClassicGroup.validateOffsetCommit; the partition of the group. Raises: Refused."""
+        number, loaded = self.log.at(request.group)
         transactional = isinstance(request, TxnOffsetCommit)
         if transactional and not self.node.settings.era.fenced_offsets:
-            return  # no check of the sender (2.4: GroupCoordinator.doCommitOffsets)
+            return number  # no check of the sender (2.4: GroupCoordinator.doCommitOffsets)
         if "generation-not-checked" in self.bugs:
-            return  # a member that was thrown out keeps committing
+            return number  # a member that was thrown out keeps committing
         group = loaded.groups.get(request.group)
         empty = group is None or group.state is EMPTY
         if group is None and request.generation >= 0:
             raise Refused(KafkaError.ILLEGAL_GENERATION)
         if request.generation < 0 and empty:
-            return  # a client that assigns partitions by hand keeps its offsets here
+            return number  # a client that assigns partitions by hand keeps its offsets here
         if request.generation >= 0 or request.member:
             group = self.log.member(loaded, request.group, request.member, request.generation)
             group.members[request.member].heard = self.node.now
@@ -71,51 +67,40 @@ class OffsetMetadataManager:
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
         if not transactional and group is not None and group.state is COMPLETING:
             raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
+        return number
 
-    def commit_in_transaction(self, connection: int, correlation: int, request: TxnOffsetCommit) -> None:
+    def commit_in_transaction(self, request: TxnOffsetCommit, answer: Answer) -> None:
         """Key 28: the offsets are pending until the marker of the transaction."""
-        number = self.log.log.number(request.group)
-        tp = self.log.log.partition(number)
+        tp = self.log.log.partition(self._may_commit(request))
         batch = RecordBatch(
             -1, -1, _records(request), request.producer_id, request.producer_epoch, transactional=True
         )
 
         def done(results: Mapping[Partition, tuple[KafkaError, int]]) -> None:
             error = results[tp][0]
-            self.node.reply(connection, correlation, ErrorResponse(SEEN_BY_CLIENTS.get(error, error)))
+            answer(ErrorResponse(SEEN_BY_CLIENTS.get(error, error)))
 
         def verified(guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]) -> None:
             try:
                 # Membership counts now, not when the coordinator of the transaction was asked.
-                _, loaded = self.log.at(request.group)
-                self._may_commit(loaded, request)
+                self._may_commit(request)
             except Refused as refused:
-                done({tp: (refused.error, -1)})
+                answer(ErrorResponse(refused.error))
                 return
             self.replica_manager.append(
                 {tp: batch}, -1, self.log.timeout_ms, done, guards=guards, refused=errors
             )
 
-        try:
-            _, loaded = self.log.at(request.group)
-            self._may_commit(loaded, request)
-        except Refused as refused:
-            done({tp: (refused.error, -1)})
-            return
         self.replica_manager.verification.begin(request.transactional_id, {tp: batch}, verified)
 
-    def fetch(self, connection: int, correlation: int, request: OffsetFetch) -> None:
+    def _fetch(self, request: OffsetFetch) -> OffsetFetchResponse:
         """Key 9. Offsets that are about to change are not answered (KIP-447)."""
-        try:
-            number, loaded = self.log.at(request.group)
-            log = self.node.replicas[self.log.log.partition(number)].log
-            stable = request.stable and self.node.settings.era.fenced_offsets
-            stable = stable and "unstable-offsets-answered" not in self.bugs
-            if stable and loaded.offsets.unstable(request.group, request.partitions, log):
-                raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
-        except Refused as refused:
-            self.node.reply(connection, correlation, OffsetFetchResponse(refused.error))
-            return
+        number, loaded = self.log.at(request.group)
+        log = self.node.replicas[self.log.log.partition(number)].log
+        stable = request.stable and self.node.settings.era.fenced_offsets
+        stable = stable and "unstable-offsets-answered" not in self.bugs
+        if stable and loaded.offsets.unstable(request.group, request.partitions, log):
+            raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
         found = {tp: loaded.offsets.offset(request.group, tp) for tp in request.partitions}
         if "offset-of-next-batch" in self.bugs:  # a member starts one record too far
             found = {tp: at + 1 if at > 0 else at for tp, at in found.items()}
@@ -123,7 +108,7 @@ class OffsetMetadataManager:
             found = {tp: max(at - 5, 0) if at > 0 else at for tp, at in found.items()}
         known = {tp: loaded.offsets.leader_epoch(request.group, tp) for tp in request.partitions}
         epochs = {tp: epoch for tp, epoch in known.items() if epoch >= 0}
-        self.node.reply(connection, correlation, OffsetFetchResponse(KafkaError.NONE, found, epochs))
+        return OffsetFetchResponse(KafkaError.NONE, found, epochs)
 
 
 def _records(request: OffsetCommit | TxnOffsetCommit) -> tuple[OffsetRecord, ...]:

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from model.errors import KafkaError, Refused
 from model.protocol.controller_messages import AllocateProducerIds, AllocateProducerIdsResponse
 from model.replication.node import NodeState
-
-CHANNEL: Final = "ids"
 
 
 @dataclass(slots=True)
@@ -37,10 +34,9 @@ class ProducerIdManager:
     def _ask(self) -> None:
         if not self.asking and self.controller() >= 0:
             self.asking = True
-            self.node.ask(self.controller(), CHANNEL, AllocateProducerIds(self.node.me))
+            self.node.ask(self.controller(), "ids", AllocateProducerIds(self.node.me), self._answered)
 
-    def answered(self, answer: AllocateProducerIdsResponse | None) -> None:
-        """The controller's answer."""
+    def _answered(self, answer: AllocateProducerIdsResponse | None) -> None:
         self.asking = False
         if answer is not None and answer.error is KafkaError.NONE:
             self.next, self.end = answer.first, answer.first + answer.size

@@ -29,9 +29,10 @@ from model.protocol.coordinator_messages import (
     EndTxn,
     InitProducerId,
     ProducerIdResponse,
+    TransactionRequest,
 )
-from model.protocol.messages import ErrorResponse, Partition
-from model.protocol.requests import Handlers
+from model.protocol.messages import Partition
+from model.protocol.requests import Answer, ErrorResponse, Handlers, Response
 from model.replication.node import GROUP_TOPIC, NodeState
 from model.replication.replica_manager import ReplicaManager
 
@@ -54,28 +55,19 @@ class TransactionCoordinator:
 
     def register(self, handlers: Handlers) -> None:
         """Add its handlers."""
-        handlers.on(InitProducerId, self.init_producer_id)
-        handlers.on(AddPartitionsToTxn, self.add_partitions)
+        handlers.on(InitProducerId, self.init_producer_id, ProducerIdResponse)
+        handlers.on(AddPartitionsToTxn, self.add_partitions, AddPartitionsToTxnResponse)
         handlers.on(AddOffsetsToTxn, self.add_offsets)
-        handlers.on(EndTxn, self.end_txn)
+        handlers.on(EndTxn, self.end_txn, ProducerIdResponse)
 
     # ---- InitProducerId
 
-    def init_producer_id(self, connection: int, correlation: int, request: InitProducerId) -> None:
+    def init_producer_id(self, request: InitProducerId, answer: Answer) -> None:
         """Key 22: a producer id and an epoch, which fences the previous owner of the id."""
-
-        def answer(error: KafkaError, producer_id: int = -1, epoch: int = -1) -> None:
-            self.node.reply(connection, correlation, ProducerIdResponse(error, producer_id, epoch))
-
-        try:
-            if request.transactional_id is None:
-                answer(KafkaError.NONE, self.ids.take(), 0)
-            else:
-                self._init(request.transactional_id, request, answer)
-        except Refused as refused:
-            answer(refused.error)
-
-    def _init(self, tid: str, request: InitProducerId, answer: Callable[..., None]) -> None:
+        tid = request.transactional_id
+        if tid is None:
+            answer(ProducerIdResponse(KafkaError.NONE, self.ids.take(), 0))
+            return
         timeout = request.timeout_ms
         if not 0 < timeout <= self.node.settings.transaction_max_timeout_ms:
             raise Refused(KafkaError.INVALID_TRANSACTION_TIMEOUT)
@@ -94,19 +86,18 @@ class TransactionCoordinator:
         if transaction.state is ONGOING and "init-leaves-open" in self.bugs:
             record = transaction.record._replace(epoch=transaction.record.epoch + 1)
             transaction.record = record  # its successor continues with the open transaction
-            answer(KafkaError.NONE, record.producer_id, record.epoch)
+            answer(ProducerIdResponse(KafkaError.NONE, record.producer_id, record.epoch))
             return
         if transaction.state is ONGOING:
             # Its predecessor's transaction is aborted first; the client asks again meanwhile.
-            self._fence(number, transaction, lambda e: answer(e or KafkaError.CONCURRENT_TRANSACTIONS))
+            again = KafkaError.CONCURRENT_TRANSACTIONS
+            self._fence(number, transaction, lambda error: answer(ProducerIdResponse(error or again)))
             return
         record = self._next(transaction, request)
 
         def written(error: KafkaError) -> None:
-            if error is KafkaError.NONE:
-                answer(error, record.producer_id, record.epoch)
-            else:
-                answer(error)
+            told = (record.producer_id, record.epoch) if error is KafkaError.NONE else ()
+            answer(ProducerIdResponse(error, *told))
 
         self.log.write(number, transaction, record, written)
 
@@ -132,8 +123,7 @@ class TransactionCoordinator:
 
     def _fence(self, number: int, transaction: TransactionMetadata, done: Done, *, bump: bool = True) -> None:
         """Abort the open transaction under a higher epoch, so that its producer cannot continue."""
-        used_up = self.version >= 2 and transaction.exhausted
-        next_id = self.ids.take() if used_up else NO_PRODUCER
+        next_id = self._next_id(transaction)
         transaction.prepare_fence()
         commit = "timeout-commits" in self.bugs  # what was there of it
         record = transaction.prepare_end(
@@ -141,52 +131,38 @@ class TransactionCoordinator:
         )
         self.log.end(number, transaction, record, done)
 
+    def _next_id(self, transaction: TransactionMetadata) -> int:
+        """The producer id that follows this transaction, where its own has no epoch left."""
+        return self.ids.take() if self.version >= 2 and transaction.exhausted else NO_PRODUCER
+
     # ---- AddPartitions, AddOffsets
 
-    def add_partitions(self, connection: int, correlation: int, request: AddPartitionsToTxn) -> None:
+    def add_partitions(self, request: AddPartitionsToTxn, answer: Answer) -> None:
         """Key 24: partitions join the transaction, which begins with the first; or a leader asks.
 
         All or none: a partition that this broker has not heard of yet would be taken for a deleted one when
         the markers are written, and its transaction would hang (KafkaApis).
         """
+        if any(tp not in self.node.image.partitions for tp in request.partitions):
+            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        if request.verify:
+            answer(AddPartitionsToTxnResponse(KafkaError.NONE, self._verified(request)))
+        else:
+            self._add(request, request.partitions, lambda error: answer(AddPartitionsToTxnResponse(error)))
 
-        def answer(error: KafkaError, parts: dict[Partition, KafkaError] | None = None) -> None:
-            self.node.reply(connection, correlation, AddPartitionsToTxnResponse(error, parts or {}))
-
-        try:
-            if any(tp not in self.node.image.partitions for tp in request.partitions):
-                raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-            if request.verify:
-                answer(KafkaError.NONE, self._verified(request))
-            else:
-                self._add(request, request.partitions, answer)
-        except Refused as refused:
-            answer(refused.error)
-
-    def add_offsets(self, connection: int, correlation: int, request: AddOffsetsToTxn) -> None:
+    def add_offsets(self, request: AddOffsetsToTxn, answer: Answer) -> None:
         """Key 25: as AddPartitions, of the partition that holds the group's offsets."""
-
-        def answer(error: KafkaError) -> None:
-            self.node.reply(connection, correlation, ErrorResponse(error))
-
         number = java_hash(request.group) % self.node.settings.offsets_partitions
-        try:
-            self._add(request, ((GROUP_TOPIC, number),), answer)
-        except Refused as refused:
-            answer(refused.error)
+        self._add(request, ((GROUP_TOPIC, number),), lambda error: answer(ErrorResponse(error)))
 
-    def _may_join(
-        self, transaction: TransactionMetadata, request: AddPartitionsToTxn | AddOffsetsToTxn
-    ) -> None:
+    def _may_join(self, transaction: TransactionMetadata, request: TransactionRequest[Response]) -> None:
         known = transaction.record
         if known.producer_id != request.producer_id:
             raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
         if known.epoch != request.producer_epoch and "old-epoch-appended" not in self.bugs:
             raise Refused(KafkaError.PRODUCER_FENCED)
 
-    def _add(
-        self, request: AddPartitionsToTxn | AddOffsetsToTxn, added: Sequence[Partition], answer: Done
-    ) -> None:
+    def _add(self, request: TransactionRequest[Response], added: Sequence[Partition], done: Done) -> None:
         number, transaction = self.log.find(request.transactional_id)
         known = transaction.record
         if transaction.pending is not None and self.node.settings.era.pending_first:
@@ -195,14 +171,14 @@ class TransactionCoordinator:
         if transaction.pending is not None or transaction.state in PREPARED:
             raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
         if transaction.state is ONGOING and set(added) <= set(known.partitions):
-            answer(KafkaError.NONE)
+            done(KafkaError.NONE)
             return
         record = transaction.prepare_add(added, self.node.now, self.version)
         if "partitions-not-logged" in self.bugs:  # the next coordinator does not know them
             transaction.complete(record)
-            answer(KafkaError.NONE)
+            done(KafkaError.NONE)
             return
-        self.log.write(number, transaction, record, answer)
+        self.log.write(number, transaction, record, done)
 
     def _verified(self, request: AddPartitionsToTxn) -> dict[Partition, KafkaError]:
         """Which partitions belong to the transaction (KIP-890, part 1). What is pending does not matter:
@@ -219,29 +195,23 @@ class TransactionCoordinator:
 
     # ---- EndTxn
 
-    def end_txn(self, connection: int, correlation: int, request: EndTxn) -> None:
+    def end_txn(self, request: EndTxn, answer: Answer) -> None:
         """Key 26. From transaction version 2 on the answer brings the next epoch."""
 
-        def answer(error: KafkaError, record: TransactionRecord | None = None) -> None:
-            told = record if self.version >= 2 else None
-            identity = (told.producer_id, told.epoch) if told is not None else (-1, -1)
-            self.node.reply(connection, correlation, ProducerIdResponse(error, *identity))
+        def ended(error: KafkaError) -> None:
+            newer = error is KafkaError.NONE and self.version >= 2
+            answer(ProducerIdResponse(error, *((told.producer_id, told.epoch) if newer else ())))
 
-        try:
-            number, transaction = self.log.of(request.transactional_id, request.producer_id)
-            decided = self._decide(transaction, request)
-            if decided is not None:
-                same = decided is KafkaError.NONE
-                answer(decided, transaction.record if same else None)
-                return
-            used_up = self.version >= 2 and transaction.exhausted
-            next_id = self.ids.take() if used_up else NO_PRODUCER
-        except Refused as refused:
-            answer(refused.error)
+        number, transaction = self.log.of(request.transactional_id, request.producer_id)
+        decided = self._decide(transaction, request)
+        if decided is not None:
+            told = transaction.record
+            ended(decided)
             return
+        next_id = self._next_id(transaction)
         record = transaction.prepare_end(request.commit, self.node.now, self.version, next_id=next_id)
         told = record._replace(producer_id=next_id, epoch=0) if next_id >= 0 else record
-        self.log.end(number, transaction, record, lambda error: answer(error, None if error else told))
+        self.log.end(number, transaction, record, ended)
 
     def _decide(self, transaction: TransactionMetadata, request: EndTxn) -> KafkaError | None:
         producer_id, epoch = request.producer_id, request.producer_epoch

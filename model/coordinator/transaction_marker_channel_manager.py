@@ -5,8 +5,9 @@ leader has answered, and reports when a transaction has all its markers. `write_
 side: it appends them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
@@ -14,7 +15,7 @@ from model.errors import KafkaError
 from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
-from model.protocol.requests import Response
+from model.protocol.requests import Answer
 from model.replication.node import NodeState
 from model.replication.replica_manager import ReplicaManager
 
@@ -40,12 +41,12 @@ class PendingCompleteTxn:
 @dataclass(slots=True)
 class TransactionMarkerChannelManager:
     """See the module. `done`: called with transactions that have all their markers. One request is under
-    way to each broker (`flights`: channel -> its markers)."""
+    way to each broker (`flights`: node -> its markers)."""
 
     node: NodeState
     done: Callable[[PendingCompleteTxn], None]
     endings: dict[str, PendingCompleteTxn] = field(default_factory=dict)
-    flights: dict[str, list[tuple[PendingCompleteTxn, Sequence[Partition]]]] = field(default_factory=dict)
+    flights: dict[int, list[tuple[PendingCompleteTxn, list[Partition]]]] = field(default_factory=dict)
 
     def add(self, number: int, coordinator_epoch: int, transaction: TransactionMetadata) -> None:
         """The prepare record of the transaction is committed: write its markers."""
@@ -96,29 +97,23 @@ class TransactionMarkerChannelManager:
                 del self.endings[tid]
                 self.done(ending)
         for leader, flight in by_leader.items():
-            if f"markers {leader}" not in self.flights:
+            if leader not in self.flights:
                 self._send(leader, flight)
 
     def _send(self, leader: int, flight: list[tuple[PendingCompleteTxn, list[Partition]]]) -> None:
-        channel = f"markers {leader}"
-        self.flights[channel] = [(ending, tuple(tps)) for ending, tps in flight]
+        self.flights[leader] = flight
         markers = tuple(
             TxnMarker(e.producer_id, e.producer_epoch, e.coordinator_epoch, e.commit, tuple(tps))
             for e, tps in flight
         )
-        self.node.ask(leader, channel, WriteTxnMarkers(markers))
+        self.node.ask(leader, f"markers {leader}", WriteTxnMarkers(markers), partial(self._answered, leader))
 
-    def answered(self, channel: str, answer: Response | None) -> bool:
-        """A leader's answer, or none; whether the request was one of these. What failed is sent again
-        with the next tick, to who leads then."""
-        flight = self.flights.pop(channel, None)
-        if flight is None:
-            return False
-        assert isinstance(answer, WriteTxnMarkersResponse | None)
+    def _answered(self, leader: int, answer: WriteTxnMarkersResponse | None) -> None:
+        """A leader's answer, or none. What failed is sent again with the next tick, to who leads then."""
         # After one failure the transaction stays open there.
         lossy = "markers-not-retried" in self.node.settings.bugs
         failed = False
-        for ending, tps in flight:
+        for ending, tps in self.flights.pop(leader):
             tid = ending.transaction.record.transactional_id
             if self.endings.get(tid) is not ending:
                 continue  # this coordinator has lost it meanwhile
@@ -134,15 +129,10 @@ class TransactionMarkerChannelManager:
                     failed = True
         if not failed:
             self.pump()
-        return True
 
 
 def write_markers(
-    node: NodeState,
-    replica_manager: ReplicaManager,
-    connection: int,
-    correlation: int,
-    request: WriteTxnMarkers,
+    node: NodeState, replica_manager: ReplicaManager, request: WriteTxnMarkers, answer: Answer
 ) -> None:
     """Key 27: append a marker of each transaction to each of its partitions, and answer when all in-sync
     replicas have them."""
@@ -153,16 +143,11 @@ def write_markers(
         for tp, (error, _) in found.items():
             results[producer_id, tp] = error
         if len(results) == wanted:
-            node.reply(connection, correlation, WriteTxnMarkersResponse(results))
+            answer(WriteTxnMarkersResponse(results))
 
     for marker in request.markers:
         batches = {tp: _batch(node, marker, tp) for tp in marker.partitions}
-
-        def done(
-            found: dict[Partition, tuple[KafkaError, int]], producer_id: int = marker.producer_id
-        ) -> None:
-            appended(producer_id, found)
-
+        done = partial(appended, marker.producer_id)
         replica_manager.append(batches, -1, node.settings.request_timeout_ms, done)
 
 

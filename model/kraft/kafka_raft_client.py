@@ -18,7 +18,6 @@ from model.protocol.controller_messages import (
     Vote,
     VoteResponse,
 )
-from model.protocol.requests import QuorumRequest
 from model.settings import Settings
 
 FOLLOWER: Final = "follower"
@@ -54,12 +53,11 @@ class KafkaRaftClient:
         self.high_watermark = 0
         self.due = 0
         """When `tick` has something to do."""
-        self.out: list[tuple[int, QuorumRequest]] = []
+        self.out: list[tuple[int, Vote | BeginQuorumEpoch | QuorumFetch]] = []
         self._votes: set[int] = set()
         self._ends: dict[int, int] = {}
         self._heard: dict[int, int] = {}
         self._fetching = -1
-        self._asked_at = 0
         self._turn = 0
 
     # ---- life
@@ -193,7 +191,6 @@ class KafkaRaftClient:
             target = others[self._turn % len(others)]
             self._turn += 1
         self._fetching = target
-        self._asked_at = now
         self.out.append((target, QuorumFetch(self.me, self.epoch, self.end, self.last_epoch)))
 
     def fetched(self, node: int, answer: QuorumFetchResponse | None, now: int) -> bool:

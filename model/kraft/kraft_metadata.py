@@ -5,9 +5,9 @@ committed records of the metadata log, which it applies to its image.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
 
-from model.errors import KafkaError
+from model.errors import KafkaError, Refused
 from model.kraft.kafka_raft_client import LEADER, WAIT_MS, KafkaRaftClient
 from model.kraft.quorum_controller import QuorumController
 from model.metadata.image import MetadataImage, PartitionRecord
@@ -31,10 +31,9 @@ from model.protocol.messages import (
     CreateTopics,
     ElectLeaders,
     ElectLeadersResponse,
-    ErrorResponse,
     Partition,
 )
-from model.protocol.requests import ControllerRequest, ControllerResponse, Handlers, Response
+from model.protocol.requests import AdminRequest, Answer, ControllerRequest, ErrorResponse, Handlers, Response
 from model.replication.alter_partition_manager import AlterPartitionManager
 from model.server.broker_metadata_publisher import TICK_MS, BrokerMetadataPublisher
 
@@ -67,12 +66,11 @@ class KRaftMetadata:
         self.fenced = True
         self.leaving = False
         self.may_end = False
-        self._committing: list[tuple[int, int, int, ControllerResponse]] = []
-        self._parked: list[tuple[int, int, int, QuorumFetch]] = []
+        self._committing: list[tuple[int, Answer, ErrorResponse]] = []
+        self._parked: list[tuple[int, Answer, QuorumFetch]] = []
         self._quorum_again = -1
         self._told: dict[int, int] = {}
         self._heartbeat_at = 0
-        self._forwarded: dict[str, tuple[int, int]] = {}
         self._forwards = 0
         self._unpublished: dict[Partition, None] = {}
         self._caught_up = False
@@ -99,15 +97,15 @@ class KRaftMetadata:
 
     def register(self, handlers: Handlers) -> None:
         """Add the handlers of requests of voters and observers, and of those to the controller."""
-        handlers.on(Vote, self._vote)
-        handlers.on(BeginQuorumEpoch, self._begin_epoch)
+        handlers.at_once(Vote, lambda request: self.quorum.vote(request, self.node.now))
+        handlers.at_once(BeginQuorumEpoch, self._begin_epoch)
         handlers.on(QuorumFetch, self._quorum_fetch)
-        handlers.on(BrokerRegistration, self._control)
-        handlers.on(BrokerHeartbeat, self._control)
-        handlers.on(AlterPartition, self._control)
-        handlers.on(AllocateProducerIds, self._control)
+        handlers.on(BrokerRegistration, self._control, BrokerRegistrationResponse)
+        handlers.on(BrokerHeartbeat, self._control, BrokerHeartbeatResponse)
+        handlers.on(AlterPartition, self._control, AlterPartitionResponse)
+        handlers.on(AllocateProducerIds, self._control, AllocateProducerIdsResponse)
         handlers.on(CreateTopics, self._control)
-        handlers.on(ElectLeaders, self._control)
+        handlers.on(ElectLeaders, self._control, ElectLeadersResponse)
         handlers.on(AlterPartitionReassignments, self._control)
 
     # ---- events
@@ -115,32 +113,6 @@ class KRaftMetadata:
     def start(self) -> None:
         """Join the quorum."""
         self.quorum.start(self.node.now)
-
-    def answered(self, node: int, channel: str, answer: Response | None) -> bool:
-        """See `ClusterMetadata`."""
-        now = self.node.now
-        if channel == "quorum":
-            assert isinstance(answer, QuorumFetchResponse | None)
-            if self.quorum.fetched(node, answer, now):
-                self._quorum_again = now + TICK_MS
-        elif channel == "vote":
-            if isinstance(answer, VoteResponse):
-                self.quorum.voted_by(node, answer, now)
-        elif channel == "heartbeat":
-            assert isinstance(answer, BrokerHeartbeatResponse | None)
-            self._heartbeat_answered(answer)
-        elif channel == "register":
-            assert isinstance(answer, BrokerRegistrationResponse | None)
-            self._registered(answer)
-        elif channel.startswith("alter "):
-            assert isinstance(answer, AlterPartitionResponse | None)
-            self.alter_partition.answered(channel, answer)
-        elif channel in self._forwarded:
-            connection, correlation = self._forwarded.pop(channel)
-            self.node.reply(connection, correlation, answer or ErrorResponse(KafkaError.REQUEST_TIMED_OUT))
-        else:
-            return False
-        return True
 
     def tick(self) -> None:
         """Time-outs of the quorum, fetches that waited, decisions that are due."""
@@ -191,10 +163,13 @@ class KRaftMetadata:
         if quorum.out:
             sent, quorum.out = quorum.out, []
             for node, request in sent:
-                channel = "quorum" if isinstance(request, QuorumFetch) else "vote"
-                if isinstance(request, BeginQuorumEpoch):
-                    channel = "begin"
-                self.node.ask(node, channel, request)
+                match request:
+                    case QuorumFetch():
+                        self.node.ask(node, "quorum", request, partial(self._quorum_fetched, node))
+                    case Vote():
+                        self.node.ask(node, "vote", request, partial(self._voted, node))
+                    case BeginQuorumEpoch():
+                        self.node.ask(node, "begin", request)
 
     def _apply(self) -> None:
         """Apply committed records; take over what concerns this broker."""
@@ -206,8 +181,8 @@ class KRaftMetadata:
                 self._unpublished[change.partition] = None
         self._publish()
         while self._committing and self._committing[0][0] <= self.quorum.high_watermark:
-            _, connection, correlation, answer = self._committing.pop(0)
-            self.node.reply(connection, correlation, answer)
+            _, answer, response = self._committing.pop(0)
+            answer(response)
 
     def _publish(self) -> None:
         """Act on what was applied; after a start not before this broker has caught up with its own
@@ -221,20 +196,24 @@ class KRaftMetadata:
 
     # ---- the quorum's side
 
-    def _vote(self, connection: int, correlation: int, request: Vote) -> None:
-        self.node.reply(connection, correlation, self.quorum.vote(request, self.node.now))
+    def _quorum_fetched(self, node: int, answer: QuorumFetchResponse | None) -> None:
+        if self.quorum.fetched(node, answer, self.node.now):
+            self._quorum_again = self.node.now + TICK_MS
 
-    def _begin_epoch(self, connection: int, correlation: int, request: BeginQuorumEpoch) -> None:
+    def _voted(self, node: int, answer: VoteResponse | None) -> None:
+        if answer is not None:
+            self.quorum.voted_by(node, answer, self.node.now)
+
+    def _begin_epoch(self, request: BeginQuorumEpoch) -> ErrorResponse:
         self.quorum.begin(request, self.node.now)
-        self.node.reply(connection, correlation, ErrorResponse(KafkaError.NONE))
+        return ErrorResponse(KafkaError.NONE)
 
-    def _quorum_fetch(self, connection: int, correlation: int, request: QuorumFetch) -> None:
-        answer = self.quorum.serve(request, self.node.now)
-        if answer is None:
-            until = self.node.now + WAIT_MS
-            self._parked.append((until, connection, correlation, request))
+    def _quorum_fetch(self, request: QuorumFetch, answer: Answer) -> None:
+        found = self.quorum.serve(request, self.node.now)
+        if found is None:
+            self._parked.append((self.node.now + WAIT_MS, answer, request))
         else:
-            self.node.reply(connection, correlation, answer)
+            answer(found)
 
     def _release(self, *, late: bool = False) -> None:
         """Answer fetches of the metadata log that have something to bring now, or waited long."""
@@ -242,12 +221,12 @@ class KRaftMetadata:
             return
         quorum, left = self.quorum, []
         for entry in self._parked:
-            until, connection, correlation, request = entry
+            until, answer, request = entry
             news = quorum.role != LEADER or quorum.end > request.end
             news = news or quorum.high_watermark > self._told.get(request.replica, -1)
             if news or (late and until <= self.node.now):
                 self._told[request.replica] = quorum.high_watermark
-                self.node.reply(connection, correlation, quorum.held(request))
+                answer(quorum.held(request))
             else:
                 left.append(entry)
         self._parked = left
@@ -262,32 +241,27 @@ class KRaftMetadata:
 
     def _resign(self) -> None:
         self.controller = None
-        for _, connection, correlation, answer in self._committing:
-            refused = type(answer)(KafkaError.NOT_CONTROLLER)
-            self.node.reply(connection, correlation, refused)
+        for _, answer, response in self._committing:
+            answer(type(response)(KafkaError.NOT_CONTROLLER))
         self._committing = []
 
-    def _control(self, connection: int, correlation: int, request: ControllerRequest) -> None:
+    def _control(self, request: ControllerRequest[Response], answer: Answer) -> None:
         if self.controller is None:
-            if (
-                isinstance(request, CreateTopics | ElectLeaders | AlterPartitionReassignments)
-                and self.quorum.leader >= 0
-            ):
-                self._forwards += 1
-                channel = f"forward-{self._forwards}"
-                self._forwarded[channel] = (connection, correlation)
-                self.node.ask(self.quorum.leader, channel, request)
-            else:
-                self.node.reply(connection, correlation, REFUSALS[type(request)])
+            if not isinstance(request, AdminRequest) or self.quorum.leader < 0:
+                raise Refused(KafkaError.NOT_CONTROLLER)
+            self._forwards += 1
+            lost = ErrorResponse(KafkaError.REQUEST_TIMED_OUT)
+            channel = f"forward-{self._forwards}"
+            self.node.ask(self.quorum.leader, channel, request, lambda told: answer(told or lost))
             return
         decision = self.controller.decide(request, self.node.now)
         if decision.changes:
             self.quorum.append(decision.changes)
-        self._committing.append((self.quorum.end, connection, correlation, decision.answer))
+        self._committing.append((self.quorum.end, answer, decision.answer))
         if self.quorum.high_watermark >= self.quorum.end:
             while self._committing:
-                _, conn, corr, answer = self._committing.pop(0)
-                self.node.reply(conn, corr, answer)
+                _, waiting, response = self._committing.pop(0)
+                waiting(response)
 
     # ---- the broker's side
 
@@ -299,10 +273,10 @@ class KRaftMetadata:
         self._heartbeat_at = node.now + node.settings.heartbeat_ms
         if node.broker_epoch < 0:
             request = BrokerRegistration(node.me, self.incarnation, self.durable.clean_epoch)
-            node.ask(self.quorum.leader, "register", request)
+            node.ask(self.quorum.leader, "register", request, self._registered)
             return
         beat = BrokerHeartbeat(node.me, node.broker_epoch, node.image.offset, self.leaving)
-        node.ask(self.quorum.leader, "heartbeat", beat)
+        node.ask(self.quorum.leader, "heartbeat", beat, self._heartbeat_answered)
 
     def _registered(self, answer: BrokerRegistrationResponse | None) -> None:
         if answer is not None and answer.error is KafkaError.NONE:
@@ -318,14 +292,3 @@ class KRaftMetadata:
         elif answer.error is KafkaError.NONE:
             self.fenced = answer.fenced
             self.may_end |= self.leaving and answer.may_end
-
-
-REFUSALS: Final[dict[type, ControllerResponse]] = {
-    BrokerRegistration: BrokerRegistrationResponse(KafkaError.NOT_CONTROLLER),
-    BrokerHeartbeat: BrokerHeartbeatResponse(KafkaError.NOT_CONTROLLER),
-    AlterPartition: AlterPartitionResponse(KafkaError.NOT_CONTROLLER),
-    AllocateProducerIds: AllocateProducerIdsResponse(KafkaError.NOT_CONTROLLER),
-    CreateTopics: ErrorResponse(KafkaError.NOT_CONTROLLER),
-    ElectLeaders: ElectLeadersResponse(KafkaError.NOT_CONTROLLER),
-    AlterPartitionReassignments: ErrorResponse(KafkaError.NOT_CONTROLLER),
-}

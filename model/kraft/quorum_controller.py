@@ -38,11 +38,10 @@ from model.protocol.messages import (
     CreateTopics,
     ElectLeaders,
     ElectLeadersResponse,
-    ErrorResponse,
     Partition,
     PartitionState,
 )
-from model.protocol.requests import ControllerRequest, ControllerResponse
+from model.protocol.requests import ControllerRequest, ErrorResponse, Response
 from model.replication.node import settings_of
 from model.settings import Settings
 
@@ -51,7 +50,7 @@ class Decision(NamedTuple):
     """Records to commit, and the answer to give when they are."""
 
     changes: list[MetadataRecord]
-    answer: ControllerResponse
+    answer: ErrorResponse
 
 
 @dataclass(slots=True)
@@ -69,7 +68,7 @@ class QuorumController:
     balanced_ms: int = -1
     _made: list[MetadataRecord] = field(default_factory=list)
 
-    def decide(self, request: ControllerRequest, now: int) -> Decision:
+    def decide(self, request: ControllerRequest[Response], now: int) -> Decision:
         """Handle one request."""
         self._made = []
         answer = self._answer(request, now)
@@ -91,7 +90,7 @@ class QuorumController:
             self._elect(ElectLeaders(tuple(sorted(self.image.partitions))))
         return self._made
 
-    def _answer(self, request: ControllerRequest, now: int) -> ControllerResponse:
+    def _answer(self, request: ControllerRequest[Response], now: int) -> ErrorResponse:
         match request:
             case BrokerHeartbeat():
                 return self._heartbeat(request, now)
@@ -106,7 +105,8 @@ class QuorumController:
             case AlterPartitionReassignments():
                 return self._reassign(request)
             case AllocateProducerIds():
-                return self._allocate(request)
+                return self._allocate()
+        raise AssertionError(f"unknown request {request!r}")
 
     # ---- brokers
 
@@ -284,7 +284,7 @@ class QuorumController:
             self._set(tp, state, self._moved(tp, after))
         return ErrorResponse(KafkaError.NONE)
 
-    def _allocate(self, request: AllocateProducerIds) -> AllocateProducerIdsResponse:
+    def _allocate(self) -> AllocateProducerIdsResponse:
         first = self.image.next_id
         self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE))
         return AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE)

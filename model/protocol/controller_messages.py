@@ -1,10 +1,11 @@
 """What brokers and the controller say to each other, and the voters of the metadata quorum (KRaft)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from model.errors import KafkaError
 from model.protocol.messages import Partition, PartitionState
+from model.protocol.requests import ControllerRequest, ErrorResponse, Request, Response
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 """Producer ids that a broker takes at a time (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""
@@ -12,7 +13,7 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1000
 # ---- brokers and controller (KRaft)
 
 
-class BrokerRegistration(NamedTuple):
+class BrokerRegistration(ControllerRequest["BrokerRegistrationResponse"], frozen=True):
     """Key 62. `clean_epoch`: broker epoch of the clean shutdown that this start follows, -1 = unclean."""
 
     broker: int
@@ -20,14 +21,13 @@ class BrokerRegistration(NamedTuple):
     clean_epoch: int = -1
 
 
-class BrokerRegistrationResponse(NamedTuple):
+class BrokerRegistrationResponse(ErrorResponse, frozen=True):
     """The broker epoch."""
 
-    error: KafkaError
     broker_epoch: int = -1
 
 
-class BrokerHeartbeat(NamedTuple):
+class BrokerHeartbeat(ControllerRequest["BrokerHeartbeatResponse"], frozen=True):
     """Key 63. `offset`: metadata that it has applied."""
 
     broker: int
@@ -36,15 +36,14 @@ class BrokerHeartbeat(NamedTuple):
     shut_down: bool = False
 
 
-class BrokerHeartbeatResponse(NamedTuple):
+class BrokerHeartbeatResponse(ErrorResponse, frozen=True):
     """`may_end`: a broker that asked to shut down leads nothing any more."""
 
-    error: KafkaError
     fenced: bool = True
     may_end: bool = False
 
 
-class AlterPartition(NamedTuple):
+class AlterPartition(ControllerRequest["AlterPartitionResponse"], frozen=True):
     """Key 56. By partition: leader epoch, partition epoch, wanted in-sync set with broker epochs."""
 
     broker: int
@@ -52,23 +51,21 @@ class AlterPartition(NamedTuple):
     parts: Mapping[Partition, tuple[int, int, tuple[int, ...], tuple[int, ...]]]
 
 
-class AlterPartitionResponse(NamedTuple):
+class AlterPartitionResponse(ErrorResponse, frozen=True):
     """(error, state as it is now) by partition."""
 
-    error: KafkaError
     parts: Mapping[Partition, tuple[KafkaError, PartitionState | None]] = {}
 
 
-class AllocateProducerIds(NamedTuple):
+class AllocateProducerIds(ControllerRequest["AllocateProducerIdsResponse"], frozen=True):
     """Key 67: a block of producer ids."""
 
     broker: int
 
 
-class AllocateProducerIdsResponse(NamedTuple):
+class AllocateProducerIdsResponse(ErrorResponse, frozen=True):
     """First id, and how many."""
 
-    error: KafkaError
     first: int = -1
     size: int = 0
 
@@ -76,7 +73,7 @@ class AllocateProducerIdsResponse(NamedTuple):
 # ---- the metadata quorum (KIP-595)
 
 
-class Vote(NamedTuple):
+class Vote(Request["VoteResponse"], frozen=True):
     """Key 52."""
 
     epoch: int
@@ -85,7 +82,7 @@ class Vote(NamedTuple):
     end: int
 
 
-class VoteResponse(NamedTuple):
+class VoteResponse(Response, frozen=True):
     """`epoch`, `leader`: what the voter knows."""
 
     granted: bool
@@ -93,14 +90,14 @@ class VoteResponse(NamedTuple):
     leader: int = -1
 
 
-class BeginQuorumEpoch(NamedTuple):
+class BeginQuorumEpoch(Request[ErrorResponse], frozen=True):
     """Key 53."""
 
     epoch: int
     leader: int
 
 
-class QuorumFetch(NamedTuple):
+class QuorumFetch(Request["QuorumFetchResponse"], frozen=True):
     """Fetch of the metadata log, by voters and observers (brokers)."""
 
     replica: int
@@ -109,7 +106,7 @@ class QuorumFetch(NamedTuple):
     last_epoch: int
 
 
-class QuorumFetchResponse(NamedTuple):
+class QuorumFetchResponse(Response, frozen=True):
     """`cut`: where the follower has to cut its log back to, -1 = nowhere. `entries`: (epoch, record), from
     offset `base` on, which is the end that the follower asked with."""
 

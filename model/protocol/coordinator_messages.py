@@ -5,23 +5,23 @@ from typing import NamedTuple
 
 from model.errors import KafkaError
 from model.protocol.messages import Partition
+from model.protocol.requests import ErrorResponse, R, Request, Response
 
 
-class FindCoordinator(NamedTuple):
+class FindCoordinator(Request["FindCoordinatorResponse"], frozen=True):
     """Key 10. `group`: of a consumer group, else of a transactional id."""
 
     key: str
     group: bool
 
 
-class FindCoordinatorResponse(NamedTuple):
+class FindCoordinatorResponse(ErrorResponse, frozen=True):
     """The node, -1 with an error."""
 
-    error: KafkaError
     node: int = -1
 
 
-class InitProducerId(NamedTuple):
+class InitProducerId(Request["ProducerIdResponse"], frozen=True):
     """Key 22. `producer_id` -1: a new client; else it asks for a bump of its own epoch (KIP-360)."""
 
     transactional_id: str | None
@@ -30,46 +30,43 @@ class InitProducerId(NamedTuple):
     producer_epoch: int = -1
 
 
-class ProducerIdResponse(NamedTuple):
+class ProducerIdResponse(ErrorResponse, frozen=True):
     """Also of EndTxn, which hands out a bumped epoch (KIP-890)."""
 
-    error: KafkaError
     producer_id: int = -1
     producer_epoch: int = -1
 
 
-class AddPartitionsToTxn(NamedTuple):
-    """Key 24. `verify`: a leader only asks whether they belong to the open transaction (KIP-890)."""
+class TransactionRequest(Request[R], frozen=True):
+    """Of the owner of a transactional id."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
+
+
+class AddPartitionsToTxn(TransactionRequest["AddPartitionsToTxnResponse"], frozen=True):
+    """Key 24. `verify`: a leader only asks whether they belong to the open transaction (KIP-890)."""
+
     partitions: Sequence[Partition]
     verify: bool = False
 
 
-class AddPartitionsToTxnResponse(NamedTuple):
+class AddPartitionsToTxnResponse(ErrorResponse, frozen=True):
     """`error`: of the whole request. `parts`: of each partition, where a leader only asked."""
 
-    error: KafkaError
     parts: Mapping[Partition, KafkaError] = {}
 
 
-class AddOffsetsToTxn(NamedTuple):
+class AddOffsetsToTxn(TransactionRequest[ErrorResponse], frozen=True):
     """Key 25."""
 
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
     group: str
 
 
-class EndTxn(NamedTuple):
+class EndTxn(TransactionRequest["ProducerIdResponse"], frozen=True):
     """Key 26."""
 
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
     commit: bool
 
 
@@ -83,19 +80,19 @@ class TxnMarker(NamedTuple):
     partitions: Sequence[Partition]
 
 
-class WriteTxnMarkers(NamedTuple):
+class WriteTxnMarkers(Request["WriteTxnMarkersResponse"], frozen=True):
     """Key 27."""
 
     markers: Sequence[TxnMarker]
 
 
-class WriteTxnMarkersResponse(NamedTuple):
+class WriteTxnMarkersResponse(Response, frozen=True):
     """Error by (producer id, partition)."""
 
     results: Mapping[tuple[int, Partition], KafkaError]
 
 
-class TxnOffsetCommit(NamedTuple):
+class TxnOffsetCommit(Request[ErrorResponse], frozen=True):
     """Key 28. `offsets`: next offset to read, by partition. `generation` -1: not checked. `epochs`: leader
     epoch of the last record that was read, by partition (KIP-320)."""
 
@@ -109,7 +106,7 @@ class TxnOffsetCommit(NamedTuple):
     epochs: Mapping[Partition, int] = {}
 
 
-class JoinGroup(NamedTuple):
+class JoinGroup(Request["JoinGroupResponse"], frozen=True):
     """Key 11."""
 
     group: str
@@ -119,58 +116,54 @@ class JoinGroup(NamedTuple):
     topics: Sequence[str]
 
 
-class JoinGroupResponse(NamedTuple):
+class JoinGroupResponse(ErrorResponse, frozen=True):
     """`members`: topics by member, sent to the group leader only."""
 
-    error: KafkaError
     generation: int = -1
     member: str = ""
     leader: str = ""
     members: Mapping[str, Sequence[str]] = {}
 
 
-class SyncGroup(NamedTuple):
-    """Key 14. `assignments` by member: from the group leader only."""
+class MemberRequest(Request[R], frozen=True):
+    """Of a member of a group."""
 
     group: str
     generation: int
     member: str
+
+
+class SyncGroup(MemberRequest["SyncGroupResponse"], frozen=True):
+    """Key 14. `assignments` by member: from the group leader only."""
+
     assignments: Mapping[str, Sequence[Partition]]
 
 
-class SyncGroupResponse(NamedTuple):
+class SyncGroupResponse(ErrorResponse, frozen=True):
     """Partitions of this member."""
 
-    error: KafkaError
     partitions: Sequence[Partition] = ()
 
 
-class Heartbeat(NamedTuple):
+class Heartbeat(MemberRequest[ErrorResponse], frozen=True):
     """Key 12."""
 
-    group: str
-    generation: int
-    member: str
 
-
-class LeaveGroup(NamedTuple):
+class LeaveGroup(Request[ErrorResponse], frozen=True):
     """Key 13."""
 
     group: str
     member: str
 
 
-class OffsetCommit(NamedTuple):
+class OffsetCommit(MemberRequest[ErrorResponse], frozen=True):
     """Key 8. `epochs`: as with `TxnOffsetCommit`."""
 
-    group: str
-    generation: int
-    member: str
     offsets: Mapping[Partition, int]
     epochs: Mapping[Partition, int] = {}
 
 
-class OffsetFetch(NamedTuple):
+class OffsetFetch(Request["OffsetFetchResponse"], frozen=True):
     """Key 9. `stable`: refuse while a transaction holds offsets of these partitions (KIP-447)."""
 
     group: str
@@ -178,21 +171,20 @@ class OffsetFetch(NamedTuple):
     stable: bool = True
 
 
-class OffsetFetchResponse(NamedTuple):
+class OffsetFetchResponse(ErrorResponse, frozen=True):
     """Committed offset, -1 = none, by partition; `epochs`: leader epochs that were committed with them."""
 
-    error: KafkaError
     offsets: Mapping[Partition, int] = {}
     epochs: Mapping[Partition, int] = {}
 
 
-class DescribeProducers(NamedTuple):
+class DescribeProducers(Request["DescribeProducersResponse"], frozen=True):
     """Key 61."""
 
     partitions: Sequence[Partition]
 
 
-class DescribeProducersResponse(NamedTuple):
+class DescribeProducersResponse(Response, frozen=True):
     """(producer id, epoch, first offset of its open transaction or -1) by partition."""
 
     parts: Mapping[Partition, Sequence[tuple[int, int, int]]]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from model.errors import KafkaError
 from model.log.unified_log import AbortedTxn, RecordBatch
+from model.protocol.requests import AdminRequest, ErrorResponse, Request, Response
 
 Partition = tuple[str, int]
 """(topic, number)."""
@@ -35,7 +36,7 @@ class PartitionState(NamedTuple):
 # ---- data
 
 
-class Produce(NamedTuple):
+class Produce(Request["ProduceResponse"], frozen=True):
     """Key 0. One batch a partition."""
 
     acks: int
@@ -44,7 +45,7 @@ class Produce(NamedTuple):
     timeout_ms: int = 2000
 
 
-class ProduceResponse(NamedTuple):
+class ProduceResponse(Response, frozen=True):
     """By partition: error, and the base offset of the batch (-1 where there is none to tell)."""
 
     results: Mapping[Partition, tuple[KafkaError, int]]
@@ -57,7 +58,7 @@ class FetchPartition(NamedTuple):
     leader_epoch: int = -1
 
 
-class Fetch(NamedTuple):
+class Fetch(Request["FetchResponse"], frozen=True):
     """Key 1. `replica` -1: a consumer. `committed`: isolation read_committed. `broker_epoch`: of a
     follower, -1 before KIP-903."""
 
@@ -80,26 +81,26 @@ class FetchedPartition(NamedTuple):
     aborted: Sequence[AbortedTxn] = ()
 
 
-class FetchResponse(NamedTuple):
+class FetchResponse(Response, frozen=True):
     """By partition."""
 
     parts: Mapping[Partition, FetchedPartition]
 
 
-class OffsetForLeaderEpoch(NamedTuple):
+class OffsetForLeaderEpoch(Request["OffsetForLeaderEpochResponse"], frozen=True):
     """Key 23, OffsetForLeaderEpoch: (current leader epoch or -1, epoch asked for) by partition."""
 
     replica: int
     parts: Mapping[Partition, tuple[int, int]]
 
 
-class OffsetForLeaderEpochResponse(NamedTuple):
+class OffsetForLeaderEpochResponse(Response, frozen=True):
     """(error, largest epoch up to the asked one, where it ends) by partition."""
 
     parts: Mapping[Partition, tuple[KafkaError, int, int]]
 
 
-class ListOffsets(NamedTuple):
+class ListOffsets(Request["ListOffsetsResponse"], frozen=True):
     """Key 2: the first offset, or the end (LSO if `committed`, else HW) of each partition."""
 
     parts: Sequence[Partition]
@@ -107,17 +108,17 @@ class ListOffsets(NamedTuple):
     committed: bool = False
 
 
-class ListOffsetsResponse(NamedTuple):
+class ListOffsetsResponse(Response, frozen=True):
     """(error, offset) by partition."""
 
     parts: Mapping[Partition, tuple[KafkaError, int]]
 
 
-class Metadata(NamedTuple):
+class Metadata(Request["MetadataResponse"], frozen=True):
     """Key 3. What this node believes."""
 
 
-class MetadataResponse(NamedTuple):
+class MetadataResponse(Response, frozen=True):
     """`brokers`: unfenced ones. `partitions`: state as this node knows it, with leader epoch -1 before
     version 7 (KIP-320)."""
 
@@ -129,7 +130,7 @@ class MetadataResponse(NamedTuple):
 # ---- administration
 
 
-class CreateTopics(NamedTuple):
+class CreateTopics(AdminRequest[ErrorResponse], frozen=True):
     """Key 19. `replicas`: assignment of each partition, where the caller chose it."""
 
     topic: str
@@ -138,28 +139,21 @@ class CreateTopics(NamedTuple):
     replicas: Sequence[Sequence[int]] = ()
 
 
-class ElectLeaders(NamedTuple):
+class ElectLeaders(AdminRequest["ElectLeadersResponse"], frozen=True):
     """Key 43."""
 
     partitions: Sequence[Partition]
     unclean: bool = False
 
 
-class ElectLeadersResponse(NamedTuple):
+class ElectLeadersResponse(ErrorResponse, frozen=True):
     """`error`: of the whole request. `parts`: of each partition, ELECTION_NOT_NEEDED where it is led as was
     asked already."""
 
-    error: KafkaError
     parts: Mapping[Partition, KafkaError] = {}
 
 
-class AlterPartitionReassignments(NamedTuple):
+class AlterPartitionReassignments(AdminRequest[ErrorResponse], frozen=True):
     """Key 45, AlterPartitionReassignments."""
 
     replicas: Mapping[Partition, Sequence[int]]
-
-
-class ErrorResponse(NamedTuple):
-    """A response that is nothing but an error code."""
-
-    error: KafkaError

@@ -1,144 +1,47 @@
-"""All requests and responses of the model, and the table by which a node finds who handles a request."""
+"""What all requests and responses have, and the table by which a node finds who handles a request."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from model.protocol.controller_messages import (
-    AllocateProducerIds,
-    AllocateProducerIdsResponse,
-    AlterPartition,
-    AlterPartitionResponse,
-    BeginQuorumEpoch,
-    BrokerHeartbeat,
-    BrokerHeartbeatResponse,
-    BrokerRegistration,
-    BrokerRegistrationResponse,
-    QuorumFetch,
-    QuorumFetchResponse,
-    Vote,
-    VoteResponse,
-)
-from model.protocol.coordinator_messages import (
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    AddPartitionsToTxnResponse,
-    DescribeProducers,
-    DescribeProducersResponse,
-    EndTxn,
-    FindCoordinator,
-    FindCoordinatorResponse,
-    Heartbeat,
-    InitProducerId,
-    JoinGroup,
-    JoinGroupResponse,
-    LeaveGroup,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetFetchResponse,
-    ProducerIdResponse,
-    SyncGroup,
-    SyncGroupResponse,
-    TxnOffsetCommit,
-    WriteTxnMarkers,
-    WriteTxnMarkersResponse,
-)
-from model.protocol.messages import (
-    AlterPartitionReassignments,
-    CreateTopics,
-    ElectLeaders,
-    ElectLeadersResponse,
-    ErrorResponse,
-    Fetch,
-    FetchResponse,
-    ListOffsets,
-    ListOffsetsResponse,
-    Metadata,
-    MetadataResponse,
-    OffsetForLeaderEpoch,
-    OffsetForLeaderEpochResponse,
-    Produce,
-    ProduceResponse,
-)
-from model.protocol.zookeeper_messages import (
-    ControlledShutdown,
-    ControlledShutdownResponse,
-    ControlRequest,
-    ZkCloseSession,
-    ZkConnect,
-    ZkConnectResponse,
-    ZkOps,
-    ZkPoll,
-    ZkResponse,
-)
+import msgspec
 
-AdminRequest = CreateTopics | ElectLeaders | AlterPartitionReassignments
-ControllerRequest = BrokerRegistration | BrokerHeartbeat | AlterPartition | AllocateProducerIds | AdminRequest
-"""What the active controller of a KRaft cluster decides."""
-ControllerResponse = (
-    BrokerRegistrationResponse
-    | BrokerHeartbeatResponse
-    | AlterPartitionResponse
-    | AllocateProducerIdsResponse
-    | ElectLeadersResponse
-    | ErrorResponse
-)
-"""What it answers; the first field of each is an error."""
-QuorumRequest = Vote | BeginQuorumEpoch | QuorumFetch
-CoordinatorRequest = (
-    FindCoordinator
-    | InitProducerId
-    | AddPartitionsToTxn
-    | AddOffsetsToTxn
-    | EndTxn
-    | WriteTxnMarkers
-    | TxnOffsetCommit
-    | JoinGroup
-    | SyncGroup
-    | Heartbeat
-    | LeaveGroup
-    | OffsetCommit
-    | OffsetFetch
-)
-ZkRequest = ZkConnect | ZkOps | ZkPoll | ZkCloseSession
-Request = (
-    Produce
-    | Fetch
-    | OffsetForLeaderEpoch
-    | ListOffsets
-    | Metadata
-    | DescribeProducers
-    | ControllerRequest
-    | QuorumRequest
-    | CoordinatorRequest
-    | ControlRequest
-    | ControlledShutdown
-    | ZkRequest
-)
-Response = (
-    ControllerResponse
-    | ProduceResponse
-    | FetchResponse
-    | OffsetForLeaderEpochResponse
-    | ListOffsetsResponse
-    | MetadataResponse
-    | DescribeProducersResponse
-    | VoteResponse
-    | QuorumFetchResponse
-    | FindCoordinatorResponse
-    | ProducerIdResponse
-    | AddPartitionsToTxnResponse
-    | WriteTxnMarkersResponse
-    | JoinGroupResponse
-    | SyncGroupResponse
-    | OffsetFetchResponse
-    | ControlledShutdownResponse
-    | ZkConnectResponse
-    | ZkResponse
-)
+from model.errors import KafkaError, Refused
 
-Q = TypeVar("Q")
-Handler = Callable[[int, int, Q], None]
-"""Handles a request: (connection, correlation, request)."""
+
+class Response(msgspec.Struct, frozen=True):
+    """What a request is answered with."""
+
+
+class ErrorResponse(Response, frozen=True):
+    """A response with an error code, where it is not of a subclass: nothing but that."""
+
+    error: KafkaError
+
+
+R = TypeVar("R", bound=Response, covariant=True)
+
+
+class Request(msgspec.Struct, Generic[R], frozen=True):
+    """What a node or a client asks another node. R: how it is answered."""
+
+
+AnyRequest = Request[Response]
+
+
+class ControllerRequest(Request[R], frozen=True):
+    """What the active controller of a KRaft cluster decides."""
+
+
+class AdminRequest(ControllerRequest[R], frozen=True):
+    """What an administrator may ask any broker."""
+
+
+Q = TypeVar("Q", bound=AnyRequest)
+Answer = Callable[[Response], None]
+"""Answers a request."""
+Refusal = Callable[[KafkaError], Response]
+"""Makes the response to a request that is refused."""
+Handler = Callable[[Q, Answer], None]
 
 
 class Handlers:
@@ -147,14 +50,28 @@ class Handlers:
     def __init__(self) -> None:
         self._by_kind: dict[type, Handler[Any]] = {}
 
-    def on(self, kind: type[Q], handler: Handler[Q]) -> None:
-        """This handler gets the requests of this kind."""
+    def on(self, kind: type[Q], handler: Handler[Q], refusal: Refusal = ErrorResponse) -> None:
+        """This handler gets the requests of this kind, and answers them now or later; where it raises
+        `Refused`, its refusal is the answer."""
         assert kind not in self._by_kind, f"two handlers for {kind.__name__}"
-        self._by_kind[kind] = handler
 
-    def handle(self, connection: int, correlation: int, request: Request) -> None:
+        def handle(request: Q, answer: Answer) -> None:
+            try:
+                handler(request, answer)
+            except Refused as refused:
+                answer(refusal(refused.error))
+
+        self._by_kind[kind] = handle
+
+    def at_once(
+        self, kind: type[Q], function: Callable[[Q], Response], refusal: Refusal = ErrorResponse
+    ) -> None:
+        """As `on`, of requests that are answered at once, with what `function` returns."""
+        self.on(kind, lambda request, answer: answer(function(request)), refusal)
+
+    def handle(self, request: AnyRequest, answer: Answer) -> None:
         """Pass a request to its handler."""
         handler = self._by_kind.get(type(request))
         if handler is None:
             raise AssertionError(f"unknown request {request!r}")
-        handler(connection, correlation, request)
+        handler(request, answer)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from model.errors import KafkaError
 from model.protocol.messages import Partition, PartitionState
+from model.protocol.requests import ErrorResponse, Request, Response
 
 # ---- operations on znodes
 
@@ -92,19 +92,19 @@ class WatchedEvent(NamedTuple):
 # ---- a client of ZooKeeper
 
 
-class ZkConnect(NamedTuple):
+class ZkConnect(Request["ZkConnectResponse"], frozen=True):
     """Begin a session."""
 
     timeout_ms: int
 
 
-class ZkConnectResponse(NamedTuple):
+class ZkConnectResponse(Response, frozen=True):
     """The session."""
 
     session: int
 
 
-class ZkOps(NamedTuple):
+class ZkOps(Request["ZkResponse"], frozen=True):
     """`attempt`: the client's connection of this session. An older one than the newest that was heard of
     is refused (SessionMoved), so that nothing of a connection that was given up is done late."""
 
@@ -114,20 +114,20 @@ class ZkOps(NamedTuple):
     seen: int
 
 
-class ZkPoll(NamedTuple):
+class ZkPoll(Request["ZkResponse"], frozen=True):
     """Ping, and a request for events after number `seen`: held until there are some."""
 
     session: int
     seen: int
 
 
-class ZkCloseSession(NamedTuple):
+class ZkCloseSession(Request["ZkResponse"], frozen=True):
     """End it."""
 
     session: int
 
 
-class ZkResponse(NamedTuple):
+class ZkResponse(Response, frozen=True):
     """`expired`: the session has ended. `moved`: the connection is an old one. `events` come before the
     results: they happened before them."""
 
@@ -140,49 +140,44 @@ class ZkResponse(NamedTuple):
 # ---- the controller to brokers
 
 
-class LeaderAndIsr(NamedTuple):
-    """Key 4: what a broker's own replicas have to do."""
+class ControlRequest(Request[ErrorResponse], frozen=True):
+    """What the controller says to a broker."""
 
     controller: int
     controller_epoch: int
     number: int
+
+
+class LeaderAndIsr(ControlRequest, frozen=True):
+    """Key 4: what a broker's own replicas have to do."""
+
     parts: Mapping[Partition, PartitionState]
 
 
-class StopReplica(NamedTuple):
+class StopReplica(ControlRequest, frozen=True):
     """Key 5: stop to follow, and delete the replica where that is said."""
 
-    controller: int
-    controller_epoch: int
-    number: int
     partitions: Sequence[Partition]
     delete: bool
 
 
-class UpdateMetadata(NamedTuple):
+class UpdateMetadata(ControlRequest, frozen=True):
     """Key 6: what a broker tells clients. `brokers`: all that live."""
 
-    controller: int
-    controller_epoch: int
-    number: int
     brokers: Sequence[int]
     parts: Mapping[Partition, PartitionState]
-
-
-ControlRequest = LeaderAndIsr | StopReplica | UpdateMetadata
 
 
 # ---- a broker to the controller
 
 
-class ControlledShutdown(NamedTuple):
+class ControlledShutdown(Request["ControlledShutdownResponse"], frozen=True):
     """Key 7: a broker wants to go."""
 
     broker: int
 
 
-class ControlledShutdownResponse(NamedTuple):
+class ControlledShutdownResponse(ErrorResponse, frozen=True):
     """`remaining`: partitions that it still leads."""
 
-    error: KafkaError
     remaining: Sequence[Partition] = ()

@@ -9,6 +9,7 @@ between takes it away (KAFKA-14884), if it is of the same transaction.
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from core.java_hash import java_hash
@@ -16,7 +17,6 @@ from model.errors import KafkaError, Refused
 from model.log.unified_log import NO_SEQUENCE, RecordBatch
 from model.protocol.coordinator_messages import AddPartitionsToTxn, AddPartitionsToTxnResponse
 from model.protocol.messages import Partition
-from model.protocol.requests import Response
 from model.replication.node import TRANSACTION_TOPIC, NodeState
 
 Then = Callable[[Mapping[Partition, int], Mapping[Partition, KafkaError]], None]
@@ -44,23 +44,12 @@ class VerificationStateEntry(NamedTuple):
 
 
 @dataclass(slots=True)
-class PendingVerification:
-    """A request whose batches wait for the coordinator."""
-
-    transactional_id: str
-    batches: Mapping[Partition, RecordBatch]
-    then: Then
-    tokens: dict[Partition, int]
-
-
-@dataclass(slots=True)
 class AddPartitionsToTxnManager:
     """See the module. One question is under way for a transactional id: what else comes for it waits, so
     that batches stay in their order."""
 
     node: NodeState
     guards: dict[tuple[Partition, int], VerificationStateEntry] = field(default_factory=dict)
-    asked: dict[str, PendingVerification] = field(default_factory=dict)
     behind: dict[str, deque[tuple[Mapping[Partition, RecordBatch], Then]]] = field(default_factory=dict)
     numbers: int = 0
 
@@ -105,19 +94,13 @@ class AddPartitionsToTxnManager:
         first = next(iter(wanted.values()))
         tokens = {tp: self._guard(tp, batch) for tp, batch in wanted.items()}
         self.numbers += 1
-        channel = f"verify {self.numbers}"
-        self.asked[channel] = PendingVerification(transactional_id, batches, then, tokens)
         self.behind.setdefault(transactional_id, deque())
+        verify = node.settings.era.transaction_version < 2
+        request = AddPartitionsToTxn(
+            transactional_id, first.producer_id, first.producer_epoch, tuple(wanted), verify
+        )
         node.ask(
-            state.leader,
-            channel,
-            AddPartitionsToTxn(
-                transactional_id,
-                first.producer_id,
-                first.producer_epoch,
-                tuple(wanted),
-                verify=node.settings.era.transaction_version < 2,
-            ),
+            state.leader, f"verify {self.numbers}", request, partial(self._answered, request, tokens, then)
         )
 
     def _guard(self, tp: Partition, batch: RecordBatch) -> int:
@@ -132,27 +115,27 @@ class AddPartitionsToTxnManager:
         self.guards[key] = known
         return known.token
 
-    def answered(self, channel: str, answer: Response | None) -> bool:
-        """The coordinator's answer; whether the question was one of these."""
-        question = self.asked.pop(channel, None)
-        if question is None:
-            return False
-        assert isinstance(answer, AddPartitionsToTxnResponse | None)
+    def _answered(
+        self,
+        request: AddPartitionsToTxn,
+        tokens: Mapping[Partition, int],
+        then: Then,
+        answer: AddPartitionsToTxnResponse | None,
+    ) -> None:
         errors = {}
-        for tp in question.tokens:
+        for tp in tokens:
             error = KafkaError.REQUEST_TIMED_OUT
             if answer is not None:
                 error = answer.parts.get(tp, answer.error)
             if error is not KafkaError.NONE:
                 errors[tp] = self._told(error)
-        question.then({tp: t for tp, t in question.tokens.items() if tp not in errors}, errors)
-        waiting = self.behind.pop(question.transactional_id, deque())
+        then({tp: token for tp, token in tokens.items() if tp not in errors}, errors)
+        waiting = self.behind.pop(request.transactional_id, deque())
         while waiting:
-            self.begin(question.transactional_id, *waiting.popleft())
-            if question.transactional_id in self.behind:
-                self.behind[question.transactional_id].extend(waiting)
+            self.begin(request.transactional_id, *waiting.popleft())
+            if request.transactional_id in self.behind:
+                self.behind[request.transactional_id].extend(waiting)
                 break
-        return True
 
     def _told(self, error: KafkaError) -> KafkaError:
         """The error that the producer receives (AddPartitionsToTxnManager,

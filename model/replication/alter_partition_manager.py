@@ -5,6 +5,7 @@ Until the answer is there both sets count for the high watermark (`Replica.maxim
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from model.errors import KafkaError
 from model.protocol.controller_messages import AlterPartition, AlterPartitionResponse
@@ -65,13 +66,13 @@ class AlterPartitionManager:
         self._send(tp)
 
     def _send(self, tp: Partition) -> None:
-        self.node.ask(self.controller(), f"alter {tp[0]} {tp[1]}", self.asked[tp])
+        self.node.ask(
+            self.controller(), f"alter {tp[0]} {tp[1]}", self.asked[tp], partial(self._answered, tp)
+        )
 
-    def answered(self, channel: str, answer: AlterPartitionResponse | None) -> None:
+    def _answered(self, tp: Partition, answer: AlterPartitionResponse | None) -> None:
         """The controller's answer; the new state itself comes with the metadata. One that did not come
         or was refused leaves the old set in force, and the leader asks again when it looks next."""
-        _, topic, number = channel.split(" ")
-        tp = (topic, int(number))
         replica = self.node.replicas.get(tp)
         if replica is None or replica.proposed is None:
             return

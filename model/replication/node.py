@@ -3,19 +3,20 @@
 Parts append to `out`; the driver takes it away and does it:
 
     Reply(connection, correlation, answer)    answer a request that was received
-    Ask(node, channel, request)               ask another node; the answer, or None, comes back as
-                                              `Broker.answered(node, channel, answer)`. One request is
-                                              under way on a channel; channels do not wait for each other
+    Ask(node, channel, request, then)         ask another node, and call `then` with the answer, or with
+                                              None where none came. One request is under way on a channel;
+                                              channels do not wait for each other
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 from model.log.unified_log import UnifiedLog
 from model.metadata.image import MetadataImage
 from model.protocol.messages import Partition
-from model.protocol.requests import Handler, Q, Request, Response
+from model.protocol.requests import Answer, AnyRequest, R, Request, Response
 from model.replication.replica import Replica
 from model.settings import Settings
 
@@ -36,12 +37,17 @@ class Reply(NamedTuple):
     answer: Response
 
 
+def ignore(answer: object) -> None:
+    """No party waits for the answer."""
+
+
 class Ask(NamedTuple):
     """See the module."""
 
     node: int
     channel: str
-    request: Request
+    request: AnyRequest
+    then: Callable[[Response | None], None] = ignore
 
 
 @dataclass(slots=True)
@@ -61,22 +67,18 @@ class NodeState:
     now: int = 0
     broker_epoch: int = -1
 
-    def reply(self, connection: int, correlation: int, answer: Response) -> None:
-        """Answer a request; connection -1 = the sender does not wait for it."""
-        if connection >= 0:
-            self.out.append(Reply(connection, correlation, answer))
+    def answering(self, connection: int, correlation: int) -> Answer:
+        """What answers a request; connection -1 = the sender does not wait for it."""
+        return partial(self._reply, connection, correlation) if connection >= 0 else ignore
 
-    def answering(self, answer: Callable[[Q], Response]) -> Handler[Q]:
-        """A handler that answers at once."""
+    def _reply(self, connection: int, correlation: int, answer: Response) -> None:
+        self.out.append(Reply(connection, correlation, answer))
 
-        def handle(connection: int, correlation: int, request: Q) -> None:
-            self.reply(connection, correlation, answer(request))
-
-        return handle
-
-    def ask(self, node: int, channel: str, request: Request) -> None:
-        """Ask another node (or this one)."""
-        self.out.append(Ask(node, channel, request))
+    def ask(
+        self, node: int, channel: str, request: Request[R], then: Callable[[R | None], None] = ignore
+    ) -> None:
+        """Ask another node (or this one); `then` gets the answer, None = connection lost or none in time."""
+        self.out.append(Ask(node, channel, request, cast("Callable[[Response | None], None]", then)))
 
     def leader_of(self, tp: Partition) -> Replica | None:
         """The replica of a partition that this broker believes to lead."""

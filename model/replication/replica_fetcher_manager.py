@@ -5,7 +5,9 @@ Partitions whose leader changed first ask where their newest epoch ends there, a
 (KIP-101); only then do they fetch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from model.errors import KafkaError
 from model.protocol.messages import (
@@ -16,6 +18,7 @@ from model.protocol.messages import (
     OffsetForLeaderEpochResponse,
     Partition,
 )
+from model.protocol.requests import Response
 from model.replication.node import NodeState
 from model.replication.replica import Replica
 
@@ -24,10 +27,12 @@ BACKOFF_MS = 100
 
 @dataclass(slots=True)
 class ReplicaFetcherManager:
-    """Fetchers by leader. `under_way`: the request that is; `pause`: not before this time."""
+    """Fetchers by leader. moved: called with partitions whose high watermark moved. `under_way`: leaders that
+    are being asked; `pause`: not before this time."""
 
     node: NodeState
-    under_way: dict[int, Fetch | OffsetForLeaderEpoch] = field(default_factory=dict)
+    moved: Callable[[Partition], None]
+    under_way: set[int] = field(default_factory=set)
     pause: dict[int, int] = field(default_factory=dict)
 
     def pump(self) -> None:
@@ -43,6 +48,7 @@ class ReplicaFetcherManager:
                 self._ask(leader, replicas)
 
     def _ask(self, leader: int, replicas: list[tuple[Partition, Replica]]) -> None:
+        self.under_way.add(leader)
         node = self.node
         era = node.settings.era
         cutting = {
@@ -51,7 +57,8 @@ class ReplicaFetcherManager:
             if r.truncating
         }
         if cutting:
-            self._send(leader, OffsetForLeaderEpoch(node.me, cutting))
+            request = OffsetForLeaderEpoch(node.me, cutting)
+            node.ask(leader, "fetch", request, partial(self._cut, leader, request))
             return
         parts = {
             tp: FetchPartition(r.log.end, r.state.leader_epoch if era.fenced_fetch else -1)
@@ -59,27 +66,19 @@ class ReplicaFetcherManager:
         }
         epoch = -1 if era.zookeeper else node.broker_epoch
         wait = node.settings.fetch_wait_ms
-        self._send(leader, Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch))
+        fetch = Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch)
+        node.ask(leader, "fetch", fetch, partial(self._append, leader, fetch))
 
-    def _send(self, leader: int, request: Fetch | OffsetForLeaderEpoch) -> None:
-        self.under_way[leader] = request
-        self.node.ask(leader, "fetch", request)
-
-    def answered(
-        self, leader: int, answer: FetchResponse | OffsetForLeaderEpochResponse | None
-    ) -> list[Partition]:
-        """The answer to a fetcher's request; partitions whose high watermark it moved."""
-        request = self.under_way.pop(leader, None)
-        if answer is None or request is None:
+    def _answered(self, leader: int, answer: Response | None) -> None:
+        self.under_way.discard(leader)
+        if answer is None:
             self.pause[leader] = self.node.now + BACKOFF_MS
-        elif isinstance(answer, OffsetForLeaderEpochResponse) and isinstance(request, OffsetForLeaderEpoch):
-            self._cut(leader, request, answer)
-        elif isinstance(answer, FetchResponse) and isinstance(request, Fetch):
-            return self._append(leader, request, answer)
-        return []
 
-    def _cut(self, leader: int, request: OffsetForLeaderEpoch, answer: OffsetForLeaderEpochResponse) -> None:
-        for tp, (error, epoch, end) in answer.parts.items():
+    def _cut(
+        self, leader: int, request: OffsetForLeaderEpoch, answer: OffsetForLeaderEpochResponse | None
+    ) -> None:
+        self._answered(leader, answer)
+        for tp, (error, epoch, end) in answer.parts.items() if answer is not None else ():
             replica = self.node.replicas.get(tp)
             if replica is None or replica.state.leader != leader or not replica.truncating:
                 continue
@@ -90,10 +89,12 @@ class ReplicaFetcherManager:
                 replica.cut(epoch, end)
             else:
                 self.pause[leader] = self.node.now + BACKOFF_MS
+        self.pump()
 
-    def _append(self, leader: int, request: Fetch, answer: FetchResponse) -> list[Partition]:
+    def _append(self, leader: int, request: Fetch, answer: FetchResponse | None) -> None:
+        self._answered(leader, answer)
         moved = []
-        for tp, found in answer.parts.items():
+        for tp, found in answer.parts.items() if answer is not None else ():
             replica = self.node.replicas.get(tp)
             if replica is None or replica.state.leader != leader or replica.truncating:
                 continue
@@ -110,7 +111,9 @@ class ReplicaFetcherManager:
                 replica.take(found.batches, found.high_watermark)
                 if replica.high_watermark != before:
                     moved.append(tp)
-        return moved
+        for tp in moved:
+            self.moved(tp)
+        self.pump()
 
     def _start_over(self, replica: Replica, start: int, end: int) -> None:
         """The leader's log does not reach to where this one ends, or begins behind it."""

@@ -5,7 +5,7 @@ something to bring or its time has run out. Both are looked at again whenever a 
 moved.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +24,7 @@ from model.protocol.messages import (
     Produce,
     ProduceResponse,
 )
+from model.protocol.requests import Answer
 from model.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from model.replication.node import NodeState
 from model.replication.replica import Replica
@@ -50,9 +51,8 @@ class DelayedProduce:
 class DelayedFetch:
     """A fetch that waits."""
 
-    connection: int
-    correlation: int
     request: Fetch
+    answer: Answer
     until: int
     answered: bool = False
 
@@ -73,12 +73,12 @@ class ReplicaManager:
 
     # ---- produce
 
-    def produce(self, connection: int, correlation: int, request: Produce) -> None:
+    def produce(self, request: Produce, answer: Answer) -> None:
         """Key 0."""
 
         def done(results: dict[Partition, tuple[KafkaError, int]]) -> None:
             if request.acks != 0:
-                self.node.reply(connection, correlation, ProduceResponse(results))
+                answer(ProduceResponse(results))
 
         tid = request.transactional_id
         self.append_verified(tid, request.batches, request.acks, request.timeout_ms, done)
@@ -175,7 +175,7 @@ class ReplicaManager:
 
     # ---- fetch
 
-    def fetch(self, connection: int, correlation: int, request: Fetch) -> None:
+    def fetch(self, request: Fetch, answer: Answer) -> None:
         """Key 1, from followers and consumers."""
         node = self.node
         if request.replica >= 0 and not self._of_the_past(request):
@@ -186,11 +186,11 @@ class ReplicaManager:
                     self.fetched(tp, request.replica)
                     if moved:
                         self.moved(tp)
-        answer, empty = self._read(request)
+        found, empty = self._read(request)
         if not empty or request.max_wait_ms <= 0:
-            node.reply(connection, correlation, answer)
+            answer(found)
             return
-        parked = DelayedFetch(connection, correlation, request, node.now + request.max_wait_ms)
+        parked = DelayedFetch(request, answer, node.now + request.max_wait_ms)
         for tp in request.parts:
             self.parked.setdefault(tp, []).append(parked)
 
@@ -265,11 +265,11 @@ class ReplicaManager:
         """Answer a fetch that has something now, or is late; whether it is done with."""
         if parked.answered:
             return True
-        answer, empty = self._read(parked.request)
+        found, empty = self._read(parked.request)
         if empty and not late:
             return False
         parked.answered = True
-        self.node.reply(parked.connection, parked.correlation, answer)
+        parked.answer(found)
         return True
 
     def tick(self) -> None:
@@ -314,8 +314,3 @@ class ReplicaManager:
             end = log.stable(high) if request.committed else high
             parts[tp] = (KafkaError.NONE, log.start if request.earliest else end)
         return ListOffsetsResponse(parts)
-
-    def lost(self, tps: Iterable[Partition]) -> None:
-        """Leadership of these partitions changed."""
-        for tp in tps:
-            self.moved(tp)

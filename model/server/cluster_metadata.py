@@ -11,7 +11,7 @@ who leads what, how it is found alive or dead, and who decides on in-sync sets: 
 from typing import Protocol
 
 from model.protocol.messages import Partition
-from model.protocol.requests import Handlers, Response
+from model.protocol.requests import Handlers
 
 
 class ClusterMetadata(Protocol):
@@ -46,9 +46,6 @@ class ClusterMetadata(Protocol):
 
     def start(self) -> None:
         """The process comes up."""
-
-    def answered(self, node: int, channel: str, answer: Response | None) -> bool:
-        """The answer to an `Ask`, None = none came; whether the question was of this part."""
 
     def tick(self) -> None:
         """100 ms passed."""

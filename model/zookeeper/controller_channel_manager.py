@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from model.errors import KafkaError
-from model.protocol.messages import ErrorResponse
+from model.protocol.requests import ErrorResponse
 from model.protocol.zookeeper_messages import ControlRequest
 
 BACKOFF_MS: Final = 100

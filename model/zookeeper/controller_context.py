@@ -4,7 +4,7 @@ that, and how it tells brokers.
 Reading and changing are generators: they yield ops of ZooKeeper and continue with the results.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +19,11 @@ from model.protocol.zookeeper_messages import (
     StopReplica,
     UpdateMetadata,
     ZkError,
-    ZkOp,
-    ZkResult,
 )
 from model.replication.node import settings_of
 from model.settings import Settings
 from model.zookeeper.controller_channel_manager import ControllerChannelManager
+from model.zookeeper.kafka_zk_client import Steps
 from model.zookeeper.zk_data import (
     IDS,
     TOPICS,
@@ -35,9 +34,6 @@ from model.zookeeper.zk_data import (
     state_path,
     topic_path,
 )
-
-Steps = Generator[list[ZkOp], Sequence[ZkResult], None]
-"""Something under way."""
 
 Choose = Callable[[Partition, PartitionState], PartitionState]
 """The state that follows."""
@@ -81,14 +77,14 @@ class ControllerContext:
 
     # ---- reading
 
-    def read_brokers(self) -> Steps:
+    def read_brokers(self) -> Steps[None]:
         """Who lives; watched from now on."""
         (ids,) = yield [Children(IDS, watch=True)]
         brokers = brokers_of(ids)
         found = yield [GetData(broker_path(n)) for n in brokers]
         self.live = {n: r.created for n, r in zip(brokers, found, strict=True) if r.error is ZkError.OK}
 
-    def read_topics(self) -> Generator[list[ZkOp], Sequence[ZkResult], list[Partition]]:
+    def read_topics(self) -> Steps[list[Partition]]:
         """Topics that were not known, and the states of their partitions; the partitions. Watched from now
         on."""
         (found,) = yield [Children(TOPICS, watch=True)]
@@ -99,9 +95,7 @@ class ControllerContext:
         yield from self.read_states(tps)
         return tps
 
-    def read_states(
-        self, tps: Sequence[Partition]
-    ) -> Generator[list[ZkOp], Sequence[ZkResult], dict[Partition, int]]:
+    def read_states(self, tps: Sequence[Partition]) -> Steps[dict[Partition, int]]:
         """Read states; the version of each that exists. Raises: Deposed."""
         versions = {}
         for tp, read in zip(tps, (yield [GetData(state_path(tp)) for tp in tps]), strict=True):
@@ -115,7 +109,7 @@ class ControllerContext:
 
     # ---- changing
 
-    def make(self, tps: Sequence[Partition]) -> Steps:
+    def make(self, tps: Sequence[Partition]) -> Steps[None]:
         """First states: the first live replica leads, all live ones are in sync."""
         made: dict[Partition, PartitionState] = {}
         for tp in tps:
@@ -128,7 +122,7 @@ class ControllerContext:
             yield from self.read_states(list(made))  # its own, also where it was created before
             self.tell(made)
 
-    def change(self, tps: Sequence[Partition], choose: Choose, *, always: bool = False) -> Steps:
+    def change(self, tps: Sequence[Partition], choose: Choose, *, always: bool = False) -> Steps[None]:
         """Read states, write what follows from them unless a broker wrote meanwhile (then again), and
         tell. always: a new leader epoch also where the state stays as it is."""
         left = list(tps)

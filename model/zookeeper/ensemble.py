@@ -4,7 +4,7 @@ The ensemble is one process that does not fail partly: it loses no change when i
 sessions get their whole time-out again then.
 """
 
-from model.protocol.requests import Request, Response
+from model.protocol.requests import AnyRequest, Response
 from model.protocol.zookeeper_messages import (
     ZkCloseSession,
     ZkConnect,
@@ -36,7 +36,7 @@ class Ensemble:
         self.now = now
         self.zookeeper.restarted(now)
 
-    def receive(self, now: int, connection: int, correlation: int, request: Request) -> None:
+    def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
         """A request of a client."""
         self.now = now
         if isinstance(request, ZkPoll):
@@ -54,7 +54,7 @@ class Ensemble:
             self._reply(connection, correlation, answer)
         self._release()
 
-    def answered(self, now: int, node: int, channel: str, answer: Response | None) -> None:
+    def answered(self, now: int, ask: Ask, answer: Response | None) -> None:
         """It sends no requests."""
         raise AssertionError(f"an answer to nothing: {answer!r}")
 

@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 
 from model.protocol.messages import Partition, PartitionState
 from model.protocol.zookeeper_messages import Children, Delete, GetData, SetData, ZkError, ZkOp, ZkResult
-from model.zookeeper.controller_context import ControllerContext, Deposed, Steps
+from model.zookeeper.controller_context import ControllerContext, Deposed
+from model.zookeeper.kafka_zk_client import Steps
 from model.zookeeper.zk_data import (
     IDS,
     ISR_CHANGES,
@@ -48,8 +49,8 @@ class KafkaController:
     context: ControllerContext
     moving: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
     deposed: bool = False
-    _events: deque[Steps] = field(default_factory=deque)
-    _running: Steps | None = None
+    _events: deque[Steps[None]] = field(default_factory=deque)
+    _running: Steps[None] | None = None
     _ops: list[ZkOp] = field(default_factory=list)
 
     # ---- events
@@ -91,7 +92,7 @@ class KafkaController:
         """Continue the event in hand."""
         self._advance(results)
 
-    def _add(self, event: Steps) -> None:
+    def _add(self, event: Steps[None]) -> None:
         self._events.append(event)
         if self._running is None:
             self._advance(())
@@ -112,7 +113,7 @@ class KafkaController:
         except Deposed:
             self.deposed = True
 
-    def _failover(self) -> Steps:
+    def _failover(self) -> Steps[None]:
         """Read everything, then repair what happened while there was no controller."""
         context = self.context
         yield from context.read_brokers()
@@ -128,7 +129,7 @@ class KafkaController:
 
     # ---- brokers
 
-    def _brokers_changed(self) -> Steps:
+    def _brokers_changed(self) -> Steps[None]:
         """Brokers came or went; one that is another one than before did both."""
         context = self.context
         before = context.live
@@ -157,7 +158,7 @@ class KafkaController:
             yield from self._mend()
             yield from self._reassigned(list(self.moving))
 
-    def _mend(self) -> Steps:
+    def _mend(self) -> Steps[None]:
         """Partitions without a leader, or with dead members; partitions that have no state yet."""
         context = self.context
         broken = [
@@ -173,7 +174,7 @@ class KafkaController:
         isr = [n for n in state.isr if n in context.live]
         return context.changed(tp, state, isr=isr)
 
-    def _controlled_shutdown(self, broker: int, done: Callable[[list[Partition]], None]) -> Steps:
+    def _controlled_shutdown(self, broker: int, done: Callable[[list[Partition]], None]) -> Steps[None]:
         """Leaderships go to other members of the in-sync sets, and what the broker followed it follows no
         more. What it led it follows until it is gone, and may be in sync again (before KIP-841)."""
         context = self.context
@@ -195,13 +196,13 @@ class KafkaController:
 
     # ---- partitions
 
-    def _topics_changed(self) -> Steps:
+    def _topics_changed(self) -> Steps[None]:
         """Topics were created."""
         context = self.context
         yield from context.read_topics()
         yield from context.make(context.missing())
 
-    def _isr_changed(self) -> Steps:
+    def _isr_changed(self) -> Steps[None]:
         """Leaders changed in-sync sets: learn them, and tell all brokers."""
         context = self.context
         (found,) = yield [Children(ISR_CHANGES, watch=True)]
@@ -215,14 +216,14 @@ class KafkaController:
         context.update(context.live, tps)
         yield [Delete(path) for path in paths]
 
-    def _elect_preferred(self) -> Steps:
+    def _elect_preferred(self) -> Steps[None]:
         """An operator asked for the preferred leaders."""
         (asked,) = yield [GetData(PREFERRED, watch=True)]
         if asked.error is ZkError.OK:
             yield from self._prefer(asked.data)
             yield [Delete(PREFERRED)]
 
-    def _prefer(self, tps: Sequence[Partition]) -> Steps:
+    def _prefer(self, tps: Sequence[Partition]) -> Steps[None]:
         context = self.context
 
         def preferred(tp: Partition, state: PartitionState) -> PartitionState:
@@ -238,7 +239,7 @@ class KafkaController:
 
     # ---- reassignment
 
-    def _reassign(self) -> Steps:
+    def _reassign(self) -> Steps[None]:
         """An operator asked for other replicas. First the old and the new ones together have it."""
         context = self.context
         (asked,) = yield [GetData(REASSIGNED, watch=True)]
@@ -252,7 +253,7 @@ class KafkaController:
             yield from self._assign(tp, (*replicas, *rest))
         yield from self._reassigned(list(self.moving))
 
-    def _assign(self, tp: Partition, replicas: tuple[int, ...]) -> Steps:
+    def _assign(self, tp: Partition, replicas: tuple[int, ...]) -> Steps[None]:
         context = self.context
         topic = list(context.topics[tp[0]])
         topic[tp[1]] = replicas
@@ -265,7 +266,7 @@ class KafkaController:
         yield [SetData(topic_path(tp[0]), context.topics[tp[0]])]
         yield from context.change([tp], among, always=True)
 
-    def _reassigned(self, tps: Iterable[Partition]) -> Steps:
+    def _reassigned(self, tps: Iterable[Partition]) -> Steps[None]:
         """Are all new replicas in sync? Then the old ones go; else look again when that may be so."""
         context = self.context
         for tp in tps:

@@ -6,12 +6,13 @@ NODE_EXISTS and BAD_VERSION of its own doing. That a session has ended the clien
 only: while it is cut off it keeps believing in it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
 
-from model.protocol.requests import Response, ZkRequest
+from model.protocol.requests import Request
 from model.protocol.zookeeper_messages import (
-    WatchedEvent,
     ZkCloseSession,
     ZkConnect,
     ZkConnectResponse,
@@ -23,9 +24,16 @@ from model.protocol.zookeeper_messages import (
 )
 from model.replication.node import NodeState
 
-CHANNEL: Final = "zookeeper"
-WATCH: Final = "watch"
 BACKOFF_MS: Final = 100
+
+T = TypeVar("T")
+Steps = Generator[list[ZkOp], Sequence[ZkResult], T]
+"""Something under way: it yields ops of ZooKeeper and continues with their results."""
+
+
+class SessionExpired(Exception):
+    """The session has ended; what was done is unknown."""
+
 
 Then = Callable[[Sequence[ZkResult] | None], None]
 """What to do with the results; None = the session has ended; what was done is unknown."""
@@ -52,13 +60,22 @@ class KafkaZkClient:
         self._expired = expired
         self._notified = notified
         self._queue: list[tuple[Sequence[ZkOp], Then]] = []
-        self._asked: int | None = None
-        """Session of the request under way, None = none is."""
-        self._polled: int | None = None
+        self._asked = False
+        self._polled = False
         self._attempt = 0
         self._seen = 0
         self._again_at = 0
         self._poll_at = 0
+
+    def run(self, steps: Steps[None]) -> None:
+        """Run steps to their end. Raises, in the steps: SessionExpired."""
+        with suppress(StopIteration):
+            self.send(next(steps), partial(self._continue, steps))
+
+    def _continue(self, steps: Steps[None], results: Sequence[ZkResult] | None) -> None:
+        with suppress(StopIteration, SessionExpired):
+            ops = steps.throw(SessionExpired) if results is None else steps.send(results)
+            self.send(ops, partial(self._continue, steps))
 
     def send(self, ops: Sequence[ZkOp], then: Then) -> None:
         """Run ops; `then` gets the results. Without a session it gets None at once."""
@@ -76,8 +93,8 @@ class KafkaZkClient:
     def pump(self) -> None:
         """Send the next request, and the next poll."""
         node = self.node
-        if self._asked is None and node.now >= self._again_at:
-            request: ZkRequest | None = None
+        if not self._asked and node.now >= self._again_at:
+            request: Request[ZkConnectResponse | ZkResponse] | None = None
             if self.session < 0:
                 request = None if self.closed else ZkConnect(node.settings.session_ms)
             elif self._queue:
@@ -85,33 +102,30 @@ class KafkaZkClient:
             elif self.closed:
                 request = ZkCloseSession(self.session)
             if request is not None:
-                self._asked = self.session
-                node.ask(self.ensemble, CHANNEL, request)
-        polls = self.session >= 0 and self._polled is None and not self.closed
+                self._asked = True
+                node.ask(self.ensemble, "zookeeper", request, partial(self._answered, self.session))
+        polls = self.session >= 0 and not self._polled and not self.closed
         if polls and node.now >= self._poll_at:
-            self._polled = self.session
-            node.ask(self.ensemble, WATCH, ZkPoll(self.session, self._seen))
+            self._polled = True
+            poll = ZkPoll(self.session, self._seen)
+            node.ask(self.ensemble, "watch", poll, partial(self._told, self.session))
 
-    def answered(self, channel: str, answer: Response | None) -> bool:
-        """The answer to an `Ask`, None = none came; whether the question was of this client."""
-        if channel == CHANNEL:
-            session, self._asked = self._asked, None
-            if answer is None:
-                self._attempt += 1
-                self._again_at = self.node.now + BACKOFF_MS
-            elif session == self.session:
-                assert isinstance(answer, ZkConnectResponse | ZkResponse)
-                self._take(answer)
-        elif channel == WATCH:
-            session, self._polled = self._polled, None
-            if answer is None:
-                self._poll_at = self.node.now + BACKOFF_MS
-            elif session == self.session and isinstance(answer, ZkResponse):
-                self._hear(answer)
-        else:
-            return False
+    def _answered(self, session: int, answer: ZkConnectResponse | ZkResponse | None) -> None:
+        self._asked = False
+        if answer is None:
+            self._attempt += 1
+            self._again_at = self.node.now + BACKOFF_MS
+        elif session == self.session:
+            self._take(answer)
         self.pump()
-        return True
+
+    def _told(self, session: int, answer: ZkResponse | None) -> None:
+        self._polled = False
+        if answer is None:
+            self._poll_at = self.node.now + BACKOFF_MS
+        elif session == self.session:
+            self._hear(answer)
+        self.pump()
 
     def _take(self, answer: ZkResponse | ZkConnectResponse) -> None:
         if isinstance(answer, ZkConnectResponse):
@@ -131,12 +145,9 @@ class KafkaZkClient:
         if answer.expired:
             self._end()
         for event in answer.events:
-            self._event(event)
-
-    def _event(self, event: WatchedEvent) -> None:
-        if event.number > self._seen:
-            self._seen = event.number
-            self._notified(event.path)
+            if event.number > self._seen:
+                self._seen = event.number
+                self._notified(event.path)
 
     def _end(self) -> None:
         self.session = -1

@@ -11,15 +11,15 @@ The controller passes the change to other brokers. The leader notifies it by a z
 the last change is 5 s old or the last notification 60 s (`ReplicaManager.maybePropagateIsrChanges`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from model.protocol.messages import Partition
-from model.protocol.zookeeper_messages import Create, GetData, SetData, ZkError, ZkResult
+from model.protocol.zookeeper_messages import Create, GetData, SetData, ZkError
 from model.replication.replica import Replica
 from model.server.broker_metadata_publisher import BrokerMetadataPublisher
-from model.zookeeper.kafka_zk_client import KafkaZkClient
+from model.zookeeper.kafka_zk_client import KafkaZkClient, SessionExpired, Steps
 from model.zookeeper.zk_data import ISR_CHANGES, LeaderIsrAndControllerEpoch, state_path
 
 LOOK_MS: Final = 2500
@@ -54,7 +54,7 @@ class ZkIsrManager:
             if not replica.leads:
                 continue
             if tp in again:
-                self._write(tp, replica)
+                self.client.run(self._write(tp, replica))
             elif (wanted := replica.shrunk_isr(self.publisher.node.now)) is not None:
                 self._want(tp, replica, wanted)
         if self.publisher.node.now >= self._look_ms:
@@ -71,9 +71,9 @@ class ZkIsrManager:
     def _want(self, tp: Partition, replica: Replica, wanted: tuple[int, ...]) -> None:
         if self.client.session >= 0:
             replica.proposed = wanted
-            self._write(tp, replica)
+            self.client.run(self._write(tp, replica))
 
-    def _write(self, tp: Partition, replica: Replica) -> None:
+    def _write(self, tp: Partition, replica: Replica) -> Steps[None]:
         wanted, state = replica.proposed, replica.state
         if wanted is None:
             return
@@ -84,25 +84,16 @@ class ZkIsrManager:
             now = self.publisher.node.replicas.get(tp)
             return now is not replica or replica.proposed != wanted or replica.state != state
 
-        def written(results: Sequence[ZkResult] | None) -> None:
-            if stale():
-                return
-            if results is None:
+        try:
+            (done,) = yield [SetData(state_path(tp), data, state.partition_epoch)]
+            if done.error is not ZkError.OK and not stale():
+                (done,) = yield [GetData(state_path(tp))]  # of its own write, which was not answered?
+        except SessionExpired:
+            if not stale():
                 self._again[tp] = None
-            elif results[0].error is ZkError.OK:
-                self._altered(tp, replica, results[0].version)
-            else:
-                self.client.send([GetData(state_path(tp))], read)
-
-        def read(results: Sequence[ZkResult] | None) -> None:
-            if stale():
-                return
-            if results is None:
-                self._again[tp] = None
-            elif results[0].data == data:  # it was this broker's own write, which was not answered
-                self._altered(tp, replica, results[0].version)
-
-        self.client.send([SetData(state_path(tp), data, state.partition_epoch)], written)
+            return
+        if done.data == data and not stale():
+            self._altered(tp, replica, done.version)
 
     def _altered(self, tp: Partition, replica: Replica, version: int) -> None:
         node = self.publisher.node
@@ -121,12 +112,12 @@ class ZkIsrManager:
             return
         if self.client.session < 0:
             return
-        told, self.changed = self.changed, {}
         self.told_ms = now
+        self.client.run(self._notify())
 
-        def done(results: Sequence[ZkResult] | None) -> None:
-            if results is None:
-                self.changed = told | self.changed
-
-        node = Create(f"{ISR_CHANGES}/isr_change_", tuple(told), sequential=True)
-        self.client.send([node], done)
+    def _notify(self) -> Steps[None]:
+        told, self.changed = self.changed, {}
+        try:
+            yield [Create(f"{ISR_CHANGES}/isr_change_", tuple(told), sequential=True)]
+        except SessionExpired:
+            self.changed = told | self.changed

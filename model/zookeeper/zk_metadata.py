@@ -10,15 +10,17 @@ A broker whose session ended continues as it is, registers again, and gets its o
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from model.errors import KafkaError
+from model.errors import KafkaError, Refused
 from model.metadata.image import PartitionRecord, RegisteredBroker
-from model.protocol.messages import ErrorResponse, Partition
-from model.protocol.requests import Handlers, Response
+from model.protocol.messages import Partition
+from model.protocol.requests import Answer, ErrorResponse, Handlers
 from model.protocol.zookeeper_messages import (
     ControlledShutdown,
     ControlledShutdownResponse,
+    ControlRequest,
     Create,
     GetData,
     LeaderAndIsr,
@@ -31,12 +33,11 @@ from model.protocol.zookeeper_messages import (
 from model.server.broker_metadata_publisher import BrokerMetadataPublisher
 from model.zookeeper.controller_context import ControllerContext
 from model.zookeeper.kafka_controller import KafkaController
-from model.zookeeper.kafka_zk_client import KafkaZkClient
+from model.zookeeper.kafka_zk_client import KafkaZkClient, Steps
 from model.zookeeper.zk_admin_manager import ZkAdminManager
 from model.zookeeper.zk_data import CONTROLLER, CONTROLLER_EPOCH, broker_path
 from model.zookeeper.zk_isr_manager import ZkIsrManager
 
-LEAVE: Final = "leave"
 LEAVE_TRIES: Final = 3
 LEAVE_BACKOFF_MS: Final = 5000
 """controlled.shutdown.max.retries and .retry.backoff.ms; after them the broker goes as it is."""
@@ -52,7 +53,7 @@ class ZkMetadata:
             self.node, ensemble, opened=self._opened, expired=self._expired, notified=self._notified
         )
         self.isr = ZkIsrManager(publisher, self.client, lambda: self.controller_epoch)
-        self.admin = ZkAdminManager(self.node, self.client)
+        self.admin = ZkAdminManager(self.client)
         self.controller: KafkaController | None = None
         self.controller_id = -1
         self.controller_epoch = 0
@@ -89,10 +90,10 @@ class ZkMetadata:
 
     def register(self, handlers: Handlers) -> None:
         """Add the handlers of requests of controllers, of brokers to the controller, of administrators."""
-        handlers.on(LeaderAndIsr, self._controlled)
-        handlers.on(StopReplica, self._controlled)
-        handlers.on(UpdateMetadata, self._controlled)
-        handlers.on(ControlledShutdown, self._shut_down)
+        handlers.at_once(LeaderAndIsr, self._controlled)
+        handlers.at_once(StopReplica, self._controlled)
+        handlers.at_once(UpdateMetadata, self._controlled)
+        handlers.on(ControlledShutdown, self._shut_down, ControlledShutdownResponse)
         self.admin.register(handlers)
 
     # ---- events
@@ -101,20 +102,6 @@ class ZkMetadata:
         """Begin a session."""
         self.isr.start()
         self.client.pump()
-
-    def answered(self, node: int, channel: str, answer: Response | None) -> bool:
-        """See `ClusterMetadata`."""
-        if channel == LEAVE:
-            assert isinstance(answer, ControlledShutdownResponse | None)
-            self._left(answer)
-        elif channel.startswith("control "):
-            controller = self.controller
-            if controller is not None and channel == f"control {controller.context.epoch}":
-                assert isinstance(answer, ErrorResponse | None)
-                controller.context.channels.answered(node, answer, self.node.now)
-        else:
-            return self.client.answered(channel, answer)
-        return True
 
     def tick(self) -> None:
         """Send again what was not answered; look for leaders that are not the preferred ones."""
@@ -160,11 +147,16 @@ class ZkMetadata:
         if ops:
             self.client.send(ops, lambda results: self._resume(controller, results))
         for broker, request in controller.context.channels.due(self.node.now):
-            self.node.ask(broker, f"control {controller.context.epoch}", request)
+            told = partial(self._told, controller, broker)
+            self.node.ask(broker, f"control {controller.context.epoch}", request, told)
 
     def _resume(self, controller: KafkaController, results: Sequence[ZkResult] | None) -> None:
         if results is not None and self.controller is controller:
             controller.results(results)
+
+    def _told(self, controller: KafkaController, broker: int, answer: ErrorResponse | None) -> None:
+        if self.controller is controller:
+            controller.context.channels.answered(broker, answer, self.node.now)
 
     # ---- the session
 
@@ -184,80 +176,60 @@ class ZkMetadata:
             self.controller.notified(path)
 
     def _register(self) -> None:
+        if not self._registering:
+            self._registering = True
+            self.client.run(self._registration())
+
+    def _registration(self) -> Steps[None]:
         """Create this broker's znode. One of its former session has to go first."""
-        if self._registering:
-            return
-        self._registering = True
         path = broker_path(self.node.me)
-
-        def read(results: Sequence[ZkResult] | None) -> None:
-            if results is not None:
-                self._registering = False
-                self.fenced = results[1].owner != self.client.session
-
-        self.client.send([Create(path, None, ephemeral=True), GetData(path)], read)
+        _, found = yield [Create(path, None, ephemeral=True), GetData(path)]
+        self._registering = False
+        self.fenced = found.owner != self.client.session
 
     # ---- the election of the controller
 
     def _elect(self) -> None:
-        """Look who is controller; if no broker is, try to become it."""
         if not self.leaving:
-            self.client.send([GetData(CONTROLLER, watch=True)], self._seen)
+            self.client.run(self._election())
 
-    def _seen(self, results: Sequence[ZkResult] | None) -> None:
-        if results is None:
-            return
-        if results[0].error is ZkError.NO_NODE:
-            self.client.send([Create(CONTROLLER, self.node.me, ephemeral=True)], self._created)
-        elif results[0].owner != self.client.session:
+    def _election(self) -> Steps[None]:
+        """Look who is controller; if no broker is, try to become it."""
+        (held,) = yield [GetData(CONTROLLER, watch=True)]
+        if held.error is ZkError.NO_NODE:
+            (made,) = yield [Create(CONTROLLER, self.node.me, ephemeral=True)]
+            if made.error is ZkError.OK:
+                yield from self._count_up()
+            else:
+                self._elect()
+        elif held.owner != self.client.session:
             self._resign()
         elif self.controller is None:
-            self._count_up()
+            yield from self._count_up()
 
-    def _created(self, results: Sequence[ZkResult] | None) -> None:
-        if results is None:
-            return
-        if results[0].error is ZkError.OK:
-            self._count_up()
-        else:
-            self._elect()
-
-    def _count_up(self) -> None:
+    def _count_up(self) -> Steps[None]:
         """Take the next controller epoch. No other broker does while /controller is this session's, so that
         a version that moved is this broker's own write, which was not answered."""
-        if self._counting:
-            return
-        self._counting = True
-
-        def read(results: Sequence[ZkResult] | None) -> None:
-            if results is not None:
-                epoch, version = results[0].data + 1, results[0].version
-                self.client.send([SetData(CONTROLLER_EPOCH, epoch, version)], lambda r: written(epoch, r))
-
-        def written(epoch: int, results: Sequence[ZkResult] | None) -> None:
-            if results is None:
-                return
+        while not self._counting:
+            self._counting = True
+            (known,) = yield [GetData(CONTROLLER_EPOCH)]
+            epoch = known.data + 1
+            (counted,) = yield [SetData(CONTROLLER_EPOCH, epoch, known.version)]
             self._counting = False
-            if results[0].error is ZkError.OK:
+            if counted.error is ZkError.OK:
                 self.controller = KafkaController(ControllerContext(self.node.me, epoch, self.node.settings))
                 self.controller.start()
-            else:
-                self._count_up()
-
-        self.client.send([GetData(CONTROLLER_EPOCH)], read)
+                return
 
     def _resign(self) -> None:
         self.controller = None
 
     # ---- what the controller says
 
-    def _controlled(
-        self, connection: int, correlation: int, request: LeaderAndIsr | StopReplica | UpdateMetadata
-    ) -> None:
+    def _controlled(self, request: ControlRequest) -> ErrorResponse:
         epoch = request.controller_epoch
         if epoch < self.controller_epoch and not self._obeys_anybody():
-            self.node.reply(connection, correlation, ErrorResponse(KafkaError.STALE_CONTROLLER_EPOCH))
-            return
+            raise Refused(KafkaError.STALE_CONTROLLER_EPOCH)
         if epoch != self.controller_epoch:
             self.controller_epoch, self._heard = epoch, 0
         if request.number > self._heard:
@@ -266,9 +238,9 @@ class ZkMetadata:
                 self._lead_and_follow(request)
             elif isinstance(request, StopReplica):
                 self._stop(request)
-            else:
+            elif isinstance(request, UpdateMetadata):
                 self._update(request)
-        self.node.reply(connection, correlation, ErrorResponse(KafkaError.NONE))
+        return ErrorResponse(KafkaError.NONE)
 
     def _obeys_anybody(self) -> bool:
         return "controller-epoch-ignored" in self.node.settings.bugs
@@ -306,17 +278,13 @@ class ZkMetadata:
 
     # ---- leaving
 
-    def _shut_down(self, connection: int, correlation: int, request: ControlledShutdown) -> None:
+    def _shut_down(self, request: ControlledShutdown, answer: Answer) -> None:
         """As controller: another broker (or this one) wants to go."""
         if self.controller is None:
-            refused = ControlledShutdownResponse(KafkaError.NOT_CONTROLLER)
-            self.node.reply(connection, correlation, refused)
-            return
-
-        def done(remaining: list[Partition]) -> None:
-            self.node.reply(connection, correlation, ControlledShutdownResponse(KafkaError.NONE, remaining))
-
-        self.controller.shut_down(request.broker, done)
+            raise Refused(KafkaError.NOT_CONTROLLER)
+        self.controller.shut_down(
+            request.broker, lambda left: answer(ControlledShutdownResponse(KafkaError.NONE, left))
+        )
 
     def _go(self) -> None:
         if self.client.closed or self._asking or self.node.now < self._leave_at:
@@ -326,7 +294,7 @@ class ZkMetadata:
             return
         self._tries += 1
         self._asking = True
-        self.node.ask(self.controller_id, LEAVE, ControlledShutdown(self.node.me))
+        self.node.ask(self.controller_id, "leave", ControlledShutdown(self.node.me), self._left)
 
     def _left(self, answer: ControlledShutdownResponse | None) -> None:
         self._asking = False

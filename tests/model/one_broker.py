@@ -13,7 +13,7 @@ from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import AddPartitionsToTxn, EndTxn, FindCoordinator, InitProducerId
 from model.protocol.messages import CreateTopics, Fetch, FetchPartition, Partition, Produce
-from model.replication.node import Ask, Reply
+from model.replication.node import Ask, Reply, ignore
 from model.replication.replica import RemoteReplica, Replica
 from model.settings import Settings
 
@@ -109,7 +109,7 @@ class OneBroker:
                 elif isinstance(effect, Reply):
                     ask = self._asks.pop(effect.connection, None)
                     if ask is not None:
-                        self.broker.answered(self.now, ask.node, ask.channel, effect.answer)
+                        self.broker.answered(self.now, ask, effect.answer)
                 elif self.hold(effect.request):
                     self.held.append(effect)
                 else:
@@ -131,8 +131,9 @@ class OneBroker:
 
     def give_up(self) -> None:
         """What was held is not answered in time (and may still arrive: `late`)."""
-        for ask in self.held:
-            self.broker.answered(self.now, ask.node, ask.channel, None)
+        given_up, self.held = self.held, [ask._replace(then=ignore) for ask in self.held]
+        for ask in given_up:
+            self.broker.answered(self.now, ask, None)
         self._pump()
 
     def late(self) -> None:

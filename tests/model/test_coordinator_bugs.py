@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from core.java_hash import java_hash
@@ -158,7 +159,7 @@ def late_record_hangs(world: OneBroker) -> bool:
     request = AddPartitionsToTxn("t", producer.producer_id, producer.producer_epoch, (P0,))
     world.ask(request)
     world.end(producer, commit=False)
-    late = producer._replace(producer_epoch=world.transaction().record.epoch)
+    late = msgspec.structs.replace(producer, producer_epoch=world.transaction().record.epoch)
     return world.written(world.send(produce(late, 0, 0, "late"))) is NONE
 
 

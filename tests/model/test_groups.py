@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.java_hash import java_hash
@@ -22,7 +23,7 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkers,
 )
 from model.protocol.messages import Partition
-from model.replication.node import GROUP_TOPIC
+from model.replication.node import GROUP_TOPIC, ignore
 from tests.model.one_broker import OneBroker
 
 NONE = KafkaError.NONE
@@ -381,7 +382,7 @@ def test_a_member_of_an_old_generation_cannot_commit_in_a_transaction() -> None:
     producer = world.init()
     error = commit_in_transaction(world, producer, first, {P0: 9})
     assert error is KafkaError.ILLEGAL_GENERATION
-    stranger = first._replace(member="nobody")
+    stranger = msgspec.structs.replace(first, member="nobody")
     error = commit_in_transaction(world, producer, stranger, {P0: 9})
     assert error is KafkaError.UNKNOWN_MEMBER_ID
     assert commit_in_transaction(world, producer, None, {P0: 9}) is NONE  # an older client
@@ -394,7 +395,7 @@ def test_before_kip_447_whoever_has_a_producer_commits_in_a_transaction(era: str
     joined, _ = two(world, first)
     commit(world, joined, p0=3)
     producer = world.init()
-    for n, sender in enumerate([first, first._replace(member="nobody"), joined, None]):
+    for n, sender in enumerate([first, msgspec.structs.replace(first, member="nobody"), joined, None]):
         assert commit_in_transaction(world, producer, sender, {P0: n}) is NONE
         assert world.end(producer, commit=True).error is NONE
         assert fetched(world, P0) == [n]
@@ -478,6 +479,6 @@ def test_only_a_join_that_changes_nothing_is_answered_at_once(
     members = {name: ClassicGroupMember(name, 3000, 5000, ("t",), 0) for name in ("a", "b")}
     group = ClassicGroup("g", state, 1, "a", members)
     request = JoinGroup("g", member, 3000, 5000, topics)
-    assert group.join(member, request, (7, 8), now=42) is answered
+    assert group.join(member, request, ignore, now=42) is answered
     assert members[member].heard == 42
-    assert members[member].joining == (None if answered else (7, 8))
+    assert members[member].joining == (None if answered else ignore)

@@ -22,7 +22,8 @@ from model.protocol.coordinator_messages import (
     SyncGroup,
     SyncGroupResponse,
 )
-from model.protocol.messages import ErrorResponse, Partition
+from model.protocol.messages import Partition
+from model.protocol.requests import ErrorResponse
 from tests.model.one_client import P0, P1, OneClient, metadata
 
 NONE = KafkaError.NONE

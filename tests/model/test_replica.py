@@ -26,7 +26,7 @@ from model.protocol.messages import (
     PartitionState,
 )
 from model.replication.alter_partition_manager import AlterPartitionManager
-from model.replication.node import TRANSACTION_TOPIC, Ask, NodeState, settings_of
+from model.replication.node import TRANSACTION_TOPIC, Ask, NodeState, ignore, settings_of
 from model.replication.replica import Replica
 from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
@@ -86,7 +86,7 @@ def test_a_fetch_of_a_process_that_is_gone_shows_nothing() -> None:
     serving = ReplicaManager(node, lambda _tp, follower: seen.append(follower))
     for of, known in ((epoch - 1, -1), (epoch, 1)):
         fetch = Fetch(2, {TP: FetchPartition(1, 0)}, max_wait_ms=0, broker_epoch=of)
-        serving.fetch(-1, 0, fetch)
+        serving.fetch(fetch, ignore)
         assert node.replicas[TP].remotes[2].end == known
     assert seen == [2]
 
@@ -207,15 +207,16 @@ def test_where_an_epoch_ends_is_not_learnt_from_an_earlier_epoch_of_the_leader()
     follower = node.replicas[TP] = Replica(1, node.settings)
     for n in range(2):
         follower.log.copy(batch(n, 0))
-    following = ReplicaFetcherManager(node)
+    following = ReplicaFetcherManager(node, ignore)
     for epoch, cut in ((1, False), (3, True)):
         follower.become(LED._replace(leader=2, leader_epoch=epoch, partition_epoch=epoch), 0)
         following.pump()
-        asked = following.under_way[2]
-        assert isinstance(asked, OffsetForLeaderEpoch)
+        ask = node.out.pop()
+        assert isinstance(ask, Ask)
+        assert isinstance(ask.request, OffsetForLeaderEpoch)
         if not cut:  # the leader changes twice while the answer is under way
             follower.become(LED._replace(leader=2, leader_epoch=3, partition_epoch=3), 0)
-        following.answered(2, OffsetForLeaderEpochResponse({TP: (KafkaError.NONE, 0, 1)}))
+        ask.then(OffsetForLeaderEpochResponse({TP: (KafkaError.NONE, 0, 1)}))
         assert (follower.log.end == 1) is cut
         assert follower.truncating is not cut
 

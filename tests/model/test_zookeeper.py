@@ -10,6 +10,7 @@ from harness.simulation.network import cuts_from
 from harness.simulation.run import simulate
 from harness.simulation.run_folder import refusal
 from history.events import Recovered
+from model.protocol.requests import Response
 from model.protocol.zookeeper_messages import (
     Children,
     Create,
@@ -147,26 +148,29 @@ def test_a_client_that_asks_because_of_an_event_still_gets_every_answer_once() -
     def notified(path: str) -> None:
         client.send([GetData(path)], lambda found: results.append(("event", found)))
 
+    def answer(channel: str, response: Response | None) -> None:
+        """The newest question of a channel is answered."""
+        next(a for a in reversed(asked()) if a.channel == channel).then(response)
+
+    def asked() -> list[Ask]:
+        return [effect for effect in node.out if isinstance(effect, Ask)]
+
     client = KafkaZkClient(
         node, ENSEMBLE, opened=lambda: None, expired=lambda: results.append("over"), notified=notified
     )
     client.pump()
-    client.answered("zookeeper", ZkConnectResponse(5))
+    answer("zookeeper", ZkConnectResponse(5))
     client.send([GetData("/a")], lambda found: results.append(("asked", found)))
-    node.out.clear()
-    client.answered("zookeeper", ZkResponse([ZkResult(ZkError.OK, "old")], (WatchedEvent(1, "/b"),)))
-    (ask,) = node.out
-    assert isinstance(ask, Ask)
-    assert ask.request == ZkOps(5, 0, [GetData("/b")], 1)
-    client.answered("zookeeper", ZkResponse([ZkResult(ZkError.OK, "new")], (WatchedEvent(1, "/b"),)))
+    answer("zookeeper", ZkResponse([ZkResult(ZkError.OK, "old")], (WatchedEvent(1, "/b"),)))
+    assert asked()[-1].request == ZkOps(5, 0, [GetData("/b")], 1)
+    answer("zookeeper", ZkResponse([ZkResult(ZkError.OK, "new")], (WatchedEvent(1, "/b"),)))
     assert [(name, found[0].data) for name, found in results] == [("asked", "old"), ("event", "new")]
     client.send([GetData("/a")], lambda found: results.append(("asked", found)))
-    client.answered("zookeeper", None)  # not answered: asked again on the next connection
-    node.out.clear()
+    answer("zookeeper", None)  # not answered: asked again on the next connection
     node.now += 100
     client.pump()
-    assert [a.request for a in node.out if isinstance(a, Ask)] == [ZkOps(5, 1, [GetData("/a")], 1)]
-    client.answered("watch", ZkResponse(expired=True))
+    assert asked()[-1].request == ZkOps(5, 1, [GetData("/a")], 1)
+    answer("watch", ZkResponse(expired=True))
     assert (results[2:], client.session) == (["over", ("asked", None)], -1)
 
 

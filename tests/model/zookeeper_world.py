@@ -126,7 +126,7 @@ class World:
     def _answer(self, number: int, answer: Any) -> None:
         asker, ask, _ = self._asks.pop(number)
         if asker in self.brokers:
-            self.brokers[asker].answered(self.now, ask.node, ask.channel, answer)
+            self.brokers[asker].answered(self.now, ask, answer)
 
     def release(self) -> None:
         """Deliver what was held, also what was given up meanwhile."""

@@ -26,7 +26,7 @@ from model.client.consumer import Consumer
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import OffsetFetch
 from model.protocol.messages import CreateTopics, ListOffsets, Partition
-from model.protocol.requests import Request, Response
+from model.protocol.requests import AnyRequest, Response
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
 from model.replication.replica import Replica
 from model.settings import Settings
@@ -103,7 +103,7 @@ class ClusterStage:
         self.nodes: dict[int, Broker] = {}
         self.machines: dict[str, Machine] = {}
         self.held: list[MessageInFlight] = []
-        self.sent: list[tuple[str, int, Request]] = []
+        self.sent: list[tuple[str, int, AnyRequest]] = []
         """Requests of clients: who, to which broker, what."""
         self.told: dict[str, str] = {}
         self.paused: set[int] = set()
@@ -224,13 +224,13 @@ class ClusterStage:
     def _of_kind(self, kind: type) -> list[MessageInFlight]:
         return [message for message in self.held if isinstance(message.ask.request, kind)]
 
-    def ask(self, request: Request, *, to: int) -> Any:
+    def ask(self, request: AnyRequest, *, to: int) -> Any:
         """A request from outside; its answer, None if none came at once."""
         answers: list[Any] = []
         self.deliver("", request, to, answers.append)
         return answers[0] if answers else None
 
-    def deliver(self, of: str, request: Request, to: int, told: Callable[[Any], None]) -> Self:
+    def deliver(self, of: str, request: AnyRequest, to: int, told: Callable[[Any], None]) -> Self:
         """A request; `told` gets the answer, or with None when it is given up."""
         self._queue.append(MessageInFlight(of, Ask(to, "", request), told))
         return self.flow()
@@ -267,7 +267,7 @@ class ClusterStage:
 
         def told(answer: Response | None) -> None:
             if self.nodes.get(n) is broker:
-                broker.answered(self.now, ask.node, ask.channel, answer)
+                broker.answered(self.now, ask, answer)
 
         return MessageInFlight(n, ask, told)
 

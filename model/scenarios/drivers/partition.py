@@ -45,7 +45,7 @@ from model.protocol.messages import (
     Produce,
     ProduceResponse,
 )
-from model.protocol.requests import ControllerRequest, Request, Response
+from model.protocol.requests import AnyRequest, ControllerRequest, Response
 from model.replication.node import Ask, Reply
 from model.replication.replica import UNKNOWN, Replica
 from model.scenarios.framework import look
@@ -97,6 +97,7 @@ class PartitionStage:
         self.controller.image.apply(None)
         self._entries: list[tuple[int, object]] = [(1, None)]
         self._asks: dict[Way, Ask] = {}
+        self._asked: dict[Way, Ask] = {}
         self._answers: dict[Way, Response | None] = {}
         self._delivered: dict[int, tuple[int, Ask]] = {}
         """Requests that a leader has and did not answer yet, by connection."""
@@ -151,7 +152,7 @@ class PartitionStage:
         self.heard = error.name if error else f"epoch {of} ends at {end}"
         return self
 
-    def _ask(self, n: int, request: Request) -> Any:
+    def _ask(self, n: int, request: AnyRequest) -> Any:
         """A consumer's request that is answered at once."""
         self._connections += 1
         self.nodes[n].receive(self.now, self._connections, 0, request)
@@ -200,7 +201,7 @@ class PartitionStage:
         return self
 
     def _answered(self, n: int, channel: str, node: int, answer: Response | None) -> Self:
-        self.nodes[n].answered(self.now, node, channel, answer)
+        self.nodes[n].answered(self.now, self._asked[n, channel, node], answer)
         self._collect(n)
         return self
 
@@ -260,7 +261,7 @@ class PartitionStage:
         self._decide(AlterPartitionReassignments({TP: replicas}))
         return self
 
-    def _decide(self, request: ControllerRequest) -> Any:
+    def _decide(self, request: ControllerRequest[Response]) -> Any:
         decision = self.controller.decide(request, self.now)
         self._commit(decision.changes)
         return decision.answer
@@ -373,7 +374,8 @@ class PartitionStage:
         """Lay down what a broker sends. Brokers have one request under way on a channel."""
         for effect in self.nodes[n].take_out():
             if isinstance(effect, Ask):
-                self._asks[n, effect.channel, effect.node] = effect
+                way = (n, effect.channel, effect.node)
+                self._asks[way] = self._asked[way] = effect
             elif effect.connection == CLIENT:
                 self._produced(effect)
             elif effect.connection in self._delivered:

@@ -19,7 +19,7 @@ from model.coordinator.classic_group import ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import LoadedPartition, OffsetRecord
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
-from model.protocol.requests import Request
+from model.protocol.requests import AnyRequest
 from model.replication.node import GROUP_TOPIC
 from model.scenarios.drivers import raw_producer
 from model.scenarios.drivers.cluster import GROUP, TOPIC, data
@@ -71,7 +71,7 @@ class RawMemberStage(RawProducerStage):
 
     # ---- what members do
 
-    def _to(self, name: str, request: Request, made: Callable[[Any], str] | None = None) -> Self:
+    def _to(self, name: str, request: AnyRequest, made: Callable[[Any], str] | None = None) -> Self:
         return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name, made)
 
     def joins(self, name: str) -> Self:

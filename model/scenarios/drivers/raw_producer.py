@@ -27,7 +27,7 @@ from model.protocol.coordinator_messages import (
     TxnOffsetCommit,
 )
 from model.protocol.messages import Produce
-from model.protocol.requests import Request
+from model.protocol.requests import AnyRequest
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.scenarios.drivers import cluster
 from model.scenarios.drivers.cluster import ClusterStage, data
@@ -98,7 +98,7 @@ class RawProducerStage(ClusterStage):
     # ---- what producers do
 
     def _say(
-        self, name: str, request: Request, to: int, key: str, made: Callable[[Any], str] | None = None
+        self, name: str, request: AnyRequest, to: int, key: str, made: Callable[[Any], str] | None = None
     ) -> Self:
         self.told[key] = WAITS
 

@@ -19,8 +19,8 @@ from model.broker import Broker
 from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
-from model.protocol.messages import ErrorResponse, Partition, PartitionState, Produce, ProduceResponse
-from model.protocol.requests import Request
+from model.protocol.messages import Partition, PartitionState, Produce, ProduceResponse
+from model.protocol.requests import AnyRequest, ErrorResponse
 from model.protocol.zookeeper_messages import (
     LeaderAndIsr,
     SetData,
@@ -145,7 +145,7 @@ class ZookeeperStage(ClusterStage):
 
         return self.deliver("", Produce(-1, {data(number): RecordBatch(-1, -1, (record,))}), to, told)
 
-    def say(self, n: int, request: Request) -> Self:
+    def say(self, n: int, request: AnyRequest) -> Self:
         """A controller's request reaches a broker; `answer`."""
         answer: ErrorResponse = self.ask(request, to=n)
         self.answer = answer.error.name
