@@ -6,8 +6,9 @@ client that created it and goes with it. A *watch* is set by a read and says onc
 write can be *conditional* on the version of a znode, which counts its changes. (s1: session 1. Sessions
 end after 3 s here; Kafka's default is 18 s, before KIP-537 6 s. As of 2.4, where nothing else is said.)"""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import asdict
 from typing import Self
 
 from model.protocol.messages import Fetch
@@ -152,22 +153,13 @@ def state_decided_anew(s: ZookeeperStage) -> Steps:
         | 3100 | 2, epoch 1 | 2 | 2 | OK | OK | 2, epoch 1"""
 
 
-@dataclass(slots=True)
-class ElectionLoad:
-    """What the ensemble did: notifications that it sent, reads and writes that it was asked for."""
-
-    notifications: int = 0
-    reads: int = 0
-    writes: int = 0
-
-
 class Designs:
     """The same failure in both designs. `each`: every replica watches. `one`: a controller does."""
 
     def __init__(self) -> None:
         self.partitions = self.replicas = 0
-        self.each: ElectionLoad | None = None
-        self.one: ElectionLoad | None = None
+        self.each: Counter[str] | None = None
+        self.one: Counter[str] | None = None
 
     def fail(self, partitions: int, replicas: int = 3) -> Self:
         """A broker dies that led all these partitions; until all have another leader."""
@@ -192,12 +184,12 @@ class Designs:
 COUNTED: Mapping[str, Callable[[Designs, str], object]] = {
     "partitions": lambda d, _: d.partitions,
     "replicas of each": lambda d, _: d.replicas,
-    "each replica watches: (notifications)|(reads|writes)": lambda d, kind: getattr(d.each, kind, None),
-    "one controller: (notifications)|its (reads|writes)": lambda d, kind: getattr(d.one, kind, None),
+    "each replica watches: (notifications)|(reads|writes)": lambda d, kind: d.each[kind] if d.each else None,
+    "one controller: (notifications)|its (reads|writes)": lambda d, kind: d.one[kind] if d.one else None,
 }
 
 
-def _without(partitions: int, replicas: int) -> ElectionLoad:
+def _without(partitions: int, replicas: int) -> Counter[str]:
     tps = tuple(data(n) for n in range(partitions))
     zk = ZooKeeper()
     brokers = [SelfElecting(n, zk, zk.connect(0, 3000), tps) for n in range(LEADER, LEADER + replicas)]
@@ -209,7 +201,7 @@ def _without(partitions: int, replicas: int) -> ElectionLoad:
     for broker in brokers[1:]:
         broker.wake(0)
     assert brokers[1].leads == set(tps)
-    return _since(zk, before)
+    return _load(zk) - before
 
 
 def _cluster(partitions: int, replicas: int) -> ZookeeperStage:
@@ -217,27 +209,22 @@ def _cluster(partitions: int, replicas: int) -> ZookeeperStage:
     return ZookeeperStage([holders] * partitions, brokers=(1, *holders))
 
 
-def _with(partitions: int, replicas: int) -> ElectionLoad:
+def _with(partitions: int, replicas: int) -> Counter[str]:
     scene = _cluster(partitions, replicas).crash(LEADER)
     tps = [data(n) for n in range(partitions)]
     return _counted(scene, LEADER, lambda: all(scene.leader(tp) == LEADER + 1 for tp in tps))
 
 
-def _load(zk: ZooKeeper) -> ElectionLoad:
-    counts = zk.counts
-    return ElectionLoad(counts.notifications, counts.reads, counts.writes)
+def _load(zk: ZooKeeper) -> Counter[str]:
+    """What the ensemble did: notifications that it sent, reads and writes that it was asked for."""
+    return Counter(asdict(zk.counts))
 
 
-def _since(zk: ZooKeeper, before: ElectionLoad) -> ElectionLoad:
-    now = _load(zk)
-    return ElectionLoad(*(b - a for a, b in zip(astuple(before), astuple(now), strict=True)))
-
-
-def _counted(scene: ZookeeperStage, dead: int, condition: Callable[[], bool]) -> ElectionLoad:
+def _counted(scene: ZookeeperStage, dead: int, condition: Callable[[], bool]) -> Counter[str]:
     """From the end of a broker's session on."""
     before = _load(scene.zookeeper)
     scene.expire(dead).until(condition)
-    return _since(scene.zookeeper, before)
+    return _load(scene.zookeeper) - before
 
 
 @scenario(

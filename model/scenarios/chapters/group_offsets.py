@@ -3,20 +3,12 @@
 Offsets are records of the group's partition of `__consumer_offsets`, and so are its generations:
 "p0=3" and "[2]" in the tables."""
 
-from core.java_hash import java_hash
 from model.eras import ERAS
 from model.protocol.messages import Fetch
-from model.replication.node import GROUP_TOPIC
 from model.scenarios.drivers.cluster import lone
 from model.scenarios.drivers.raw_member import RawMemberStage, two
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
-
-
-def where(s: RawMemberStage) -> object:
-    """Column: hash of the group's name, its partition, who coordinates it."""
-    number = s.number("g", GROUP_TOPIC)
-    return f"{java_hash('g')} → {number} → broker {s.coordinator('g', GROUP_TOPIC)}"
 
 
 @scenario(

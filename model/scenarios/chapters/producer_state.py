@@ -26,7 +26,7 @@ EXPIRATION_MS: Final = 5000
 def producer_epochs(s: RawProducerStage) -> Steps:
     """A higher epoch fences producers with a lower one, and numbers again."""
     s.init("A").init("B")
-    s.writers["A"].id = s.writers["B"].id = None  # plain records, so that no transaction is asked for
+    s.writers["A"].id = s.writers["B"].id = ""  # plain records, so that no transaction is asked for
     s.write("A", 0, "a0").write("B", 0, "b0")
     yield """Two instances with one producer id: B came later and has the next epoch, whose sequences begin at
         0. A's first record arrives before B's.

@@ -14,12 +14,11 @@ from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
 
+TV1 = ERAS["4.2-tv1"]
+
 
 def _one() -> RawProducerStage:
     return RawProducerStage(lone(era=TV1))
-
-
-TV1 = ERAS["4.2-tv1"]
 
 
 @scenario(

@@ -150,9 +150,9 @@ class ClientStage(ClusterStage):
         reader = self.readers[name] = Reader(consumer, member, auto, self.now + AUTO_MS)
         return self.join(reader, name)
 
-    def poll(self, name: str, most: int = 100, *, milliseconds: int = 10_000) -> Self:
-        """See the module. Waits for records so long."""
-        reader, end = self.readers[name], self.now + milliseconds
+    def poll(self, name: str, most: int = 100) -> Self:
+        """See the module. Waits for records up to 10 s."""
+        reader, end = self.readers[name], self.now + 10_000
         self._auto_commit(reader)
         while True:
             self._rebalanced(reader)

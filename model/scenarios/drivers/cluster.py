@@ -11,7 +11,7 @@ step says so (`wait`, and `until` where a client or broker has to try again).
     s.lose()                   the same, and the message never arrives
     s.ask(request, to=1)       a request from outside; its answer, None if there is none yet
     s.join(machine, "A")       a client of the model takes part: it sends, and asks again, on its own
-    s.crash(1), s.restart(1), s.cut(1), s.heal(1)
+    s.crash(1), s.restart(1)
     s.pause(1), s.resume(1)    the process stands still, and continues
 """
 
@@ -112,7 +112,6 @@ class ClusterStage:
         self._queue: deque[MessageInFlight] = deque()
         self._waiting: dict[int, MessageInFlight] = {}
         self._connections = 0
-        self._cut: set[int] = set()
         self._incarnation = 0
         self._durable: defaultdict[int, Durable] = defaultdict(Durable)
         self._begin(partitions, coordinators)
@@ -207,9 +206,9 @@ class ClusterStage:
             self._arrive(message)
         return self.flow()
 
-    def give_up(self, kind: type = object) -> Self:
+    def give_up(self) -> Self:
         """See the module."""
-        for message in self._of_kind(kind):
+        for message in self.held:
             self._hear(message, None)
         return self.flow()
 
@@ -305,7 +304,7 @@ class ClusterStage:
             self._hear(message, message.answer)
             return
         node = message.ask.node
-        if node not in self.nodes or {node, message.sender} & self._cut:
+        if node not in self.nodes:
             self._hear(message, None)
             return
         self._connections += 1
@@ -355,17 +354,6 @@ class ClusterStage:
         asleep, self._asleep = self._asleep, []
         self._queue.extendleft(reversed(asleep))
         return self.flow()
-
-    def cut(self, n: int) -> Self:
-        """From now on nothing reaches this broker, and nothing of it any other."""
-        self._cut.add(n)
-        self._break(n)
-        return self.flow()
-
-    def heal(self, n: int) -> Self:
-        """The network is as it was."""
-        self._cut.discard(n)
-        return self
 
     def _break(self, node: int) -> None:
         for connection, message in list(self._waiting.items()):

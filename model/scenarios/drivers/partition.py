@@ -176,13 +176,9 @@ class PartitionStage:
         self._collect(leader)
         return self
 
-    def answer(self, follower: int, *, of: int = -1) -> Self:
-        """The leader's answer reaches the follower. of: which leader's, where that is not plain."""
-        (key,) = [
-            (n, channel, node)
-            for n, channel, node in self._answers
-            if n == follower and channel == "fetch" and of in (-1, node)
-        ]
+    def answer(self, follower: int) -> Self:
+        """The leader's answer reaches the follower."""
+        (key,) = [way for way in self._answers if way[:2] == (follower, "fetch")]
         return self._answered(*key, self._answers.pop(key))
 
     def rounds(self, *followers: int, most: int = 20) -> Self:

@@ -1,7 +1,7 @@
 """A stage with members of the group "g" who send by hand what consumers send automatically.
 
-    s.joins("A")                    JoinGroup; answered when all members have joined the rebalance that it
-    causes s.syncs("A", A=(0,), B=(1,))    SyncGroup; the leader of the group brings who gets which partitions
+    s.joins("A")                    JoinGroup; answered when all have joined the rebalance that it causes
+    s.syncs("A", A=(0,), B=(1,))    SyncGroup; the leader of the group brings who gets which partitions
     s.beats("A"), s.leaves("A")     Heartbeat, LeaveGroup
     s.commits("A", 5)               OffsetCommit of partition 0; of "" = a client that is not a member
 
@@ -23,7 +23,7 @@ from model.protocol.requests import AnyRequest
 from model.replication.node import GROUP_TOPIC
 from model.scenarios.drivers import raw_producer
 from model.scenarios.drivers.cluster import GROUP, TOPIC, data
-from model.scenarios.drivers.raw_producer import RawProducerStage
+from model.scenarios.drivers.raw_producer import RawProducerStage, named
 from model.scenarios.framework import look
 
 SESSION_MS = 3000
@@ -71,7 +71,7 @@ class RawMemberStage(RawProducerStage):
 
     # ---- what members do
 
-    def _to(self, name: str, request: AnyRequest, made: Callable[[Any], str] | None = None) -> Self:
+    def _to(self, name: str, request: AnyRequest, made: Callable[[Any], str] = named) -> Self:
         return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name, made)
 
     def joins(self, name: str) -> Self:
@@ -80,7 +80,7 @@ class RawMemberStage(RawProducerStage):
 
         def made(answer: Any) -> str:
             if answer.error is not KafkaError.NONE:
-                return str(answer.error.name)
+                return named(answer)
             mine.member, mine.generation = answer.member, answer.generation
             leads = ", leads" if answer.leader == answer.member else ""
             return f"generation {answer.generation}{leads}"
@@ -98,7 +98,7 @@ class RawMemberStage(RawProducerStage):
 
         def made(answer: Any) -> str:
             if answer.error is not KafkaError.NONE:
-                return str(answer.error.name)
+                return named(answer)
             return "gets " + (" ".join(f"{t}{n}" for t, n in answer.partitions) or "nothing")
 
         return self._to(name, SyncGroup(GROUP, mine.generation, mine.member, given), made)

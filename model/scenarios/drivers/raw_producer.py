@@ -30,21 +30,20 @@ from model.protocol.messages import Produce
 from model.protocol.requests import AnyRequest
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.scenarios.drivers import cluster
-from model.scenarios.drivers.cluster import ClusterStage, data
+from model.scenarios.drivers.cluster import GROUP, ClusterStage, data
 from model.scenarios.framework import look
 from model.settings import Settings
 
 IN: Final = ("in", 0)
 """The partition whose offsets the group "g" commits."""
 AGAIN: Final = (KafkaError.CONCURRENT_TRANSACTIONS, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-WAITS: Final = "waits"
 
 
 @dataclass(slots=True)
 class RawProducer:
-    """A producer. `next`: its next sequence by partition."""
+    """A producer. id: transactional, "" = none. next: its next sequence by partition."""
 
-    id: str | None
+    id: str = ""
     producer_id: int = NO_PRODUCER
     epoch: int = NO_EPOCH
     next: dict[int, int] = field(default_factory=dict)
@@ -53,6 +52,16 @@ class RawProducer:
         """A new identity begins at 0."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.producer_id, self.epoch, self.next = producer_id, epoch, {}
+
+
+def named(answer: Any) -> str:
+    """The error of an answer, or ok."""
+    return "ok" if answer.error is KafkaError.NONE else str(answer.error.name)
+
+
+def _produced(answer: Any) -> str:
+    ((error, base),) = answer.results.values()
+    return f"offset {base}" if error is KafkaError.NONE else str(error.name)
 
 
 class RawProducerStage(ClusterStage):
@@ -79,13 +88,14 @@ class RawProducerStage(ClusterStage):
         """See `framework.Stage`."""
         return look(COLUMNS, self, column)
 
-    def transaction(self, key: str = "t") -> TransactionMetadata | None:
-        """What the coordinator has in memory of a transactional id."""
-        broker = self.nodes.get(self.coordinator(key, TRANSACTION_TOPIC))
+    @property
+    def transaction(self) -> TransactionMetadata | None:
+        """What the coordinator of transactional id t has in memory of it."""
+        broker = self.nodes.get(self.coordinator("t", TRANSACTION_TOPIC))
         if broker is None:
             return None
         known = broker.coordinators.transactions.log.known
-        return known.get(self.number(key, TRANSACTION_TOPIC), {}).get(key)
+        return known.get(self.number("t", TRANSACTION_TOPIC), {}).get("t")
 
     def logged(self, key: str, node: int = -1) -> list[TransactionRecord]:
         """What the transaction log has of a transactional id."""
@@ -98,18 +108,18 @@ class RawProducerStage(ClusterStage):
     # ---- what producers do
 
     def _say(
-        self, name: str, request: AnyRequest, to: int, key: str, made: Callable[[Any], str] | None = None
+        self, name: str, request: AnyRequest, to: int, key: str, made: Callable[[Any], str] = named
     ) -> Self:
-        self.told[key] = WAITS
+        self.told[key] = "waits"
 
         def told(answer: Any) -> None:
-            self.told[key] = "unknown" if answer is None else (made or _named)(answer)
+            self.told[key] = "unknown" if answer is None else made(answer)
 
         return self.deliver(name, request, to, told)
 
     def identify(self, name: str) -> Self:
         """See the module."""
-        writer = self.writers.setdefault(name, RawProducer(None))
+        writer = self.writers.setdefault(name, RawProducer())
         answer = self.ask(InitProducerId(None, 0), to=min(self.nodes))
         writer.take(answer.producer_id, answer.producer_epoch)
         return self
@@ -126,91 +136,64 @@ class RawProducerStage(ClusterStage):
             errors.append(answer.error)
             if answer.error is KafkaError.NONE:
                 writer.take(answer.producer_id, answer.producer_epoch)
-            return _named(answer)
+            return named(answer)
 
         def asked() -> bool:
             errors.clear()
-            self._say(
-                name,
-                InitProducerId(id, timeout, *identity),
-                self.coordinator(id, TRANSACTION_TOPIC),
-                name,
-                made,
-            )
+            request = InitProducerId(id, timeout, *identity)
+            self._say(name, request, self.coordinator(id, TRANSACTION_TOPIC), name, made)
             return not again or not errors or errors[0] not in AGAIN
 
         return self.until(asked)
 
+    def _in_transaction(
+        self, name: str, kind: Callable[..., AnyRequest], *what: object, made: Callable[[Any], str] = named
+    ) -> Self:
+        """A producer's request to the coordinator of its transactional id."""
+        writer = self.writers[name]
+        request = kind(writer.id, writer.producer_id, writer.epoch, *what)
+        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name, made)
+
     def add(self, name: str, *numbers: int) -> Self:
         """See the module."""
-        writer = self.writers[name]
-        assert writer.id is not None
-        tps = tuple(data(number) for number in numbers)
-        request = AddPartitionsToTxn(writer.id, writer.producer_id, writer.epoch, tps)
-        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name)
+        return self._in_transaction(name, AddPartitionsToTxn, tuple(data(number) for number in numbers))
 
-    def write(
-        self, name: str, number: int, *records: str, sequence: int = -1, epoch: int = -1, plain: bool = False
-    ) -> Self:
-        """See the module. sequence: instead of the next one, which stays as it is. epoch: an older one.
-        plain: without a producer id. The first record's name stands for all."""
-        writer = self.writers.setdefault(name, RawProducer(None))
+    def write(self, name: str, number: int, *records: str, sequence: int = -1, plain: bool = False) -> Self:
+        """See the module. sequence: instead of the next one, which stays as it is. plain: without a
+        producer id. The first record's name stands for all."""
+        writer = self.writers.setdefault(name, RawProducer())
         batch = RecordBatch(-1, -1, records)
         if not plain:
             used = sequence if sequence >= 0 else writer.next.get(number, 0)
             if sequence < 0:
                 writer.next[number] = used + len(records)
             batch = RecordBatch(
-                -1,
-                -1,
-                records,
-                writer.producer_id,
-                epoch if epoch >= 0 else writer.epoch,
-                used,
-                transactional=writer.id is not None,
+                -1, -1, records, writer.producer_id, writer.epoch, used, transactional=bool(writer.id)
             )
-        request = Produce(-1, {data(number): batch}, writer.id if not plain else None)
+        request = Produce(-1, {data(number): batch}, writer.id if batch.transactional else None)
         return self._say(name, request, self.leader(data(number)), records[0], _produced)
 
-    def add_group(self, name: str, group: str = "g") -> Self:
+    def add_group(self, name: str) -> Self:
         """See the module."""
-        writer = self.writers[name]
-        assert writer.id is not None
-        request = AddOffsetsToTxn(writer.id, writer.producer_id, writer.epoch, group)
-        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name)
+        return self._in_transaction(name, AddOffsetsToTxn, GROUP)
 
-    def offsets(
-        self, name: str, offset: int, *, group: str = "g", generation: int = -1, member: str = ""
-    ) -> Self:
+    def offsets(self, name: str, offset: int, *, generation: int = -1, member: str = "") -> Self:
         """See the module."""
         writer = self.writers[name]
-        assert writer.id is not None
         request = TxnOffsetCommit(
-            writer.id, group, writer.producer_id, writer.epoch, {IN: offset}, generation, member
+            writer.id, GROUP, writer.producer_id, writer.epoch, {IN: offset}, generation, member
         )
-        return self._say(name, request, self.coordinator(group, GROUP_TOPIC), name)
+        return self._say(name, request, self.coordinator(GROUP, GROUP_TOPIC), name)
 
     def end(self, name: str, *, commit: bool) -> Self:
         """See the module."""
-        writer = self.writers[name]
-        assert writer.id is not None
 
         def made(answer: Any) -> str:
             if answer.error is KafkaError.NONE and answer.producer_id >= 0:
-                writer.take(answer.producer_id, answer.producer_epoch)
-            return _named(answer)
+                self.writers[name].take(answer.producer_id, answer.producer_epoch)
+            return named(answer)
 
-        request = EndTxn(writer.id, writer.producer_id, writer.epoch, commit)
-        return self._say(name, request, self.coordinator(writer.id, TRANSACTION_TOPIC), name, made)
-
-
-def _named(answer: Any) -> str:
-    return "ok" if answer.error is KafkaError.NONE else str(answer.error.name)
-
-
-def _produced(answer: Any) -> str:
-    ((error, base),) = answer.results.values()
-    return f"offset {base}" if error is KafkaError.NONE else str(error.name)
+        return self._in_transaction(name, EndTxn, commit, made=made)
 
 
 Column = Callable[[RawProducerStage, str], object]
@@ -231,21 +214,9 @@ def _identity(s: RawProducerStage, name: str) -> object:
     return f"{writer.producer_id}/{writer.epoch}" if writer and writer.epoch >= 0 else None
 
 
-def _members(s: RawProducerStage, _: str) -> object:
-    """Partitions of the transaction."""
-    transaction = s.transaction()
-    if transaction is None:
-        return None
-    partitions = transaction.record.partitions
-    return ["offsets" if topic == GROUP_TOPIC else f"{topic}{n}" for topic, n in partitions]
-
-
-def _state(s: RawProducerStage, _: str) -> object:
-    """State, producer id and epoch at the coordinator."""
-    transaction = s.transaction()
-    if transaction is None:
-        return None
-    return f"{transaction.record.state.value} {transaction.record.producer_id}/{transaction.record.epoch}"
+def _transaction(show: Callable[[TransactionRecord], object]) -> Column:
+    """As the coordinator of transactional id t has it."""
+    return lambda s, _: show(s.transaction.record) if s.transaction is not None else None
 
 
 def _found(s: RawProducerStage, key: str) -> object:
@@ -262,8 +233,10 @@ def _prepared(s: RawProducerStage, _: str) -> object:
 COLUMNS: Mapping[str, Column] = {
     "epoch: sequences known": _known,
     r"([A-Z])": _identity,
-    "partitions": _members,
-    "coordinator": _state,
+    "partitions": _transaction(
+        lambda r: ["offsets" if topic == GROUP_TOPIC else f"{topic}{n}" for topic, n in r.partitions]
+    ),
+    "coordinator": _transaction(lambda r: f"{r.state.value} {r.producer_id}/{r.epoch}"),
     r"coordinator of (\w)": _found,
     "led by": lambda s, _: s.coordinator("t", TRANSACTION_TOPIC),
     "PrepareCommit at": _prepared,

@@ -1,19 +1,19 @@
 """A stage with brokers on ZooKeeper: a scene whose node 9 is the ensemble.
 
     s.start(1, 2, 3)         broker processes begin sessions and register; the first one is controller
-    s.crash(2), s.cut(2), s.pause(2)     of `cluster`: the session continues until its time-out
+    s.crash(2), s.pause(2)   of `cluster`: the session continues until its time-out
     s.hold(Ops, of=1, times=9), s.release(Ops)   broker 1's requests to the ensemble, one after the other
     s.produce("m0", to=2)    a producer's record, acks=all
     s.say(3, LeaderAndIsr(…))            a controller's request, from nowhere
     s.operator(Delete("/controller"))    an operator at a shell of ZooKeeper
 
-Era 2.4 where nothing else is said; sessions of 3 s.
+Era 2.4; sessions of 3 s.
 
 What columns show is listed in `COLUMNS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 
 from model.broker import Broker
 from model.eras import ERAS
@@ -54,11 +54,6 @@ ENSEMBLE: Final = CONTROLLER_NODE
 CONTROL: Final = (LeaderAndIsr, StopReplica, UpdateMetadata)
 
 
-def on_zookeeper(era: str = "2.4", **settings: Any) -> Settings:
-    """Settings of a cluster on ZooKeeper."""
-    return Settings(era=ERAS[era], **settings)
-
-
 class ZookeeperStage(ClusterStage):
     """See the module. partitions: replicas of each partition of the topic. brokers: those that are started,
     in this order; the first one is controller.
@@ -71,11 +66,7 @@ class ZookeeperStage(ClusterStage):
     ensemble = ENSEMBLE
 
     def __init__(
-        self,
-        partitions: Sequence[Sequence[int]] = (),
-        *,
-        brokers: Sequence[int] = (1, 2, 3, 4),
-        settings: Settings | None = None,
+        self, partitions: Sequence[Sequence[int]] = (), *, brokers: Sequence[int] = (1, 2, 3, 4)
     ) -> None:
         self.zookeeper = ZooKeeper(TOP_LEVEL)
         self.answers: dict[int, str] = {}
@@ -87,7 +78,7 @@ class ZookeeperStage(ClusterStage):
         self.since = 0
         """From when on a scenario counts its time."""
         self._starting = brokers
-        super().__init__(settings or on_zookeeper(), partitions, ())
+        super().__init__(Settings(era=ERAS["2.4"]), partitions, ())
 
     def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
         # The scene asks no more of a node than an ensemble has: requests in, effects out, time.
@@ -152,15 +143,11 @@ class ZookeeperStage(ClusterStage):
         return self
 
     def operator(self, op: ZkOp) -> Self:
-        """An operator's op, in its own session."""
+        """An operator's op, in its own session. The ensemble sends its notifications."""
         session = self.zookeeper.connect(self.now, 60_000)
         results = self.zookeeper.run(self.now, session, [op])
         assert results is not None
         assert results[0].error is ZkError.OK
-        return self.poke()
-
-    def poke(self) -> Self:
-        """The ensemble sends its notifications."""
         self.nodes[ENSEMBLE].tick(self.now)
         return self.flow()
 
