@@ -1,0 +1,200 @@
+"""A transactional producer by hand: one request at a time, to a chosen broker.
+
+It speaks transaction version 1, as librdkafka does: the producer itself adds partitions to its
+transaction (KIP-98). It repeats a request after a retriable error, as clients do, and says each answer.
+"""
+
+import datetime
+import io
+import time
+from collections.abc import Callable
+
+from kio.records.schema import NewRecordBatch, Record
+from kio.records.writers import write_new_batch
+from kio.schema.add_partitions_to_txn.v3 import request as add_partitions
+from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
+from kio.schema.end_txn.v3.request import EndTxnRequest
+from kio.schema.end_txn.v3.response import EndTxnResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
+from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
+from kio.schema.produce.v9 import request as produce
+from kio.schema.produce.v9.response import ProduceResponse
+from kio.schema.types import ProducerId, TopicName, TransactionalId
+from kio.static.primitive import Records, TZAwareMicros, i8, i16, i32, i32Timedelta, i64
+from kio.static.protocol import RequestPayload
+
+from core.errors import ClusterError
+from core.op import TopicPartition
+from harness.kafka.admin.connection import AdminError, Brokers, R
+
+TIMEOUT_S = 60
+"""Of the transaction: longer than any schedule takes to its end."""
+ANSWER_S = 40.0
+"""Longer than a broker waits for its followers (request.timeout.ms of the stage)."""
+RETRY_S = 60.0
+PAUSE_S = 0.1
+TRANSACTIONAL = 16
+"""Attribute bit of a batch."""
+
+
+class Refused(ClusterError):
+    """A broker answered with an error that no repetition cures, or with nothing else until the deadline."""
+
+
+def milliseconds(seconds: float) -> i32Timedelta:
+    """A duration as the protocol has it."""
+    return i32Timedelta.parse(datetime.timedelta(seconds=seconds))
+
+
+class RawProducer:
+    """One instance of a transactional id.
+
+    asked: the broker that it asks for coordinators. acknowledged: the records that leaders acknowledged,
+    (partition, offset) → value.
+    """
+
+    def __init__(
+        self, brokers: Brokers, asked: int, transactional_id: str, say: Callable[[str], None]
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.acknowledged: dict[tuple[TopicPartition, int], str] = {}
+        self._brokers, self._asked, self._say = brokers, asked, say
+        self._id, self._epoch = -1, -1
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def call(self, node: int, request: RequestPayload, response: type[R]) -> R:
+        """Raises: AdminError."""
+        with self._brokers.connect(node, ANSWER_S) as connection:
+            return connection.call(request, response)
+
+    def coordinator(self) -> int:
+        """Raises: AdminError; the number is -1 where the broker knows none."""
+        request = FindCoordinatorRequest(key=self.transactional_id, key_type=i8(1))
+        return int(self.call(self._asked, request, FindCoordinatorResponse).node_id)
+
+    def init(self) -> None:
+        """InitProducerId, until it succeeds. Raises: Refused."""
+        self.until_done("InitProducerId", self.init_once)
+
+    def init_once(self) -> tuple[int, ErrorCode]:
+        """Who was asked, and its answer. Raises: AdminError."""
+        node = self.coordinator()
+        request = InitProducerIdRequest(
+            transactional_id=TransactionalId(self.transactional_id),
+            transaction_timeout=milliseconds(TIMEOUT_S),
+        )
+        answer = self.call(node, request, InitProducerIdResponse)
+        self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
+        self._sequences.clear()
+        return node, answer.error_code
+
+    def add_once(self, tp: TopicPartition) -> tuple[int, ErrorCode]:
+        """AddPartitionsToTxn: who was asked, and its answer. Raises: AdminError."""
+        node = self.coordinator()
+        topic = add_partitions.AddPartitionsToTxnTopic(
+            name=TopicName(tp.topic), partitions=(i32(tp.partition),)
+        )
+        request = add_partitions.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TransactionalId(self.transactional_id),
+            v3_and_below_producer_id=ProducerId(self._id),
+            v3_and_below_producer_epoch=i16(self._epoch),
+            v3_and_below_topics=(topic,),
+        )
+        answer = self.call(node, request, AddPartitionsToTxnResponse)
+        (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+        return node, result.partition_error_code
+
+    def write(self, tp: TopicPartition, value: str, leader: int) -> None:
+        """Add the partition to the transaction and write a record, until both succeed. Raises: Refused."""
+        self.until_done(f"AddPartitionsToTxn({tp.partition})", lambda: self.add_once(tp))
+        self.until_done(f"Produce({tp.partition}, {value})", lambda: self._write_once(tp, value, leader))
+
+    def _write_once(self, tp: TopicPartition, value: str, leader: int) -> tuple[int, ErrorCode]:
+        sequence = self._sequences.get(tp, 0)
+        batch = io.BytesIO()
+        record = Record(
+            attributes=i8(0),
+            timestamp=TZAwareMicros.parse(datetime.datetime.now(datetime.UTC)),
+            offset=i64(0),
+            key=None,
+            value=value.encode(),
+            headers=(),
+        )
+        header = NewRecordBatch(
+            partition_leader_epoch=i32(-1),
+            attributes=i16(TRANSACTIONAL),
+            producer_id=i64(self._id),
+            producer_epoch=i16(self._epoch),
+            base_sequence=i32(sequence),
+            records=(record,),
+        )
+        write_new_batch(batch, header)
+        data = produce.PartitionProduceData(index=i32(tp.partition), records=Records(batch.getvalue()))
+        request = produce.ProduceRequest(
+            transactional_id=TransactionalId(self.transactional_id),
+            acks=i16(-1),
+            timeout=milliseconds(ANSWER_S - 10),
+            topic_data=(produce.TopicProduceData(name=TopicName(tp.topic), partition_data=(data,)),),
+        )
+        (result,) = self.call(leader, request, ProduceResponse).responses[0].partition_responses
+        if result.error_code == ErrorCode.none:
+            self._sequences[tp] = sequence + 1
+            self.acknowledged[tp, int(result.base_offset)] = value
+        return leader, result.error_code
+
+    def commit(self) -> None:
+        """EndTxn(commit), until it is acknowledged. Raises: Refused."""
+
+        def once() -> tuple[int, ErrorCode]:
+            node = self.coordinator()
+            request = EndTxnRequest(
+                transactional_id=TransactionalId(self.transactional_id),
+                producer_id=ProducerId(self._id),
+                producer_epoch=i16(self._epoch),
+                committed=True,
+            )
+            return node, self.call(node, request, EndTxnResponse).error_code
+
+        self.until_done("EndTxn(commit)", once)
+
+    def until_done(self, what: str, once: Callable[[], tuple[int, ErrorCode]]) -> None:
+        """Ask until the answer is success, and say what was answered.
+
+        Raises: Refused.
+        """
+        answers: list[str] = []
+        deadline = time.monotonic() + RETRY_S
+        while True:
+            final = done = False
+            try:
+                node, code = once()
+                done = code == ErrorCode.none
+                final = not done and not code.retriable
+                answer = f"broker {node}: {code.name.upper()}"
+            except (AdminError, KeyError):  # KeyError: there is no coordinator, node -1
+                answer = "no answer"
+            if answers[-1:] != [answer]:
+                answers.append(answer)
+            if done:
+                self._say(f"{what} → {' → '.join(answers)}")
+                return
+            if final or time.monotonic() > deadline:
+                raise Refused(f"{what} → {' → '.join(answers)}")
+            time.sleep(PAUSE_S)
+
+    def described(self, node: int) -> str:
+        """What a broker says of the transaction as its coordinator: `Ongoing 0,1`; an error in capitals."""
+        request = DescribeTransactionsRequest(transactional_ids=(TransactionalId(self.transactional_id),))
+        try:
+            (one,) = self.call(node, request, DescribeTransactionsResponse).transaction_states
+        except AdminError:
+            return "NO_ANSWER"
+        if one.error_code != ErrorCode.none:
+            return one.error_code.name.upper()
+        partitions = sorted(int(number) for topic in one.topics for number in topic.partitions)
+        return f"{one.transaction_state} {','.join(map(str, partitions))}".strip()

@@ -1,0 +1,193 @@
+"""The bugs: for each a schedule with a bad side, which shows it, and a good side, which does not.
+
+A schedule performs its steps up to the producer's commit and its answer. It raises NotReached where the
+cluster takes another way than the one that it describes: such a run shows nothing. `trials` judges what
+became of the records.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kio.schema.errors import ErrorCode
+
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.admin.connection import AdminError
+from harness.kafka.waiting import NotYet, until
+from harness.reproduce.producer import RawProducer, Refused
+from harness.reproduce.stage import PAUSE_S, STEP_S, Stage
+
+ANSWERED_S = 1.0
+"""A coordinator whose followers all fetch answers much sooner."""
+
+
+class NotReached(NotYet):
+    """The cluster did not take the way that the schedule describes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Performed:
+    """One performed schedule. acknowledged: whether a coordinator acknowledged the commit; where it refused,
+    it promised nothing about the records."""
+
+    producer: RawProducer
+    tps: list[TopicPartition]
+    acknowledged: bool
+
+
+@contextmanager
+def meanwhile(stage: Stage, what: str, once: Callable[[], tuple[int, ErrorCode]]) -> Iterator[Future[str]]:
+    """Send one request in the background; say its answer at the end of the block."""
+
+    def answer() -> str:
+        try:
+            node, code = once()
+            return f"broker {node}: {code.name.upper()}"
+        except (AdminError, KeyError):
+            return "no answer"
+
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(answer)
+        yield sent
+        stage.say(f"{what} → {sent.result()}")
+
+
+def hand_over(stage: Stage, producer: RawProducer, old: int, new: int) -> str:
+    """Kill a coordinator; what the next one knows of the transaction."""
+    stage.kill(old)
+    stage.leads(new, stage.log)
+    state = stage.loaded(new, producer)
+    stage.say(f"broker {old} is killed; broker {new} coordinates and has loaded: {state}")
+    return state
+
+
+def lag(stage: Stage, good: bool) -> None:
+    """On the bad side, cut C off from A and B: it stays in sync for `replica.lag.time.max.ms`."""
+    if not good:
+        stage.cut((stage.c, stage.a), (stage.c, stage.b))
+        stage.say("C cannot fetch from A and B; it stays in sync for 30 s")
+
+
+def expect(stage: Stage, sent: Future[str], good: bool) -> None:
+    """A answers if, and only if, all followers can fetch what it appended. Raises: NotReached."""
+    try:
+        answer = sent.result(ANSWERED_S)
+    except TimeoutError:
+        answer = ""
+    if bool(answer) is not good:
+        raise NotReached(f"A answers {answer}" if answer else "A does not answer, though no follower lags")
+
+
+def commit(stage: Stage, producer: RawProducer, tps: list[TopicPartition]) -> Performed:
+    """The producer commits."""
+    try:
+        producer.commit()
+    except Refused as error:
+        stage.say(str(error))
+        return Performed(producer=producer, tps=tps, acknowledged=False)
+    return Performed(producer=producer, tps=tps, acknowledged=True)
+
+
+def uncommitted_partition(stage: Stage, name: str, good: bool) -> Performed:
+    """A cannot replicate to C that partition 1 is in the transaction. B acts upon it; C does not know it."""
+    p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
+    producer = stage.producer(name, stage.d)
+    producer.init()
+    producer.write(p0, "zero", stage.d)
+    lag(stage, good)
+    with meanwhile(stage, "the first AddPartitionsToTxn(1)", lambda: producer.add_once(p1)) as sent:
+        expect(stage, sent, good)
+        if (state := hand_over(stage, producer, stage.a, stage.b)) != "Ongoing 0,1":
+            raise NotReached(f"B loaded {state}")
+    producer.write(p1, "one", stage.e)
+    if (state := hand_over(stage, producer, stage.b, stage.c)) != ("Ongoing 0,1" if good else "Ongoing 0"):
+        raise NotReached(f"C loaded {state}")
+    stage.heal()
+    return commit(stage, producer, tps)
+
+
+def uncommitted_abort(stage: Stage, name: str, good: bool) -> Performed:
+    """A cannot replicate the abort of the transaction to C. B aborts one half; C does not know the abort."""
+    p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
+    first, second = (stage.producer(name, stage.d) for _ in range(2))
+    first.init()
+    first.write(p0, "zero", stage.d)
+    first.write(p1, "one", stage.e)
+    stage.cut((stage.b, stage.e))  # B's marker reaches partition 0 only
+    lag(stage, good)
+    with meanwhile(stage, "InitProducerId of a second instance", second.init_once) as sent:
+        expect(stage, sent, good)
+        hand_over(stage, first, stage.a, stage.b)
+
+        def aborted() -> None:
+            if stage.stable(p0) < 2:
+                raise NotYet("partition 0 has no abort marker")
+
+        until(STEP_S, PAUSE_S, aborted)
+        stage.say("partition 0 has an abort marker")
+        state = hand_over(stage, first, stage.b, stage.c)
+    if state != "Ongoing 0,1" and not good:
+        raise NotReached(f"C loaded {state}")
+    stage.heal()
+    return commit(stage, first, tps)
+
+
+def leaderless(stage: Stage, name: str, good: bool) -> Performed:
+    """All replicas of partition 1 are down when the transaction commits. Both sides are the same schedule."""
+    p0, p1 = tps = stage.create(name, [(stage.a, stage.b, stage.d), (stage.d, stage.e, stage.c)])
+    producer = stage.producer(name, stage.a)
+    producer.init()
+    producer.write(p0, "zero", stage.a)
+    producer.write(p1, "one", stage.d)
+    run_blocking(stage.cluster.shut_down([stage.c, stage.d, stage.e]))
+    stage.leads(-1, p1, stage.a)
+    stage.say("C, D and E are shut down: partition 1 has no leader; A coordinates")
+    return commit(stage, producer, tps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduction:
+    """A known bug.
+
+    title: what a user loses. bad, good: what the sides are. versions: of Kafka, for bad and good.
+    play: performs a run (its name, whether it is the good side). log: what the coordinator's log says of the
+    producer's id when the bug happens, "" = nothing.
+    """
+
+    title: str
+    bad: str
+    good: str
+    versions: tuple[str, str]
+    play: Callable[[Stage, str, bool], Performed]
+    log: str = ""
+
+
+NO_LAG = "the same failovers without the follower that lags"
+
+REPRODUCTIONS = {
+    "kafka-20734": Reproduction(
+        title="A transaction commits while a partition has no leader: the partition never gets its marker.",
+        bad="Kafka 4.3 takes a partition without a leader for deleted (KAFKA-20734)",
+        good="Kafka 4.0.2 waits for the leader",
+        versions=("4.3.1", "4.0.2"),
+        play=leaderless,
+        log="Couldn't find leader endpoint for partitions",
+    ),
+    "uncommitted-abort": Reproduction(
+        title="A commit is acknowledged, and one half of its transaction is aborted.",
+        bad="a coordinator acts upon an abort that is not committed; two clean failovers",
+        good=NO_LAG,
+        versions=("4.3.1", "4.3.1"),
+        play=uncommitted_abort,
+    ),
+    "uncommitted-partition": Reproduction(
+        title="A commit is acknowledged, and one partition of its transaction never gets a marker.",
+        bad="a coordinator answers for a partition whose record is not committed; two clean failovers",
+        good=NO_LAG,
+        versions=("4.3.1", "4.3.1"),
+        play=uncommitted_partition,
+    ),
+}
+"""By the name that `inquest reproduce` takes."""

@@ -1,0 +1,209 @@
+"""The cluster of the schedules: five brokers and a controller of its own, in roles.
+
+A, B and C hold the partition of the transaction log that the producer's id belongs to; A leads it. D and E
+are the other two. Every replication factor is 3, min.insync.replicas is 2, unclean election is off.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as At
+from kio.schema.create_topics.v5 import request as create_topics
+from kio.schema.create_topics.v5.response import CreateTopicsResponse
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i16, i32
+
+from core.cluster import TRANSACTION_TOPIC, Cut, Direction
+from core.config import run_config
+from core.java_hash import java_hash
+from core.op import Isolation, TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.admin import protocol
+from harness.kafka.admin.connection import AdminError, check
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.waiting import NotYet, until
+from harness.reproduce.producer import RawProducer, milliseconds
+
+SETTINGS = {
+    "replica.lag.time.max.ms": "30000",  # Kafka's default: so long a follower that lags stays in sync
+    "request.timeout.ms": "30000",  # Kafka's default: so long a leader waits for its followers
+}
+LOOK_S = 3.0
+PAUSE_S = 0.05
+STEP_S = 40.0
+"""Deadline of a step: an election, the load of a coordinator."""
+WHOLE_S = 120.0
+
+Say = Callable[[str], None]
+
+
+class Stage:
+    """A running cluster, and what the schedules do with it. a, b, c, d, e: numbers of the brokers."""
+
+    def __init__(self, kafka: str, folder: Path, say: Say) -> None:
+        """Nothing is started. Raises: ConfigError, for a version that cannot run."""
+        settings = {"seed": 1, "brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": SETTINGS}
+        self.cluster = KafkaCluster(run_config(settings), folder)
+        self.say = say
+        self.log = TopicPartition(TRANSACTION_TOPIC, 0)
+        self._logs = 0
+
+    def start(self) -> None:
+        """Start the cluster and give out the roles. Raises: ClusterError."""
+        run_blocking(self.cluster.start())
+        first = RawProducer(self.cluster.admin, self.cluster.brokers[0], "first", self.say)
+
+        def replicas() -> dict[TopicPartition, tuple[int, ...]]:
+            first.coordinator()  # the first one who asks has the transaction log created
+            known = run_blocking(self.cluster.replicas())
+            logs = {tp: nodes for tp, nodes in known.items() if tp.topic == TRANSACTION_TOPIC}
+            if not logs:
+                raise NotYet("the transaction log is not created")
+            return logs
+
+        logs = until(STEP_S, PAUSE_S, replicas)
+        self._logs = len(logs)
+        self.log = min(logs)
+        self.a, self.b, self.c = logs[self.log]
+        self.d, self.e = (node for node in self.cluster.brokers if node not in logs[self.log])
+        roles = zip("ABCDE", (self.a, self.b, self.c, self.d, self.e), strict=True)
+        self.say(
+            f"{self.log.topic}-{self.log.partition}: " + ", ".join(f"{r} = broker {n}" for r, n in roles)
+        )
+
+    def heal(self) -> None:
+        """Heal all links, start all nodes. Raises: ClusterError."""
+        run_blocking(self.cluster.mend(self.cluster.cuts))
+        run_blocking(self.cluster.revive(self.cluster.nodes))
+
+    def restore(self) -> None:
+        """Heal, and wait until every replica is in sync and A leads the log. Raises: ClusterError."""
+        self.heal()
+
+        def whole() -> None:
+            roles = run_blocking(self.cluster.roles())
+            if not roles.agreed or any(len(isr) < 3 for isr in roles.isr.values()):
+                raise NotYet("not every replica is in sync")
+
+        until(WHOLE_S, PAUSE_S, whole)
+        run_blocking(self.cluster.elect_preferred([self.log]))
+        self.leads(self.a, self.log)
+
+    def producer(self, name: str, asked: int) -> RawProducer:
+        """A producer whose transactional id belongs to the log partition of A, B and C.
+
+        asked: the broker that it asks for coordinators.
+        """
+        ids = (f"{name}-{number}" for number in range(1000))
+        mine = next(one for one in ids if java_hash(one) % self._logs == self.log.partition)
+        return RawProducer(self.cluster.admin, asked, mine, self.say)
+
+    def create(self, topic: str, places: Sequence[Sequence[int]]) -> list[TopicPartition]:
+        """A topic with its partitions on these brokers, each led by the first one.
+
+        Raises: ClusterError, AdminError.
+        """
+        assigned = tuple(
+            create_topics.CreatableReplicaAssignment(
+                partition_index=i32(number), broker_ids=tuple(map(BrokerId, nodes))
+            )
+            for number, nodes in enumerate(places)
+        )
+        wanted = create_topics.CreatableTopic(
+            name=TopicName(topic),
+            num_partitions=i32(-1),
+            replication_factor=i16(-1),
+            assignments=assigned,
+            configs=(create_topics.CreatableTopicConfig(name="min.insync.replicas", value="2"),),
+        )
+        request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=milliseconds(10))
+        with self.cluster.admin.connect(self.d, 15.0) as connection:
+            check(topic, connection.call(request, CreateTopicsResponse).topics[0].error_code)
+        tps = [TopicPartition(topic, number) for number in range(len(places))]
+        for tp, nodes in zip(tps, places, strict=True):
+            self.leads(nodes[0], tp)
+        return tps
+
+    def leader(self, tp: TopicPartition, witness: int) -> int:
+        """The leader of a partition by the word of one broker; -1 = none. Raises: AdminError."""
+        with self.cluster.admin.connect(witness, LOOK_S) as connection:
+            return protocol.view(connection).partitions[tp].leader
+
+    def leads(self, node: int, tp: TopicPartition, witness: int = 0) -> None:
+        """Wait until a broker leads a partition (-1: nobody), by the word of D or of another witness.
+
+        Raises: NotYet.
+        """
+
+        def led() -> None:
+            try:
+                leader = self.leader(tp, witness or self.d)
+            except (AdminError, KeyError):
+                leader = None
+            if leader != node:
+                raise NotYet(f"broker {node} does not lead {tp.topic}-{tp.partition}, but {leader}")
+
+        until(STEP_S, PAUSE_S, led)
+
+    def loaded(self, node: int, producer: RawProducer) -> str:
+        """What a new coordinator knows of the transaction once it has loaded its log. Raises: NotYet."""
+
+        def known() -> str:
+            state = producer.described(node)
+            if state.isupper():
+                raise NotYet(f"broker {node} does not coordinate: {state}")
+            return state
+
+        return until(STEP_S, PAUSE_S, known)
+
+    def cut(self, *pairs: tuple[int, int]) -> None:
+        """Cut the links of pairs of brokers, in both directions."""
+        run_blocking(
+            self.cluster.cut(
+                [Cut(node=one, direction=way, peer=peer) for one, peer in pairs for way in Direction]
+            )
+        )
+
+    def kill(self, node: int) -> None:
+        """SIGKILL."""
+        run_blocking(self.cluster.kill([node]))
+
+    def stable(self, tp: TopicPartition) -> int:
+        """Last stable offset; -1 = nobody tells it."""
+        return run_blocking(self.cluster.offsets([tp], Isolation.READ_COMMITTED)).get(tp, (0, -1))[1]
+
+    def committed(self, tps: Sequence[TopicPartition]) -> set[tuple[TopicPartition, int]]:
+        """Where the records are that a reader at read_committed gets up to the last stable offsets.
+
+        Raises: NotYet.
+        """
+        reader = Consumer(
+            {
+                "bootstrap.servers": ",".join(map(str, self.cluster.admin.addresses.values())),
+                "group.id": "inquest-reproduce",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+            }
+        )
+        reader.assign([At(tp.topic, tp.partition, 0) for tp in tps])
+        found: set[tuple[TopicPartition, int]] = set()
+        ended: set[TopicPartition] = set()
+        deadline = time.monotonic() + STEP_S
+        try:
+            while len(ended) < len(tps):
+                if time.monotonic() > deadline:
+                    raise NotYet("a reader does not reach the ends of all partitions")
+                message = reader.poll(0.1)
+                if message is None:
+                    continue
+                tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
+                if message.error():
+                    ended.add(tp)
+                else:
+                    found.add((tp, int(message.offset() or 0)))
+        finally:
+            reader.close()
+        return found

@@ -1,0 +1,145 @@
+"""Trials: N runs of one side of a known bug; what each showed, and the exit code.
+
+A run of the bad side has to show the bug: a coordinator acknowledged the commit, and a record of the
+transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
+coordinator has completed the transaction, and its partition still waits for the marker). A run of the good
+side has to show that every record of an acknowledged commit is read.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from core.errors import ClusterError, ExitCode
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from harness.kafka.admin.connection import AdminError
+from harness.kafka.waiting import NotYet, until
+from harness.reproduce.producer import TIMEOUT_S
+from harness.reproduce.schedules import Performed, Reproduction
+from harness.reproduce.stage import Say, Stage
+
+WATCH_S = TIMEOUT_S + 30.0
+"""How long records may take to appear: the coordinator ends by then what it takes for open."""
+COMPLETE_S = 5.0
+"""A completed transaction gets no marker any more; one that is on its way arrives much sooner."""
+PAUSE_S = 0.5
+
+
+class Outcome(StrEnum):
+    """What one run showed. UNREACHED: the cluster took another way than the schedule."""
+
+    SHOWN = "the bug"
+    CLEAN = "every record is read"
+    UNREACHED = "nothing: the schedule was not reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run: its outcome, and what happened to which record."""
+
+    outcome: Outcome
+    text: str
+
+
+def trials(
+    reproduction: Reproduction, kafka: str, *, runs: int, good: bool, folder: Path, say: Say
+) -> list[Trial]:
+    """Perform the runs on one cluster, each with a topic and a transactional id of its own.
+
+    folder: for the brokers' logs. Raises: ClusterError, where the cluster cannot be started.
+    """
+    began = time.monotonic()
+    stage = Stage(kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"))
+    done: list[tuple[Trial, str]] = []
+    try:
+        stage.start()
+        for number in range(1, runs + 1):
+            stage.say(f"run {number} of {runs}")
+            done.append(_trial(stage, reproduction, f"run-{number}", good))
+            stage.say(f"run {number} shows {done[-1][0].outcome}: {done[-1][0].text}")
+    finally:
+        try:
+            run_blocking(stage.cluster.collect(folder / "cluster"))
+        finally:
+            run_blocking(stage.cluster.stop())
+    return [_confirmed(trial, name, reproduction.log, folder) for trial, name in done]
+
+
+def exit_code(done: list[Trial], good: bool) -> ExitCode:
+    """0: each run showed what its side says. 1: the good side shows the bug. 4: the bad side does not. 2: a
+    run showed nothing."""
+    outcomes = {trial.outcome for trial in done}
+    wrong = Outcome.SHOWN if good else Outcome.CLEAN
+    if wrong in outcomes:
+        return ExitCode.ANOMALY if good else ExitCode.SILENT
+    return ExitCode.UNKNOWN if Outcome.UNREACHED in outcomes else ExitCode.VALID
+
+
+def _trial(stage: Stage, reproduction: Reproduction, name: str, good: bool) -> tuple[Trial, str]:
+    """The run, and its transactional id ("" where it has none)."""
+    try:
+        stage.restore()
+        performed = reproduction.play(stage, name, good)
+        stage.restore()
+        return judge(stage, performed), performed.producer.transactional_id
+    except (ClusterError, AdminError) as error:
+        return Trial(outcome=Outcome.UNREACHED, text=str(error)), ""
+
+
+def judge(stage: Stage, performed: Performed) -> Trial:
+    """What became of the records. Raises: ClusterError."""
+    if not performed.acknowledged:
+        return Trial(outcome=Outcome.CLEAN, text="the commit was refused, so that nothing was promised")
+    coordinator = stage.leader(stage.log, stage.d)
+
+    def missing() -> dict[tuple[TopicPartition, int], str]:
+        read = stage.committed(performed.tps)
+        return {at: value for at, value in performed.producer.acknowledged.items() if at not in read}
+
+    def decided() -> str:
+        gone = missing()
+        if not gone:
+            return ""
+        state = performed.producer.described(coordinator)
+        if any(stage.stable(tp) <= offset for tp, offset in gone) and state != "CompleteCommit":
+            raise NotYet(f"hidden for {WATCH_S:g} s, the coordinator says {state}")
+        return state
+
+    try:
+        if not decided_within(decided):
+            return Trial(outcome=Outcome.CLEAN, text="the commit was acknowledged")
+    except NotYet as error:
+        hidden = str(error)
+    else:
+        hidden = "the coordinator has completed the transaction"
+        time.sleep(COMPLETE_S)
+    told = []
+    for (tp, offset), value in sorted(missing().items()):
+        stable = stage.stable(tp)
+        what = "lost (aborted)" if stable > offset else f"hidden: {hidden}"
+        told.append(f"{value!r} at {tp}, offset {offset}, last stable offset {stable}, is {what}")
+    if not told:
+        return Trial(outcome=Outcome.CLEAN, text="the commit was acknowledged")
+    return Trial(outcome=Outcome.SHOWN, text="the commit was acknowledged; " + "; ".join(told))
+
+
+def decided_within(look: Callable[[], str]) -> str:
+    """What `look` says once it has decided. Raises: NotYet."""
+    return until(WATCH_S, PAUSE_S, look)
+
+
+def _confirmed(trial: Trial, transactional_id: str, log: str, folder: Path) -> Trial:
+    """A run that showed the bug without the line that brokers write when it happens showed something else."""
+    if trial.outcome is not Outcome.SHOWN or not log:
+        return trial
+    for path in sorted((folder / "cluster").glob("*/server.log")):
+        with path.open(errors="replace") as lines:
+            for line in lines:
+                if log in line and transactional_id in line:
+                    return Trial(
+                        outcome=trial.outcome, text=f"{trial.text}; {path.parent.name}: {line.strip()}"
+                    )
+    return Trial(outcome=Outcome.UNREACHED, text=f"{trial.text}; but no broker's log says {log!r}")
