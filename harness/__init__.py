@@ -7,6 +7,7 @@ explore     Many short simulated runs, with and without planted bugs; shrinking 
 kafka       The system `kafka`: real brokers in containers.
 processes   The harness as processes: guards, signals, real time.
 report      The report of a run: files in, `report.html` and `junit.xml` out.
+reproduce   Scripted schedules that show known bugs of Kafka on real brokers.
 run         The program of a run: phases, faults, what is looked at meanwhile.
 simulation  The system `simulated`: the reference model in virtual time, in one process.
 soak        Run after run until a time budget is used up, then an index of the results.

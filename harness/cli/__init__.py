@@ -5,6 +5,7 @@ catalogue  The registries in words: the lists of `inquest list`, one line for ea
            model's mechanisms from its scenarios).
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
 main       Run, soak, check, report, serve, list, doctor, setup; the one handler of errors.
+reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
 simulated  Commands for simulated runs, which repeat to the byte: replay, shrink, explore.
 verdict    From a run folder to verdict, report and exit code.
 """

@@ -2,7 +2,7 @@
 
 A schedule performs its steps up to the producer's commit and its answer. It raises NotReached where the
 cluster takes another way than the one that it describes: such a run shows nothing. `trials` judges what
-became of the records.
+happened to the records.
 """
 
 from collections.abc import Callable, Iterator

@@ -51,7 +51,7 @@ class Stage:
         self._logs = 0
 
     def start(self) -> None:
-        """Start the cluster and give out the roles. Raises: ClusterError."""
+        """Start the cluster and assign the roles. Raises: ClusterError."""
         run_blocking(self.cluster.start())
         first = RawProducer(self.cluster.admin, self.cluster.brokers[0], "first", self.say)
 
@@ -132,7 +132,7 @@ class Stage:
             return protocol.view(connection).partitions[tp].leader
 
     def leads(self, node: int, tp: TopicPartition, witness: int = 0) -> None:
-        """Wait until a broker leads a partition (-1: nobody), by the word of D or of another witness.
+        """Wait until a broker leads a partition (-1: no broker does), by the word of D or of another witness.
 
         Raises: NotYet.
         """
@@ -171,7 +171,7 @@ class Stage:
         run_blocking(self.cluster.kill([node]))
 
     def stable(self, tp: TopicPartition) -> int:
-        """Last stable offset; -1 = nobody tells it."""
+        """Last stable offset; -1 = unknown."""
         return run_blocking(self.cluster.offsets([tp], Isolation.READ_COMMITTED)).get(tp, (0, -1))[1]
 
     def committed(self, tps: Sequence[TopicPartition]) -> set[tuple[TopicPartition, int]]:

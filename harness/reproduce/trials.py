@@ -58,14 +58,14 @@ def trials(
         stage.start()
         for number in range(1, runs + 1):
             stage.say(f"run {number} of {runs}")
-            done.append(_trial(stage, reproduction, f"run-{number}", good))
+            done.append(perform(stage, reproduction, f"run-{number}", good))
             stage.say(f"run {number} shows {done[-1][0].outcome}: {done[-1][0].text}")
     finally:
         try:
             run_blocking(stage.cluster.collect(folder / "cluster"))
         finally:
             run_blocking(stage.cluster.stop())
-    return [_confirmed(trial, name, reproduction.log, folder) for trial, name in done]
+    return [confirmed(trial, name, reproduction.log, folder) for trial, name in done]
 
 
 def exit_code(done: list[Trial], good: bool) -> ExitCode:
@@ -78,8 +78,8 @@ def exit_code(done: list[Trial], good: bool) -> ExitCode:
     return ExitCode.UNKNOWN if Outcome.UNREACHED in outcomes else ExitCode.VALID
 
 
-def _trial(stage: Stage, reproduction: Reproduction, name: str, good: bool) -> tuple[Trial, str]:
-    """The run, and its transactional id ("" where it has none)."""
+def perform(stage: Stage, reproduction: Reproduction, name: str, good: bool) -> tuple[Trial, str]:
+    """One run, and its transactional id ("" where it has none). name: of its topic."""
     try:
         stage.restore()
         performed = reproduction.play(stage, name, good)
@@ -90,7 +90,7 @@ def _trial(stage: Stage, reproduction: Reproduction, name: str, good: bool) -> t
 
 
 def judge(stage: Stage, performed: Performed) -> Trial:
-    """What became of the records. Raises: ClusterError."""
+    """What happened to the records. Raises: ClusterError."""
     if not performed.acknowledged:
         return Trial(outcome=Outcome.CLEAN, text="the commit was refused, so that nothing was promised")
     coordinator = stage.leader(stage.log, stage.d)
@@ -131,7 +131,7 @@ def decided_within(look: Callable[[], str]) -> str:
     return until(WATCH_S, PAUSE_S, look)
 
 
-def _confirmed(trial: Trial, transactional_id: str, log: str, folder: Path) -> Trial:
+def confirmed(trial: Trial, transactional_id: str, log: str, folder: Path) -> Trial:
     """A run that showed the bug without the line that brokers write when it happens showed something else."""
     if trial.outcome is not Outcome.SHOWN or not log:
         return trial

@@ -1,0 +1,44 @@
+"""The command `inquest reproduce`: show a known bug of Kafka on real brokers, and that its twin does not."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import UsageError
+from harness.cli.verdict import interruptible
+from history.run_folder import RESULTS
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="A known bug (default: list them).")] = "",
+    runs: Annotated[int, typer.Option(min=1, help="How many runs, on one cluster.")] = 1,
+    good: Annotated[bool, typer.Option("--good", help="The good side: the twin that shows no bug.")] = False,
+    kafka: Annotated[str | None, typer.Option(help="Version of Kafka, in place of the side's own.")] = None,
+    results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
+) -> None:
+    """Show a known bug on real brokers by a scripted schedule; exit code 0 if each run shows its side."""
+    from harness.reproduce.schedules import REPRODUCTIONS
+    from harness.reproduce.trials import exit_code, trials
+
+    if not name:
+        for key, one in REPRODUCTIONS.items():
+            typer.echo(f"{key:24} {one.title}\n{'':24} bad:  {one.bad}\n{'':24} good: {one.good}")
+        return
+    if name not in REPRODUCTIONS:
+        raise UsageError(f"unknown bug {name!r}; known: {', '.join(REPRODUCTIONS)}")
+    bug = REPRODUCTIONS[name]
+    version = kafka or bug.versions[good]
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = results / "reproduced" / f"{stamp}-{name}-{'good' if good else 'bad'}"
+    folder.mkdir(parents=True)
+    typer.echo(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
+    with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):
+        done = trials(bug, version, runs=runs, good=good, folder=folder, say=typer.echo)
+    counts = Counter(str(trial.outcome) for trial in done)
+    shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
+    typer.echo(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")
+    typer.echo(f"brokers' logs: {folder / 'cluster'}")
+    raise typer.Exit(exit_code(done, good))
