@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+import numpy as np
+
 from checkers.allowed import is_true
-from checkers.checks.atomicity import TORN
+from checkers.checks.atomicity import TORN, TornTransaction
 from checkers.checks.durability import LOST, LostWrite
-from checkers.checks.isolation import ABORTED
+from checkers.checks.isolation import ABORTED, AbortedRead
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine.evidence import FetchedRecords, Wanted, fetch
-from checkers.engine.findings import FAIL, OK, RC, Finding, What
+from checkers.engine.findings import FAIL, NEVER, OK, RC, Finding, What
+from core.cluster import OpenTransaction
 from history.reader import History, OpRecord, numbers
 
 STATISTICS_NS: Final = 2_000_000_000
@@ -192,6 +196,64 @@ def _unverified(suspicion: Suspicion) -> bool:
     return not row.transactional_id and row.coordinator >= 0
 
 
+def _left_out_wanted(history: History, finding: Finding) -> Wanted | None:
+    return Wanted() if history.left_out else None
+
+
+def _left_out(suspicion: Suspicion) -> bool:
+    """A coordinator's log says, while each transaction behind the finding ended or after it, that it left out
+    the marker of just this partition."""
+    history, finding = suspicion.history, suspicion.finding
+    if isinstance(finding, StuckLso):
+        return bool(finding.opened) and _never_marked(history, finding.tp, finding.opened[0])
+    if isinstance(finding, HangingTransaction):
+        return _never_marked(history, finding.tp, finding.opened)
+    if isinstance(finding, TornTransaction):
+        behind = [(finding.ops[0], finding.first_missing[0])]
+    elif isinstance(finding, Skipped):
+        values = {shown.value for shown in finding.records[1:-1]}
+        behind = [(row.op, row.tp) for row in history.sends({finding.tp: {"value": values}})]
+    else:
+        assert isinstance(finding, LostWrite | AbortedRead)
+        behind = [(finding.records[0].op, finding.tp)]
+    return bool(behind) and all(_marker_missing(history, op, tp) for op, tp in behind)
+
+
+def _marker_missing(history: History, number: int, tp: int) -> bool:
+    """The marker of this transaction, in this partition, was left out: after its begin, and before the next
+    transaction of its transactional id ended."""
+    op = history.op(number)
+    mine = _transactional_id(history, op.process)
+    if not op.txn or not mine:
+        return False
+    same = [history.ops_of(one) for one in history.processes if _transactional_id(history, one) == mine]
+    rows = np.concatenate(same)
+    invoked = numbers(history.tables["ops"], "invoke_ns")[rows]
+    later = (invoked > op.invoke_ns) & (numbers(history.tables["ops"], "txn")[rows] == 1)
+    until = history.op(int(rows[later][np.argmin(invoked[later])])).ended_ns if later.any() else NEVER
+    return any(
+        one.transactional_id == mine and history.tp(tp) in one.partitions and op.invoke_ns <= ns <= until
+        for ns, one in history.left_out
+    )
+
+
+def _never_marked(history: History, tp: int, opened: OpenTransaction) -> bool:
+    """No coordinator claims the transaction, and one left out a marker of its producer in this partition."""
+    ids = {
+        _transactional_id(history, process)
+        for process in history.processes
+        if any(one.producer_id == opened.producer_id for one in history.identities(process))
+    }
+    return not opened.transactional_id and any(
+        one.transactional_id in ids and history.tp(tp) in one.partitions for _, one in history.left_out
+    )
+
+
+def _transactional_id(history: History, process: int) -> str:
+    known = history.processes.get(process)
+    return known.transactional_id if known else ""
+
+
 def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
     """The version of the brokers, or the era of modelled ones; () = not on record."""
     version = (config.get("kafka") or {}).get("version", "")
@@ -237,6 +299,17 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
         " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6).",
         anomalies=(STUCK, HANGING),
         match=_unverified,
+    ),
+    "KAFKA-20734": KnownBug(
+        title="Transaction ended without a marker in a partition that had no leader just then",
+        url="https://issues.apache.org/jira/browse/KAFKA-20734",
+        evidence="A coordinator's log says that it knew no leader of this partition when it sent the markers"
+        " of this transactional id (`Couldn't find leader endpoint for partitions …`), after the transaction"
+        " began and before the next one of that id ended; or, of a transaction that stays open: at any time,"
+        " and no coordinator claims it.",
+        anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
+        match=_left_out,
+        wanted=_left_out_wanted,
     ),
 }
 """Id -> bug."""

@@ -14,6 +14,7 @@ Not here: the meaning of the tables (`history.tables`).
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,7 @@ import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
+from history.broker_logs import MarkersLeftOut, markers_left_out
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
 from history.tables import CLUSTERED, OPEN, TABLES
@@ -276,6 +278,16 @@ class History:
         wanted = np.array((process, process + 1), processes.dtype)  # else numpy casts all of them
         low, high = np.searchsorted(processes, wanted)
         return np.asarray(ops[low:high])
+
+    @cached_property
+    def left_out(self) -> list[tuple[int, MarkersLeftOut]]:
+        """Markers that coordinators left out, each with its time in ns. Raises: OSError."""
+        start = self.names.start_wall
+        if not start:
+            return []
+        began = datetime.fromisoformat(start)
+        found = markers_left_out(self.run)
+        return [(self.names.start_ns + int((one.wall - began).total_seconds() * 1e9), one) for one in found]
 
     @cached_property
     def bounds(self) -> dict[int, dict[int, Bound]]:
