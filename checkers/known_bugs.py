@@ -17,7 +17,7 @@ import numpy as np
 from checkers.allowed import is_true
 from checkers.checks.atomicity import TORN, TornTransaction
 from checkers.checks.durability import LOST, LostWrite
-from checkers.checks.isolation import ABORTED, AbortedRead
+from checkers.checks.isolation import ABORTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.checks.uniqueness import DUPLICATE
@@ -156,13 +156,19 @@ def _late_end(suspicion: Suspicion) -> bool:
 
 def _split_by_partition(fetched: FetchedRecords, op: int) -> bool:
     """In some partitions all of its records are visible, in the others none."""
+    fates = _fates(fetched, op).values()
+    return {frozenset(some) for some in fates} == {frozenset({True}), frozenset({False})}
+
+
+def _fates(fetched: FetchedRecords, op: int) -> dict[int, set[bool]]:
+    """Of each partition: whether its acknowledged records of this transaction are visible."""
     by_tp: dict[int, set[bool]] = {}
     for row in fetched.sends.get(op, ()):
         if row.outcome == OK:
             reads = fetched.reads_of.get((row.tp, row.value), ())
             visible = any(read.isolation == RC and read.op != op for read in reads)
             by_tp.setdefault(row.tp, set()).add(visible)
-    return {frozenset(some) for some in by_tp.values()} == {frozenset({True}), frozenset({False})}
+    return by_tp
 
 
 def _fresh_partition(suspicion: Suspicion) -> bool:
@@ -196,45 +202,64 @@ def _unverified(suspicion: Suspicion) -> bool:
     return not row.transactional_id and row.coordinator >= 0
 
 
+def _behind(history: History, finding: Finding) -> tuple[int, ...]:
+    """The transactions whose records a finding is about."""
+    if isinstance(finding, Skipped):
+        values = {shown.value for shown in finding.records[1:-1]}
+        return tuple({row.op for row in history.sends({finding.tp: {"value": values}})})
+    if isinstance(finding, TornTransaction):
+        return finding.ops[:1]
+    return tuple(shown.op for shown in finding.only(What.SEND))
+
+
 def _left_out_wanted(history: History, finding: Finding) -> Wanted | None:
-    return Wanted() if history.left_out else None
+    if not history.left_out:
+        return None
+    if isinstance(finding, StuckLso | HangingTransaction):
+        return Wanted()
+    behind = _behind(history, finding)
+    return Wanted(written=behind) if behind else None
 
 
 def _left_out(suspicion: Suspicion) -> bool:
-    """A coordinator's log says, while each transaction behind the finding ended or after it, that it left out
-    the marker of just this partition."""
+    """A coordinator's log says that it left out markers of each transaction behind the finding. All
+    partitions that got their markers show one end of the transaction: only those left out differ."""
     history, finding = suspicion.history, suspicion.finding
     if isinstance(finding, StuckLso):
         return bool(finding.opened) and _never_marked(history, finding.tp, finding.opened[0])
     if isinstance(finding, HangingTransaction):
         return _never_marked(history, finding.tp, finding.opened)
-    if isinstance(finding, TornTransaction):
-        behind = [(finding.ops[0], finding.first_missing[0])]
-    elif isinstance(finding, Skipped):
-        values = {shown.value for shown in finding.records[1:-1]}
-        behind = [(row.op, row.tp) for row in history.sends({finding.tp: {"value": values}})]
-    else:
-        assert isinstance(finding, LostWrite | AbortedRead)
-        behind = [(finding.records[0].op, finding.tp)]
-    return bool(behind) and all(_marker_missing(history, op, tp) for op, tp in behind)
+    return all(_only_left_out_differ(suspicion, op) for op in _behind(history, finding))
 
 
-def _marker_missing(history: History, number: int, tp: int) -> bool:
-    """The marker of this transaction, in this partition, was left out: after its begin, and before the next
-    transaction of its transactional id ended."""
+def _only_left_out_differ(suspicion: Suspicion, number: int) -> bool:
+    history = suspicion.history
+    op, left_out = history.op(number), _without_marker(history, number)
+    possible = {OK: {True}, FAIL: {False}}.get(op.outcome, {True, False})
+    marked = [fate for tp, fate in _fates(suspicion.fetched, number).items() if tp not in left_out]
+    ends = set().union(*marked)
+    return bool(left_out) and len(ends) <= 1 and ends <= possible
+
+
+def _without_marker(history: History, number: int) -> set[int]:
+    """Partitions whose markers a coordinator left out after this transaction began, and before a later one of
+    its transactional id committed."""
     op = history.op(number)
     mine = _transactional_id(history, op.process)
     if not op.txn or not mine:
-        return False
+        return set()
     same = [history.ops_of(one) for one in history.processes if _transactional_id(history, one) == mine]
     rows = np.concatenate(same)
     invoked = numbers(history.tables["ops"], "invoke_ns")[rows]
-    later = (invoked > op.invoke_ns) & (numbers(history.tables["ops"], "txn")[rows] == 1)
+    txn, outcome = (numbers(history.tables["ops"], name)[rows] for name in ("txn", "outcome"))
+    later = (invoked > op.invoke_ns) & (txn == 1) & (outcome == OK)
     until = history.op(int(rows[later][np.argmin(invoked[later])])).ended_ns if later.any() else NEVER
-    return any(
-        one.transactional_id == mine and history.tp(tp) in one.partitions and op.invoke_ns <= ns <= until
+    return {
+        history.tp_numbers[name]
         for ns, one in history.left_out
-    )
+        if one.transactional_id == mine and op.invoke_ns <= ns <= until
+        for name in one.partitions & history.tp_numbers.keys()
+    }
 
 
 def _never_marked(history: History, tp: int, opened: OpenTransaction) -> bool:
@@ -303,9 +328,10 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-20734": KnownBug(
         title="Transaction ended without a marker in a partition that had no leader just then",
         url="https://issues.apache.org/jira/browse/KAFKA-20734",
-        evidence="A coordinator's log says that it knew no leader of this partition when it sent the markers"
-        " of this transactional id (`Couldn't find leader endpoint for partitions …`), after the transaction"
-        " began and before the next one of that id ended; or, of a transaction that stays open: at any time,"
+        evidence="A coordinator's log says that it left out markers of this transactional id, because it knew"
+        " no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
+        " transaction began and before a later one of that id committed; and in all other partitions the"
+        " transaction ended one way. Of a transaction that stays open: the log names its id and partition,"
         " and no coordinator claims it.",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=_left_out,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from core.errors import HistoryError
 from history.run_folder import Run
 
 LEFT_OUT: Final = re.compile(
@@ -32,18 +33,21 @@ class MarkersLeftOut:
 def markers_left_out(run: Run) -> list[MarkersLeftOut]:
     """Every such line of every broker's log; none where the run has no logs.
 
-    Raises: OSError.
+    Raises: HistoryError.
     """
-    found = []
-    for path in sorted(run.cluster.glob("*/server.log")):
-        with path.open(errors="replace") as lines:
-            found += [
-                MarkersLeftOut(
-                    node=int(path.parent.name),
-                    wall=datetime.fromisoformat(match["wall"]),
-                    transactional_id=match["id"],
-                    partitions=frozenset(match["partitions"].split(", ")),
-                )
-                for match in filter(None, map(LEFT_OUT.match, lines))
-            ]
+    found: list[MarkersLeftOut] = []
+    for path in sorted(run.cluster.glob("[0-9]*/server.log")):
+        try:
+            lines = path.read_text(errors="replace").splitlines()
+        except OSError as error:
+            raise HistoryError(f"{path} cannot be read: {error}") from error
+        found += [
+            MarkersLeftOut(
+                node=int(path.parent.name),
+                wall=datetime.fromisoformat(match["wall"]),
+                transactional_id=match["id"],
+                partitions=frozenset(match["partitions"].split(", ")),
+            )
+            for match in filter(None, map(LEFT_OUT.match, lines))
+        ]
     return found

@@ -281,7 +281,7 @@ class History:
 
     @cached_property
     def left_out(self) -> list[tuple[int, MarkersLeftOut]]:
-        """Markers that coordinators left out, each with its time in ns. Raises: OSError."""
+        """Markers that coordinators left out, each with its time in ns. Raises: HistoryError."""
         start = self.names.start_wall
         if not start:
             return []

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
 from core.config import RunConfig
+from core.op import TopicPartition
 from nemesis.types import ClusterView, NoTarget, WorkloadNames
 
 TARGETS = {
@@ -78,6 +79,21 @@ def find(
     if any(aim.node in view.nodes for aim in found):
         raise NoTarget(f"{target}: {_listed(found)}, which is not a broker")
     raise NoTarget(f"{target}: {_absent(target, view)}")
+
+
+def replicas(rng: random.Random, view: ClusterView) -> tuple[TopicPartition, list[int]]:
+    """One of the workload's partitions, and its in-sync replicas; drawn among those that a coordinator of the
+    workload (or, without coordinators, a broker) is not one of.
+
+    Raises: NoTarget.
+    """
+    holders = [aim for target in ("txn-coordinator", "group-coordinator") for aim in _holders(target, view)]
+    outside = {aim.node for aim in holders if aim.node in view.brokers} or set(view.brokers)
+    known = [(tp, sorted(view.roles.isr.get(tp, ()))) for tp in sorted(view.names.data)]
+    found = [(tp, isr) for tp, isr in known if isr and outside - set(isr)]
+    if not found:
+        raise NoTarget("no partition has all its replicas beside a coordinator that would live on")
+    return rng.choice(found)
 
 
 def _holders(target: str, view: ClusterView) -> list[Aim]:

@@ -2,8 +2,15 @@
 
 from core.cluster import Killable, Pausable, Powered, Restartable
 from core.generator import source
-from nemesis.targets import TARGETS, described, find
+from nemesis.targets import TARGETS, described, find, replicas
 from nemesis.types import AimedFault, ClusterView, Effect, Environment, Hold, Kind, Nemesis, PlannedFault
+
+REPLICAS = Kind(
+    doc="all replicas of one of the workload's partitions, while a coordinator lives on",
+    targeted=False,
+    brokers=4,
+    drawn_from=4,
+)
 
 
 def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> AimedFault:
@@ -13,8 +20,12 @@ def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> Ai
     """
     rng = source(step.seed, "aim")
     nodes = sorted(view.nodes)
+    whose = ""
     if step.kind == "all":
         hit, role = nodes, ""
+    elif step.kind == "replicas":
+        tp, hit = replicas(rng, view)
+        role, whose = f"leader of {tp}", f"all replicas of {tp}: "
     else:
         aim = find(step.target, rng, view)
         sort = sorted(view.brokers if aim.node in view.brokers else view.controllers)
@@ -22,7 +33,7 @@ def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> Ai
         more = len(sort) // 2 if step.kind == "majority" else 0
         hit, role = [aim.node, *sorted(rng.sample(others, more))], aim.role
     parts = [described(node, view, role if at == 0 else "") for at, node in enumerate(hit)]
-    text = f"{', '.join(parts)} {what[len(hit) > 1]}"
+    text = f"{whose}{', '.join(parts)} {what[len(hit) > 1]}"
     if step.kind == "all":
         text = f"all nodes at once: {text}"
     return AimedFault(nodes=tuple(sorted(hit)), text=text)
@@ -96,6 +107,7 @@ acks=all and min.insync.replicas above 1, even when all nodes are killed at once
             drawn_from=2,
         ),
         "all": Kind(doc="all nodes at once", targeted=False),
+        "replicas": REPLICAS,
     },
     targets=TARGETS,
     effect=Effect(_aim_kill, kill, revive),

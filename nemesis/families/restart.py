@@ -1,11 +1,12 @@
 """The nemesis `restart`: brokers are shut down in order and started again."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from core.cluster import Electable, Restartable
 from core.generator import source
 from core.op import TopicPartition
-from nemesis.families.process import revive
+from nemesis.families.process import REPLICAS, aim_down, revive
 from nemesis.targets import TARGETS, described, find, listed
 from nemesis.types import (
     AimedFault,
@@ -40,6 +41,8 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
             "(SIGTERM) and started again, the next one when all replicas were in sync"
         )
         return AimedFault(kind=step.kind, nodes=order, text=text)
+    if step.kind == "replicas":
+        return aim_down(step, view, ("was shut down in order (SIGTERM)", "were shut down in order (SIGTERM)"))
     aim = find(step.target, rng, view, answering=True)
     name = described(aim.node, view, aim.role)
     return AimedFault(kind=step.kind, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)")
@@ -109,6 +112,7 @@ idempotence duplicate and reorder.""",
     needs=(Restartable, Electable),
     kinds={
         "graceful": Kind(doc="the target is shut down and stays down for a while", weight=2, apply_s=SHUT_S),
+        "replicas": replace(REPLICAS, apply_s=SHUT_S),
         "rolling": Kind(
             doc="every broker in turn, in a drawn order: shut down, started, waited for until all "
             "replicas are in sync",

@@ -77,7 +77,13 @@ class Recording(Recorder):
     """A cluster with all capabilities that holds what is in force."""
 
     def __init__(
-        self, brokers: int = 5, broken: Broken = (), *, controllers: int = 0, clock: FakeClock | None = None
+        self,
+        brokers: int = 5,
+        broken: Broken = (),
+        *,
+        controllers: int = 0,
+        replication: int = 4,
+        clock: FakeClock | None = None,
     ) -> None:
         super().__init__(broken)
         self.brokers = tuple(range(1, brokers + 1))
@@ -90,7 +96,10 @@ class Recording(Recorder):
         self.since: dict[int, float] = {}
         """When a broker was started, or cut off from its followers."""
         self.order = {
-            tp: self.brokers[tp.partition % brokers :] + self.brokers[: tp.partition % brokers] for tp in DATA
+            tp: (self.brokers[tp.partition % brokers :] + self.brokers[: tp.partition % brokers])[
+                :replication
+            ]
+            for tp in DATA
         }
         self.led: dict[TopicPartition, int] = {}
         self.lag_s = LAG_S
@@ -208,7 +217,7 @@ class Recording(Recorder):
         )
 
     def _leader(self, tp: TopicPartition) -> int:
-        alive = self.alive
+        alive = [node for node in self.alive if node in self.order[tp]]
         if self.led.get(tp) in alive:
             return self.led[tp]
         return alive[tp.partition % len(alive)] if alive else -1

@@ -53,7 +53,7 @@ def test_a_dead_broker_is_not_shut_down() -> None:
 
 @pytest.mark.parametrize("controllers", [0, 3])
 def test_a_rolling_restart_takes_every_broker_once_and_waits_for_each(controllers: int) -> None:
-    cluster = Recording(5, controllers=controllers)
+    cluster = Recording(5, controllers=controllers, replication=5)
     down: list[set[int]] = []
     cluster.clock.then = lambda: down.append({n for n in (1, 2, 3, 4, 5) if not whole(cluster, n)})
     begin = cluster.clock.now_s

@@ -46,10 +46,12 @@ WISHES = [
     if not (kind and target) or NEMESES[family].kinds[kind].targeted
     if not target or any(kind.targeted for kind in NEMESES[family].kinds.values())
 ]
+WIDE = ("kill:replicas", "restart:replicas")
+"""Names that need more than three brokers."""
 SLOW = ("restart:rolling", "client", "client:pause", "unclean", "unclean:lagging")
 """Names one fault of which may fill a short phase."""
 QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in SLOW]
-WISHES = [wish for wish in WISHES if not wish.startswith("restart:rolling")]
+WISHES = [wish for wish in WISHES if not wish.startswith(("restart:rolling", *WIDE))]
 TEXTS = st.just("random") | st.lists(st.sampled_from(WISHES), min_size=1, max_size=4).map(",".join)
 TRANSACTIONAL = WorkloadNames(
     data=(TopicPartition("q", 0),),
@@ -326,6 +328,8 @@ def test_everything_is_drawn_and_nothing_is_left_out_for_long() -> None:
         ),
         (1, "kill", {"one", "all"}),
         (3, "kill@controller", {"one", "majority"}),
+        (3, "kill", {"one", "majority", "all"}),
+        (4, "kill", {"one", "majority", "all", "replicas"}),
         (3, "pause", {"short", "long"}),
     ],
 )
@@ -493,12 +497,12 @@ def test_registry_is_complete_documentation() -> None:
 
 def test_a_rolling_restart_needs_its_time_and_is_drawn_alone_only() -> None:
     assert "lasts at least 51 s" in refused("restart:rolling", duration_s=50)
-    assert {step.kind for step in plan("restart", configured(duration_s=50))} == {"graceful"}
+    assert {step.kind for step in plan("restart", configured(duration_s=50))} == {"graceful", "replicas"}
     alone = plan("restart", configured(duration_s=600))
-    assert {step.kind for step in alone} == {"graceful", "rolling"}
+    assert {step.kind for step in alone} == {"graceful", "replicas", "rolling"}
     for text in ("restart,kill", "random"):
         steps = plan(text, configured(duration_s=600))
-        assert {step.kind for step in steps if step.family == "restart"} == {"graceful"}
+        assert {step.kind for step in steps if step.family == "restart"} == {"graceful", "replicas"}
     by_name = plan("restart:rolling,kill", configured(duration_s=600))
     assert {step.kind for step in by_name if step.family == "restart"} == {"rolling"}
 

@@ -1,0 +1,137 @@
+"""KAFKA-20734: the label needs the line of the coordinator's log, of the right time and partitions."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from checkers.api import check
+from core.cluster import OpenTransaction
+from core.op import Isolation, Outcome, Phase, value_of
+from history.broker_logs import markers_left_out
+from history.events import TransactionsOpen
+from history.run_folder import Run
+from history.tables import TABLES
+from history.verdict import Verdict
+from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
+
+S = 1_000_000_000
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+ID = NAMES["txn_id"][0]
+
+
+def line(at_s: float, *partitions: str, transactional_id: str = ID) -> str:
+    wall = (BEGAN + timedelta(seconds=at_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    kind = "Set" if len(partitions) < 5 else "HashSet"
+    return (
+        f"{wall} INFO kafka.coordinator.transaction.TransactionMarkerChannelManager - [Transaction Marker"
+        f" Channel Manager 2]: Couldn't find leader endpoint for partitions {kind}({', '.join(partitions)})"
+        f" while trying to send transaction markers for {transactional_id}, these partitions are likely"
+        " deleted already and hence can be skipped\n"
+    )
+
+
+def torn(outcome: Outcome, visible: set[int], *, next_at_s: int = 60) -> Built:
+    """A transaction from 10 s to 14 s with a record in each of x, y, z; consumers see those in `visible`. The
+    next one of the same id commits at `next_at_s`."""
+    built = Built(tps=["x", "y", "z"])
+    built.processes[1] = Process(txn_id=0)
+    op = Op(process=1, f="txn", invoke=10 * S, complete=14 * S, txn=True, outcome=outcome)
+    op.mops = [Send(tp=tp, value=value_of(1, tp), offset=0, ns=(10 * S, 11 * S)) for tp in range(3)]
+    after = Op(process=1, f="txn", invoke=(next_at_s - 1) * S, complete=next_at_s * S, txn=True)
+    built.ops = [op, after]
+    for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        process = 90 + level
+        built.processes[process] = Process(isolation=level, acks=-2, slot=process)
+        final = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
+        for tp in range(3):
+            if tp in visible or level == Isolation.READ_UNCOMMITTED:
+                final.mops.append(Read(tp=tp, offset=0, value=value_of(1, tp)))
+            built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
+        built.ops.append(final)
+    return built
+
+
+def judged(folder: Path, built: Built, *lines: str) -> Verdict:
+    run = write_run(folder, built.tables())
+    log = run.cluster / "2" / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("2026-01-01T00:00:00.000Z INFO something else\n" + "".join(lines))
+    return check(run, without_spark=True)
+
+
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+
+@pytest.mark.parametrize(
+    ("built", "lines", "labelled"),
+    [
+        (torn(OK, {0, 1}), [line(12, "z-0")], True),
+        (torn(OK, {0, 1}), [line(40, "z-0")], True),  # much later, but before the next one committed
+        (torn(OK, {0}), [line(12, "y-0", "z-0")], True),
+        (torn(OK, {0}), [line(12, "y-0"), line(13, "z-0")], True),
+        (torn(OK, {0, 1}), [line(12, "z-0", "a-0", "b-0", "c-0", "d-0")], True),
+        (torn(INFO, {2}), [line(12, "z-0")], True),  # aborted, but for what the next commit decided
+        (torn(FAIL, {2}), [line(12, "z-0")], True),
+        (torn(OK, {0, 1}), [], False),
+        (torn(OK, {0, 1}), [line(9, "z-0")], False),  # before the transaction began
+        (torn(OK, {0, 1}), [line(61, "z-0")], False),  # the next one had committed
+        (torn(OK, {0, 1}), [line(12, "z-0", transactional_id="another")], False),
+        (torn(OK, {0, 1}), [line(12, "y-0")], False),  # another partition
+        (torn(OK, {0}), [line(12, "z-0")], False),  # y got its marker, and is not visible
+        (torn(FAIL, {0, 2}), [line(12, "z-0")], False),
+        (torn(INFO, {0, 2}), [line(12, "z-0")], False),  # x and y got their markers, and differ
+    ],
+)
+def test_only_partitions_without_a_marker_may_differ(
+    tmp_path: Path, built: Built, lines: list[str], labelled: bool
+) -> None:
+    verdict = judged(tmp_path / "run", built, *lines)
+    found = {name: each.known_bug for name, each in verdict.anomalies.items() if each.disallowed}
+    assert found
+    assert verdict.exit_code == 1
+    assert set(found.values()) == ({"KAFKA-20734"} if labelled else {""})
+
+
+@pytest.mark.parametrize(
+    ("lines", "claimed", "labelled"),
+    [
+        ([line(12, "x-0")], "", True),
+        ([line(12, "x-0")], ID, False),  # its coordinator will still end it
+        ([line(12, "y-0")], "", False),
+        ([line(12, "x-0", transactional_id="another")], "", False),
+        ([], "", False),
+    ],
+)
+def test_a_partition_that_waits_for_its_marker_for_ever(
+    tmp_path: Path, lines: list[str], claimed: str, labelled: bool
+) -> None:
+    built = torn(OK, {1, 2})
+    for bound in built.bounds:
+        if bound.tp == 0 and bound.isolation == Isolation.READ_COMMITTED:
+            bound.end = bound.read_to = 0
+    tables = built.tables()
+    known = {"process": 1, "producer_id": 7, "producer_epoch": 0, "epoch_cnt": 1, "ns": S}
+    tables["producers"] = pa.Table.from_pylist([known], schema=TABLES["producers"])
+    row = OpenTransaction(
+        topic="x",
+        partition=0,
+        producer_id=7,
+        producer_epoch=0,
+        start=0,
+        coordinator=2,
+        transactional_id=claimed,
+    )
+    opened = TransactionsOpen(ns=92 * S, rows=(row,))
+    run = write_run(tmp_path / "run", tables, events=(STARTED, opened, RECOVERED))
+    (run.cluster / "2").mkdir(parents=True)
+    (run.cluster / "2" / "server.log").write_text("".join(lines))
+    verdict = check(run, without_spark=True)
+    label = "KAFKA-20734" if labelled else ""
+    assert {verdict.anomalies[name].known_bug for name in ("stuck-lso", "hanging-txn")} == {label}
+
+
+def test_a_run_without_brokers_logs_has_none(tmp_path: Path) -> None:
+    assert markers_left_out(Run(tmp_path)) == []
