@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from model.scenarios.drivers.partition import PartitionStage
 from model.scenarios.framework import PlayedStep, Scenario, play
 from model.scenarios.registry import CHAPTERS
 
@@ -66,37 +65,3 @@ def test_a_row_with_a_cell_too_few_is_wrong() -> None:
 def test_a_column_that_the_stage_does_not_have_is_an_error() -> None:
     with pytest.raises(KeyError, match="LEO of 1"):
         list(play(replace(SIMPLE, columns={"LEO of 1": "LEO of 1"})))
-
-
-def planted(scenario: Scenario[Any], bug: str) -> Scenario[Any]:
-    """The same scenario on brokers with a planted bug."""
-    made = scenario.stage()
-    assert isinstance(made, PartitionStage)
-    settings = replace(made.settings, bugs=frozenset({bug}))
-    return replace(scenario, stage=lambda: PartitionStage(made.state.replicas, settings))
-
-
-@pytest.mark.parametrize(
-    ("name", "bug"),
-    [
-        ("fetch-after-produce", "hw-is-leader-end"),
-        ("fetch-after-produce", "ack-before-replication"),
-        ("remote-leo", "hw-by-majority"),
-        ("isr-shrink-failure", "hw-ignores-proposed"),
-        ("isr-expansion", "isr-expands-early"),
-        ("partition-epoch", "alter-unversioned"),
-        ("deposed-leader", "alter-unfenced"),
-        ("min-isr", "hw-below-min-isr"),
-        ("min-isr", "min-isr-ignored"),
-        ("clean-election", "elects-any-replica"),
-        ("last-offset", "epoch-not-bumped"),
-        ("eligible-replicas", "unclean-stays-eligible"),
-        ("no-loss-by-epoch", "truncate-to-hw"),
-        ("returning-leader-lost", "keep-tail"),
-        ("epoch-walk", "no-epoch-walk"),
-    ],
-)
-def test_a_planted_bug_breaks_the_table(name: str, bug: str) -> None:
-    (scenario,) = [one for one in ALL if one.name == name]
-    assert all(row.stated == row.actual for row in play(scenario))
-    assert any(row.stated != row.actual for row in play(planted(scenario, bug)))
