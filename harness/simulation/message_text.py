@@ -14,9 +14,9 @@ from model.protocol import messages as m
 from model.protocol.messages import Partition, PartitionState
 from model.protocol.requests import ErrorResponse
 
-Parts = dict[str, str]
-Told = tuple[Parts, str]
-NONE: Parts = {}
+Subject = Partition | str
+Said = dict[Subject, str]
+"""By subject; under "" what else it says."""
 TEXT_MOST = 160
 
 
@@ -31,77 +31,28 @@ class Summaries:
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str, type], dict[Any, Any]] = {}
-        self._tellers: dict[type, Callable[[Any, Any], Told]] = {
-            m.Produce: _produce,
-            m.ProduceResponse: _produced,
-            m.OffsetForLeaderEpoch: _epochs,
-            m.OffsetForLeaderEpochResponse: _epoch_ends,
-            m.ListOffsets: lambda r, _: (
-                dict.fromkeys(map(partition, r.parts), "begin" if r.earliest else "end"),
-                "",
-            ),
-            m.ListOffsetsResponse: _offsets,
-            m.CreateTopics: lambda r, _: (NONE, f"{r.topic}, {r.partitions} partitions"),
-            m.ElectLeaders: lambda r, _: (
-                dict.fromkeys(map(partition, r.partitions), "unclean" if r.unclean else "preferred"),
-                "",
-            ),
-            m.ElectLeadersResponse: lambda a, _: (
-                {partition(tp): _outcome(error) for tp, error in a.parts.items()},
-                _outcome(a.error),
-            ),
-            m.AlterPartitionReassignments: lambda r, _: (
-                {partition(tp): f"to {','.join(map(str, to))}" for tp, to in r.replicas.items()},
-                "",
-            ),
-            c.FindCoordinator: lambda r, _: ({_key(r): "who coordinates it"}, ""),
-            c.FindCoordinatorResponse: lambda a, r: ({_key(r): f"node {a.node}{_error(a.error)}"}, ""),
-            c.InitProducerId: lambda r, _: ({_txn(r): _producer(r)}, ""),
-            c.ProducerIdResponse: lambda a, r: ({_txn(r): _producer(a) + _error(a.error)}, ""),
-            c.AddPartitionsToTxn: _add,
-            c.AddPartitionsToTxnResponse: _added,
-            c.AddOffsetsToTxn: lambda r, _: (
-                {_txn(r): f"{_producer(r)}, group {r.group}", f"group:{r.group}": "joins a transaction"},
-                "",
-            ),
-            c.EndTxn: lambda r, _: ({_txn(r): f"{'commit' if r.commit else 'abort'}, {_producer(r)}"}, ""),
-            c.WriteTxnMarkers: _markers,
-            c.WriteTxnMarkersResponse: _marked,
-            c.TxnOffsetCommit: lambda r, _: _commit(r, f"{_producer(r)}, ", {_txn(r): _producer(r)}),
-            c.OffsetCommit: lambda r, _: _commit(r, f"generation {r.generation}, ", {}),
-            c.OffsetFetchResponse: _committed,
-            c.JoinGroup: _group,
-            c.JoinGroupResponse: lambda a, r: _grouped(a, r, f"generation {a.generation}"),
-            c.SyncGroup: _group,
-            c.SyncGroupResponse: lambda a, r: _grouped(a, r, _listed(map(partition, a.partitions))),
-            c.Heartbeat: _group,
-            c.LeaveGroup: _group,
-            c.OffsetFetch: _group,
-            ErrorResponse: _plain_answer,
-            k.AlterPartition: _alter,
-            k.AlterPartitionResponse: _altered,
-            k.QuorumFetchResponse: _quorum,
-        }
 
-    def of(self, sender: str, receiver: str, content: Any, asked: Any) -> Told:
+    def of(self, sender: str, receiver: str, content: Any, asked: Any) -> tuple[dict[str, str], str]:
         """What a message says: by subject, and otherwise. asked: the request that it answers, or itself."""
         kind = type(content)
         if kind is m.Fetch:
             news = self._news(sender, receiver, kind, content.parts)
-            return {partition(tp): f"from {p.offset}{_epoch(p)}" for tp, p in news.items()}, ""
-        if kind is m.FetchResponse:
+            said = {tp: f"from {p.offset}{_epoch(p)}" for tp, p in news.items()}
+        elif kind is m.FetchResponse:
             state = {
                 tp: (f.error, f.high_watermark, asked.committed and f.stable)
                 for tp, f in content.parts.items()
             }
             news = self._news(sender, receiver, kind, state)
             fresh = {tp: f for tp, f in content.parts.items() if tp in news or f.batches}
-            return {partition(tp): _fetched(f, asked.committed) for tp, f in fresh.items()}, ""
-        if kind is m.MetadataResponse:
+            said = {tp: _fetched(f, asked.committed) for tp, f in fresh.items()}
+        elif kind is m.MetadataResponse:
             news = self._news(sender, receiver, kind, content.partitions)
-            return {partition(tp): _state(state) for tp, state in news.items()}, ""
-        teller = self._tellers.get(kind)
-        return teller(content, asked) if teller is not None else (NONE, _plain(content))
+            said = {tp: _state(state) for tp, state in news.items()}
+        else:
+            said = _TELLERS.get(kind, _plain)(content, asked)
+        text = said.pop("", "")
+        return {s if isinstance(s, str) else partition(s): told for s, told in said.items()}, text
 
     def _news(self, sender: str, receiver: str, kind: type, parts: Mapping[Any, Any]) -> dict[Any, Any]:
         before = self._before.setdefault((sender, receiver, kind), {})
@@ -117,16 +68,28 @@ def _error(error: KafkaError) -> str:
     return "" if error is KafkaError.NONE else f" {error.name}"
 
 
-def _outcome(error: KafkaError) -> str:
-    return "done" if error is KafkaError.NONE else error.name
+def _outcome(error: KafkaError, done: str = "done") -> str:
+    return done if error is KafkaError.NONE else error.name
 
 
 def _epoch(part: m.FetchPartition) -> str:
     return f", epoch {part.leader_epoch}" if part.leader_epoch >= 0 else ""
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "nothing"
+def _listed(tps: Iterable[Partition]) -> str:
+    return ", ".join(map(partition, tps)) or "nothing"
+
+
+def _positions(offsets: Mapping[Partition, int]) -> str:
+    return ", ".join(f"{partition(tp)} {at}" for tp, at in offsets.items()) or "nothing"
+
+
+def _nodes(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _group(request: Any) -> str:
+    return f"group:{request.group}"
 
 
 def _txn(request: Any) -> str:
@@ -144,10 +107,9 @@ def _producer(holder: Any) -> str:
 
 
 def _state(state: PartitionState) -> str:
-    isr = ",".join(map(str, state.isr))
     who = f"leader {state.leader}" if state.leader >= 0 else "no leader"
     epoch = f", epoch {state.leader_epoch}" if state.leader_epoch >= 0 else ""
-    return f"{who}{epoch}, ISR {isr or 'empty'}"
+    return f"{who}{epoch}, ISR {_nodes(state.isr) or 'empty'}"
 
 
 def _records(batch: RecordBatch) -> str:
@@ -159,11 +121,11 @@ def _records(batch: RecordBatch) -> str:
     return f"{many}, producer {batch.producer_id}/{batch.producer_epoch}, sequence {batch.sequence}"
 
 
-def _plain(content: Any) -> str:
+def _plain(content: Any, _: Any) -> Said:
     """Short fields of a message for which there is no better text."""
-    fields = msgspec.structs.asdict(content) if isinstance(content, msgspec.Struct) else {}
-    told = [_field(name, value) for name, value in fields.items()]
-    return ", ".join(filter(None, told))[:TEXT_MOST]
+    fields = content._asdict().items() if hasattr(content, "_asdict") else ()
+    told = [_field(name, value) for name, value in fields]
+    return {"": ", ".join(filter(None, told))[:TEXT_MOST]}
 
 
 def _field(name: str, value: Any) -> str:
@@ -181,152 +143,163 @@ def _field(name: str, value: Any) -> str:
 # ---- data
 
 
-def _produce(request: m.Produce, _: Any) -> Told:
-    parts = {partition(tp): _records(batch) for tp, batch in request.batches.items()}
+def _produce(request: m.Produce, _: Any) -> Said:
+    said: Said = {tp: _records(batch) for tp, batch in request.batches.items()}
     if request.transactional_id is not None:
-        parts[_txn(request)] = f"records to {_listed(parts)}"
-    return parts, f"acks {'all' if request.acks == -1 else request.acks}"
+        said[_txn(request)] = f"records to {_listed(request.batches)}"
+    return said | {"": f"acks {'all' if request.acks == -1 else request.acks}"}
 
 
-def _produced(answer: m.ProduceResponse, asked: m.Produce) -> Told:
-    parts = {}
+def _produced(answer: m.ProduceResponse, asked: m.Produce) -> Said:
+    said: Said = {}
     for tp, (error, base) in answer.results.items():
         batch = asked.batches.get(tp)
         last = base + (batch.size if batch else 1) - 1
         at = f"at offset{f' {base}' if last == base else f's {base}–{last}'}" if base >= 0 else ""
-        parts[partition(tp)] = f"{_outcome(error)} {at}".strip()
+        said[tp] = f"{_outcome(error)} {at}".strip()
     if asked.transactional_id is not None:
-        parts[_txn(asked)] = f"records to {_listed(parts)}"
-    return parts, ""
+        said[_txn(asked)] = f"records to {_listed(answer.results)}"
+    return said
 
 
 def _fetched(part: m.FetchedPartition, committed: bool) -> str:
     """committed: it was asked for at read_committed; only then the leader tells its last stable offset."""
-    if part.error is not KafkaError.NONE:
-        return part.error.name
     told = [f"HW {part.high_watermark}"]
     if committed and part.stable != part.high_watermark:
         told.append(f"LSO {part.stable}")
     if part.batches:
         base, last = part.batches[0].base, part.batches[-1].last
         told.insert(0, f"offset {base}" if base == last else f"offsets {base}–{last}")
-    return ", ".join(told)
+    return _outcome(part.error, ", ".join(told))
 
 
-def _epochs(request: m.OffsetForLeaderEpoch, _: Any) -> Told:
-    parts = {partition(tp): f"where epoch {of} ends" for tp, (_, of) in request.parts.items()}
-    return parts, ""
+# ---- transactions and groups
 
 
-def _epoch_ends(answer: m.OffsetForLeaderEpochResponse, _: Any) -> Told:
-    return {
-        partition(tp): (f"epoch {epoch} ends at {end}" if error is KafkaError.NONE else error.name)
-        for tp, (error, epoch, end) in answer.parts.items()
-    }, ""
-
-
-def _offsets(answer: m.ListOffsetsResponse, _: Any) -> Told:
-    return {
-        partition(tp): f"offset {offset}{_error(error)}" for tp, (error, offset) in answer.parts.items()
-    }, ""
-
-
-# ---- transactions
-
-
-def _add(request: c.AddPartitionsToTxn, _: Any) -> Told:
+def _add(request: c.AddPartitionsToTxn, _: Any) -> Said:
     whose = _producer(request)
     does = "verify" if request.verify else "add"
-    parts = {partition(tp): f"{does}, {whose}" for tp in request.partitions}
-    return {_txn(request): f"{does} {_listed(parts)}, {whose}", **parts}, ""
+    said: Said = {_txn(request): f"{does} {_listed(request.partitions)}, {whose}"}
+    return said | dict.fromkeys(request.partitions, f"{does}, {whose}")
 
 
-def _added(answer: c.AddPartitionsToTxnResponse, asked: c.AddPartitionsToTxn) -> Told:
-    parts = {partition(tp): _outcome(answer.error) for tp in asked.partitions}
-    parts |= {partition(tp): _outcome(error) for tp, error in answer.parts.items()}
-    return {_txn(asked): _outcome(answer.error), **parts}, ""
+def _added(answer: c.AddPartitionsToTxnResponse, asked: c.AddPartitionsToTxn) -> Said:
+    said: Said = dict.fromkeys([_txn(asked), *asked.partitions], _outcome(answer.error))
+    return said | {tp: _outcome(error) for tp, error in answer.parts.items()}
 
 
-def _markers(request: c.WriteTxnMarkers, _: Any) -> Told:
-    parts: dict[str, list[str]] = {}
+def _markers(request: c.WriteTxnMarkers, _: Any) -> Said:
+    said: Said = {}
     for marker in request.markers:
         what = f"{'commit' if marker.commit else 'abort'} {_producer(marker)}"
         for tp in marker.partitions:
-            parts.setdefault(partition(tp), []).append(what)
-    return {name: "; ".join(told) for name, told in parts.items()}, ""
+            said[tp] = f"{said[tp]}; {what}" if tp in said else what
+    return said
 
 
-def _marked(answer: c.WriteTxnMarkersResponse, _: Any) -> Told:
-    parts: dict[str, list[str]] = {}
+def _marked(answer: c.WriteTxnMarkersResponse, _: Any) -> Said:
+    said: Said = {}
     for (producer, tp), error in answer.results.items():
-        parts.setdefault(partition(tp), []).append(f"producer {producer} {_outcome(error)}")
-    return {name: "; ".join(told) for name, told in parts.items()}, ""
+        what = f"producer {producer} {_outcome(error)}"
+        said[tp] = f"{said[tp]}; {what}" if tp in said else what
+    return said
 
 
-def _commit(request: Any, before: str, parts: Parts) -> Told:
-    offsets = {partition(tp): f"{before}offset {at}" for tp, at in request.offsets.items()}
-    told = _listed(f"{partition(tp)} {at}" for tp, at in request.offsets.items())
-    return {f"group:{request.group}": f"{before}{told}", **parts, **offsets}, ""
+def _commit(request: Any, before: str, more: Said) -> Said:
+    whole: Said = {_group(request): f"{before}, {_positions(request.offsets)}"}
+    return whole | more | {tp: f"{before}, offset {at}" for tp, at in request.offsets.items()}
 
 
-# ---- groups
+def _committed(answer: c.OffsetFetchResponse, asked: c.OffsetFetch) -> Said:
+    whole: Said = {_group(asked): _outcome(answer.error, _positions(answer.offsets))}
+    return whole | {tp: f"committed {at}" for tp, at in answer.offsets.items()}
 
 
-def _group(request: Any, _: Any) -> Told:
-    told = [f"member {request.member or 'new'}"] if hasattr(request, "member") else []
-    if getattr(request, "generation", -1) >= 0:
-        told.append(f"generation {request.generation}")
-    if isinstance(request, c.OffsetFetch):
-        told = ["committed offsets"]
-    return {f"group:{request.group}": ", ".join(told)}, ""
+def _member(request: Any, _: Any) -> Said:
+    told = f"member {request.member or 'new'}"
+    generation = getattr(request, "generation", -1)
+    return {_group(request): f"{told}, generation {generation}" if generation >= 0 else told}
 
 
-def _grouped(answer: Any, asked: Any, told: str) -> Told:
-    error = answer.error
-    return {f"group:{asked.group}": told if error is KafkaError.NONE else error.name}, ""
-
-
-def _committed(answer: c.OffsetFetchResponse, asked: c.OffsetFetch) -> Told:
-    parts = {partition(tp): f"committed {at}" for tp, at in answer.offsets.items()}
-    told = _listed(f"{partition(tp)} {at}" for tp, at in answer.offsets.items())
-    whole = told if answer.error is KafkaError.NONE else answer.error.name
-    return {f"group:{asked.group}": whole, **parts}, ""
-
-
-def _plain_answer(answer: ErrorResponse, asked: Any) -> Told:
+def _plain_answer(answer: ErrorResponse, asked: Any) -> Said:
     """An error code only: of whatever the request was about."""
-    told = _outcome(answer.error)
+    subject = ""
     if hasattr(asked, "transactional_id"):
-        return {_txn(asked): told}, ""
-    if hasattr(asked, "group"):
-        return {f"group:{asked.group}": told}, ""
-    return NONE, told
+        subject = _txn(asked)
+    elif hasattr(asked, "group"):
+        subject = _group(asked)
+    return {subject: _outcome(answer.error)}
 
 
 # ---- metadata
 
 
-def _alter(request: k.AlterPartition, _: Any) -> Told:
-    return {
-        partition(tp): f"epoch {wanted[0]}, ISR {','.join(map(str, wanted[2]))} wanted"
-        for tp, wanted in request.parts.items()
-    }, f"broker {request.broker}"
-
-
-def _altered(answer: k.AlterPartitionResponse, _: Any) -> Told:
-    parts = {}
-    for tp, (error, state) in answer.parts.items():
-        parts[partition(tp)] = _state(state) if state is not None else _outcome(error)
-    return parts, _outcome(answer.error)
-
-
-def _quorum(answer: k.QuorumFetchResponse, _: Any) -> Told:
-    parts = {
-        partition(change.partition): _state(change.state)
-        for _, change in answer.entries
-        if isinstance(change, PartitionRecord)
+def _alter(request: k.AlterPartition, _: Any) -> Said:
+    said: Said = {
+        tp: f"epoch {epoch}, ISR {_nodes(isr)} wanted" for tp, (epoch, _, isr, *_) in request.parts.items()
     }
+    return said | {"": f"broker {request.broker}"}
+
+
+def _altered(answer: k.AlterPartitionResponse, _: Any) -> Said:
+    said: Said = {
+        tp: _outcome(error) if state is None else _state(state) for tp, (error, state) in answer.parts.items()
+    }
+    return said | {"": _outcome(answer.error)}
+
+
+def _quorum(answer: k.QuorumFetchResponse, _: Any) -> Said:
+    changes = [change for _, change in answer.entries if isinstance(change, PartitionRecord)]
     many = len(answer.entries)
     records = f"{many} record{'s' * (many != 1)} from {answer.base}" if many else "no records"
     cut = f", cut back to {answer.cut}" if answer.cut >= 0 else ""
-    return parts, f"epoch {answer.epoch}, {records}, HW {answer.high_watermark}{cut}"
+    said: Said = {change.partition: _state(change.state) for change in changes}
+    return said | {"": f"epoch {answer.epoch}, {records}, HW {answer.high_watermark}{cut}"}
+
+
+_TELLERS: dict[type, Callable[[Any, Any], Said]] = {
+    m.Produce: _produce,
+    m.ProduceResponse: _produced,
+    m.OffsetForLeaderEpoch: lambda r, _: {tp: f"where epoch {of} ends" for tp, (_, of) in r.parts.items()},
+    m.OffsetForLeaderEpochResponse: lambda a, _: {
+        tp: _outcome(error, f"epoch {epoch} ends at {end}") for tp, (error, epoch, end) in a.parts.items()
+    },
+    m.ListOffsets: lambda r, _: dict.fromkeys(r.parts, "begin" if r.earliest else "end"),
+    m.ListOffsetsResponse: lambda a, _: {
+        tp: f"offset {offset}{_error(error)}" for tp, (error, offset) in a.parts.items()
+    },
+    m.CreateTopics: lambda r, _: {"": f"{r.topic}, {r.partitions} partitions"},
+    m.ElectLeaders: lambda r, _: dict.fromkeys(r.partitions, "unclean" if r.unclean else "preferred"),
+    m.ElectLeadersResponse: lambda a, _: {
+        "": _outcome(a.error),
+        **{tp: _outcome(error) for tp, error in a.parts.items()},
+    },
+    m.AlterPartitionReassignments: lambda r, _: {tp: f"to {_nodes(to)}" for tp, to in r.replicas.items()},
+    c.FindCoordinator: lambda r, _: {_key(r): "who coordinates it"},
+    c.FindCoordinatorResponse: lambda a, r: {_key(r): f"node {a.node}{_error(a.error)}"},
+    c.InitProducerId: lambda r, _: {_txn(r): _producer(r)},
+    c.ProducerIdResponse: lambda a, r: {_txn(r): _producer(a) + _error(a.error)},
+    c.AddPartitionsToTxn: _add,
+    c.AddPartitionsToTxnResponse: _added,
+    c.AddOffsetsToTxn: lambda r, _: {
+        _txn(r): f"{_producer(r)}, group {r.group}",
+        _group(r): "joins a transaction",
+    },
+    c.EndTxn: lambda r, _: {_txn(r): f"{'commit' if r.commit else 'abort'}, {_producer(r)}"},
+    c.WriteTxnMarkers: _markers,
+    c.WriteTxnMarkersResponse: _marked,
+    c.TxnOffsetCommit: lambda r, _: _commit(r, _producer(r), {_txn(r): _producer(r)}),
+    c.OffsetCommit: lambda r, _: _commit(r, f"generation {r.generation}", {}),
+    c.OffsetFetch: lambda r, _: {_group(r): "committed offsets"},
+    c.OffsetFetchResponse: _committed,
+    c.JoinGroup: _member,
+    c.JoinGroupResponse: lambda a, r: {_group(r): _outcome(a.error, f"generation {a.generation}")},
+    c.SyncGroup: _member,
+    c.SyncGroupResponse: lambda a, r: {_group(r): _outcome(a.error, _listed(a.partitions))},
+    c.Heartbeat: _member,
+    c.LeaveGroup: _member,
+    ErrorResponse: _plain_answer,
+    k.AlterPartition: _alter,
+    k.AlterPartitionResponse: _altered,
+    k.QuorumFetchResponse: _quorum,
+}
