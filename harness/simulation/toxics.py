@@ -20,12 +20,11 @@ toxicity (a toxic hits every connection), a message cut in two by `cure`.
 
 import random
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final
 
 import msgspec
 
 from core.cluster import Toxic
-from core.errors import ClusterError
 from model.log.unified_log import RecordBatch
 
 HEADER: Final = 40
@@ -58,104 +57,77 @@ def _size(value: object) -> int:
     return NUMBER
 
 
-class Passage(NamedTuple):
-    """The fate of a message: when it has passed, None = never; when the connection is closed because of
-    it, None = it is not."""
+class _Stage:
+    """One toxic on one direction of one connection, from `now` on. Messages come in the order of their times.
+    closes: when the connection is closed because of it, None = it stays open as far as is known."""
 
-    passes: int | None
-    closes: int | None = None
-
-
-class Stage(Protocol):
-    """One toxic on one direction of one connection. Messages come in the order of their times."""
-
-    def take(self, at: int, size: int) -> Passage:
-        """A message comes."""
-
-
-class _Latency:
-    def __init__(self, attributes: Mapping[str, int], rng: random.Random) -> None:
-        self._latency = attributes.get("latency", 0)
-        self._jitter = attributes.get("jitter", 0)
+    def __init__(self, given: Mapping[str, int], now: int, rng: random.Random) -> None:
+        self._given = given
         self._rng = rng
-        self._last = 0
+        self._last = now
+        self.closes: int | None = None
 
-    def take(self, at: int, size: int) -> Passage:
-        delay = self._latency
-        if self._jitter > 0:
-            delay += self._rng.randrange(2 * self._jitter) - self._jitter
+    def take(self, at: int, size: int) -> int | None:
+        """A message comes: when it has passed, None = never."""
+        raise NotImplementedError
+
+
+class _Latency(_Stage):
+    def take(self, at: int, size: int) -> int:
+        delay, jitter = self._given.get("latency", 0), self._given.get("jitter", 0)
+        if jitter > 0:
+            delay += self._rng.randrange(2 * jitter) - jitter
         self._last = max(self._last, at + max(0, delay) * 1000)
-        return Passage(self._last)
+        return self._last
 
 
-class _Bandwidth:
-    def __init__(self, attributes: Mapping[str, int], rng: random.Random) -> None:
-        self._rate = attributes.get("rate", 0)
-        self._free = 0
-
-    def take(self, at: int, size: int) -> Passage:
-        takes = size * 1000 // self._rate if self._rate > 0 else 0
-        self._free = max(self._free, at) + takes
-        return Passage(self._free)
+class _Bandwidth(_Stage):
+    def take(self, at: int, size: int) -> int:
+        rate = self._given.get("rate", 0)
+        self._last = max(self._last, at) + (size * 1000 // rate if rate > 0 else 0)
+        return self._last
 
 
-class _Slicer:
-    def __init__(self, attributes: Mapping[str, int], rng: random.Random) -> None:
-        self._average = attributes.get("average_size", 0)
-        self._most = max(1, self._average + attributes.get("size_variation", 0))
-        self._delay = attributes.get("delay", 0)
-        self._free = 0
-
-    def take(self, at: int, size: int) -> Passage:
-        begins = max(self._free, at)
-        self._free = begins + self._slices(size) * self._delay
-        return Passage(self._free - self._delay)
-
-    def _slices(self, size: int) -> int:
-        """Halves of halves, as toxiproxy cuts them, but for its random shift of the middle."""
-        if size <= self._most:
-            return 1
-        return self._slices(size // 2) + self._slices(size - size // 2)
+class _Slicer(_Stage):
+    def take(self, at: int, size: int) -> int:
+        delay = self._given.get("delay", 0)
+        most = max(1, self._given.get("average_size", 0) + self._given.get("size_variation", 0))
+        self._last = max(self._last, at) + _slices(size, most) * delay
+        return self._last - delay
 
 
-class _Timeout:
-    def __init__(self, attributes: Mapping[str, int], rng: random.Random) -> None:
-        self._wait = attributes.get("timeout", 0) * 1000
-        self._since = 0
-
-    def begin(self, now: int) -> None:
-        """It is in force from now on."""
-        self._since = now
-
-    @property
-    def closes(self) -> int | None:
-        """When the connection is closed if nothing comes until then."""
-        return self._since + self._wait if self._wait > 0 else None
-
-    def take(self, at: int, size: int) -> Passage:
-        self._since = at
-        return Passage(None)
+def _slices(size: int, most: int) -> int:
+    """Halves of halves, as toxiproxy cuts them, but for its random shift of the middle."""
+    return 1 if size <= most else _slices(size // 2, most) + _slices(size - size // 2, most)
 
 
-class _Reset:
-    def __init__(self, attributes: Mapping[str, int], rng: random.Random) -> None:
-        self._wait = attributes.get("timeout", 0) * 1000
+class _Timeout(_Stage):
+    def __init__(self, given: Mapping[str, int], now: int, rng: random.Random) -> None:
+        super().__init__(given, now, rng)
+        self.take(now, 0)
 
-    def take(self, at: int, size: int) -> Passage:
-        return Passage(None, at + self._wait)
-
-
-class _Limit:
-    def __init__(self, attributes: Mapping[str, int], rng: random.Random) -> None:
-        self._left = attributes.get("bytes", 0)
-
-    def take(self, at: int, size: int) -> Passage:
-        whole = size <= self._left
-        self._left -= size
-        return Passage(at if whole else None, at if self._left <= 0 else None)
+    def take(self, at: int, size: int) -> None:
+        wait = self._given.get("timeout", 0)
+        self.closes = at + wait * 1000 if wait > 0 else None
 
 
-STAGES: Final[Mapping[str, Any]] = {
+class _Reset(_Stage):
+    def take(self, at: int, size: int) -> None:
+        self.closes = at + self._given.get("timeout", 0) * 1000
+
+
+class _Limit(_Stage):
+    _came = 0
+
+    def take(self, at: int, size: int) -> int | None:
+        most = self._given.get("bytes", 0)
+        self._came += size
+        if self._came >= most:
+            self.closes = at
+        return at if self._came <= most else None
+
+
+STAGES: Final[Mapping[str, type[_Stage]]] = {
     "latency": _Latency,
     "bandwidth": _Bandwidth,
     "slicer": _Slicer,
@@ -171,19 +143,14 @@ class Pipe:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._stages: list[Stage] = []
+        self._stages: list[_Stage] = []
         self._ends: int | None = None
         self.last = 0
         """When the newest message has come through."""
 
     def add(self, toxic: Toxic, now: int) -> None:
-        """Put a toxic at the end of the chain. Raises: ClusterError, where there is none of its type."""
-        if toxic.type not in STAGES:
-            raise ClusterError(f"no toxic is called {toxic.type}")
-        stage = STAGES[toxic.type](toxic.attributes, self._rng)
-        if isinstance(stage, _Timeout):
-            stage.begin(now)
-        self._stages.append(stage)
+        """Put a toxic of a known type at the end of the chain."""
+        self._stages.append(STAGES[toxic.type](toxic.attributes, now, self._rng))
 
     def take(self, now: int, size: int) -> int | None:
         """A message comes: when it has come through, None = never."""
@@ -191,16 +158,13 @@ class Pipe:
             return None
         at: int | None = now
         for stage in self._stages:
-            assert at is not None
-            at, closes = stage.take(at, size)
-            if closes is not None:
-                self._ends = closes if self._ends is None else min(self._ends, closes)
-            if at is None:
-                break
+            if at is not None:
+                at = stage.take(at, size)
         if at is not None:
             self.last = at
-        if self._ends is not None:
-            self._ends = max(self._ends, self.last)  # what was taken before comes through first
+        ends = [s.closes for s in self._stages if s.closes is not None and not isinstance(s, _Timeout)]
+        if ends:
+            self._ends = max(min(ends), self.last)  # what was taken before comes through first
         return at
 
     @property
@@ -208,8 +172,7 @@ class Pipe:
         """When the connection is closed by a toxic, as far as is known; None = it stays open."""
         if self._ends is not None:
             return self._ends
-        times = [s.closes for s in self._stages if isinstance(s, _Timeout) and s.closes is not None]
-        return min(times, default=None)
+        return min((s.closes for s in self._stages if s.closes is not None), default=None)
 
     @property
     def closes_when_cured(self) -> bool:

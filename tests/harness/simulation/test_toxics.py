@@ -117,11 +117,6 @@ def test_toxics_are_a_chain_and_what_came_before_the_end_comes_through_first() -
     assert made.closes == 67 * MS
 
 
-def test_an_unknown_toxic_is_refused() -> None:
-    with pytest.raises(ClusterError, match="plague"):
-        pipe(toxic("plague"))
-
-
 def test_sizes_are_those_of_fields_and_payloads() -> None:
     assert size_of(Heartbeat("group", 3, "member")) == HEADER + NUMBER + 5 + NUMBER + 6
     answer = ProduceResponse({("t", 0): (KafkaError.NONE, 17)})
