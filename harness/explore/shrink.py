@@ -7,7 +7,7 @@ same checks.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -101,8 +101,8 @@ class Shrinker:
         while case != before and not self.out_of_time():
             before = case
             case = self._fewer_steps(case)
-            case = self._first_that_fails(case, _shorter)
-            case = self._first_that_fails(case, _smaller)
+            case = self._as_far_as_possible(case, _shorter)
+            case = self._as_far_as_possible(case, _smaller)
         return case
 
     def summary(self, of: str, before: ShrinkCase, after: ShrinkCase) -> Shrunk:
@@ -116,20 +116,21 @@ class Shrinker:
             whole=not self.out_of_time(),
         )
 
-    def _first_that_fails(
+    def _first_that_fails(self, case: ShrinkCase, candidates: Iterable[ShrinkCase]) -> ShrinkCase | None:
+        """The first candidate that fails; None = none does, or the time is used up."""
+        for candidate in candidates:
+            if self.out_of_time():
+                return None
+            if candidate != case and self.fails(candidate):
+                self._tell(case, candidate)
+                return candidate
+        return None
+
+    def _as_far_as_possible(
         self, case: ShrinkCase, candidates: Callable[[ShrinkCase], Iterator[ShrinkCase]]
     ) -> ShrinkCase:
-        """Take the first candidate that fails, and repeat until none does."""
-        moved = True
-        while moved and not self.out_of_time():
-            moved = False
-            for candidate in candidates(case):
-                if self.out_of_time():
-                    break
-                if candidate != case and self.fails(candidate):
-                    self._tell(case, candidate)
-                    case, moved = candidate, True
-                    break
+        while (smaller := self._first_that_fails(case, candidates(case))) is not None:
+            case = smaller
         return case
 
     def _fewer_steps(self, case: ShrinkCase) -> ShrinkCase:
@@ -137,8 +138,9 @@ class Shrinker:
         parts = 2
         while case.steps and not self.out_of_time():
             size = max(1, len(case.steps) // parts)
-            chunks = [range(at, at + size) for at in range(0, len(case.steps), size)]
-            smaller = self._without_one_of(case, chunks)
+            without = (case.steps[:at] + case.steps[at + size :] for at in range(0, len(case.steps), size))
+            candidates = (ShrinkCase(case.config, numbered(steps)) for steps in without)
+            smaller = self._first_that_fails(case, candidates)
             if smaller is not None:
                 case, parts = smaller, max(parts - 1, 2)
             elif size == 1:
@@ -146,17 +148,6 @@ class Shrinker:
             else:
                 parts = min(2 * parts, len(case.steps))
         return case
-
-    def _without_one_of(self, case: ShrinkCase, chunks: Sequence[range]) -> ShrinkCase | None:
-        for chunk in chunks:
-            if self.out_of_time():
-                return None
-            left = [step for n, step in enumerate(case.steps) if n not in chunk]
-            candidate = ShrinkCase(case.config, numbered(left))
-            if self.fails(candidate):
-                self._tell(case, candidate)
-                return candidate
-        return None
 
     def _tell(self, before: ShrinkCase, after: ShrinkCase) -> None:
         words = [f"{len(after.steps)} faults", f"{after.config.duration_s:g} s"]

@@ -21,7 +21,7 @@ from core.client_settings import (
 )
 from core.op import AssignmentKind, Isolation, TopicPartition
 from core.session import Acked, AssignmentEvent, Delivery, SessionEvent, Unknown
-from harness.simulation.scheduler import BASE_NS, Future, Scheduler
+from harness.simulation.scheduler import Future, Scheduler
 from model.client.consumer import Consumer
 from model.client.consumer_coordinator import ConsumerCoordinator
 from model.client.producer import Producer, ProducerSettings
@@ -152,7 +152,7 @@ class Machines:
             for token, error, offset in delivered:
                 future = self._tokens.pop(token, None)
                 if future is not None:
-                    done: Delivery = Unknown(error) if error else Acked(offset, self._now_ns)
+                    done: Delivery = Unknown(error) if error else Acked(offset, self._scheduler.ns)
                     future.set(done)
         if self.consumer is not None:
             for tp in self.consumer.resets:
@@ -160,15 +160,11 @@ class Machines:
             self.consumer.resets.clear()
         self._look()
 
-    @property
-    def _now_ns(self) -> int:
-        return BASE_NS + self._scheduler.now * 1000
-
     def _assignment(
         self, kind: AssignmentKind, tps: Sequence[TopicPartition], generation: int = -1, ns: int = 0
     ) -> None:
         """ns: when, 0 = now."""
-        at = ns or self._now_ns
+        at = ns or self._scheduler.ns
         self._events.append(AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=at))
 
     def _look(self) -> None:

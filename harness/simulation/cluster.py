@@ -70,20 +70,22 @@ class SimulatedCluster:
         """Node of the ZooKeeper ensemble, -1 = the metadata are a quorum's."""
         assert self.ensemble < 0 or not config.controllers, "this era has no isolated controllers"
         self.zookeeper = ZooKeeper(TOP_LEVEL) if self.ensemble > 0 else None
-        self.sim = {node: self._node(node, rng, self._broker) for node in self.nodes}
-        self._everyone = dict(self.sim)
+        self._everyone: dict[int, SimNode] = {}
+        for me in self.nodes:
+            self._add(me, rng, self._broker)
+        self.sim = dict(self._everyone)
         if (zookeeper := self.zookeeper) is not None:
-            self._everyone[self.ensemble] = self._node(self.ensemble, rng, lambda _: Ensemble(zookeeper))
-        for node in self.sim.values():
-            node.meet(self._everyone)
+            self._add(self.ensemble, rng, lambda _: Ensemble(zookeeper))
         self._proxies = Proxies(self.network, scheduler, random.Random(f"{config.seed}/toxics"))
         self._administration = Administration(
             scheduler, self.brokers, self.sender, self._views, zookeeper=self.settings.era.zookeeper
         )
 
-    def _node(self, me: int, rng: random.Random, begin: Callable[[SimNode], NodeProcess]) -> SimNode:
+    def _add(self, me: int, rng: random.Random, begin: Callable[[SimNode], NodeProcess]) -> None:
         draws = random.Random(f"{rng.getrandbits(64)}")
-        return SimNode(me, self.settings, self.scheduler, self.network, draws, begin)
+        self._everyone[me] = SimNode(
+            me, self.settings, self.scheduler, self.network, draws, self._everyone, begin
+        )
 
     def _broker(self, node: SimNode) -> Broker:
         return Broker(
@@ -104,18 +106,21 @@ class SimulatedCluster:
         for me in sorted(self._everyone, key=lambda me: me != self.ensemble):  # the ensemble comes first
             self._everyone[me].start()
         until = self.scheduler.now + READY_US
-        while len(self._alive()) < len(self.brokers):
+        while not self._complete():
             if self.scheduler.now > until:
                 raise ClusterError("the simulated cluster does not come up")
             await self.scheduler.sleep(STEP_US)
 
-    def _alive(self) -> set[int]:
-        known = [
-            n.broker.node.image.alive()
-            for n in self.sim.values()
-            if n.up and n.broker is not None and n.me in self.brokers
-        ]
-        return set.intersection(*known) if len(known) == len(self.brokers) else set()
+    @property
+    def running(self) -> list[Broker]:
+        """The processes of all nodes that are up."""
+        return [node.broker for node in self.sim.values() if node.broker is not None]
+
+    def _complete(self) -> bool:
+        """All brokers run, and each knows that the others do."""
+        images = [broker.node.image for broker in self.running if broker.is_broker]
+        everyone = set(self.brokers)
+        return len(images) == len(everyone) and all(image.alive() >= everyone for image in images)
 
     async def create_topic(
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
@@ -146,7 +151,7 @@ class SimulatedCluster:
                     versions[tp], epochs[tp] = state.partition_epoch, state.leader_epoch
                     leaders[tp], isr[tp] = state.leader, state.isr
         same = len({tuple(sorted((tp, s.leader) for tp, s in v.items())) for v in views.values()})
-        controller = next((n for n, node in self.sim.items() if self._controls(node)), -1)
+        controller = next((broker.me for broker in self.running if broker.metadata.controls), -1)
         return Roles(
             ns=self.scheduler.ns,
             leaders=leaders,
@@ -159,27 +164,16 @@ class SimulatedCluster:
 
     def _views(self) -> dict[int, MetadataImage]:
         """Metadata of the brokers that answer."""
-        found = {}
-        for n in self.brokers:
-            node = self.sim[n]
-            if node.up and not node.paused and node.broker is not None and node.broker.metadata.ready:
-                found[n] = node.broker.node.image
-        return found
-
-    def _controls(self, node: SimNode) -> bool:
-        return node.up and node.broker is not None and node.broker.metadata.controls
+        return {
+            broker.me: broker.node.image
+            for broker in self.running
+            if broker.is_broker and not self.sim[broker.me].paused and broker.metadata.ready
+        }
 
     def leader(self, tp: TopicPartition) -> Replica | None:
         """The replica that leads a partition in the newest epoch, among nodes that are up."""
-        found: Replica | None = None
-        for node in self.sim.values():
-            if node.up and node.broker is not None:
-                replica = node.broker.node.leader_of(tp)
-                if replica is not None and (
-                    found is None or replica.state.leader_epoch > found.state.leader_epoch
-                ):
-                    found = replica
-        return found
+        found = (broker.node.leader_of(tp) for broker in self.running)
+        return max(filter(None, found), key=lambda replica: replica.state.leader_epoch, default=None)
 
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
@@ -219,14 +213,11 @@ class SimulatedCluster:
     def _claimed(self) -> dict[int, tuple[int, str]]:
         """Producer ids with a transaction under way: coordinator and transactional id."""
         claimed: dict[int, tuple[int, str]] = {}
-        for node in self.brokers:
-            broker = self.sim[node].broker
-            if not self.sim[node].up or broker is None:
-                continue
+        for broker in self.running:
             for known in broker.coordinators.transactions.log.known.values():
                 for tid, transaction in known.items():
                     if transaction.state is ONGOING or transaction.state in PREPARED:
-                        claimed[transaction.record.producer_id] = (node, tid)
+                        claimed[transaction.record.producer_id] = (broker.me, tid)
         return claimed
 
     async def trouble(self) -> str:

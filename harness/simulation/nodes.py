@@ -5,7 +5,7 @@ the one before is answered). What a node or a client asks of nodes goes over one
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,8 +91,8 @@ class Incoming:
 
 
 class SimNode:
-    """One node. begin: starts its process. `up`, `paused`: of its process. `broker`: the process, where it
-    is one and runs."""
+    """One node. peers: all nodes. begin: starts its process. `up`, `paused`: of its process. `broker`: the
+    process, where it is one and runs."""
 
     def __init__(
         self,
@@ -101,6 +101,7 @@ class SimNode:
         scheduler: Scheduler,
         network: Network,
         rng: random.Random,
+        peers: Mapping[int, "SimNode"],
         begin: Callable[["SimNode"], NodeProcess],
     ) -> None:
         self.me = me
@@ -110,11 +111,11 @@ class SimNode:
         self.broker: Broker | None = None
         self.incarnation = 0
         self._settings = settings
+        self._peers = peers
         self._begin = begin
         self._process: NodeProcess | None = None
         self._scheduler = scheduler
         self._network = network
-        self._peers: dict[int, SimNode] = {}
         self._incoming: dict[int, Incoming] = {}
         self._caller = Caller(network, scheduler, me)
         self._backlog: list[Callable[[], None]] = []
@@ -124,10 +125,6 @@ class SimNode:
         """Called when its process died, stood still or continued (trace)."""
         self.cause = -1
         """Number of the message that it handles; -1 = none."""
-
-    def meet(self, peers: dict[int, "SimNode"]) -> None:
-        """Know the other nodes."""
-        self._peers = peers
 
     @property
     def now_ms(self) -> int:

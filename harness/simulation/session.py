@@ -3,7 +3,7 @@
 Each verb waits in virtual time, until the client machines are done or the verb's deadline has come.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from core.client_settings import SessionSpec
@@ -24,7 +24,7 @@ from core.session import (
 from harness.simulation.client_runtime import Machines, Sender
 from harness.simulation.scheduler import BASE_NS, Future, Scheduler
 from model.client.client_metadata import RETRIABLE
-from model.client.consumer import BEGINNING, Consumer
+from model.client.consumer import BEGINNING, Consumer, TopicPartitionState
 from model.client.consumer_coordinator import ASSIGNED, COMMITTED, LOST, ConsumerCoordinator, GroupEvent
 from model.client.transactional_producer import TransactionalProducer, TransactionalRequestResult
 from model.errors import KafkaError
@@ -64,7 +64,7 @@ class SimSession(Machines):
         self._pump()
         if not wait:
             return [Unknown(UNAWAITED)] * len(records)
-        await self._until(lambda: all(f.done for f in futures), int(self.spec.deadline_s * 1e6))
+        await self._until(lambda: all(f.done for f in futures), self._deadline_us)
         return [f.value if f.value is not None else Unknown("_TIMED_OUT") for f in futures]
 
     async def poll(self, max_records: int, wait_ms: int) -> list[Fetched]:
@@ -73,31 +73,29 @@ class SimSession(Machines):
         self._auto_commit()
         self._pump()
         self._rebalanced()
-        await self._until(lambda: consumer.ready or self._at_end() or self._has_news(), wait_ms * 1000)
+        await self._until(
+            lambda: consumer.ready or any(p.position >= p.end for _, p in self._ends()) or self._has_news(),
+            wait_ms * 1000,
+        )
         self._rebalanced()
         taken = consumer.take(max_records)
         self._pump()
         self._note_ends()
         return [Fetched(TopicPartition(*got.tp), got.offset, got.payload, got.leader_epoch) for got in taken]
 
-    def _at_end(self) -> bool:
-        """The consumer has reached an end that it has not reported yet."""
-        if not self.spec.report_end or self.consumer is None:
-            return False
-        return any(
-            p.end >= 0 and p.position >= p.end and self._ended.get(TopicPartition(*tp), -1) < p.end
-            for tp, p in self.consumer.positions.items()
-        )
+    def _ends(self) -> Iterator[tuple[TopicPartition, TopicPartitionState]]:
+        """Partitions whose end is another one than the consumer has reported."""
+        if self.spec.report_end and self.consumer is not None:
+            for key, position in self.consumer.positions.items():
+                tp = TopicPartition(*key)
+                if self._ended.get(tp, -1) < position.end:
+                    yield tp, position
 
     def _note_ends(self) -> None:
-        if not self.spec.report_end or self.consumer is None:
-            return
-        for key, position in self.consumer.positions.items():
-            tp = TopicPartition(*key)
-            reached = position.end >= 0 and not position.buffer and position.next >= position.end
-            if reached and self._ended.get(tp, -1) < position.end:
+        for tp, position in self._ends():
+            if not position.buffer and position.next >= position.end:
                 self._ended[tp] = position.end
-                self._events.append(EndReached(tp=tp, offset=position.end, ns=self._now_ns))
+                self._events.append(EndReached(tp=tp, offset=position.end, ns=self._scheduler.ns))
 
     async def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets (-2: beginning of the log)."""
@@ -160,7 +158,7 @@ class SimSession(Machines):
                     offsets=known,
                     generation=news.generation,
                     begin_ns=BASE_NS + news.at_ms * 1_000_000,
-                    ns=self._now_ns,
+                    ns=self._scheduler.ns,
                 )
             )
 
@@ -172,8 +170,7 @@ class SimSession(Machines):
         offsets = {(tp.topic, tp.partition): at for tp, at in positions.items()}
         number = member.commit(offsets, self._epochs(offsets))
         self._pump()
-        if not await self._until(lambda: number in member.commits, self._deadline_us):
-            raise Indefinite("_TIMED_OUT")
+        await self._in_time(lambda: number in member.commits)
         error = member.commits.pop(number)
         if error:
             raise (Indefinite if KafkaError[error] in RETRIABLE else Definite)(error)
@@ -204,7 +201,7 @@ class SimSession(Machines):
         if offsets:
             number = member.commit(offsets, self._epochs(offsets))
             known = {TopicPartition(*tp): at for tp, at in offsets.items()}
-            self._auto[number] = (known, member.generation, self._now_ns)
+            self._auto[number] = (known, member.generation, self._scheduler.ns)
 
     def _told_commit(
         self, offsets: dict[TopicPartition, int], generation: int, begin: int, error: str
@@ -214,7 +211,7 @@ class SimSession(Machines):
             outcome = Outcome.INFO
         self._events.append(
             AutoCommitted(
-                offsets=offsets, generation=generation, outcome=outcome, begin_ns=begin, ns=self._now_ns
+                offsets=offsets, generation=generation, outcome=outcome, begin_ns=begin, ns=self._scheduler.ns
             )
         )
 
@@ -257,10 +254,14 @@ class SimSession(Machines):
 
     async def _reach(self, goal: TransactionalRequestResult) -> None:
         """Wait for what a transactional call wants. Raises: Indefinite."""
-        if not await self._until(lambda: goal.done, self._deadline_us):
-            raise Indefinite("_TIMED_OUT")
+        await self._in_time(lambda: goal.done)
         if goal.error:
             raise Indefinite(goal.error, wants_abort=goal.abort)
+
+    async def _in_time(self, done: Callable[[], bool]) -> None:
+        """Wait until something holds. Raises: Indefinite, where it does not before the verb's deadline."""
+        if not await self._until(done, self._deadline_us):
+            raise Indefinite("_TIMED_OUT")
 
     @property
     def _deadline_us(self) -> int:
@@ -276,18 +277,15 @@ class SimSession(Machines):
         self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic; returns when the controller has (brokers may not know it yet)."""
-        answers: list[Any] = []
-
-        def answered(answer: Any) -> None:
-            answers.append(answer)
-            self._look()
-
+        answered: Future[Any] = Future()
+        answered.then(self._look)
         ask = Ask(self._nodes[0], "create", CreateTopics(topic, partitions, replication))
-        self._send_request(ask, answered)
-        if not await self._until(lambda: bool(answers), self._deadline_us) or answers[0] is None:
+        self._send_request(ask, answered.set)
+        await self._in_time(lambda: answered.done)
+        if answered.value is None:
             raise Indefinite("_TIMED_OUT")
-        if answers[0].error is not KafkaError.NONE:
-            raise Indefinite(answers[0].error.name)
+        if answered.value.error is not KafkaError.NONE:
+            raise Indefinite(answered.value.error.name)
 
     async def close(self) -> None:
         """Close the clients: a member leaves its group; what was not finished is left as it is."""

@@ -37,7 +37,7 @@ def unfinished(cluster: SimulatedCluster) -> list[str]:
 
 def _newest(cluster: SimulatedCluster) -> dict[Partition, PartitionState]:
     """Partitions as the node knows them that has the most metadata."""
-    images = [n.broker.node.image for n in cluster.sim.values() if n.up and n.broker is not None]
+    images = [broker.node.image for broker in cluster.running]
     return dict(max(images, key=lambda image: image.offset).partitions) if images else {}
 
 
@@ -45,7 +45,7 @@ def _leader(cluster: SimulatedCluster, tp: Partition, state: PartitionState) -> 
     """Its leader, in the leader epoch that is known: of in-sync sets that a leader wrote to ZooKeeper
     itself the others know only later."""
     node = cluster.sim.get(state.leader)
-    if node is None or not node.up or node.broker is None:
+    if node is None or node.broker is None:
         return None
     replica = node.broker.node.leader_of(tp)
     same = replica is not None and replica.state.leader_epoch == state.leader_epoch
@@ -67,14 +67,12 @@ def _unreplicated(cluster: SimulatedCluster, tp: Partition, leader: Replica) -> 
 def _undecided(cluster: SimulatedCluster) -> list[str]:
     """Transactions that a coordinator has not ended; of each partition of its log, who leads it last."""
     newest: dict[int, tuple[int, list[str]]] = {}
-    for node in cluster.sim.values():
-        if not node.up or node.broker is None:
-            continue
-        log = node.broker.coordinators.transactions.log
+    for broker in cluster.running:
+        log = broker.coordinators.transactions.log
         for number, known in log.known.items():
             epoch = log.log.epochs.get(number, -1)
             texts = [
-                f"{tid}: {t.state}, with its coordinator, node {node.me}"
+                f"{tid}: {t.state}, with its coordinator, node {broker.me}"
                 for tid, t in sorted(known.items())
                 if t.state not in ENDED
             ]

@@ -69,9 +69,8 @@ class _View:
     incarnation: int = 0
     quorum: KafkaRaftClient | None = None
     committed: int = 0
-    image: int = -1
     led: int = -1
-    watched: list[Watched] = field(default_factory=list)
+    watched: dict[Partition, Watched] = field(default_factory=dict)
     cut: set[Partition] = field(default_factory=set)
 
 
@@ -109,11 +108,12 @@ class Invariants:
                 self._commit(view, node.me, quorum)
             if quorum.role == LEADER and quorum.epoch != view.led:
                 self._leads_quorum(view, node.me, quorum)
-        replicas = broker.node.replicas
-        if broker.node.image.offset != view.image or len(replicas) != len(view.watched):
-            self._watch(view, broker)
-        for seen in view.watched:
-            replica = seen.replica
+        for tp, replica in broker.node.replicas.items():
+            seen = view.watched.get(tp)
+            if seen is None or seen.replica is not replica:
+                told = quorum is None
+                seen = Watched(tp=tp, node=node.me, replica=replica, guarded=self._of(tp), told=told)
+                view.watched[tp] = seen
             batches = seen.batches
             if (
                 replica.high_watermark != seen.high
@@ -127,28 +127,14 @@ class Invariants:
     def _started(self, view: _View, node: SimNode, broker: Broker) -> None:
         """A new process: its logs are looked at from the beginning."""
         logs = broker.durable.logs
-        for seen in view.watched:
+        for seen in view.watched.values():
             log = logs.get(seen.tp)
             if log is not None and log.end < seen.end:
                 view.cut.add(seen.tp)
         metadata = broker.metadata
         view.quorum = metadata.quorum if isinstance(metadata, KRaftMetadata) else None
-        view.incarnation, view.committed, view.image, view.led = node.incarnation, 0, -1, -1
-        view.watched = []
-
-    def _watch(self, view: _View, broker: Broker) -> None:
-        """Metadata changed: so may have the replicas that this node has."""
-        view.image = broker.node.image.offset
-        known = {seen.tp: seen for seen in view.watched}
-        watched = []
-        for tp, replica in broker.node.replicas.items():
-            seen = known.get(tp)
-            if seen is None or seen.replica is not replica:
-                seen = Watched(
-                    tp=tp, node=broker.me, replica=replica, guarded=self._of(tp), told=view.quorum is None
-                )
-            watched.append(seen)
-        view.watched = watched
+        view.incarnation, view.committed, view.led = node.incarnation, 0, -1
+        view.watched.clear()
 
     def _of(self, tp: Partition) -> Guarded:
         found = self._partitions.get(tp)
