@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from core import replica_order
 from core.cluster import unserved
+from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import TopicPartition
 from harness.simulation.client_runtime import Sender
@@ -19,6 +20,7 @@ from model.errors import KafkaError
 from model.metadata.image import MetadataImage
 from model.protocol.messages import AlterPartitionReassignments, CreateTopics, ElectLeaders
 from model.replication.node import Ask
+from model.settings import Settings
 
 READY_US: Final = 60_000_000
 DEADLINE_US: Final = round(replica_order.DEADLINE_S * 1_000_000)
@@ -34,42 +36,51 @@ RETRIABLE: Final = (
 """What passes, as far as these requests meet it; everything else is refused for good."""
 
 
-class Administration:
-    """See the module. connect(): a new client's way to nodes. views(): metadata of each broker that answers.
-    zookeeper: requests end in znodes."""
+class Administered:
+    """See the module: this part of `SimulatedCluster`."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        brokers: Sequence[int],
-        connect: Callable[[], Sender],
-        views: Callable[[], Mapping[int, MetadataImage]],
-        *,
-        zookeeper: bool,
+    config: RunConfig
+    settings: Settings
+    scheduler: Scheduler
+    brokers: tuple[int, ...]
+
+    def sender(self) -> Sender:
+        """How a new client's requests get to nodes."""
+        raise NotImplementedError
+
+    def views(self) -> Mapping[int, MetadataImage]:
+        """Metadata of each broker that answers."""
+        raise NotImplementedError
+
+    async def create_topic(
+        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
     ) -> None:
-        self._scheduler = scheduler
-        self._brokers = brokers
-        self._connect = connect
-        self._views = views
-        self._zookeeper = zookeeper
+        """Create a topic; returns when every partition has a leader that all nodes know. It is asked for
+        once, of the first broker.
 
-    async def create_topic(self, topic: str, partitions: int, replication: int) -> None:
-        """See `Cluster`. It is asked for once, of the first broker. Raises: ClusterError."""
+        All data topics of a simulated cluster have the settings of the run's config. Raises: ClusterError,
+        also where others are asked for.
+        """
+        for name, value in settings.items():
+            if self.config.settings_of_topics().get(name) != value:
+                raise ClusterError(
+                    f"topic {topic}: the simulated cluster cannot set {name}={value} for a single topic"
+                )
         answers: list[Any] = []
         request = CreateTopics(topic, partitions, replication)
-        self._connect()(Ask(self._brokers[0], "create", request), answers.append)
+        self.sender()(Ask(self.brokers[0], "create", request), answers.append)
         tps = [TopicPartition(topic, number) for number in range(partitions)]
         led = lambda: all(self._leader(tp) >= 0 for tp in tps)  # noqa: E731
-        if not await self._until(led, self._scheduler.now + READY_US):
+        if not await self._until(led, self.scheduler.now + READY_US):
             raise ClusterError(f"topic {topic} was not created: {answers}")
 
     async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
         """See `Electable`. Raises: ClusterError."""
         if not tps:
             return
-        deadline = self._scheduler.now + DEADLINE_US
+        deadline = self.scheduler.now + DEADLINE_US
         await self._anywhere("elect", ElectLeaders(tuple(tps)), deadline)
-        if self._zookeeper:
+        if self.settings.era.zookeeper:
             led = lambda: not self._elsewhere(tps)  # noqa: E731
             if not await self._until(led, deadline):
                 raise ClusterError(
@@ -81,42 +92,45 @@ class Administration:
         """See `Electable`; returns when most brokers tell it so. Raises: ClusterError."""
         if not wanted:
             return
-        replica_order.check(wanted, self.replicas())
-        deadline = self._scheduler.now + DEADLINE_US
+        replica_order.check(wanted, self._replicas())
+        deadline = self.scheduler.now + DEADLINE_US
         request = AlterPartitionReassignments(
             {(tp.topic, tp.partition): tuple(to) for tp, to in wanted.items()}
         )
         await self._anywhere("reassign", request, deadline)
-        done = lambda: replica_order.holds(wanted, self.replicas())  # noqa: E731
+        done = lambda: replica_order.holds(wanted, self._replicas())  # noqa: E731
         if not await self._until(done, deadline):
             raise replica_order.late()
 
-    def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
+    async def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         """See `Electable`: as most brokers that answer tell them."""
-        return replica_order.as_most_tell(
-            {TopicPartition(*key): state.replicas for key, state in view.partitions.items()}
-            for view in self._views().values()
-        )
+        return self._replicas()
 
     # ---- looking
 
+    def _replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
+        return replica_order.as_most_tell(
+            {TopicPartition(*key): state.replicas for key, state in view.partitions.items()}
+            for view in self.views().values()
+        )
+
     def _leader(self, tp: TopicPartition) -> int:
         """In the newest epoch that a broker knows, -1 = none."""
-        states = [view.partitions[tp] for view in self._views().values() if tp in view.partitions]
+        states = [view.partitions[tp] for view in self.views().values() if tp in view.partitions]
         return max(states, key=lambda state: state.leader_epoch).leader if states else -1
 
     def _elsewhere(self, tps: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Partitions that another replica than the preferred one leads, or none."""
-        replicas = self.replicas()
+        replicas = self._replicas()
         return [tp for tp in tps if self._leader(tp) not in replicas.get(tp, ())[:1]]
 
     # ---- asking
 
     async def _anywhere(self, channel: str, request: Any, deadline: int) -> None:
         """Ask one broker after another until one has served it. Raises: ClusterError."""
-        scheduler, last = self._scheduler, dict[int, str]()
+        scheduler, last = self.scheduler, dict[int, str]()
         while scheduler.now < deadline:
-            for node in self._brokers:
+            for node in self.brokers:
                 answer = await self._ask(node, channel, request)
                 error, last[node] = _refusal(answer)
                 if error is KafkaError.NONE:
@@ -130,15 +144,15 @@ class Administration:
 
     async def _ask(self, node: int, channel: str, request: Any) -> Any:
         answered: Future[Any] = Future()
-        self._connect()(Ask(node, channel, request), answered.set)
+        self.sender()(Ask(node, channel, request), answered.set)
         return await answered
 
     async def _until(self, done: Callable[[], bool], deadline: int) -> bool:
         """Wait for a condition; whether it came in time."""
         while not done():
-            if self._scheduler.now > deadline:
+            if self.scheduler.now > deadline:
                 return False
-            await self._scheduler.sleep(LOOK_US)
+            await self.scheduler.sleep(LOOK_US)
         return True
 
 

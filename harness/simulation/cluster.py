@@ -5,7 +5,7 @@ takes no virtual time.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from core.cluster import Cut, Listener, OpenTransaction, Roles, Toxic
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
-from harness.simulation.admin import Administration
+from harness.simulation.admin import Administered
 from harness.simulation.client_runtime import Sender
 from harness.simulation.network import CLIENTS, Network, cuts_from
 from harness.simulation.nodes import Caller, NodeProcess, SimNode
@@ -44,21 +44,21 @@ JOIN_GRACE_MS = 3_000
 """The answer to JoinGroup comes when the rebalance ends; librdkafka waits this much longer, Java 5 s."""
 
 
-class SimulatedCluster:
+class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`,
     `Linked`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
         self.scheduler = scheduler
-        self._topic_settings = config.settings_of_topics()
+        topic_settings = config.settings_of_topics()
         assert config.simulated is not None
         era, mutant = config.simulated.era, config.simulated.mutant
         self.settings = Settings(
             era=ERAS[era],
             bugs=frozenset(filter(None, [mutant])),
-            min_isr=int(self._topic_settings[MIN_ISR]),
-            unclean=self._topic_settings[UNCLEAN] == "true",
+            min_isr=int(topic_settings[MIN_ISR]),
+            unclean=topic_settings[UNCLEAN] == "true",
             internal_replication=min(3, config.brokers),
         )
         rng = random.Random(f"{config.seed}/simulation")
@@ -77,9 +77,6 @@ class SimulatedCluster:
         if (zookeeper := self.zookeeper) is not None:
             self._add(self.ensemble, rng, lambda _: Ensemble(zookeeper))
         self._proxies = Proxies(self.network, scheduler, random.Random(f"{config.seed}/toxics"))
-        self._administration = Administration(
-            scheduler, self.brokers, self.sender, self._views, zookeeper=self.settings.era.zookeeper
-        )
 
     def _add(self, me: int, rng: random.Random, begin: Callable[[SimNode], NodeProcess]) -> None:
         draws = random.Random(f"{rng.getrandbits(64)}")
@@ -122,24 +119,9 @@ class SimulatedCluster:
         everyone = set(self.brokers)
         return len(images) == len(everyone) and all(image.alive() >= everyone for image in images)
 
-    async def create_topic(
-        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
-    ) -> None:
-        """Create a topic; returns when every partition has a leader that all nodes know.
-
-        All data topics of a simulated cluster have the settings of the run's config. Raises: ClusterError,
-        also where others are asked for.
-        """
-        for name, value in settings.items():
-            if self._topic_settings.get(name) != value:
-                raise ClusterError(
-                    f"topic {topic}: the simulated cluster cannot set {name}={value} for a single topic"
-                )
-        await self._administration.create_topic(topic, partitions, replication)
-
     async def roles(self) -> Roles:
         """What the nodes that are up believe."""
-        views = {n: image.partitions for n, image in self._views().items()}
+        views = {n: image.partitions for n, image in self.views().items()}
         leaders: dict[TopicPartition, int] = {}
         epochs: dict[TopicPartition, int] = {}
         versions: dict[TopicPartition, int] = {}
@@ -162,7 +144,7 @@ class SimulatedCluster:
             agreed=len(views) == len(self.brokers) and same == 1,
         )
 
-    def _views(self) -> dict[int, MetadataImage]:
+    def views(self) -> dict[int, MetadataImage]:
         """Metadata of the brokers that answer."""
         return {
             broker.me: broker.node.image
@@ -255,18 +237,6 @@ class SimulatedCluster:
         while any(self.sim[node].up for node in nodes) and self.scheduler.now < until:
             await self.scheduler.sleep(STEP_US)
         await self.kill(nodes)
-
-    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
-        """See `Administration`."""
-        await self._administration.elect_preferred(tps)
-
-    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
-        """See `Administration`."""
-        await self._administration.reorder(replicas)
-
-    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
-        """See `Administration`."""
-        return self._administration.replicas()
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """Stand still."""

@@ -123,8 +123,8 @@ def _records(batch: RecordBatch) -> str:
 
 def _plain(content: Any, _: Any) -> Said:
     """Short fields of a message for which there is no better text."""
-    fields = content._asdict().items() if hasattr(content, "_asdict") else ()
-    told = [_field(name, value) for name, value in fields]
+    fields = msgspec.structs.asdict(content) if isinstance(content, msgspec.Struct) else {}
+    told = [_field(name, value) for name, value in fields.items()]
     return {"": ", ".join(filter(None, told))[:TEXT_MOST]}
 
 

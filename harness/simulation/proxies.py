@@ -14,21 +14,12 @@ drawn.
 import random
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from core.cluster import Listener, Toxic
 from core.errors import ClusterError
 from harness.simulation.network import CLIENTS, DELAY_US, Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.toxics import STAGES, Pipe, size_of
-
-
-@dataclass(slots=True, eq=False)
-class _Way:
-    """One direction of a connection: its pipe, and what it holds, oldest first."""
-
-    pipe: Pipe
-    held: deque[Message] = field(default_factory=deque)
 
 
 class Proxies:
@@ -40,7 +31,7 @@ class Proxies:
         self._scheduler = scheduler
         self._rng = rng
         self._toxics: dict[int, list[Toxic]] = {}
-        self._ways: dict[Connection, dict[bool, _Way]] = {}
+        self._pipes: dict[Connection, dict[bool, Pipe]] = {}
 
     # ---- what nemeses do
 
@@ -55,8 +46,8 @@ class Proxies:
         for node in nodes:
             for connection in self._network.to(node):
                 if _proxied(connection):
-                    ways = self._ways_of(connection)  # with the toxics so far
-                    self._add(connection, ways, toxics)
+                    pipes = self._pipes_of(connection)  # with the toxics so far
+                    self._add(connection, pipes, toxics)
             self._toxics.setdefault(node, []).extend(toxics)
 
     def cure(self, nodes: Sequence[int]) -> None:
@@ -64,13 +55,13 @@ class Proxies:
         are closed."""
         for node in nodes:
             self._toxics.pop(node, None)
-        for connection in [c for c in self._ways if c.server in nodes]:
-            ways = self._ways.pop(connection)
-            for way in ways.values():
-                held, way.held = way.held, deque()
+        for connection in [c for c in self._pipes if c.server in nodes]:
+            pipes = self._pipes.pop(connection)
+            for pipe in pipes.values():
+                held, pipe.held = pipe.held, deque()
                 for message in held:
                     self._network.carry(message)
-            if any(way.pipe.closes_when_cured for way in ways.values()):
+            if any(pipe.closes_when_cured for pipe in pipes.values()):
                 self._sever(connection, 0)
 
     # ---- messages
@@ -80,48 +71,48 @@ class Proxies:
         connection = message.connection
         if not _proxied(connection):
             return False
-        if connection.server not in self._toxics and connection not in self._ways:
+        if connection.server not in self._toxics and connection not in self._pipes:
             return False
-        way = self._ways_of(connection)[message.request is None]
-        comes = way.pipe.take(self._scheduler.now, size_of(message.content))
+        pipe = self._pipes_of(connection)[message.request is None]
+        comes = pipe.take(self._scheduler.now, size_of(message.content))
         if comes is not None:
-            way.held.append(message)
-            self._scheduler.at(comes, self._come, way, message)
-        self._watch(connection, way)
+            pipe.held.append(message)
+            self._scheduler.at(comes, self._come, pipe, message)
+        self._watch(connection, pipe)
         return True
 
-    def _come(self, way: _Way, message: Message) -> None:
-        if way.held and way.held[0] is message:  # else it continued when the link was cured
-            way.held.popleft()
+    def _come(self, pipe: Pipe, message: Message) -> None:
+        if pipe.held and pipe.held[0] is message:  # else it continued when the link was cured
+            pipe.held.popleft()
             self._network.carry(message)
 
-    def _ways_of(self, connection: Connection) -> dict[bool, _Way]:
-        ways = self._ways.get(connection)
-        if ways is None:
-            ways = {there: _Way(Pipe(self._rng)) for there in (True, False)}
-            self._ways[connection] = ways
-            self._add(connection, ways, self._toxics.get(connection.server, ()))
-        return ways
+    def _pipes_of(self, connection: Connection) -> dict[bool, Pipe]:
+        pipes = self._pipes.get(connection)
+        if pipes is None:
+            pipes = {there: Pipe(self._rng) for there in (True, False)}
+            self._pipes[connection] = pipes
+            self._add(connection, pipes, self._toxics.get(connection.server, ()))
+        return pipes
 
-    def _add(self, connection: Connection, ways: dict[bool, _Way], toxics: Sequence[Toxic]) -> None:
+    def _add(self, connection: Connection, pipes: dict[bool, Pipe], toxics: Sequence[Toxic]) -> None:
         for toxic in toxics:
-            way = ways[not toxic.downstream]
-            way.pipe.add(toxic, self._scheduler.now)
-            self._watch(connection, way)
+            pipe = pipes[not toxic.downstream]
+            pipe.add(toxic, self._scheduler.now)
+            self._watch(connection, pipe)
 
     # ---- ends
 
-    def _watch(self, connection: Connection, way: _Way) -> None:
-        if way.pipe.closes is not None:
-            self._scheduler.at(way.pipe.closes, self._look, connection, way)
+    def _watch(self, connection: Connection, pipe: Pipe) -> None:
+        if pipe.closes is not None:
+            self._scheduler.at(pipe.closes, self._look, connection, pipe)
 
-    def _look(self, connection: Connection, way: _Way) -> None:
+    def _look(self, connection: Connection, pipe: Pipe) -> None:
         """Whether a toxic closes the connection now."""
-        ways = self._ways.get(connection)
-        if ways is None or way.pipe.closes is None or way.pipe.closes > self._scheduler.now:
+        pipes = self._pipes.get(connection)
+        if pipes is None or pipe.closes is None or pipe.closes > self._scheduler.now:
             return
         # The server's end was closed: what it had answered comes first.
-        comes_first = ways[False].pipe.last if way is ways[True] else 0
+        comes_first = pipes[False].last if pipe is pipes[True] else 0
         self._sever(connection, max(0, comes_first - self._scheduler.now))
 
     def _sever(self, connection: Connection, wait: int) -> None:

@@ -54,18 +54,6 @@ class Simulated:
     trace: Trace | None = None
 
 
-@dataclass(slots=True)
-class EventList:
-    """See `harness.run.program.EventWriter`: events in memory."""
-
-    events: list[ev.Event] = field(default_factory=list)
-    broken: str = ""
-
-    def write(self, event: ev.Event) -> None:
-        """Append one event."""
-        self.events.append(event)
-
-
 def simulate(
     config: RunConfig,
     *,
@@ -91,11 +79,11 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
     cluster = SimulatedCluster(config, scheduler)
     watched = Invariants(cluster) if invariants else None
     tracing = Tracing(cluster) if trace else None
-    journals: dict[int, Lines] = {}
+    journals: dict[int, Lines[j.Line]] = {}
     clients = ClientPool(
         plan.names.clients, lambda slot: WorkerTask(run, slot, config, runtime, cluster, journals), runtime
     )
-    recorder = EventList()
+    recorder = Lines[ev.Event]()
     started = ev.RunStarted(ns=runtime.now_ns(), wall="", run=run, versions={})
     program = RunProgram(plan, cluster, clients, runtime, recorder, display, started, logs=Path())
     done = scheduler.spawn(program.run())
@@ -105,7 +93,7 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
     return Simulated(
         config=config,
         journals=[(str(process), journals[process].lines) for process in sorted(journals)],
-        events=recorder.events,
+        events=recorder.lines,
         steps=plan.steps,
         simulated_s=scheduler.now / 1e6,
         calls=scheduler.events,

@@ -40,6 +40,10 @@ class Future(Generic[T]):
         else:
             self._then.append(call)
 
+    async def join(self) -> T:
+        """Suspend until the result is there (`core.runtime.SpawnedTask`)."""
+        return await self
+
     def __await__(self) -> Generator["Future[T]", None, T]:
         if not self.done:
             yield self

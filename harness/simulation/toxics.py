@@ -19,12 +19,14 @@ toxicity (a toxic hits every connection), a message cut in two by `cure`.
 """
 
 import random
+from collections import deque
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
 
 from core.cluster import Toxic
+from harness.simulation.network import Message
 from model.log.unified_log import RecordBatch
 
 HEADER: Final = 40
@@ -139,9 +141,10 @@ STAGES: Final[Mapping[str, type[_Stage]]] = {
 
 
 class Pipe:
-    """One direction of one connection, through a chain of toxics."""
+    """One direction of one connection, through a chain of toxics. held: what is in it, oldest first."""
 
     def __init__(self, rng: random.Random) -> None:
+        self.held: deque[Message] = deque()
         self._rng = rng
         self._stages: list[_Stage] = []
         self._ends: int | None = None

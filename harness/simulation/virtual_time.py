@@ -1,29 +1,26 @@
 """The virtual runtime: the clock, tasks and waits of a simulated run, over its scheduler."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from core.runtime import STEP_S, Signal
 from harness.simulation.scheduler import Future, Scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualSignal:
+class VirtualSignal(Future[None]):
     """See `core.runtime.Signal`."""
 
-    future: Future[None] = field(default_factory=Future)
-
-    def set(self) -> None:
+    def set(self, value: None = None) -> None:
         """Wake everything that waits for it."""
-        self.future.set(None)
+        super().set(value)
 
     def is_set(self) -> bool:
         """Whether it was set."""
-        return self.future.done
+        return self.done
 
     async def wait(self) -> None:
         """Suspend until it is set."""
-        await self.future
+        await self
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +36,12 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         """Suspend, at most until `stop` is set."""
-        if seconds <= 0 or self.stop.is_set():
+        if seconds <= 0 or self.stop.done:
             return
         woken: Future[None] = Future()
         self.scheduler.after(int(seconds * 1e6), woken.set, None)
-        self.stop.future.then(lambda: woken.set(None))
+        self.stop.then(lambda: woken.set(None))
         await woken
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualTask:
-    """See `core.runtime.SpawnedTask`."""
-
-    result: Future[None]
-
-    async def join(self) -> None:
-        """Suspend until the task has ended."""
-        await self.result
 
 
 class VirtualRuntime:
@@ -81,9 +67,9 @@ class VirtualRuntime:
         assert isinstance(stop, VirtualSignal)
         return VirtualClock(self._scheduler, stop)
 
-    def spawn(self, name: str, work: Coroutine[object, None, None]) -> VirtualTask:
+    def spawn(self, name: str, work: Coroutine[object, None, None]) -> Future[None]:
         """A task of the scheduler, which stops the whole run where the task raises."""
-        return VirtualTask(self._scheduler.spawn(work))
+        return self._scheduler.spawn(work)
 
     async def until(self, condition: Callable[[], bool], deadline_s: float) -> bool:
         """Suspend until the condition holds or the deadline has passed."""

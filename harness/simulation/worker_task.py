@@ -2,6 +2,7 @@
 
 import signal
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
@@ -12,15 +13,19 @@ from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.session import SimSession
 from history import journal as j
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
-class Lines:
-    """A journal in memory; the journal of a client that died takes no lines."""
+class Lines(Generic[T]):
+    """A file of lines, in memory; the journal of a client that died takes none. Is a `JournalWriter`, and an
+    `EventWriter` (`harness.run.program`) that never breaks."""
 
-    lines: list[j.Line] = field(default_factory=list)
+    lines: list[T] = field(default_factory=list)
     closed: bool = False
+    broken: str = ""
 
-    def write(self, line: j.Line) -> None:
+    def write(self, line: T) -> None:
         """Append one line."""
         if not self.closed:
             self.lines.append(line)
@@ -43,14 +48,14 @@ class WorkerTask:
         config: RunConfig,
         runtime: Runtime,
         cluster: SimulatedCluster,
-        journals: dict[int, Lines],
+        journals: dict[int, Lines[j.Line]],
     ) -> None:
         self.slot = slot
         self.condemned = False
         self.ended: int | None = None
         self._cluster = cluster
         self._journals = journals
-        self._journal: Lines | None = None
+        self._journal: Lines[j.Line] | None = None
         self._session: SimSession | None = None
         self._paused = False
         self._worker = Worker(run, slot, config, runtime, self)
@@ -73,9 +78,9 @@ class WorkerTask:
             self._session.pause()
         return self._session
 
-    def journal(self, header: j.JournalHeader) -> Lines:
+    def journal(self, header: j.JournalHeader) -> Lines[j.Line]:
         """Begin a journal."""
-        self._journal = self._journals[header.process] = Lines([header])
+        self._journal = self._journals[header.process] = Lines[j.Line]([header])
         return self._journal
 
     def used(self, process: int) -> bool:
@@ -120,9 +125,7 @@ class WorkerTask:
         """SIGKILL."""
         self._worker.die()
 
-    def kill(self) -> None:
-        """SIGKILL."""
-        self._worker.die()
+    kill = strike
 
     def close(self) -> None:
         """Nothing is held."""

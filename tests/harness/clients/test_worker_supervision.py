@@ -137,7 +137,7 @@ class Host:
         self.journals.add(header.process)
         if len(self.opened) == 2 and self.worker is not None:
             self.worker.take(Enter(Phase.QUIESCE))
-        return Lines([header])
+        return Lines[j.Line]([header])
 
     def used(self, process: int) -> bool:
         return process in self.journals

@@ -182,7 +182,7 @@ class VirtualWorld(_World):
         self.scheduler = Scheduler()
         self.runtime = VirtualRuntime(self.scheduler)
         self.cluster = SimulatedCluster(self._config, self.scheduler)
-        self._lines: dict[int, Lines] = {}
+        self._lines: dict[int, Lines[j.Line]] = {}
         self.clients = ClientPool(
             plan(self._config).names.clients,
             lambda slot: WorkerTask("run", slot, self._config, self.runtime, self.cluster, self._lines),
