@@ -35,8 +35,10 @@ def acks(s: PartitionStage) -> Steps:
         | sent | acknowledged | acknowledged | a b c | a b c | a b c | 3"""
 
 
-def _min_isr_rows(s: PartitionStage) -> None:
+def _two_left(s: PartitionStage) -> Steps:
     s.crash(3).fence(3).tell(1, 2).produce("a", to=1).rounds(2)
+    yield """Broker 3 is gone. Two in sync are enough for min.insync.replicas = 2.
+        | 1 2 | a | 1 | acknowledged | – | – | –"""
 
 
 @scenario(
@@ -74,9 +76,7 @@ def under_replicated(s: PartitionStage) -> Steps:
 def min_isr(s: PartitionStage) -> Steps:
     """How many have to be in sync for a record with acks=all. Checked when it comes and,
     since 3.7, by the high watermark itself: what the minimum does not hold is not committed."""
-    _min_isr_rows(s)
-    yield """Broker 3 is gone. Two in sync are enough for min.insync.replicas = 2.
-        | 1 2 | a | 1 | acknowledged | – | – | –"""
+    yield from _two_left(s)
     s.produce("b", to=1).crash(2).fence(2).wait(1100).tell(1)
     yield """b is appended; then broker 2 dies. The HW does not move with fewer in sync than the minimum.
         | 1 | a b | 1 | acknowledged | waits | – | –"""
@@ -102,9 +102,7 @@ def min_isr(s: PartitionStage) -> Steps:
 def min_isr_before_3_7(s: PartitionStage) -> Steps:
     """The high watermark followed the ISR down to the leader alone. The producer of a
     record that was appended before learnt that it has too few copies, when consumers had it already."""
-    _min_isr_rows(s)
-    yield """Broker 3 is gone. Two in sync are enough for min.insync.replicas = 2.
-        | 1 2 | a | 1 | acknowledged | – | – | –"""
+    yield from _two_left(s)
     s.produce("b", to=1).crash(2).fence(2).wait(1100).tell(1)
     yield """b is appended; then broker 2 dies. The HW moves as the leader is the only one in sync; the
         producer gets an error: b has too few copies. Consumers get it.

@@ -18,11 +18,6 @@ COPYING = "group | X learns | Y learns | offset of in | log | read_committed"
 BEFORE_KIP_447 = replace(ERAS["4.2-tv1"], fenced_offsets=False)
 
 
-def _records(s: ClientStage) -> None:
-    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
-    s.consumer("A")
-
-
 @scenario(
     "Commit, then process: records are lost",
     source="Kafka: design, message delivery semantics",
@@ -31,8 +26,7 @@ def _records(s: ClientStage) -> None:
 )
 def commit_before(s: ClientStage) -> Steps:
     """At most once."""
-    _records(s)
-    s.poll("A", 3)
+    s.records("r0", "r1", "r2", "r3").consumer("A").poll("A", 3)
     yield "A gets three records. | r0 r1 r2 | 3 | – | – | –"
     s.commit("A")
     yield "It commits its position, 3, and then begins to work. | r0 r1 r2 | 3 | ok | 3 | –"
@@ -51,8 +45,7 @@ def commit_before(s: ClientStage) -> Steps:
 )
 def commit_after(s: ClientStage) -> Steps:
     """At least once."""
-    _records(s)
-    s.poll("A", 3).process("A", 2)
+    s.records("r0", "r1", "r2", "r3").consumer("A").poll("A", 3).process("A", 2)
     yield "A gets three records and processes two. | r2 | 3 | – | – | r0 r1"
     s.die("A")
     yield "It dies before it has committed anything. | – | – | – | – | r0 r1"
@@ -72,8 +65,7 @@ def commit_after(s: ClientStage) -> Steps:
 def commit_automatically(s: ClientStage) -> Steps:
     """The Java client commits what earlier polls have handed out, when it is polled again. So
     an application that has done its work before it polls loses nothing."""
-    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
-    s.consumer("A", auto=True).poll("A", 2)
+    s.records("r0", "r1", "r2", "r3").consumer("A", auto=True).poll("A", 2)
     yield "A commits automatically. It gets two records. | r0 r1 | 2 | – | – | –"
     s.process("A", 2).wait(6000)
     yield """It processes them, which takes longer than auto.commit.interval.ms. Commits come with polls only.
@@ -95,8 +87,7 @@ def commit_automatically(s: ClientStage) -> Steps:
 )
 def commit_automatically_threads(s: ClientStage) -> Steps:
     """The same client, whose application polls on before the work is done."""
-    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
-    s.consumer("A", auto=True).poll("A", 2)
+    s.records("r0", "r1", "r2", "r3").consumer("A", auto=True).poll("A", 2)
     yield "A commits automatically, and hands its records to a worker. | r0 r1 | 2 | – | – | –"
     s.wait(6000).poll("A", 1)
     yield "It polls on, though the worker has done nothing yet. That commits 2. | r0 r1 r2 | 3 | ok | 2 | –"
@@ -117,8 +108,7 @@ def commit_automatically_threads(s: ClientStage) -> Steps:
 def slow_consumer(s: ClientStage) -> Steps:
     """Fencing keeps the committed offset; what the application does to the rest of the world it
     cannot take back."""
-    _records(s)
-    s.poll("A", 1)
+    s.records("r0", "r1", "r2", "r3").consumer("A").poll("A", 1)
     yield "A gets r0. | r0 | 1 | – | – | – | –"
     machine = s.machines.pop("A")
     s.wait(7000).consumer("B").poll("B", 2).process("B", 2).commit("B")

@@ -18,9 +18,7 @@ def _two(era: str = "4.2") -> ClientStage:
     return ClientStage(lone(era=ERAS[era]), ((1,), (2,)), (1,))
 
 
-def _refused_once(s: ClientStage, **settings: int) -> None:
-    """m0 was refused by a leader that does not know yet that it leads; the answer is under way. It knows by
-    now."""
+def _refused_once(s: ClientStage, **settings: int) -> Steps:
     s.producer("A", bootstrap=(2,), **settings)
     s.hold(QuorumFetch, of=1, answer=True).create("new", ((1,),))
     machine = s.producers["A"]
@@ -28,12 +26,9 @@ def _refused_once(s: ClientStage, **settings: int) -> None:
     s.until(lambda: ("new", 0) in machine.cluster.leaders)
     s.hold(Produce, answer=True).send("A", 0, "m0", topic="new")
     s.release(QuorumFetch)
-
-
-FIRST = (
-    "A topic was just created: broker 2 knows it, broker 1, the leader, not yet. m0 (sequence 0) is refused; "
-    "the answer is under way. Then broker 1 hears that it leads."
-)
+    yield """A topic was just created: broker 2 knows it, broker 1, the leader, not yet. m0 (sequence 0) is
+        refused; the answer is under way. Then broker 1 hears that it leads.
+        | – | waits | –"""
 
 
 @scenario(
@@ -45,8 +40,7 @@ FIRST = (
 def fresh_partition(s: ClientStage) -> Steps:
     """Since KIP-360 a log takes any sequence of a producer that it does not know. With more
     than one request in flight the second one may be the first that is taken."""
-    _refused_once(s)
-    yield f"{FIRST} | – | waits | –"
+    yield from _refused_once(s)
     s.send("A", 0, "m1", topic="new")
     yield """m1 (sequence 1) was sent right behind m0. The log knows nothing of this producer, and takes any
         sequence.
@@ -65,8 +59,7 @@ def fresh_partition(s: ClientStage) -> Steps:
 )
 def fresh_partition_implied(s: ClientStage) -> Steps:
     """Without any fault: it is enough to write right after a topic was created."""
-    _refused_once(s, implicit_acks=True)
-    yield f"{FIRST} | – | waits | –"
+    yield from _refused_once(s, implicit_acks=True)
     s.send("A", 0, "m1", topic="new")
     yield """m1 is taken. To librdkafka an acknowledgement of sequence 1 acknowledges 0 as well: else 1 would
         have been refused. m0 is reported as delivered, and is nowhere.
@@ -78,8 +71,7 @@ def fresh_partition_implied(s: ClientStage) -> Steps:
 @scenario("The same with one request in flight", source="KAFKA-15591", stage=_two, columns=FRESH)
 def fresh_partition_one(s: ClientStage) -> Steps:
     """Nothing can overtake m0."""
-    _refused_once(s, in_flight=1)
-    yield f"{FIRST} | – | waits | –"
+    yield from _refused_once(s, in_flight=1)
     s.send("A", 0, "m1", topic="new")
     yield "With one request in flight m1 stays in the client. | – | waits | waits"
     s.release().wait(200)
@@ -89,8 +81,7 @@ def fresh_partition_one(s: ClientStage) -> Steps:
 @scenario("The same before KIP-360", source="KAFKA-15591, KIP-360", stage=lambda: _two("2.4"), columns=FRESH)
 def fresh_partition_before(s: ClientStage) -> Steps:
     """Up to 2.4 no producer could begin in the middle."""
-    _refused_once(s)
-    yield f"{FIRST} | – | waits | –"
+    yield from _refused_once(s)
     s.send("A", 0, "m1", topic="new")
     yield "m1 is refused: a producer that is not known has to begin at 0. | – | waits | UNKNOWN_PRODUCER_ID"
     s.release().wait(200)

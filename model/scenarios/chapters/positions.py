@@ -8,11 +8,6 @@ from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
 
 
-def _records(s: ClientStage) -> None:
-    s.producer("P").send("P", 0, "r0", "r1", "r2", "r3").wait(100)
-    s.consumer("A")
-
-
 @scenario(
     "The leader changes under a consumer",
     source="Kafka: `Fetcher`",
@@ -39,8 +34,7 @@ def consumer_leader_change(s: ClientStage) -> Steps:
 )
 def rewind(s: ClientStage) -> Steps:
     """Position and committed offset are moved apart from each other."""
-    _records(s)
-    s.poll("A").process("A", 4).commit("A")
+    s.records("r0", "r1", "r2", "r3").consumer("A").poll("A").process("A", 4).commit("A")
     yield "A has read and processed everything. | – | 4 | ok | 4 | r0 r1 r2 r3"
     s.seek("A", 2)
     yield """It finds that its work of the last two was wrong and goes back to 2. That concerns its position
@@ -60,8 +54,8 @@ def rewind(s: ClientStage) -> Steps:
 )
 def out_of_range(s: ClientStage) -> Steps:
     """A loss on the consumer's side without any error."""
-    _records(s)
-    s.poll("A", 2).process("A", 2).commit("A").die("A").send("P", 0, "r4", "r5").wait(100)
+    s.records("r0", "r1", "r2", "r3").consumer("A").poll("A", 2).process("A", 2).commit("A")
+    s.die("A").send("P", 0, "r4", "r5").wait(100)
     yield "A has committed 2 and is gone. | r0 r1 r2 r3 r4 r5 | – | 2 | r0 r1"
     replica = s.replica(data(0))
     assert replica is not None

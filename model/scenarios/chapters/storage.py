@@ -10,6 +10,12 @@ from model.scenarios.framework import Steps, scenario
 COLUMNS = "acknowledged | log 1 | flushed 1 | log 2 | log 3 | leader"
 
 
+def _one_flushed(s: PartitionStage) -> Steps:
+    s.produce("m0", to=1).settle().flush(1, 2, 3).produce("m1", to=1).rounds(2, 3)
+    yield """m0 was flushed; m1 is acknowledged and in the page caches only.
+        | m0 m1 | m0 m1 | 1 | m0 m1 | m0 m1 | 1"""
+
+
 @scenario(
     "A crash keeps the page cache",
     source="Kafka documentation, *Replication*, *Log flush management*",
@@ -18,9 +24,7 @@ COLUMNS = "acknowledged | log 1 | flushed 1 | log 2 | log 3 | leader"
 )
 def crash_keeps(s: PartitionStage) -> Steps:
     """SIGKILL of every broker at once loses nothing that was acknowledged."""
-    s.produce("m0", to=1).settle().flush(1, 2, 3).produce("m1", to=1).rounds(2, 3)
-    yield """m0 was flushed; m1 is acknowledged and in the page caches only.
-        | m0 m1 | m0 m1 | 1 | m0 m1 | m0 m1 | 1"""
+    yield from _one_flushed(s)
     s.crash(1, 2, 3).fence(1, 2, 3)
     yield "All processes are killed at the same moment. | m0 m1 | down | down | down | down | –"
     s.restart(1, 2, 3).tell(1, 2, 3)
@@ -37,9 +41,7 @@ def crash_keeps(s: PartitionStage) -> Steps:
 )
 def power_loss_drops(s: PartitionStage) -> Steps:
     """On one machine it is harmless, on all at once it is not."""
-    s.produce("m0", to=1).settle().flush(1, 2, 3).produce("m1", to=1).rounds(2, 3)
-    yield """m0 was flushed; m1 is acknowledged and in the page caches only.
-        | m0 m1 | m0 m1 | 1 | m0 m1 | m0 m1 | 1"""
+    yield from _one_flushed(s)
     s.lose_power(1).fence(1).tell(2, 3)
     yield """Broker 1's machine fails: m1 is gone there. Broker 2 leads.
         | m0 m1 | down | down | m0 m1 | m0 m1 | 2"""

@@ -12,22 +12,14 @@ from model.scenarios.framework import Steps, scenario
 LOSING = "acknowledged | log 1 | HW 1 | log 2 | HW 2 | leader, as 2 knows"
 EPOCHS = "log 1 | epochs 1 | log 2 | epochs 2"
 
-BEFORE_KIP_101 = (
-    "truncate_by_epoch",
-    "epoch_walk",
-    "fenced_fetch",
-    "committed_by_minimum",
-    "eligible_replicas",
-)
-
-BEFORE_KIP_279 = BEFORE_KIP_101[1:]
-
-BEHIND = "m1 is on both. Broker 2 has said so by its next fetch, but not had the answer: its HW is 1."
+BEFORE_KIP_279 = ("epoch_walk", "fenced_fetch", "committed_by_minimum", "eligible_replicas")
+BEFORE_KIP_101 = ("truncate_by_epoch", *BEFORE_KIP_279)
 
 
-def _acknowledged(s: PartitionStage) -> PartitionStage:
-    """m0 known to be committed by both and checkpointed; m1 acknowledged, and broker 2 does not know."""
-    return s.produce("m0", to=1).settle().produce("m1", to=1).answer(2).fetch(2)
+def _acknowledged(s: PartitionStage) -> Steps:
+    s.produce("m0", to=1).settle().produce("m1", to=1).answer(2).fetch(2)
+    yield """m1 is on both. Broker 2 has said so by its next fetch, but not had the answer: its HW is 1.
+        | m0 m1 | m0 m1 | 2 | m0 m1 | 1 | 1, epoch 0"""
 
 
 @scenario(
@@ -40,8 +32,7 @@ def loss_by_high_watermark(s: PartitionStage) -> Steps:
     """Between the two fetch rounds a follower has a committed record and does not know
     that it is committed. If it restarts then and has to lead before it could fetch again, the record is
     gone."""
-    _acknowledged(s)
-    yield f"{BEHIND} | m0 m1 | m0 m1 | 2 | m0 m1 | 1 | 1, epoch 0"
+    yield from _acknowledged(s)
     s.crash(2).restart(2, noticed=False)
     yield """Broker 2 crashes and is back before any broker notices. As a follower it cuts its log back to its
         HW.
@@ -62,8 +53,7 @@ def loss_by_high_watermark(s: PartitionStage) -> Steps:
 )
 def no_loss_by_epoch(s: PartitionStage) -> Steps:
     """The follower cuts nothing off before its leader has answered."""
-    _acknowledged(s)
-    yield f"{BEHIND} | m0 m1 | m0 m1 | 2 | m0 m1 | 1 | 1, epoch 0"
+    yield from _acknowledged(s)
     s.crash(2).restart(2, noticed=False)
     yield """Broker 2 crashes and is back before any broker notices. It keeps its log and wants to ask the
         leader where epoch 0 ends.
@@ -177,16 +167,13 @@ def last_offset(s: PartitionStage) -> Steps:
         | 3, epoch 3 | 130 | (0, 0) (1, 20) (2, 80) (3, 120) | 130 | (0, 0) (1, 20) (2, 80) (3, 120)"""
 
 
-def _two_leaders(s: PartitionStage) -> PartitionStage:
-    """x on broker 1 under epoch 0, y on broker 2 under epoch 1; then broker 1 leads, which never followed."""
+def _two_leaders(s: PartitionStage) -> Steps:
+    yield "Nothing was written. | – | (0, 0) | – | –"
     s.produce("m0", to=1).settle().produce("x", to=1, acks=1).crash(1).fence(1).tell(2)
-    return s.produce("y", to=2, acks=1).crash(2).fence(2).restart(1).restart(2).tell(1)
-
-
-TWO_LEADERS = (
-    "Broker 1 takes x and dies; broker 2 leads (epoch 1), takes y and dies; broker 1 is back first, leads by "
-    "an unclean election (epoch 3), and broker 2 comes back."
-)
+    s.produce("y", to=2, acks=1).crash(2).fence(2).restart(1).restart(2).tell(1)
+    yield """Broker 1 takes x and dies; broker 2 leads (epoch 1), takes y and dies; broker 1 is back first,
+        leads by an unclean election (epoch 3), and broker 2 comes back.
+        | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"""
 
 
 @scenario(
@@ -198,9 +185,7 @@ TWO_LEADERS = (
 def divergence_by_unknown_epoch(s: PartitionStage) -> Steps:
     """After two leader changes that the new leader did not see, the follower's newest
     epoch is unknown to it, and the end that KIP-101 gives is one of other records."""
-    yield "Nothing was written. | – | (0, 0) | – | –"
-    _two_leaders(s)
-    yield f"{TWO_LEADERS} | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"
+    yield from _two_leaders(s)
     s.fetch(2).answer(2)
     yield """Broker 2 asks where epoch 1 ends. Broker 1 never heard of it; the next larger one begins at 2.
         Nothing is cut off.
@@ -222,9 +207,7 @@ def epoch_walk(s: PartitionStage) -> Steps:
     """The leader answers with the epoch that it speaks of, its largest one up to the
     asked one. The follower goes back to its own largest epoch up to that, and asks again until both speak
     of the same one."""
-    yield "Nothing was written. | – | (0, 0) | – | –"
-    _two_leaders(s)
-    yield f"{TWO_LEADERS} | m0 x | (0, 0) (3, 2) | m0 y | (0, 0) (1, 1)"
+    yield from _two_leaders(s)
     s.fetch(2).answer(2)
     yield """Broker 2 asks where epoch 1 ends. The largest that broker 1 has up to there is 0, which ends at
         2. For broker 2 epoch 0 ends at 1: so far they agree at most. It cuts y off.

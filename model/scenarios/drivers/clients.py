@@ -2,6 +2,7 @@
 
     s.producer("A", in_flight=1)     a producer (with transactional_id: a transactional one)
     s.send("A", 0, "m0", "m1")       it is handed records of a partition, by one call
+    s.records("m0", "m1")            producer P's records are in partition 0
     s.consumer("C")                  a member of the group "g", at read_committed
     s.poll("C")                      it is asked for records, as soon as it has some; `got` of it
     s.process("C"), s.commit("C")    what the application does with what it got; commit of its position
@@ -114,6 +115,10 @@ class ClientStage(ClusterStage):
         queued = list(zip(records, tokens, strict=True))
         self.producers[name].send((topic, number), queued, self.now)
         return self.flow()
+
+    def records(self, *names: str) -> Self:
+        """Producer P's records are in partition 0."""
+        return self.producer("P").send("P", 0, *names).wait(100)
 
     def begin(self, name: str) -> Self:
         """A transaction begins."""
