@@ -28,6 +28,7 @@ T = TypeVar("T")
 VERDICT_FORMAT = 1
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 CLIENTS = ("tps", "processes", "bounds")
 """Tables that logs, transactions and clients need."""
 

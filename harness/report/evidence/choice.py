@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from core.cluster import OpenTransaction
-from core.op import Isolation
+from core.op import Isolation, Outcome
 from harness.report.inputs import Inputs
 from harness.report.wording import Key
 from history.events import TransactionsOpen
@@ -16,6 +16,7 @@ from history.reader import History
 
 T = TypeVar("T")
 Made = TypeVar("Made")
+LEVELS = {Isolation.READ_COMMITTED: "RC", Isolation.READ_UNCOMMITTED: "RU"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +63,12 @@ def stable_end(history: History, tp: int, opened: Iterable[OpenTransaction]) -> 
     starts = [row.start for row in opened if row.start >= 0]
     bound = history.bounds.get(tp, {}).get(Isolation.READ_COMMITTED)
     return starts or ([bound.end] if bound and bound.end >= 0 else [])
+
+
+def transaction_fate(outcome: int, deliberate: bool) -> tuple[str, str]:
+    """What happened to a transaction, in words, and its style."""
+    if outcome == Outcome.OK:
+        return "committed", "ok"
+    if outcome == Outcome.INFO:
+        return "unknown", "info"
+    return f"aborted {'on purpose' if deliberate else 'after an error'}", "fail"

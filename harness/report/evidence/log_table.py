@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from core.errors import HistoryError
 from core.op import Isolation, Outcome, Phase
-from harness.report.evidence.choice import Choice, choose, open_at_end, stable_end
+from harness.report.evidence.choice import LEVELS, Choice, choose, open_at_end, stable_end, transaction_fate
 from harness.report.inputs import Inputs
 from harness.report.wording import Key, in_turn
 from history.reader import History, ReadRow, SendRow
@@ -26,7 +26,6 @@ PLACES_MAX = 4
 READERS_MAX = 5
 VALUES_MAX = 6
 """Values shown of one offset."""
-LEVELS = {Isolation.READ_UNCOMMITTED: "RU", Isolation.READ_COMMITTED: "RC"}
 NOWHERE = -1
 APART = "not shown: far from the finding"
 
@@ -254,13 +253,10 @@ class _LogBuilder:
             return "not written: its producer got a definite error", "fail"
         if not send.txn:
             return ("acknowledged", "ok") if send.outcome == Outcome.OK else ("unknown", "info")
-        if send.op_outcome == Outcome.OK:
-            return "committed", "ok"
-        if send.op_outcome == Outcome.INFO:
-            return "transaction unknown", "info"
         ops = self.ops
         meant = ops is not None and send.op < len(ops.f) and ops.deliberate[send.op] == 1
-        return f"aborted {'on purpose' if meant else 'after an error'}", "fail"
+        words, style = transaction_fate(send.op_outcome, bool(meant))
+        return f"transaction {words}" if style == "info" else words, style
 
 
 def _readers(reads: list[ReadRow], offset: int) -> list[str]:

@@ -8,15 +8,15 @@ a lane for each consumer that received their records.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from core.cluster import OpenTransaction
 from core.errors import HistoryError
-from core.op import Isolation, Outcome, Phase
-from harness.report.evidence.choice import Choice, choose, open_at_end, stable_end
-from harness.report.inputs import Inputs, Ints, OpColumns
+from core.op import Outcome, Phase
+from harness.report.evidence.choice import LEVELS, Choice, choose, open_at_end, stable_end, transaction_fate
+from harness.report.inputs import Inputs, Ints, Mask, OpColumns
 from harness.report.wording import Key, in_turn
 from history.reader import History, ReadRow, SendRow
 from history.verdict import Example
@@ -41,7 +41,6 @@ PARTITIONS_MAX = 6
 READERS_MAX = 6
 POLLS_MAX = 60
 ROWS_MAX = 24
-LEVELS = {Isolation.READ_COMMITTED: "RC", Isolation.READ_UNCOMMITTED: "RU"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +60,12 @@ class OpBar:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLane:
     """Bars of one transactional id (`kind` txn), of records to one partition, or of one consumer's
-    polls. slot: number of the client, -1 for a partition. left_out: bars that are not shown."""
+    polls. slot: number of the client, -1 for a partition."""
 
     label: str
     kind: str
     slot: int
     bars: list[OpBar]
-    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +102,13 @@ class TransactionTimeline:
 @dataclass(slots=True)
 class _Chosen:
     """What is drawn for one example: subjects, window in seconds, the transactions of each lane by
-    (transactional id, client), and how many of those are left out."""
+    (transactional id, client)."""
 
     example: Example
     subjects: list[int]
     opened: list[OpenTransaction]
     window: tuple[float, float] = (0.0, 0.0)
     lanes: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    left_out: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def build(inputs: Inputs) -> Choice[TransactionTimeline]:
@@ -138,12 +135,7 @@ def build(inputs: Inputs) -> Choice[TransactionTimeline]:
 
 def fate(ops: OpColumns, op: int) -> tuple[str, str]:
     """What happened to a transaction, in words, and its style."""
-    outcome = Outcome(int(ops.outcome[op]))
-    if outcome is Outcome.OK:
-        return "committed", "ok"
-    if outcome is Outcome.INFO:
-        return "unknown", "info"
-    return f"aborted {'on purpose' if ops.deliberate[op] == 1 else 'after an error'}", "fail"
+    return transaction_fate(int(ops.outcome[op]), ops.deliberate[op] == 1)
 
 
 class _Chooser:
@@ -215,8 +207,9 @@ class _Chooser:
                 subjects = set(lane)
                 lane += [op for op in self._inside(process, chosen.window) if op not in subjects]
         for key in sorted([key for key in lanes if lanes[key]][:LANES_MAX]):
-            kept = self._nearest(chosen.subjects, np.array(lanes[key]))
-            chosen.lanes[key], chosen.left_out[key] = kept, len(lanes[key]) - len(kept)
+            every = np.array(lanes[key])
+            certain = ops.outcome[every] != Outcome.INFO
+            chosen.lanes[key] = nearest(ops, chosen.subjects, every, BARS_MAX, certain)
         return chosen
 
     def _lane_of(self, process: int) -> tuple[str, int]:
@@ -228,14 +221,6 @@ class _Chooser:
         found = during(self.history, self.ops, process, window)
         found = found[self.ops.txn[found] == 1]
         return [op for op in found.tolist() if until(self.history, self.ops, op) >= window[0]]
-
-    def _nearest(self, subjects: Sequence[int], lane: Ints) -> list[int]:
-        """The bars of a lane that fit: subjects, then what is indefinite, then what is nearest."""
-        certain = self.ops.outcome[lane] != Outcome.INFO
-        far = _distance(self.ops, subjects, lane)
-        order = np.lexsort((far, certain, ~np.isin(lane, subjects)))
-        kept = lane[order[:BARS_MAX]]
-        return [int(op) for op in kept[np.argsort(self.ops.invoke[kept], kind="stable")]]
 
 
 def during(history: History, ops: OpColumns, process: int, window: tuple[float, float]) -> Ints:
@@ -255,10 +240,13 @@ def until(history: History, ops: OpColumns, op: int) -> float:
     return max(history.seconds(process.end_ns) if process else 0.0, float(ops.invoke[op]))
 
 
-def _distance(ops: OpColumns, subjects: Sequence[int], others: Ints) -> np.ndarray:
-    """Seconds from the invocation of each op to that of the nearest subject."""
+def nearest(ops: OpColumns, subjects: Sequence[int], others: Ints, most: int, *before: Mask) -> list[int]:
+    """By time at most `most` ops: subjects, then those nearest to one. before: what counts more than
+    nearness, false first."""
     times = ops.invoke[np.array(subjects)]
-    return np.asarray(np.abs(ops.invoke[others][:, None] - times).min(axis=1))
+    far = np.abs(ops.invoke[others][:, None] - times).min(axis=1)
+    kept = others[np.lexsort((far, *before, ~np.isin(others, subjects)))[:most]]
+    return [int(op) for op in kept[np.argsort(ops.invoke[kept], kind="stable")]]
 
 
 class _TimelineBuilder:
@@ -311,7 +299,7 @@ class _TimelineBuilder:
             bars.append(self._bar(chosen, op, text, style))
         twins = sum(identity == key[0] for identity, _ in chosen.lanes) > 1
         label = f"{key[0]}, client {key[1]}" if twins else key[0]
-        return TransactionLane(label=label, kind="txn", slot=key[1], bars=bars, left_out=chosen.left_out[key])
+        return TransactionLane(label=label, kind="txn", slot=key[1], bars=bars)
 
     def _written(self, op: int) -> list[tuple[str, int]]:
         """Partitions of a transaction's records, with how many."""
@@ -340,15 +328,10 @@ class _TimelineBuilder:
         text = f"op {op} ({words}): {len(rows)} of its records"
         if places:
             text += f", offset {min(places)}" + (f" to {max(places)}" if len(places) > 1 else "")
-        return OpBar(
-            op=op,
-            begin=self.history.seconds(min(row.invoke_ns for row in rows)),
-            end=until(self.history, self.ops, op) if lost else end,
-            completed=not lost,
-            style=style,
-            text=text + (f"; {lost} not acknowledged" if lost else ""),
-            subject=op in chosen.subjects,
-        )
+        text += f"; {lost} not acknowledged" if lost else ""
+        whole = self._bar(chosen, op, text, style)
+        begin = self.history.seconds(min(row.invoke_ns for row in rows))
+        return replace(whole, begin=begin, end=whole.end if lost else end, completed=not lost)
 
     def _readers(self, chosen: _Chosen) -> list[TransactionLane]:
         """A lane for each process that received a subject's record before the final reads."""
@@ -379,7 +362,6 @@ class _TimelineBuilder:
             kind="reader",
             slot=row.slot if row else -1,
             bars=bars,
-            left_out=len(found) - len(bars),
         )
 
     def _received(self, chosen: _Chosen) -> Iterable[ReadRow]:
@@ -404,11 +386,8 @@ class _TimelineBuilder:
 
     def _rows(self, chosen: _Chosen, shown: Sequence[int]) -> list[TransactionRow]:
         """The subjects and the transactions nearest to them, by time."""
-        ops, lane = self.ops, np.array(shown)
-        order = np.lexsort((_distance(ops, chosen.subjects, lane), ~np.isin(lane, chosen.subjects)))
-        kept = lane[order[:ROWS_MAX]]
-        rows = []
-        for op in (int(op) for op in kept[np.argsort(ops.invoke[kept], kind="stable")]):
+        ops, rows = self.ops, []
+        for op in nearest(ops, chosen.subjects, np.array(shown), ROWS_MAX):
             words, style = fate(ops, op)
             end = float(ops.complete[op])
             rows.append(

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from core.op import Outcome
-from harness.report.inputs import Floats, Inputs, Ints, OpColumns
+from harness.report.inputs import Floats, Inputs, Ints, Mask, OpColumns
 from harness.report.timeline import partitions
 from harness.report.timeline.lanes import ClientCount, TimelineLane
 from harness.report.timeline.lanes import build as build_lanes
 from history.events import PhaseStarted
 
-Mask = npt.NDArray[np.bool_]
 BINS_MAX = 240
 WIDTHS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 KINDS_MAX = 6
@@ -111,10 +109,9 @@ def build(inputs: Inputs) -> Timeline:
     )
 
 
-def _last(ops: OpColumns) -> float:
-    """When the last thing happened that the ops know of."""
-    done = ops.complete[np.isfinite(ops.complete)]
-    return float(max(ops.invoke.max(), done.max() if len(done) else 0.0))
+def _when(ops: OpColumns) -> Floats:
+    """When each op counts."""
+    return np.where(np.isfinite(ops.complete), ops.complete, ops.invoke)
 
 
 def _begin(inputs: Inputs, ops: OpColumns | None) -> float:
@@ -132,7 +129,7 @@ def _end(inputs: Inputs, ops: OpColumns | None) -> float:
         fault.end_s if fault.end_s is not None else fault.begin_s + 1 for fault in inputs.verdict.faults
     ]
     if ops is not None:
-        times.append(_last(ops))
+        times.append(float(_when(ops).max()))
     return max(times)
 
 
@@ -149,7 +146,7 @@ def bin_edges(first: float, last: float) -> Floats:
 
 def rates(ops: OpColumns) -> Rates:
     """Counts, records and latencies of all ops by bin. One pass over each column that it needs."""
-    when = np.where(np.isfinite(ops.complete), ops.complete, ops.invoke)
+    when = _when(ops)
     edges = bin_edges(float(when.min()), float(when.max()))
     n = len(edges) - 1
     bins = np.clip(np.searchsorted(edges, when, side="right") - 1, 0, n - 1).astype(np.int16)
@@ -241,7 +238,8 @@ def kind_rows(ops: OpColumns) -> list[KindRow]:
         outcome = ops.outcome[mine]
         aborted = int(aborts[mine].sum())
         ok = mine[outcome == Outcome.OK]
-        took = np.sort((ops.complete[ok] - ops.invoke[ok]) * 1e3)
+        took = (ops.complete[ok] - ops.invoke[ok]) * 1e3
+        p99 = np.quantile(took, 0.99, method="inverted_cdf") if len(took) else np.nan
         rows.append(
             KindRow(
                 kind=_name(ops.names, code),
@@ -252,8 +250,8 @@ def kind_rows(ops: OpColumns) -> list[KindRow]:
                 written=int(np.maximum(ops.n_sends[ok], 0).sum()),
                 read=int(np.maximum(ops.n_reads[ok], 0).sum()),
                 median_ms=float(np.median(took)) if len(took) else np.nan,
-                p99_ms=float(took[int(np.ceil(0.99 * len(took))) - 1]) if len(took) else np.nan,
-                max_ms=float(took[-1]) if len(took) else np.nan,
+                p99_ms=float(p99),
+                max_ms=float(took.max()) if len(took) else np.nan,
             )
         )
     return rows
