@@ -23,8 +23,6 @@ from harness.report import github, junit, page
 from harness.report.inputs import read
 from history.run_folder import Run, write_atomically
 
-__all__ = ["HistoryError", "build"]
-
 
 def build(run: Run) -> Path:
     """Write `report.html` and `junit.xml`, and add to GitHub's step summary where there is one.

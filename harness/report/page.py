@@ -90,7 +90,6 @@ def _environment() -> Environment:
         value=wording.value,
         clip=clip,
         safe_colour=colours.safe,
-        ink_on=lambda colour: colours.ink_on(colours.safe(colour)),
         safe_url=safe_url,
     )
     environment.globals.update(count=wording.count, findings=wording.findings, hit=wording.hit)

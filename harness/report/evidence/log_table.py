@@ -6,9 +6,8 @@ several offsets too.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from core.errors import HistoryError
 from core.op import Isolation, Outcome, Phase
@@ -87,7 +86,6 @@ class _Wanted:
 
 
 Place = tuple[int, int]
-Row = TypeVar("Row", SendRow, ReadRow)
 
 
 def build(inputs: Inputs) -> Choice[LogTable]:
@@ -133,26 +131,22 @@ def _fetch(history: History, wanted: list[_Wanted]) -> tuple[list[SendRow], list
     return history.sends(same), history.reads(same)
 
 
-def _grouped(rows: Iterable[tuple[Place, Row]]) -> dict[Place, list[Row]]:
-    """Rows by (tp, offset) or (tp, value); -1 is neither."""
-    found: dict[Place, list[Row]] = defaultdict(list)
-    for place, row in rows:
-        if place[1] >= 0:
-            found[place].append(row)
-    return found
-
-
 class _LogBuilder:
-    """The rows, by offset and by value, and the table that they make."""
+    """The values at each offset, what is known of each value, and the table that they make."""
 
     def __init__(self, inputs: Inputs, history: History, sends: list[SendRow], reads: list[ReadRow]) -> None:
         self.history = history
         self.ops = inputs.ops
         self.sends = {(row.tp, row.value): row for row in sends}
-        self.acked = _grouped(((row.tp, row.offset), row) for row in sends)
-        self.placed = _grouped(((row.tp, row.place), row) for row in sends)
-        self.reads = _grouped(((row.tp, row.offset), row) for row in reads)
-        self.reads_of = _grouped(((row.tp, row.value), row) for row in reads)
+        self.values: dict[Place, dict[int, None]] = defaultdict(dict)
+        self.reads: dict[Place, list[ReadRow]] = defaultdict(list)
+        for read in reads:
+            self.values[read.tp, read.offset][read.value] = None
+            self.reads[read.tp, read.value].append(read)
+        for sent in sends:
+            self.values[sent.tp, sent.offset][sent.value] = None
+        for sent in sends:
+            self.values[sent.tp, sent.place][sent.value] = None
         self.transactional = any(p.transactional_id for p in history.processes.values())
 
     def log(self, wanted: _Wanted) -> LogTable | None:
@@ -183,10 +177,8 @@ class _LogBuilder:
 
     def _at(self, wanted: _Wanted, offset: int) -> Iterator[Entry]:
         """The values on record for an offset, in the order in which clients sent them."""
-        key = (wanted.tp, offset)
-        rows = [*self.reads.get(key, ()), *self.acked.get(key, ()), *self.placed.get(key, ())]
-        values = list(dict.fromkeys(row.value for row in rows))
-        values.sort(key=lambda value: value not in wanted.example.values)
+        found = self.values.get((wanted.tp, offset), {})
+        values = sorted(found, key=lambda value: value not in wanted.example.values)
         kept = sorted(values[:VALUES_MAX], key=lambda value: self._sent(wanted.tp, value))
         for value in kept:
             yield self._entry(wanted, offset, value, len(values))
@@ -215,7 +207,7 @@ class _LogBuilder:
     def _entry(self, wanted: _Wanted, offset: int, value: int, values: int = 1) -> Entry:
         tp, example = wanted.tp, wanted.example
         send = self.sends.get((tp, value))
-        reads = self.reads_of.get((tp, value), [])
+        reads = self.reads.get((tp, value), []) if value >= 0 else []
         here = value in example.values and (not example.offsets or offset in (*example.offsets, -1))
         if not example.values:
             here = offset in wanted.kept

@@ -49,11 +49,6 @@ class TraceScene:
     gaps: list[int]
     diagram: diagram.Diagram
     arrows_left_out: int
-    start_ns: int
-
-    def seconds(self, ns: int) -> float:
-        """Seconds since the start of the run."""
-        return (ns - self.start_ns) / 1e9
 
 
 def build(inputs: Inputs) -> list[TraceScene]:
@@ -100,7 +95,6 @@ def _scene(inputs: Inputs, trace: tr.Trace, key: Key | None, text: str, about: S
         gaps=[after - before - 1 for before, after in itertools.pairwise([-1, *places])],
         diagram=diagram.Diagram(trace, messages, shown, inputs.verdict.faults, inputs.start_ns),
         arrows_left_out=messages.left_out,
-        start_ns=inputs.start_ns,
     )
 
 

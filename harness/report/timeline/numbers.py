@@ -195,11 +195,10 @@ def _name(names: Sequence[str], code: int) -> str:
 
 
 def _by_frequency(codes: Ints) -> list[tuple[int, int]]:
-    """(code, how often), the most frequent first. Codes are -1 or small."""
-    counts = np.bincount(codes.astype(np.int64) + 1)
-    found = np.flatnonzero(counts)
-    order = np.lexsort((found, -counts[found]))
-    return [(int(found[place]) - 1, int(counts[found[place]])) for place in order]
+    """(code, how often), the most frequent first."""
+    found, counts = np.unique(codes, return_counts=True)
+    order = np.lexsort((found, -counts))
+    return [(int(code), int(many)) for code, many in zip(found[order], counts[order], strict=True)]
 
 
 def _frequent(codes: Ints, names: Sequence[str], mask: Mask, most: int) -> tuple[list[str], Ints]:
