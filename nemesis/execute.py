@@ -1,7 +1,7 @@
 """Executing a plan: inject a fault, heal it, heal everything.
 
 Only this module and the effects it calls act on the environment, and they hold no state. Who holds a fault in
-force: the caller (`InjectedFault`), the environment (which faults hold nodes down), the cluster and the
+force: the caller (what `inject` returns), the environment (which faults hold nodes down), the cluster and the
 clients; `heal_all` needs none of them.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles
 from nemesis.families.partition import every_cut
 from nemesis.registry import NEMESES
-from nemesis.types import ClusterView, Environment, InjectedFault, PlannedFault, WorkloadNames
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, PlannedFault, WorkloadNames
 
 Act = Callable[[Sequence[int]], Awaitable[None]]
 
@@ -31,15 +31,14 @@ def missing(steps: Sequence[PlannedFault], cluster: type) -> list[str]:
     return [need.__name__ for need in wanted if not issubclass(cluster, need)]
 
 
-async def inject(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> InjectedFault:
+async def inject(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> AimedFault:
     """Find the step's target among `roles` and make the fault.
 
     Raises: NoTarget, before anything was done; NoEffect, or whatever the cluster or the clients
     raise, after what may have been done by then was taken back (a note on the exception says so
     where that failed too).
     """
-    nemesis = NEMESES[step.family]
-    assert nemesis.effect is not None, f"{step.name} is not a step of a plan"
+    effect = _effect(step)
     view = ClusterView(
         nodes=tuple(env.cluster.nodes),
         brokers=tuple(env.cluster.brokers),
@@ -48,25 +47,27 @@ async def inject(env: Environment, step: PlannedFault, roles: Roles, names: Work
         names=names,
         down=tuple(sorted({node for other in env.down for node in other.nodes})),
     )
-    hit = nemesis.effect.aim(step, view)
+    hit = effect.aim(step, view)
     try:
-        await nemesis.effect.apply(env, hit)
+        await effect.apply(env, hit)
     except Exception as error:
         try:
-            await nemesis.effect.undo(env, hit)
+            await effect.undo(env, hit)
         except Exception as again:  # noqa: BLE001 (the first error is the one to report)
             error.add_note(f"taking back what had been done of {step.name} failed: {again}")
         raise
-    return InjectedFault(
-        step=step, nodes=hit.nodes, slots=hit.slots, text=hit.text, colour=nemesis.colour, undo=hit
-    )
+    return hit
 
 
-async def heal(env: Environment, injected: InjectedFault) -> None:
+async def heal(env: Environment, hit: AimedFault) -> None:
     """Take a fault back: the exact inverse of what `inject` did; no-op where that is undone."""
-    effect = NEMESES[injected.step.family].effect
-    assert effect is not None
-    await effect.undo(env, injected.undo)
+    await _effect(hit.step).undo(env, hit)
+
+
+def _effect(step: PlannedFault) -> Effect:
+    effect = NEMESES[step.family].effect
+    assert effect is not None, f"{step.name} is not a step of a plan"
+    return effect
 
 
 async def heal_all(env: Environment) -> None:

@@ -9,9 +9,9 @@ cannot have is never drawn, and refused where the user asks for it.
 """
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import NamedTuple
 
@@ -86,11 +86,6 @@ class Times:
             brokers=config.brokers,
         )
 
-    @property
-    def fencing(self) -> float:
-        """Least length of a fault for which a broker is fenced."""
-        return self.session + FENCING_S
-
     def start(self, rng: random.Random) -> float:
         """When the first fault begins: after 1 to 2 s, in very short runs earlier."""
         return rng.uniform(1, 2) * min(1.0, self.end / 20)
@@ -101,7 +96,7 @@ class Times:
         if kind.hold is Hold.SHORT:
             return (0.5 * self.session * SPREAD[0], 0.5 * self.session * SPREAD[1])
         if kind.hold is Hold.LONG:
-            return (max(low, self.fencing), max(high, self.fencing))
+            return (max(low, self.session + FENCING_S), max(high, self.session + FENCING_S))
         if kind.hold is Hold.BRIEF:
             return BRIEF_S
         if kind.hold is Hold.TRANSACTION:
@@ -118,19 +113,17 @@ class Times:
         """Least time in which a fault of this kind means what its name says, and why; 0 where it is
         cut short to fit, since one short fault is better than none."""
         applying = self.applying(kind)
-        made = f"{applying:g} s until it is in force" if applying else ""
-        why, held = {
-            Hold.LONG: (f"a session timeout of {self.session:g} s and {FENCING_S:g} s more", self.fencing),
-            Hold.TRANSACTION: (
-                f"a transaction timeout of {self.transaction:g} s and {OUTLIVE_S:g} s more",
-                self.transaction + OUTLIVE_S,
-            ),
-        }.get(kind.hold, ("", BRIEF_S[0] if applying else 0.0))
-        return applying + held, ", ".join(filter(None, (made, why)))
-
-    def fits(self, kind: Kind, room: float) -> bool:
-        """Whether a first fault of this kind means what its name says in that much time."""
-        return self.least(kind)[0] <= room
+        reasons = [f"{applying:g} s until it is in force"] if applying else []
+        held = BRIEF_S[0] if applying else 0.0
+        timeouts = {
+            Hold.LONG: ("session", self.session, FENCING_S),
+            Hold.TRANSACTION: ("transaction", self.transaction, OUTLIVE_S),
+        }
+        if kind.hold in timeouts:
+            name, timeout, more = timeouts[kind.hold]
+            reasons.append(f"a {name} timeout of {timeout:g} s and {more:g} s more")
+            held = timeout + more
+        return applying + held, ", ".join(reasons)
 
     def pause(self, rng: random.Random) -> float:
         """Time between two faults of a sequence."""
@@ -162,8 +155,8 @@ class Constraints:
     config: RunConfig
     times: Times
     names: WorkloadNames | None
-    room: float
-    alone: bool
+    room: float = 0.0
+    alone: bool = False
 
 
 def plan(text: str, config: RunConfig, names: WorkloadNames | None = None) -> tuple[PlannedFault, ...]:
@@ -175,7 +168,7 @@ def plan(text: str, config: RunConfig, names: WorkloadNames | None = None) -> tu
     Raises: ConfigError, listing the known names.
     """
     wishes = parse(text)
-    times = Times.of(config)
+    terms = Constraints(config=config, times=Times.of(config), names=names)
     families = {asked.family for asked in wishes}
     if len(wishes) > 1 and families & {"none", "random"}:
         alone = " and ".join(sorted(families & {"none", "random"}))
@@ -183,8 +176,8 @@ def plan(text: str, config: RunConfig, names: WorkloadNames | None = None) -> tu
     if families == {"none"}:
         return ()
     if families == {"random"}:
-        return _numbered(_rotation(config, times, names))
-    return _numbered(_mix(wishes, config, times, names))
+        return _numbered(_rotation(terms))
+    return _numbered(_mix(wishes, terms))
 
 
 def parse(text: str) -> tuple[FaultName, ...]:
@@ -212,20 +205,17 @@ def _parse(name: str, text: str) -> FaultName:
     raise ConfigError(f"nemesis {text!r}: {wrong}\n{known()}")
 
 
-def _mix(
-    wishes: Sequence[FaultName], config: RunConfig, times: Times, names: WorkloadNames | None
-) -> Iterator[Draft]:
+def _mix(wishes: Sequence[FaultName], terms: Constraints) -> Iterator[Draft]:
     """One sequence a family, beginning one after the other."""
+    config, times = terms.config, terms.times
     families = list(dict.fromkeys(asked.family for asked in wishes))
     first = times.start(source(config.seed, "nemesis"))
     stagger = min(times.fault + times.calm, (times.end - first) / 2) / len(families)
     for place, family in enumerate(families):
         rng = source(config.seed, "nemesis", family)
         at = first + place * stagger
-        terms = Constraints(
-            config=config, times=times, names=names, room=times.end - at, alone=len(families) == 1
-        )
-        turns = [drawer(asked, terms, rng) for asked in wishes if asked.family == family]
+        here = replace(terms, room=times.end - at, alone=len(families) == 1)
+        turns = [drawer(asked, here, rng) for asked in wishes if asked.family == family]
         yield from _sequence(turns, at, times, rng)
 
 
@@ -247,12 +237,16 @@ def _sequence(
         first = False
 
 
-def _rotation(config: RunConfig, times: Times, names: WorkloadNames | None) -> Iterator[Draft]:
+def _rotation(terms: Constraints) -> Iterator[Draft]:
     """Phases of one or two faults of different families, some calm; see `registry.RANDOM`."""
-    rng = source(config.seed, "nemesis", "random")
+    times = terms.times
+    rng = source(terms.config.seed, "nemesis", "random")
     at = times.start(rng)
-    terms = Constraints(config=config, times=times, names=names, room=times.end - at, alone=False)
-    drawers = dict(_drawers(terms, rng))
+    drawers = {}
+    for family, nemesis in sorted(NEMESES.items()):  # a seed means the same whatever the registry's order
+        if nemesis.effect and nemesis.in_random:
+            with suppress(ConfigError):  # this config or workload cannot have it
+                drawers[family] = drawer(FaultName(family), replace(terms, room=times.end - at), rng)
     deck = Deck(rng, list(drawers), [])
     phase = misfits = 0
     while misfits < len(drawers):
@@ -281,16 +275,7 @@ def _rotation(config: RunConfig, times: Times, names: WorkloadNames | None) -> I
         misfits = 0
 
 
-def _drawers(terms: Constraints, rng: random.Random) -> Iterator[tuple[str, Callable[[], FaultName]]]:
-    """The families of `random` that this config and workload can have; by name, so that a seed means the
-    same whatever the order of the registry is."""
-    for family, nemesis in sorted(NEMESES.items()):
-        if nemesis.effect and nemesis.in_random:
-            with suppress(ConfigError):
-                yield family, drawer(FaultName(family), terms, rng)
-
-
-def _numbered(drafts: Collection[Draft] | Iterator[Draft]) -> tuple[PlannedFault, ...]:
+def _numbered(drafts: Iterable[Draft]) -> tuple[PlannedFault, ...]:
     """Steps by start; times in whole ms, so that they read well."""
     return tuple(
         PlannedFault(
@@ -364,8 +349,8 @@ def _impossible(asked: FaultName, name: str, terms: Constraints) -> str:
     kind = nemesis.kinds[name]
     if config.brokers < kind.brokers:
         return f"needs at least {kind.brokers} brokers, there are {config.brokers}"
-    if not terms.times.fits(kind, terms.room):
-        least, why = terms.times.least(kind)
+    least, why = terms.times.least(kind)
+    if least > terms.room:
         return (
             f"lasts at least {least:g} s ({why}), the phase of faults leaves "
             f"{max(0.0, terms.room):.1f} s: make it longer (duration_s {config.duration_s:g})"

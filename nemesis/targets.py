@@ -5,9 +5,9 @@ Pure: what is drawn is drawn from the random source that is passed in.
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Roles
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.config import RunConfig
 from core.op import TopicPartition
 from nemesis.types import ClusterView, NoTarget, WorkloadNames
@@ -23,10 +23,11 @@ TARGETS = {
 
 LISTED = 3
 """Most partitions that a sentence names for one node."""
+SHOWN = {"leader": LISTED, "controller": 1, "txn-coordinator": 1, "group-coordinator": 1}
+"""How many of a node's roles of each sort a sentence names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
+class Aim(NamedTuple):
     """A node, and the role it was chosen for ("" = by chance)."""
 
     node: int
@@ -99,21 +100,18 @@ def replicas(rng: random.Random, view: ClusterView) -> tuple[TopicPartition, lis
 def _holders(target: str, view: ClusterView) -> list[Aim]:
     """Every holder of the role, in a fixed order; node -1 where it is not known."""
     roles, names = view.roles, view.names
-    if target == "leader":
-        return [Aim(roles.leaders.get(tp, -1), f"leader of {tp}") for tp in sorted(names.data)]
-    if target == "controller":
-        return [Aim(roles.controller, "controller")]
-    if target == "txn-coordinator":
-        return [
-            Aim(roles.coordinator(TRANSACTION_TOPIC, name), f"transaction coordinator of {name}")
-            for name in sorted(names.transactional_ids)
-        ]
-    if target == "group-coordinator":
-        return [
-            Aim(roles.coordinator(GROUP_TOPIC, name), f"group coordinator of {name}")
-            for name in sorted(names.groups)
-        ]
-    raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
+    match target:
+        case "leader":
+            return [Aim(roles.leaders.get(tp, -1), f"leader of {tp}") for tp in sorted(names.data)]
+        case "controller":
+            return [Aim(roles.controller, "controller")]
+        case "txn-coordinator":
+            topic, role, ids = TRANSACTION_TOPIC, "transaction coordinator", names.transactional_ids
+        case "group-coordinator":
+            topic, role, ids = GROUP_TOPIC, "group coordinator", names.groups
+        case _:
+            raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
+    return [Aim(roles.coordinator(topic, name), f"{role} of {name}") for name in sorted(ids)]
 
 
 def _absent(target: str, view: ClusterView) -> str:
@@ -128,32 +126,16 @@ def _listed(found: Sequence[Aim]) -> str:
 
 def described(node: int, view: ClusterView, first: str = "") -> str:
     """`node 2 (leader of q-1, q-4; controller)`; `first` is the role that comes first."""
-    held = _held(node, view.roles, view.names, first)
-    return f"node {node} ({'; '.join(held)})" if held else f"node {node}"
-
-
-def _held(node: int, roles: Roles, names: WorkloadNames, first: str) -> list[str]:
-    led = [str(tp) for tp in sorted(names.data) if roles.leaders.get(tp, -1) == node]
-    if first.startswith("leader of "):
-        led.sort(key=lambda tp: tp != first.removeprefix("leader of "))
-    held = []
-    if led:
-        more = len(led) - LISTED
-        held.append("leader of " + ", ".join(led[:LISTED]) + (f" and {more} more" * (more > 0)))
-    if roles.controller == node:
-        held.append("controller")
-    for role, topic, ids in (
-        ("transaction coordinator", TRANSACTION_TOPIC, names.transactional_ids),
-        ("group coordinator", GROUP_TOPIC, names.groups),
-    ):
-        mine = [name for name in sorted(ids) if roles.coordinator(topic, name) == node]
-        if first.startswith(f"{role} of "):
-            mine.sort(key=lambda name: f"{role} of {name}" != first)
-        if mine:
-            more = len(mine) - 1
-            held.append(f"{role} of {mine[0]}" + (f" and {more} more" * (more > 0)))
-    held.sort(key=lambda text: not (first and text.startswith(first)))
-    return held
+    told = []
+    for target, most in SHOWN.items():
+        held = [aim.role for aim in _holders(target, view) if aim.node == node]
+        if held:
+            held.sort(key=lambda role: role != first)
+            more = len(held) - most
+            named = [held[0], *(role.partition(" of ")[2] for role in held[1:most])]
+            told.append(", ".join(named) + f" and {more} more" * (more > 0))
+    told.sort(key=lambda text: not (first and text.startswith(first)))
+    return f"node {node} ({'; '.join(told)})" if told else f"node {node}"
 
 
 def listed(nodes: Sequence[int]) -> str:

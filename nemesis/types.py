@@ -1,8 +1,8 @@
 """What a fault is, from its plan to its healing: the types that all nemeses share.
 
-    Step (planned: family, kind, symbolic target, when)
-      -> aim with the roles of the moment -> Hit (which nodes, which cuts)
-      -> apply to the stage -> Injected -> undo
+    PlannedFault (family, kind, symbolic target, when)
+      -> aim with the roles of the moment -> AimedFault (which nodes, which cuts)
+      -> apply to the environment -> undo
 
 A nemesis is a value (`Nemesis`) that bundles all of that with its documentation and its colour.
 """
@@ -107,32 +107,19 @@ class Environment:
 class AimedFault:
     """A step with its target found: who is hit, and all that doing and undoing it needs.
 
-    text: one sentence with the roles of those that it hits. kind: of the step, where kinds of a
-    family act differently. tps: the partitions it concerns. leaders: the node that each of `tps` is
-    to be led by.
+    text: one sentence with the roles of those that it hits. tps: the partitions it concerns. leaders: the
+    node that each of `tps` is to be led by.
     """
 
-    nodes: tuple[int, ...]
+    step: PlannedFault
     text: str
-    kind: str = ""
+    nodes: tuple[int, ...] = ()
     cuts: tuple[Cut, ...] = ()
     slots: tuple[int, ...] = ()
     tps: tuple[TopicPartition, ...] = ()
     leaders: tuple[int, ...] = ()
     toxics: tuple[Toxic, ...] = ()
     point: CrashPoint = CrashPoint.ANYWHERE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InjectedFault:
-    """A fault in force: what the report shows, and `undo`, which is what healing needs."""
-
-    step: PlannedFault
-    nodes: tuple[int, ...]
-    text: str
-    colour: str
-    undo: AimedFault
-    slots: tuple[int, ...] = ()
 
 
 class Hold(StrEnum):
@@ -157,7 +144,7 @@ class Kind:
     doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
     weight: how often it is drawn among its family; 0 = only by name, or as what another kind
         stands for. brokers: fewest with which it does anything. drawn_from: fewest brokers with
-        which it is drawn. stands_for: kinds to draw from in its place. brokers_only: it
+        which it is drawn, where that is more. stands_for: kinds to draw from in its place. brokers_only: it
         does nothing to an isolated controller. apply_s, apply_each_s: about how long putting it in
         force takes, in all and for each broker, one after the other. Meanwhile no other fault
         begins or ends, so what goes from broker to broker is only drawn where its family is alone.
@@ -176,17 +163,12 @@ class Kind:
 
 
 class Effect(NamedTuple):
-    """How a family acts: `aim` is pure, `undo` takes back what `apply` left in force, also where
-    that failed half-way."""
+    """How a family acts: `aim` is pure and raises NoTarget, `apply` raises NoEffect or what the cluster and
+    the clients raise, `undo` takes back what `apply` left in force, also where that failed half-way."""
 
     aim: Callable[[PlannedFault, ClusterView], AimedFault]
     apply: Callable[[Environment, AimedFault], Awaitable[None]]
     undo: Callable[[Environment, AimedFault], Awaitable[None]]
-
-
-def for_any(config: RunConfig) -> str:
-    """The `refuses` of a nemesis that every config can have."""
-    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +189,6 @@ class Nemesis:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
     effect: Effect | None = None
-    refuses: Callable[[RunConfig], str] = for_any
+    refuses: Callable[[RunConfig], str] = lambda _: ""
     lacks: Callable[[str, str, WorkloadNames], str] | None = None
     in_random: bool = True

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from history.events import Event, FaultFailed, FaultHealed, FaultStarted, Note
 from nemesis.execute import heal, heal_all, inject
-from nemesis.types import Environment, InjectedFault, PlannedFault, WorkloadNames
+from nemesis.registry import NEMESES
+from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 
 
 def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:
@@ -34,7 +35,7 @@ class Faults:
     length_s: float
     in_force: tuple[str, ...] = ()
     """Names of the faults in force now."""
-    _held: dict[int, InjectedFault] = field(default_factory=dict)
+    _held: dict[int, AimedFault] = field(default_factory=dict)
 
     async def run(self) -> None:
         """The whole plan; its times count from now. Ends early once `stage.stopping()`."""
@@ -75,14 +76,14 @@ class Faults:
         begin = self.stage.clock.now_ns()
         try:
             roles = await self.stage.cluster.roles()
-            injected = await inject(self.stage, step, roles, self.names)
+            hit = await inject(self.stage, step, roles, self.names)
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
             now = self.stage.clock.now_ns()
             self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
             return False
-        self._held[step.fault] = injected
+        self._held[step.fault] = hit
         self._set_in_force()
         self.write(
             FaultStarted(
@@ -90,10 +91,10 @@ class Faults:
                 ns=self.stage.clock.now_ns(),
                 fault=step.fault,
                 name=step.name,
-                nodes=injected.nodes,
-                slots=injected.slots,
-                text=injected.text,
-                colour=injected.colour,
+                nodes=hit.nodes,
+                slots=hit.slots,
+                text=hit.text,
+                colour=NEMESES[step.family].colour,
             )
         )
         return True

@@ -68,7 +68,6 @@ def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     found = [client for client in view.clients if _fits(step.kind, step.target, client)]
     if not found:
         names = WorkloadNames(clients=view.clients)
@@ -78,12 +77,12 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     if step.kind == "pause":
         text = f"{name} is paused (SIGSTOP), planned longer than transactions may take "
         text += f"({step.hold_s:g} s)"
-        return AimedFault(kind=step.kind, nodes=(), slots=(client.slot,), text=text)
+        return AimedFault(step=step, slots=(client.slot,), text=text)
     point = POINTS[step.kind]
     text = f"{name} was killed (SIGKILL){WORDS[point]}"
     if point is not CrashPoint.ANYWHERE:
         text += LATER
-    return AimedFault(kind=step.kind, nodes=(), slots=(client.slot,), text=text, point=point)
+    return AimedFault(step=step, slots=(client.slot,), text=text, point=point)
 
 
 def _described(client: ClientSlot) -> str:
@@ -94,14 +93,14 @@ def _described(client: ClientSlot) -> str:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
-    if hit.kind == "pause":
+    if hit.step.kind == "pause":
         await env.clients.pause(hit.slots)
     else:
         await env.clients.crash(hit.slots, hit.point)
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:
-    if hit.kind == "pause":
+    if hit.step.kind == "pause":
         await env.clients.resume(hit.slots)
     else:
         await env.clients.restart(hit.slots)

@@ -22,11 +22,10 @@ MOVED_S = 5.0
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     data = tuple(sorted(view.names.data))
     if step.kind == "preferred":
         text = f"the preferred leaders of all {len(data)} partitions were elected"
-        return AimedFault(kind=step.kind, nodes=(), text=text, tps=data)
+        return AimedFault(step=step, text=text, tps=data)
     rng = source(step.seed, "aim")
     moves = {}
     for tp in data:
@@ -38,7 +37,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         raise NoTarget("no partition is known to have another in-sync replica than its leader")
     text = f"leaders were moved by preferred election: {', '.join(_told(view, moves))}"
     return AimedFault(
-        kind=step.kind,
+        step=step,
         nodes=tuple(sorted(set(moves.values()))),
         text=text,
         tps=tuple(moves),
@@ -111,14 +110,12 @@ the new leader does not know yet. Nothing of that is allowed with idempotence an
             hold=Hold.BRIEF,
             weight=2,
             brokers=2,
-            drawn_from=2,
         ),
         "preferred": Kind(
             doc="the preferred leader of every partition is elected, where another one leads",
             targeted=False,
             hold=Hold.BRIEF,
             brokers=2,
-            drawn_from=2,
         ),
     },
     effect=Effect(_aim, _apply, _undo),

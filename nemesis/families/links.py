@@ -1,7 +1,6 @@
 """The nemesis `links`: what lies between clients and brokers is slow, narrow or breaks."""
 
 import random
-from collections.abc import Callable
 
 from core.cluster import Linked, Toxic
 from core.generator import source
@@ -12,64 +11,44 @@ Poison = tuple[tuple[Toxic, ...], str]
 """Toxics, and what they do in words: "… of the links between clients and node 2"."""
 
 
-def _latency(rng: random.Random) -> Poison:
-    toxic = Toxic(type="latency", attributes={"latency": 200, "jitter": 50})
-    return (toxic,), "200 ms (± 50 ms) are added to all responses"
+def _responses(type_: str, **attributes: int) -> tuple[Toxic, ...]:
+    return (Toxic(type=type_, attributes=attributes),)
 
 
-def _bandwidth(rng: random.Random) -> Poison:
-    return _both("bandwidth", {"rate": 20}), "20 KB/s pass each way, on each connection"
+def _both(type_: str, **attributes: int) -> tuple[Toxic, ...]:
+    return tuple(Toxic(type=type_, attributes=attributes, downstream=way) for way in (False, True))
 
 
 def _timeout(rng: random.Random) -> Poison:
     downstream = rng.random() < 0.5
     close_ms = rng.choice((0, 1000))
     toxic = Toxic(type="timeout", attributes={"timeout": close_ms}, downstream=downstream)
-    text = "responses do not come through" if downstream else "requests do not come through"
+    text = f"{'responses' if downstream else 'requests'} do not come through"
     return (toxic,), text + (", connections are closed after 1 s" if close_ms else "")
 
 
-def _reset(rng: random.Random) -> Poison:
-    return _both("reset_peer", {"timeout": 0}), "connections are reset"
-
-
-def _limit(rng: random.Random) -> Poison:
-    toxic = Toxic(type="limit_data", attributes={"bytes": 500})
-    return (toxic,), "connections are closed after 500 bytes of responses"
-
-
-def _slicer(rng: random.Random) -> Poison:
-    attributes = {"average_size": 64, "size_variation": 32, "delay": 1000}
-    return _both("slicer", attributes), "data come in pieces of some 64 bytes, 1 ms apart"
-
-
-def _both(type_: str, attributes: dict[str, int]) -> tuple[Toxic, ...]:
-    return tuple(
-        Toxic(type=type_, attributes=attributes, downstream=downstream) for downstream in (False, True)
-    )
-
-
-POISONS: dict[str, Callable[[random.Random], Poison]] = {
-    "latency": _latency,
-    "bandwidth": _bandwidth,
-    "timeout": _timeout,
-    "reset": _reset,
-    "limit": _limit,
-    "slicer": _slicer,
+POISONS: dict[str, Poison] = {
+    "latency": (_responses("latency", latency=200, jitter=50), "200 ms (± 50 ms) are added to all responses"),
+    "bandwidth": (_both("bandwidth", rate=20), "20 KB/s pass each way, on each connection"),
+    "reset": (_both("reset_peer", timeout=0), "connections are reset"),
+    "limit": (_responses("limit_data", bytes=500), "connections are closed after 500 bytes of responses"),
+    "slicer": (
+        _both("slicer", average_size=64, size_variation=32, delay=1000),
+        "data come in pieces of some 64 bytes, 1 ms apart",
+    ),
 }
-"""Kind -> its toxics, drawn where there is a choice."""
+"""Of each kind but `timeout`, which draws its own."""
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     rng = source(step.seed, "aim")
     if step.target == "all":
         nodes, name = tuple(sorted(view.brokers)), "all brokers"
     else:
         aim = find(step.target, rng, view, brokers=True)
         nodes, name = (aim.node,), described(aim.node, view, aim.role)
-    toxics, text = POISONS[step.kind](rng)
-    return AimedFault(nodes=nodes, text=f"links between clients and {name}: {text}", toxics=toxics)
+    toxics, text = _timeout(rng) if step.kind == "timeout" else POISONS[step.kind]
+    return AimedFault(step=step, nodes=nodes, text=f"links between clients and {name}: {text}", toxics=toxics)
 
 
 async def _poison(env: Environment, hit: AimedFault) -> None:
@@ -101,15 +80,16 @@ need; faults of clients in what they do about half an answer.""",
     colour="#117733",
     needs=(Linked,),
     kinds={
-        "latency": Kind(doc="200 ms, plus or minus 50, on every response", brokers_only=True),
-        "bandwidth": Kind(doc="20 KB/s each way on each connection", brokers_only=True),
-        "timeout": Kind(
-            doc="requests or responses do not come through; connections stay open, or are closed after 1 s",
-            brokers_only=True,
-        ),
-        "reset": Kind(doc="connections are reset as soon as they are used", brokers_only=True),
-        "limit": Kind(doc="connections are closed after 500 bytes of responses", brokers_only=True),
-        "slicer": Kind(doc="data come in pieces of some 64 bytes, 1 ms apart", brokers_only=True),
+        kind: Kind(doc=doc, brokers_only=True)
+        for kind, doc in {
+            "latency": "200 ms, plus or minus 50, on every response",
+            "bandwidth": "20 KB/s each way on each connection",
+            "timeout": "requests or responses do not come through; "
+            "connections stay open, or are closed after 1 s",
+            "reset": "connections are reset as soon as they are used",
+            "limit": "connections are closed after 500 bytes of responses",
+            "slicer": "data come in pieces of some 64 bytes, 1 ms apart",
+        }.items()
     },
     targets={
         **TARGETS,

@@ -18,28 +18,17 @@ from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Ne
 Grudge = frozenset[Cut]
 
 
-def refuse(refused: Mapping[int, Collection[int]]) -> Grudge:
+def split(*sides: Collection[int]) -> Grudge:
+    """No node hears a node of another side."""
+    everyone = {node for side in sides for node in side}
+    return _refuse({node: everyone.difference(side) for side in sides for node in side})
+
+
+def _refuse(refused: Mapping[int, Collection[int]]) -> Grudge:
     """Each node drops all packets from the peers that it refuses."""
     return frozenset(
         Cut(node=node, direction=Direction.IN, peer=peer) for node, peers in refused.items() for peer in peers
     )
-
-
-def split(sides: Sequence[Collection[int]]) -> Grudge:
-    """No node hears a node of another side."""
-    everyone = {node for side in sides for node in side}
-    return refuse({node: everyone - set(side) for side in sides for node in side})
-
-
-def isolate(nodes: Collection[int], alone: int) -> Grudge:
-    """One node and all others do not hear each other."""
-    return split([[alone], [node for node in nodes if node != alone]])
-
-
-def bridge(nodes: Collection[int], joint: int, left: Collection[int]) -> Grudge:
-    """The nodes of `left` and the rest do not hear each other; `joint` hears and is heard by all."""
-    right = [node for node in nodes if node != joint and node not in left]
-    return split([[node for node in left if node != joint], right])
 
 
 def ring(order: Sequence[int]) -> Grudge:
@@ -53,17 +42,7 @@ def ring(order: Sequence[int]) -> Grudge:
     reach = (size // 2 + 1) // 2
     steps = (1,) if size == 3 else range(-reach, reach + 1)
     heard = {node: {node, *(order[(at + step) % size] for step in steps)} for at, node in enumerate(order)}
-    return refuse({node: set(order) - heard[node] for node in order})
-
-
-def one_way(nodes: Iterable[int], target: int, direction: Direction) -> Grudge:
-    """The target drops all packets from (IN) or to (OUT) its peers."""
-    return frozenset(Cut(node=target, direction=direction, peer=peer) for peer in nodes if peer != target)
-
-
-def clients(target: int, direction: Direction) -> Grudge:
-    """The target drops the requests of clients (IN) or its responses to them (OUT)."""
-    return frozenset({Cut(node=target, direction=direction)})
+    return _refuse({node: set(order) - heard[node] for node in order})
 
 
 def unfed(leader: int, followers: Iterable[int]) -> Grudge:
@@ -108,7 +87,11 @@ def _sides(view: ClusterView, aimed: int, rng: random.Random) -> tuple[list[int]
     return sorted(small), [node for node in sorted(view.nodes) if node not in small]
 
 
-def _ring_hit(view: ClusterView, rng: random.Random) -> AimedFault:
+Hit = tuple[list[int], str, Grudge]
+"""Who is hit, the sentence about it, and the cuts."""
+
+
+def _ring_hit(view: ClusterView, rng: random.Random) -> Hit:
     nodes = sorted(view.brokers)
     order = rng.sample(nodes, len(nodes))
     text = f"majorities ring {' - '.join(map(str, order))} - {order[0]}: "
@@ -118,10 +101,10 @@ def _ring_hit(view: ClusterView, rng: random.Random) -> AimedFault:
         text += "each node is linked only to its neighbours there, a majority of its own"
     if view.controllers:
         text += "; the controllers are linked to all"
-    return AimedFault(nodes=tuple(nodes), text=text, cuts=ordered(ring(order)))
+    return nodes, text, ring(order)
 
 
-def _halves_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) -> AimedFault:
+def _halves_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) -> Hit:
     small, large = _sides(view, aimed, rng)
     text = f"{listed(small)} and {listed(large)} are cut off from each other: {name} is in the "
     text += "first half" if len(small) == len(large) else "minority"
@@ -132,51 +115,59 @@ def _halves_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) ->
     if view.controllers:
         voters = [node for node in small if node in view.controllers]
         text += f", with {len(voters)} of {len(view.controllers)} controllers"
-    return AimedFault(nodes=tuple(small), text=text, cuts=ordered(split([small, large])))
+    return small, text, split(small, large)
 
 
-def _bridge_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) -> AimedFault:
+def _bridge_hit(view: ClusterView, aimed: int, name: str, rng: random.Random) -> Hit:
     left: list[int] = []
     for sort in (sorted(view.brokers), sorted(view.controllers)):
         others = [node for node in sort if node != aimed]
         left += sorted(rng.sample(others, len(others) // 2))
-    others = [node for node in sorted(view.nodes) if node != aimed]
-    right = [node for node in others if node not in left]
+    right = [node for node in sorted(view.nodes) if node not in (aimed, *left)]
     text = f"{listed(left)} and {listed(right)} are cut off from each other; {name} joins them"
-    return AimedFault(nodes=tuple(others), text=text, cuts=ordered(bridge(others, aimed, left)))
+    return sorted([*left, *right]), text, split(left, right)
 
 
-def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
-    rng = source(step.seed, "aim")
-    nodes = sorted(view.nodes)
-    if step.kind == "ring":
-        return _ring_hit(view, rng)
-    aim = find(step.target, rng, view, brokers=PARTITION.kinds[step.kind].brokers_only)
-    name = described(aim.node, view, aim.role)
-    if step.kind == "halves":
-        return _halves_hit(view, aim.node, name, rng)
-    if step.kind == "bridge":
-        return _bridge_hit(view, aim.node, name, rng)
-    alone = (
-        "is cut off from all other nodes, not from clients"
-        if aim.node in view.brokers
-        else "is cut off from all other nodes"
-    )
-    grudge, text = {
-        "isolate": (isolate(nodes, aim.node), alone),
-        "one-way-in": (one_way(nodes, aim.node, Direction.IN), "hears no other node, and is heard by all"),
-        "one-way-out": (one_way(nodes, aim.node, Direction.OUT), "is heard by no other node, and hears all"),
+def _node_hit(kind: str, view: ClusterView, aimed: int, name: str) -> Hit:
+    """One node, with all others or with its clients."""
+    others = sorted(set(view.nodes) - {aimed})
+
+    def drops(direction: Direction, peers: Iterable[int | None]) -> Grudge:
+        return frozenset(Cut(node=aimed, direction=direction, peer=peer) for peer in peers)
+
+    cuts, text = {
+        "isolate": (
+            split([aimed], others),
+            "is cut off from all other nodes" + ", not from clients" * (aimed in view.brokers),
+        ),
+        "one-way-in": (drops(Direction.IN, others), "hears no other node, and is heard by all"),
+        "one-way-out": (drops(Direction.OUT, others), "is heard by no other node, and hears all"),
         "clients-requests": (
-            clients(aim.node, Direction.IN),
+            drops(Direction.IN, [None]),
             "drops all requests of clients, and is linked to all nodes",
         ),
         "clients-responses": (
-            clients(aim.node, Direction.OUT),
+            drops(Direction.OUT, [None]),
             "drops all its responses to clients, and is linked to all nodes",
         ),
-    }[step.kind]
-    return AimedFault(nodes=(aim.node,), text=f"{name} {text}", cuts=ordered(grudge))
+    }[kind]
+    return [aimed], f"{name} {text}", cuts
+
+
+def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    rng = source(step.seed, "aim")
+    if step.kind == "ring":
+        nodes, text, cuts = _ring_hit(view, rng)
+    else:
+        aim = find(step.target, rng, view, brokers=PARTITION.kinds[step.kind].brokers_only)
+        name = described(aim.node, view, aim.role)
+        if step.kind == "halves":
+            nodes, text, cuts = _halves_hit(view, aim.node, name, rng)
+        elif step.kind == "bridge":
+            nodes, text, cuts = _bridge_hit(view, aim.node, name, rng)
+        else:
+            nodes, text, cuts = _node_hit(step.kind, view, aim.node, name)
+    return AimedFault(step=step, nodes=tuple(nodes), text=text, cuts=ordered(cuts))
 
 
 async def cut(env: Environment, hit: AimedFault) -> None:
@@ -219,7 +210,6 @@ PARTITION = Nemesis(
             doc="the target and all other nodes do not hear each other; clients still reach it",
             weight=2,
             brokers=2,
-            drawn_from=2,
         ),
         "halves": Kind(
             doc="the cluster splits in two, the target is in the smaller half; "
@@ -234,15 +224,9 @@ PARTITION = Nemesis(
             brokers=3,
             drawn_from=4,
         ),
-        "bridge": Kind(
-            doc="two sides that do not hear each other, joined by the target", brokers=3, drawn_from=3
-        ),
+        "bridge": Kind(doc="two sides that do not hear each other, joined by the target", brokers=3),
         "one-way": Kind(
-            doc="one-way-in or one-way-out",
-            weight=2,
-            brokers=2,
-            drawn_from=2,
-            stands_for=("one-way-in", "one-way-out"),
+            doc="one-way-in or one-way-out", weight=2, brokers=2, stands_for=("one-way-in", "one-way-out")
         ),
         "one-way-in": Kind(doc="the target hears no other node, but is heard", weight=0, brokers=2),
         "one-way-out": Kind(doc="the target is heard by no other node, but hears them", weight=0, brokers=2),

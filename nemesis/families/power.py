@@ -7,7 +7,6 @@ from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Ne
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     return aim_down(step, view, ("lost power", "lost power"))
 
 

@@ -36,11 +36,10 @@ def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> Ai
     text = f"{whose}{', '.join(parts)} {what[len(hit) > 1]}"
     if step.kind == "all":
         text = f"all nodes at once: {text}"
-    return AimedFault(nodes=tuple(sorted(hit)), text=text)
+    return AimedFault(step=step, nodes=tuple(sorted(hit)), text=text)
 
 
 def _aim_kill(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     return aim_down(step, view, ("was killed (SIGKILL)", "were killed (SIGKILL)"))
 
 
@@ -61,12 +60,11 @@ async def revive(env: Environment, hit: AimedFault) -> None:
 
 
 def _aim_pause(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     aim = find(step.target, source(step.seed, "aim"), view, answering=True)
     name = described(aim.node, view, aim.role)
     length = {"short": "shorter", "long": "longer"}[step.kind]
     text = f"{name} is paused, planned {length} than its session timeout ({step.hold_s:g} s)"
-    return AimedFault(nodes=(aim.node,), text=text)
+    return AimedFault(step=step, nodes=(aim.node,), text=text)
 
 
 async def _pause(env: Environment, hit: AimedFault) -> None:
@@ -104,7 +102,6 @@ acks=all and min.insync.replicas above 1, even when all nodes are killed at once
             doc="the target and others, together a majority (of the isolated controllers, where it "
             "is one of them)",
             brokers=2,
-            drawn_from=2,
         ),
         "all": Kind(doc="all nodes at once", targeted=False),
         "replicas": REPLICAS,

@@ -30,7 +30,6 @@ ROLL_S = 10.0
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     rng = source(step.seed, "aim")
     if step.kind == "rolling":
         if view.down:
@@ -40,18 +39,18 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
             f"rolling restart in the order {', '.join(map(str, order))}: each broker was shut down "
             "(SIGTERM) and started again, the next one when all replicas were in sync"
         )
-        return AimedFault(kind=step.kind, nodes=order, text=text)
+        return AimedFault(step=step, nodes=order, text=text)
     if step.kind == "replicas":
         return aim_down(step, view, ("was shut down in order (SIGTERM)", "were shut down in order (SIGTERM)"))
     aim = find(step.target, rng, view, answering=True)
     name = described(aim.node, view, aim.role)
-    return AimedFault(kind=step.kind, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)")
+    return AimedFault(step=step, nodes=(aim.node,), text=f"{name} was shut down in order (SIGTERM)")
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
     """Raises: NoEffect."""
     assert isinstance(env.cluster, Restartable)
-    if hit.kind == "rolling":
+    if hit.step.kind == "rolling":
         await _roll(env, hit)
     else:
         env.down.append(hit)
@@ -119,7 +118,6 @@ idempotence duplicate and reorder.""",
             targeted=False,
             hold=Hold.BRIEF,
             brokers=2,
-            drawn_from=2,
             apply_each_s=ROLL_S,
         ),
     },

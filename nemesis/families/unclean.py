@@ -35,7 +35,6 @@ def _refuses(config: RunConfig) -> str:
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    """Raises: NoTarget."""
     aim = find(step.target, source(step.seed, "aim"), view, answering=True, brokers=True)
     roles = view.roles
     led = tuple(tp for tp in sorted(view.names.data) if roles.leaders.get(tp, -1) == aim.node)
@@ -46,7 +45,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         f"no broker could fetch from {described(aim.node, view, aim.role)} until it was alone in "
         "sync; then it was killed (SIGKILL), so that replicas that miss records have to lead"
     )
-    return AimedFault(nodes=(aim.node,), text=text, cuts=cuts, tps=led)
+    return AimedFault(step=step, nodes=(aim.node,), text=text, cuts=cuts, tps=led)
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:

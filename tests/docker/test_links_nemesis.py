@@ -18,7 +18,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.kafka.cluster import KafkaCluster
 from nemesis.execute import heal, inject
-from nemesis.types import Environment, InjectedFault, PlannedFault, WorkloadNames
+from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 from tests.docker.conftest import roles_when, until, whole
 
 TOPIC = "behind-proxies"
@@ -68,7 +68,7 @@ def stage(behind: KafkaCluster) -> Iterator[Environment]:
     whole(behind, TOPIC)
 
 
-def hit(stage: Environment, name: str, seed: int = 0) -> InjectedFault:
+def hit(stage: Environment, name: str, seed: int = 0) -> AimedFault:
     head, _, target = name.partition("@")
     family, _, kind = head.partition(":")
     step = PlannedFault(
@@ -234,7 +234,7 @@ def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) 
     begin = time.monotonic()
     injected = hit(stage, "elections:shuffle")
     print(f"shuffled in {time.monotonic() - begin:.2f} s")
-    wished = dict(zip(injected.undo.tps, injected.undo.leaders, strict=True))
+    wished = dict(zip(injected.tps, injected.leaders, strict=True))
     assert set(wished) == set(TPS)
     roles_when(behind, lambda r: all(r.leaders[tp] == node for tp, node in wished.items()), 10, "as wished")
     assert all(before[tp] != node for tp, node in wished.items())

@@ -27,7 +27,7 @@ from nemesis.families.client import POINTS
 from nemesis.families.partition import ordered, unfed
 from nemesis.registry import NEMESES
 from nemesis.schedule import plan
-from nemesis.types import Environment, InjectedFault, NoEffect, NoTarget, PlannedFault
+from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFault
 from tests.nemesis.stage import DATA, NAMES, Recording, RecordingClients, stage_of
 
 UNHURRIED = settings(deadline=None)  # the machine may be loaded
@@ -42,7 +42,7 @@ def step_of(name: str, seed: int = 0) -> PlannedFault:
     )
 
 
-def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> InjectedFault:
+def hit(cluster: Recording, name: str, seed: int = 0, stage: Environment | None = None) -> AimedFault:
     stage = stage or stage_of(cluster)
     return run_blocking(inject(stage, step_of(name, seed), run_blocking(cluster.roles()), NAMES))
 
@@ -105,7 +105,6 @@ def test_every_fault_takes_effect_and_healing_takes_it_back(name: str, controlle
         hurt = cluster.dead or cluster.frozen or set(cluster.toxics) or set(injected.nodes)
         assert set(injected.nodes) == hurt
     assert set(injected.slots) == clients.down | clients.paused
-    assert injected.colour == NEMESES[step.family].colour
     assert injected.text
     assert cluster.calls or clients.calls
     for _ in range(2):
@@ -201,7 +200,7 @@ DOWN = [name for name in ALL if {Killable, Powered, Restartable} & {*NEMESES[nam
 """Names of faults that hold nodes down."""
 
 
-def held_down(injected: InjectedFault) -> set[int]:
+def held_down(injected: AimedFault) -> set[int]:
     return set(injected.nodes) if "dead" in expected(injected.step) else set()
 
 
@@ -220,7 +219,7 @@ def test_a_node_that_two_faults_hold_down_is_started_when_both_are_healed(
         return
     cluster = Recording(controllers=controllers)
     stage = stage_of(cluster)
-    held: list[InjectedFault] = []
+    held: list[AimedFault] = []
     for name in (one, other):
         before = set(cluster.dead)
         try:
@@ -323,7 +322,7 @@ def wrecked(broken: Sequence[tuple[str, int]] = ()) -> Recording:
     cluster.dead, cluster.frozen = {1, 2, 3}, {4, 5}
     for name in ("partition:ring", "partition:clients-responses@random"):
         for seed in range(9):
-            run_blocking(cluster.cut(hit(Recording(), name, seed).undo.cuts))
+            run_blocking(cluster.cut(hit(Recording(), name, seed).cuts))
     cluster.cuts.add(Cut(node=2, direction=Direction.OUT, peer=5))
     run_blocking(cluster.cut(ordered(unfed(3, cluster.nodes))))
     run_blocking(cluster.poison(cluster.nodes, [Toxic(type="latency", attributes={"latency": 200})]))
@@ -461,7 +460,7 @@ def test_a_whole_plan_leaves_a_whole_cluster(text: str, seed: int, controllers: 
     )
     cluster, clients = Recording(controllers=controllers), RecordingClients()
     stage = stage_of(cluster, clients)
-    held: dict[int, InjectedFault] = {}
+    held: dict[int, AimedFault] = {}
     for at_s, starts, step in agenda:
         cluster.clock.now_s = max(cluster.clock.now_s, 100 + at_s)
         if starts:

@@ -6,19 +6,7 @@ from hypothesis import strategies as st
 
 from core.cluster import Cut, Direction, Listener, Roles
 from core.op import TopicPartition
-from nemesis.families.partition import (
-    PARTITION,
-    Grudge,
-    bridge,
-    clients,
-    every_cut,
-    isolate,
-    one_way,
-    ordered,
-    ring,
-    split,
-    unfed,
-)
+from nemesis.families.partition import PARTITION, Grudge, every_cut, ordered, ring, split, unfed
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, ClusterView, NoTarget, PlannedFault, WorkloadNames
 
@@ -54,16 +42,16 @@ def symmetric(cuts: Grudge) -> bool:
     return all(c.peer is not None and cut(c.peer, c.direction, c.node) in cuts for c in cuts)
 
 
-def test_isolate_cuts_both_ends_of_every_link_of_the_node() -> None:
-    assert isolate((1, 2, 3), 2) == {cut(2, "in", 1), cut(2, "in", 3), cut(1, "in", 2), cut(3, "in", 2)}
+def test_a_split_cuts_both_ends_of_every_link_between_its_sides() -> None:
+    assert split([2], [1, 3]) == {cut(2, "in", 1), cut(2, "in", 3), cut(1, "in", 2), cut(3, "in", 2)}
 
 
 def test_one_node_alone_has_nobody_to_be_cut_off_from() -> None:
-    assert isolate((1,), 1) == frozenset()
+    assert split([1], []) == frozenset()
 
 
 def test_split_leaves_each_side_whole() -> None:
-    assert linked(FIVE, split([(1, 4), (2, 3, 5)])) == {
+    assert linked(FIVE, split((1, 4), (2, 3, 5))) == {
         1: {1, 4},
         4: {1, 4},
         2: {2, 3, 5},
@@ -72,18 +60,8 @@ def test_split_leaves_each_side_whole() -> None:
     }
 
 
-def test_bridge_is_linked_to_both_sides() -> None:
-    assert linked(FIVE, bridge(FIVE, 3, (1, 5))) == {
-        1: {1, 3, 5},
-        5: {1, 3, 5},
-        2: {2, 3, 4},
-        4: {2, 3, 4},
-        3: {1, 2, 3, 4, 5},
-    }
-
-
 def test_bridge_of_three_cuts_one_link() -> None:
-    assert bridge((1, 2, 3), 2, (1,)) == {cut(1, "in", 3), cut(3, "in", 1)}
+    assert set(aimed("bridge", "controller", (1, 2, 3)).cuts) == {cut(1, "in", 2), cut(2, "in", 1)}
 
 
 def test_ring_of_five_links_neighbours() -> None:
@@ -117,7 +95,7 @@ def test_ring_each_hears_a_majority_and_no_two_the_same(order: list[int]) -> Non
 @given(st.integers(2, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))
 def test_isolated_node_is_linked_to_nobody_and_the_rest_is_whole(case: tuple[int, int]) -> None:
     nodes, alone = tuple(range(1, case[0] + 1)), case[1]
-    cuts = isolate(nodes, alone)
+    cuts = split([alone], set(nodes) - {alone})
     assert symmetric(cuts)
     rest = set(nodes) - {alone}
     assert linked(nodes, cuts) == {node: {alone} if node == alone else rest for node in nodes}
@@ -125,7 +103,7 @@ def test_isolated_node_is_linked_to_nobody_and_the_rest_is_whole(case: tuple[int
 
 @pytest.mark.parametrize("direction", Direction)
 def test_one_way_acts_on_the_target_only_and_in_one_direction(direction: Direction) -> None:
-    cuts = one_way(FIVE, 2, direction)
+    cuts = frozenset(aimed(f"one-way-{direction}", "leader").cuts)
     assert {(c.node, c.direction) for c in cuts} == {(2, direction)}
     hears = heard(FIVE, cuts)
     if direction is Direction.IN:
@@ -137,8 +115,10 @@ def test_one_way_acts_on_the_target_only_and_in_one_direction(direction: Directi
 
 
 def test_clients_cut_leaves_links_between_nodes_whole() -> None:
-    assert clients(2, Direction.OUT) == {cut(2, "out", None)}
-    assert linked(FIVE, clients(2, Direction.OUT)) == {node: set(FIVE) for node in FIVE}
+    for kind, direction in (("clients-requests", "in"), ("clients-responses", "out")):
+        cuts = frozenset(aimed(kind, "leader").cuts)
+        assert cuts == {cut(2, direction, None)}
+        assert linked(FIVE, cuts) == {node: set(FIVE) for node in FIVE}
 
 
 def test_order_of_cuts_is_fixed() -> None:
@@ -177,11 +157,9 @@ def test_every_kind_can_be_aimed() -> None:
     hits = {kind: aimed(kind, "controller") for kind in CONCRETE}
     assert {kind for kind, hit in hits.items() if not hit.cuts} == set()
     assert hits["isolate"].nodes == hits["one-way-in"].nodes == (3,)
-    assert set(hits["isolate"].cuts) == isolate(FIVE, 3)
-    assert set(hits["one-way-in"].cuts) == one_way(FIVE, 3, Direction.IN)
-    assert set(hits["one-way-out"].cuts) == one_way(FIVE, 3, Direction.OUT)
-    assert set(hits["clients-requests"].cuts) == clients(3, Direction.IN)
-    assert set(hits["clients-responses"].cuts) == clients(3, Direction.OUT)
+    assert set(hits["isolate"].cuts) == split([3], [1, 2, 4, 5])
+    assert set(hits["one-way-in"].cuts) == {cut(3, "in", peer) for peer in (1, 2, 4, 5)}
+    assert set(hits["one-way-out"].cuts) == {cut(3, "out", peer) for peer in (1, 2, 4, 5)}
 
 
 def test_what_aimed_cuts_can_be_is_what_a_full_heal_mends() -> None:
@@ -200,7 +178,7 @@ def test_halves_put_the_target_in_the_smaller_half(size: int, seed: int) -> None
     hit = aimed("halves", "leader", nodes, seed)
     assert 2 in hit.nodes
     assert len(hit.nodes) == size // 2
-    assert set(hit.cuts) == split([hit.nodes, set(nodes) - set(hit.nodes)])
+    assert set(hit.cuts) == split(hit.nodes, set(nodes) - set(hit.nodes))
 
 
 @UNHURRIED
@@ -257,7 +235,7 @@ THREE = (1, 2, 3)
 
 def test_an_isolated_broker_is_cut_off_the_controllers_too() -> None:
     hit = aimed("isolate", "leader", THREE, controllers=(4, 5, 6))
-    assert set(hit.cuts) == isolate((1, 2, 3, 4, 5, 6), 2)
+    assert set(hit.cuts) == split([2], [1, 3, 4, 5, 6])
     assert linked((1, 2, 3, 4, 5, 6), frozenset(hit.cuts))[2] == {2}
 
 
@@ -292,7 +270,7 @@ def test_halves_divide_brokers_and_controllers(
     assert (controllers[-1] if at_controller else 2) in small
     assert len(small & set(nodes)) == size // 2
     assert len(small & set(controllers)) == (1 if at_controller else voters // 2)
-    assert set(hit.cuts) == split([small, {*nodes, *controllers} - small])
+    assert set(hit.cuts) == split(small, {*nodes, *controllers} - small)
     assert f"{len(small & set(controllers))} of {voters} controllers" in hit.text
 
 

@@ -12,6 +12,7 @@ from core.cluster import Clients, Cluster, Roles
 from core.runtime import Runtime
 from harness.run.faults import Faults
 from history import events as ev
+from nemesis.registry import NEMESES
 from nemesis.types import Environment, PlannedFault, WorkloadNames
 from tests.harness.run.worlds import RealTime, VirtualTime
 
@@ -133,7 +134,7 @@ def test_a_fault_is_held_from_when_it_is_in_force(time_: Time) -> None:
     assert isinstance(healed, ev.FaultHealed)
     assert healed.begin_ns - started.ns >= 0.09e9
     assert started.ns - started.begin_ns >= 0.2e9  # finding its target took that long
-    assert started.name == "kill:one@random"
+    assert (started.name, started.colour) == ("kill:one@random", NEMESES["kill"].colour)
     assert len(started.nodes) == 1
     assert "was killed" in started.text
     assert run.faults.in_force == ()
