@@ -16,9 +16,9 @@ from dataclasses import replace
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
-from core.generator import Pace, Planned, Slot, batches, first_contact
+from core.generator import Planned, Slot, first_contact
 from core.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
-from workloads.specs import producer, transactional
+from workloads.specs import filling, producer, transactional
 
 INPUT = "copier-in"
 OUTPUT = "copier-out"
@@ -51,14 +51,7 @@ def _copier(config: RunConfig, slot: int) -> SessionSpec:
 
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
-    return _copying(config, spec, slot) if spec.group else _filling(config, spec, slot)
-
-
-def _filling(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
-    if spec.idempotent:
-        yield first_contact(slot.of(INPUT), slot.values, txn=False)
-    pace = Pace(slot.rng, config.rate / config.producers)
-    yield from batches(slot, slot.of(INPUT), pace, config.batch_max)
+    return _copying(config, spec, slot) if spec.group else filling(config, spec, slot, slot.of(INPUT))
 
 
 def _copying(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
-from core.generator import Pace, Planned, Slot, first_contact, polls
-from core.op import Assign, Op
-from workloads.specs import consumer, transactional
+from core.generator import Pace, Planned, Slot, first_contact
+from core.op import Op
+from workloads.specs import consumer, reading, transactional
 
 TOPIC = "fencing"
 REST_S = (0.0, 2.0)
@@ -41,8 +41,7 @@ def _twins(config: RunConfig) -> int:
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
     if spec.transactional_id is None:
-        yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
-        yield from polls()
+        yield from reading(slot)
         return
     first = first_contact(slot.tps, slot.values, txn=True)
     yield Planned(slot.rng.uniform(*REST_S), first.op, first=True)

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
-from core.generator import Pace, Planned, Slot, batches, first_contact
+from core.generator import Planned, Slot
 from core.op import CommitOffsets, Op, Poll, Subscribe
-from workloads.specs import consumer, producer
+from workloads.specs import consumer, filling, producer
 
 TOPIC = "groups"
 AUTO, AFTER, EACH = GROUPS = ("groups-auto", "groups-after", "groups-each")
@@ -42,13 +42,7 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
 
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
-    return _consuming(spec, slot) if spec.group else _producing(config, spec, slot)
-
-
-def _producing(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
-    if spec.idempotent:
-        yield first_contact(slot.tps, slot.values, txn=False)
-    yield from batches(slot, slot.tps, Pace(slot.rng, config.rate / config.producers), config.batch_max)
+    return _consuming(spec, slot) if spec.group else filling(config, spec, slot, slot.tps)
 
 
 def _consuming(spec: SessionSpec, slot: Slot) -> Iterator[Planned]:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
-from core.generator import Pace, Planned, Slot, batches, first_contact
+from core.generator import Planned, Slot
 from core.op import Assign, CommitOffsets, Op, Poll, Subscribe
-from workloads.specs import consumer, producer
+from workloads.specs import assigning, consumer, filling, producer
 
 TOPIC = "queue"
 GROUP = "queue-group"
@@ -41,19 +41,12 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
     if spec.acks is not None:
-        return _producing(config, spec, slot)
+        return filling(config, spec, slot, slot.tps)
     return _subscribing(slot) if spec.group else _assigning(slot)
 
 
-def _producing(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
-    if spec.idempotent:
-        yield first_contact(slot.tps, slot.values, txn=False)
-    pace = Pace(slot.rng, config.rate / config.producers)
-    yield from batches(slot, slot.tps, pace, config.batch_max)
-
-
 def _assigning(slot: Slot) -> Iterator[Planned]:
-    yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
+    yield assigning(slot)
     whole = True
     while True:
         yield Planned(0.0, Op(f="poll", mops=(Poll(),)))

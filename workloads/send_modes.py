@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from core.client_settings import SessionSpec, overlay
 from core.config import RunConfig
-from core.generator import Pace, Planned, Slot, batches, first_contact, polls
-from core.op import Assign, Op
-from workloads.specs import consumer, producer
+from core.generator import Pace, Planned, Slot, batches, first_contact
+from core.op import Op
+from workloads.specs import consumer, producer, reading
 
 TOPIC = "send-modes"
 MODES = ("synchronous", "asynchronous", "forgetting", "impatient")
@@ -49,8 +49,7 @@ def _mode(slot: int) -> str:
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
     if spec.acks is None:
-        yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
-        yield from polls()
+        yield from reading(slot)
         return
     mode = _mode(slot.slot)
     # A process that ignores acknowledgements would leave no sign that it ever reached a broker.

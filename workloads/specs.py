@@ -1,7 +1,14 @@
-"""Session settings that workloads share: a producer, a transactional producer, a consumer."""
+"""What workloads share: session settings of a producer, a transactional producer, a consumer; and what plain
+producers and plain readers do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
+from core.generator import Pace, Planned, Slot, batches, first_contact, polls
+from core.op import Assign, Op, TopicPartition
 
 
 def producer(config: RunConfig, slot: int) -> SessionSpec:
@@ -18,15 +25,12 @@ def producer(config: RunConfig, slot: int) -> SessionSpec:
 
 def transactional(config: RunConfig, slot: int, transactional_id: str) -> SessionSpec:
     """A transactional producer: always idempotent, with acks=all."""
-    return SessionSpec(
-        slot=slot,
-        process=-1,
+    return replace(
+        producer(config, slot),
         acks=-1,
         idempotent=True,
         transactional_id=transactional_id,
         transaction_timeout_s=config.transaction_timeout_s,
-        deadline_s=config.verb_deadline_s,
-        settings=config.client_settings,
     )
 
 
@@ -43,3 +47,23 @@ def consumer(
         deadline_s=config.verb_deadline_s,
         settings=config.client_settings,
     )
+
+
+def filling(
+    config: RunConfig, spec: SessionSpec, slot: Slot, tps: tuple[TopicPartition, ...]
+) -> Iterator[Planned]:
+    """What a plain producer does: ops of 1 to `batch_max` records, at its share of the rate."""
+    if spec.idempotent:
+        yield first_contact(tps, slot.values, txn=False)
+    yield from batches(slot, tps, Pace(slot.rng, config.rate / config.producers), config.batch_max)
+
+
+def reading(slot: Slot) -> Iterator[Planned]:
+    """What a plain reader does: it assigns all partitions by hand, and polls."""
+    yield assigning(slot)
+    yield from polls()
+
+
+def assigning(slot: Slot) -> Planned:
+    """All partitions are assigned by hand."""
+    return Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 from core.client_settings import SessionSpec
 from core.config import RunConfig
-from core.generator import Pace, Planned, Slot, first_contact, polls
-from core.op import Assign, Isolation, Mop, Op, Poll
-from workloads.specs import consumer, transactional
+from core.generator import Pace, Planned, Slot, first_contact
+from core.op import Isolation, Mop, Op, Poll
+from workloads.specs import assigning, consumer, reading, transactional
 
 TOPIC = "transactions"
 PARTITIONS_MAX = 4
@@ -52,11 +52,11 @@ def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
 
 def ops(config: RunConfig, spec: SessionSpec, slot: Slot) -> Iterator[Planned]:
     """The schedule of one process."""
-    if spec.isolation is not Isolation.NONE:
-        yield Planned(0.0, Op(f="assign", mops=(Assign(slot.tps),)))
     if spec.transactional_id is None:
-        yield from polls()
+        yield from reading(slot)
         return
+    if spec.isolation is not Isolation.NONE:
+        yield assigning(slot)
     yield first_contact(slot.tps, slot.values, txn=True)
     pace = Pace(slot.rng, config.rate / config.producers)
     while True:
