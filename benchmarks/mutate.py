@@ -39,7 +39,7 @@ GROUPS = {
     "kernels": Group(
         ("checkers/checks/*.py", "checkers/engine/partition_view.py"),
         (*RULES, "tests/checkers/test_kernel.py"),
-        (*COMPARED, "tests/checkers/test_verdict.py"),
+        (*COMPARED, "tests/checkers/test_verdict.py", "tests/checkers/test_liveness.py"),
     ),
     "model": Group(
         tuple(f"model/{part}/*.py" for part in PARTS),

@@ -165,6 +165,11 @@ def test_an_old_record_makes_every_gap_a_wait() -> None:
     assert found.sent.tolist() == [[20, 40, 100], [9 * S, int(2.01 * S), int(5.01 * S)]]
 
 
+def test_the_first_record_waits_where_nothing_was_acknowledged_before_it() -> None:
+    assert progress([(0, 1.0, 3.0)]).waits.tolist() == [[1 * S], [3 * S]]
+    assert progress([(0, 1.0, 1.01)]).waits.tolist() == [[], []]
+
+
 def test_what_is_never_acknowledged_waits_for_ever() -> None:
     found = progress([(0, 1.0, None)])
     assert found.waits.tolist() == [[1 * S], [NEVER]]

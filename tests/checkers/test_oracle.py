@@ -5,8 +5,10 @@ The classes are tested by the golden histories.
 
 import pytest
 
+from history.events import Note
 from tests.histories.notation import Story, stories
 from tests.oracle import anomalies
+from tests.oracle.variants import variants
 from tests.oracle.words import RC, RU, History, Partition
 
 
@@ -120,3 +122,21 @@ def test_every_finding_is_of_a_class_that_is_listed() -> None:
     found = {key[0] for key in anomalies.findings(story(text).built.tables())}
     assert found
     assert found <= set(anomalies.CLASSES)
+
+
+@pytest.mark.parametrize(("incomplete", "settled"), [(False, True), (True, False)])
+def test_transactions_had_their_time_unless_the_recording_is_not_whole(
+    incomplete: bool, settled: bool
+) -> None:
+    note = Note(ns=1, text="a word", incomplete=incomplete)
+    tables = story("p0 send x:1@0").built.tables()
+    assert History(tables, portable=False, events=[note]).settled() is settled
+
+
+def test_the_variant_of_an_inversion_is_the_acks_of_the_highest_record_before() -> None:
+    key = ("offset-realtime-inversion", 0, 3)
+    text = (
+        "set p0 acks1\nset p3 acks0\np0 send x:1@5\np1 send x:2@3\np3 send x:4\np2 send x:3@4\np1 send x:5@9"
+    )
+    assert variants(history(text), key) == {"1"}
+    assert variants(history(text.replace("x:2@3", "x:2@6")), key) == {"all"}

@@ -32,6 +32,7 @@ from history.tables import TABLES
 from history.verdict import Example, Liveness, Verdict
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.notation import stories
 from tests.histories.planted import random_history
 
 S = 1_000_000_000
@@ -247,6 +248,32 @@ def only_example(verdict: Verdict, name: str) -> Example:
     (example,) = anomaly.examples
     assert (anomaly.count, anomaly.disallowed) == (1, 1)
     return example
+
+
+def sentence(folder: Path, name: str, text: str) -> str:
+    """What is told of the only finding of a class in a story."""
+    (one,) = stories(f"== case\n{text}")
+    (example,) = judged(folder, one.built.tables()).anomalies[name].examples
+    return example.sentence
+
+
+def test_a_loss_out_of_a_transaction_in_doubt_is_told_with_what_proves_it(tmp_path: Path) -> None:
+    ends = "p9 final x[] y[2@0]\nend x rc 1\nend y rc 2"
+    doubted = sentence(tmp_path / "doubted", "lost-write", f"p0? txn x:1@0 y:2@0\np1 poll y[2@0]\n{ends}")
+    assert "was proven written (op 0 is indeterminate" in doubted
+    sure = sentence(tmp_path / "sure", "lost-write", f"p0 txn x:1@0 y:2@0\np1 poll y[2@0]\n{ends}")
+    assert "was committed in the transaction op 0 (acknowledged at offset 0)" in sure
+
+
+@pytest.mark.parametrize(("epoch", "told"), [(-1, False), (0, True), (3, True)])
+def test_the_leader_epoch_of_a_read_is_told_where_it_is_known(tmp_path: Path, epoch: int, told: bool) -> None:
+    built = history()
+    other = Op(process=7, f="poll", invoke=5 * S, complete=6 * S)
+    other.mops = [Read(tp=0, offset=0, value=value_of(1, 1), leader_epoch=epoch)]
+    built.ops.insert(1, other)
+    (example,) = judged(tmp_path / "run", built.tables()).anomalies["inconsistent-offsets"].examples
+    assert (f"leader epoch {epoch})" in example.sentence) is told
+    assert ("leader epoch" in example.sentence) is told
 
 
 def test_inputs_that_were_copied_twice_or_never_are_told(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from model.protocol.controller_messages import (
     BrokerHeartbeatResponse,
     BrokerRegistration,
 )
-from model.protocol.messages import CreateTopics, ElectLeaders, ElectLeadersResponse, PartitionState
+from model.protocol.messages import (
+    AlterPartitionReassignments,
+    CreateTopics,
+    ElectLeaders,
+    ElectLeadersResponse,
+    PartitionState,
+)
 from model.settings import Settings
 
 LED = ("led", 0)
@@ -129,3 +135,16 @@ def test_who_is_about_to_go_does_not_join_again() -> None:
     assert isinstance(answer, AlterPartitionResponse)
     assert answer.parts[LED] == (KafkaError.INELIGIBLE_REPLICA, None)
     assert world.state() == state
+
+
+def test_a_reassignment_ends_once_the_new_replicas_are_in_sync() -> None:
+    """Also one that only adds replicas (KIP-455)."""
+    world = World(((1, 2),))
+    world.controller.decide(AlterPartitionReassignments({LED: REPLICAS}), 0)
+    state = world.state()
+    assert (state.replicas, state.adding, state.removing, state.isr) == (REPLICAS, (3,), (), (1, 2))
+    epochs = tuple(world.controller.image.brokers[n].epoch for n in REPLICAS)
+    wanted = {LED: (state.leader_epoch, state.partition_epoch, REPLICAS, epochs)}
+    world.controller.decide(AlterPartition(1, epochs[0], wanted), 0)
+    state = world.state()
+    assert (state.replicas, state.adding, state.removing, state.isr) == (REPLICAS, (), (), REPLICAS)

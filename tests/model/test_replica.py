@@ -20,6 +20,7 @@ from model.protocol.controller_messages import AlterPartition
 from model.protocol.messages import (
     Fetch,
     FetchPartition,
+    ListOffsets,
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochResponse,
     Partition,
@@ -190,6 +191,73 @@ def test_members_to_be_count_for_the_minimum(era: str, error: str) -> None:
     replica.fetched_by(2, 1, 20)
     serving.moved(TP)
     assert [done[TP][0].name for done in told] == [error]
+
+
+# ---- who answers for a partition
+
+
+@pytest.mark.parametrize(
+    ("leads", "current", "answer"),
+    [
+        (1, -1, (KafkaError.NONE, 2, 3)),
+        (1, 2, (KafkaError.NONE, 2, 3)),
+        (1, 1, (KafkaError.FENCED_LEADER_EPOCH, -1, -1)),
+        (1, 3, (KafkaError.UNKNOWN_LEADER_EPOCH, -1, -1)),
+        (2, 2, (KafkaError.NOT_LEADER_OR_FOLLOWER, -1, -1)),
+    ],
+)
+def test_where_an_epoch_ends_is_told_by_its_leader_to_who_knows_it(
+    leads: int, current: int, answer: tuple[KafkaError, int, int]
+) -> None:
+    node = NodeState(1, Settings())
+    replica = node.replicas[TP] = Replica(1, node.settings)
+    for n, epoch in enumerate((0, 2, 2)):
+        replica.log.copy(batch(n, epoch))
+    replica.become(LED._replace(leader=leads, leader_epoch=2), 0)
+    serving = ReplicaManager(node, lambda _tp, _follower: None)
+    assert serving.epoch_ends(OffsetForLeaderEpoch(2, {TP: (current, 2)})).parts == {TP: answer}
+
+
+@pytest.mark.parametrize(
+    ("leads", "earliest", "committed", "answer"),
+    [
+        (1, True, True, (KafkaError.NONE, 0)),
+        (1, True, False, (KafkaError.NONE, 0)),
+        (1, False, False, (KafkaError.NONE, 2)),
+        (2, False, False, (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)),
+        (2, True, False, (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)),
+    ],
+)
+def test_the_ends_of_a_log_are_told_by_its_leader(
+    leads: int, earliest: bool, committed: bool, answer: tuple[KafkaError, int]
+) -> None:
+    node = NodeState(1, Settings())
+    replica = node.replicas[TP] = leader()
+    for n in range(3):
+        replica.append(batch(n, 0), 0)
+    for follower in (2, 3):
+        replica.fetched_by(follower, 2, 0)
+    replica.become(LED._replace(leader=leads, leader_epoch=1, partition_epoch=1), 0)
+    serving = ReplicaManager(node, lambda _tp, _follower: None)
+    asked = ListOffsets([TP, ("none", 0)], earliest=earliest, committed=committed)
+    assert serving.list_offsets(asked).parts == {
+        TP: answer,
+        ("none", 0): (KafkaError.NOT_LEADER_OR_FOLLOWER, -1),
+    }
+
+
+def test_appends_and_fetches_whose_time_has_run_out_are_answered_and_forgotten() -> None:
+    node, serving, told = waiting("4.2", (1, 2, 3))
+    node.now = 29_999
+    serving.tick()
+    assert told == []
+    node.now = 30_000
+    serving.tick()
+    assert [done[TP][0] for done in told] == [KafkaError.REQUEST_TIMED_OUT]
+    assert serving.appends[TP] == []
+    node.now = 60_000
+    serving.tick()
+    assert len(told) == 1
 
 
 # ---- older news
