@@ -6,16 +6,15 @@ application's choice."""
 
 from dataclasses import replace
 
-from model.eras import ERAS
 from model.scenarios.drivers.clients import ClientStage
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_member import RawMemberStage, two
 from model.scenarios.framework import Steps, scenario
 
 READING = "A has | position | commit | committed | processed"
 COPYING = "group | X learns | Y learns | offset of in | log | read_committed"
 
-BEFORE_KIP_447 = replace(ERAS["4.2-tv1"], fenced_offsets=False)
+BEFORE_KIP_447 = replace(TV1, fenced_offsets=False)
 
 
 @scenario(
@@ -122,7 +121,7 @@ def slow_consumer(s: ClientStage) -> Steps:
 @scenario(
     "The cure: results and offsets in one transaction",
     source="KIP-98, KIP-447",
-    stage=lambda: RawMemberStage(lone(era=ERAS["4.2-tv1"])),
+    stage=lambda: RawMemberStage(lone(era=TV1)),
     columns="group | X learns | offset of in | log | read_committed",
 )
 def exactly_once(s: RawMemberStage) -> Steps:

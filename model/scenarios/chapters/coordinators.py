@@ -3,9 +3,9 @@
 The state of a transaction is in a log, `__transaction_state`; who leads a partition of it
 coordinates the transactional ids that belong there."""
 
-from model.eras import ERAS
 from model.protocol.coordinator_messages import WriteTxnMarkers
 from model.protocol.messages import Fetch
+from model.scenarios.drivers.cluster import TV1
 from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
@@ -14,7 +14,7 @@ FAILOVER = "producer | led by | coordinator | log p0 | log p1 | read_committed p
 
 
 def _three() -> RawProducerStage:
-    return RawProducerStage(Settings(era=ERAS["4.2-tv1"]), ((1, 2), (2, 1)), (1, 2, 3))
+    return RawProducerStage(Settings(era=TV1), ((1, 2), (2, 1)), (1, 2, 3))
 
 
 @scenario(
@@ -83,7 +83,7 @@ def decision_replicated(s: RawProducerStage) -> Steps:
 @scenario(
     "A decision that is not replicated is acted upon",
     source="Kafka: `TransactionStateManager.loadTransactionMetadata`",
-    stage=lambda: RawProducerStage(Settings(era=ERAS["4.2-tv1"]), ((4, 5), (5, 4)), (1, 2, 3)),
+    stage=lambda: RawProducerStage(Settings(era=TV1), ((4, 5), (5, 4)), (1, 2, 3)),
     columns="""producer | led by | PrepareCommit at | coordinator | log p0 | log p1 | read_committed p0
         | p1 = read_committed p1""",
 )

@@ -3,9 +3,8 @@
 Offsets are records of the group's partition of `__consumer_offsets`, and so are its generations:
 "p0=3" and "[2]" in the tables."""
 
-from model.eras import ERAS
 from model.protocol.messages import Fetch
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_member import RawMemberStage, two
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
@@ -38,7 +37,7 @@ def group_coordinator(s: RawMemberStage) -> Steps:
 @scenario(
     "Compaction of the offsets topic",
     source="Kafka: `LogCleaner`, `offsets.topic` with cleanup.policy=compact",
-    stage=lambda: RawMemberStage(lone(compaction_ms=1000, era=ERAS["4.2-tv1"])),
+    stage=lambda: RawMemberStage(lone(compaction_ms=1000, era=TV1)),
     columns="log = offsets log | offset p0 | group | members",
 )
 def offsets_compaction(s: RawMemberStage) -> Steps:

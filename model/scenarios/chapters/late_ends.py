@@ -6,9 +6,8 @@ librdkafka (as of 2.16) and Java clients before 4.0 speak no other, whatever the
 what follows in Kafka 3.8 (KAFKA-17754). Protocol 2 (KIP-890, second part) gives each transaction an epoch of
 its own."""
 
-from model.eras import ERAS
 from model.protocol.coordinator_messages import EndTxn
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 
@@ -16,7 +15,7 @@ ENDS = "producer | coordinator | log p0 | log p1 | read_committed p0 | p1 = read
 
 
 def _one() -> RawProducerStage:
-    return RawProducerStage(lone(era=ERAS["4.2-tv1"]))
+    return RawProducerStage(lone(era=TV1))
 
 
 def _until_late(s: RawProducerStage, *, commit: bool) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from model.eras import ERAS
 from model.protocol.coordinator_messages import AddPartitionsToTxn, WriteTxnMarkers
 from model.protocol.messages import Produce
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 
@@ -20,9 +20,6 @@ MARKED = "coordinator | log | LSO | read_committed"
 
 def _one(**switches: bool) -> RawProducerStage:
     return RawProducerStage(lone(era=replace(TV1, **switches)))
-
-
-TV1 = ERAS["4.2-tv1"]
 
 
 def _until_late_produce(s: RawProducerStage) -> None:

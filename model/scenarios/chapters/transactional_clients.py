@@ -3,18 +3,17 @@
 What the application calls begin, commit and abort are several requests, which the client repeats
 and between which it waits. (Transaction protocol 1.)"""
 
-from model.eras import ERAS
 from model.protocol.coordinator_messages import EndTxn
 from model.protocol.messages import Produce
 from model.scenarios.drivers.clients import ClientStage
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.framework import Steps, scenario
 
 
 @scenario(
     "A commit needs every record",
     source="Kafka: `TransactionManager.beginCommit`",
-    stage=lambda: ClientStage(lone(era=ERAS["4.2-tv1"])),
+    stage=lambda: ClientStage(lone(era=TV1)),
     columns="end | m0 | m1 | log | read_committed",
 )
 def commit_waits(s: ClientStage) -> Steps:
@@ -34,7 +33,7 @@ def commit_waits(s: ClientStage) -> Steps:
 @scenario(
     "An abort waits for what is under way",
     source="Kafka: `TransactionManager.nextRequest`, `RecordAccumulator.abortUndrainedBatches`",
-    stage=lambda: ClientStage(lone(era=ERAS["4.2-tv1"])),
+    stage=lambda: ClientStage(lone(era=TV1)),
     columns="end | A | m0 | m1 | log | read_committed",
 )
 def abort_waits(s: ClientStage) -> Steps:
@@ -58,7 +57,7 @@ def abort_waits(s: ClientStage) -> Steps:
 @scenario(
     "An abort with records in doubt",
     source="KIP-360",
-    stage=lambda: ClientStage(lone(era=ERAS["4.2-tv1"])),
+    stage=lambda: ClientStage(lone(era=TV1)),
     columns="end | A | m1 | log | read_committed",
 )
 def abort_in_doubt(s: ClientStage) -> Steps:
@@ -82,7 +81,7 @@ def abort_in_doubt(s: ClientStage) -> Steps:
 @scenario(
     "EndTxn is sent again on a new connection",
     source="KAFKA-17754; librdkafka, Java clients before 4.0",
-    stage=lambda: ClientStage(lone(era=ERAS["4.2-tv1"])),
+    stage=lambda: ClientStage(lone(era=TV1)),
     columns="commit = end | A | m0 | log | read_committed",
 )
 def end_retried(s: ClientStage) -> Steps:

@@ -6,15 +6,12 @@ tables "Ongoing 2/0" is the state, the producer id (brokers give them out of blo
 the epoch. Transaction protocol 1, if nothing else is
 said."""
 
-from model.eras import ERAS
 from model.protocol.coordinator_messages import WriteTxnMarkers
 from model.protocol.messages import Fetch
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
-
-TV1 = ERAS["4.2-tv1"]
 
 
 def _one() -> RawProducerStage:

@@ -5,18 +5,14 @@ a slow one; so
 the client that asks last gets a higher epoch, and everything with a lower one is refused: by the
 coordinator, and by every partition that has seen the higher one."""
 
-from model.eras import ERAS
 from model.protocol.coordinator_messages import InitProducerId
-from model.scenarios.drivers.cluster import lone
+from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 
 
 def _one(**settings: int) -> RawProducerStage:
     return RawProducerStage(lone(era=TV1, **settings))
-
-
-TV1 = ERAS["4.2-tv1"]
 
 
 @scenario(

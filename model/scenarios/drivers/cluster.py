@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, Self
 from core.java_hash import java_hash
 from model.broker import TICK_MS, Broker, Durable
 from model.client.consumer import Consumer
+from model.eras import ERAS
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import OffsetFetch
 from model.protocol.messages import CreateTopics, ListOffsets, Partition
@@ -34,6 +35,8 @@ from model.settings import Settings
 CONTROLLER_NODE: Final = 9
 TOPIC: Final = "p"
 GROUP: Final = "g"
+TV1: Final = ERAS["4.2-tv1"]
+"""Brokers and clients of today, with transaction protocol 1."""
 MOST: Final = 100_000
 """Messages of one step: more is a loop."""
 
