@@ -17,15 +17,14 @@ proxies         What stands between clients and the brokers' client listeners, w
 run             A simulated run: the run program in virtual time and in memory.
 run_folder      A simulated run as a run folder: the same files that a run of real
                 Kafka leaves.
-scheduler       Virtual time: a heap of (time, sequence, call), and tasks that wait
-                for it.
+scheduler       Virtual time: a heap of (time, sequence, call), tasks that wait for it,
+                and the runtime of a simulated run.
 session         A session on the simulated cluster: the modelled producer and
                 consumer behind Kafka's verbs.
 toxics          Toxiproxy's toxics at the level of messages: when one comes through,
                 and when the connection is closed.
 tracer          Fills the trace of a simulated run: it looks on, and changes
                 nothing.
-virtual_time    The virtual runtime: the clock, tasks and waits of a simulated run.
 worker_task     A load client of a simulated run: a task that can be crashed and paused.
 
 The same workloads, client loop, nemeses, phases, files and checks, behind the same `Session` and

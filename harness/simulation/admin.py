@@ -131,7 +131,9 @@ class Administered:
         scheduler, last = self.scheduler, dict[int, str]()
         while scheduler.now < deadline:
             for node in self.brokers:
-                answer = await self._ask(node, channel, request)
+                answered: Future[Any] = Future()
+                self.sender()(Ask(node, channel, request), answered.set)
+                answer = await answered
                 error, last[node] = _refusal(answer)
                 if error is KafkaError.NONE:
                     return
@@ -141,11 +143,6 @@ class Administered:
                     break
             await scheduler.sleep(AGAIN_US)
         raise unserved(last)
-
-    async def _ask(self, node: int, channel: str, request: Any) -> Any:
-        answered: Future[Any] = Future()
-        self.sender()(Ask(node, channel, request), answered.set)
-        return await answered
 
     async def _until(self, done: Callable[[], bool], deadline: int) -> bool:
         """Wait for a condition; whether it came in time."""

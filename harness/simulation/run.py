@@ -17,9 +17,8 @@ from harness.run.progress import Display, silent
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants.end import unfinished
 from harness.simulation.invariants.observer import Broken, Invariants
-from harness.simulation.scheduler import Scheduler
+from harness.simulation.scheduler import Scheduler, VirtualRuntime
 from harness.simulation.tracer import Tracing
-from harness.simulation.virtual_time import VirtualRuntime
 from harness.simulation.worker_task import Lines, WorkerTask
 from history import events as ev
 from history import journal as j

@@ -66,9 +66,10 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
     """Simulate and write journals, events, schedule and trace into a new run folder. Raises: OSError."""
     write_atomically(run.schedule, jsonl.encode(steps))
     done = simulate(config, run=run_id(config, steps), steps=steps, trace=True)
-    for name, lines in done.journals:
-        journal = j.Journal(run.journal / f"{name}.jsonl", _header(lines))
-        for line in lines[1:]:
+    for name, (header, *lines) in done.journals:
+        assert isinstance(header, j.JournalHeader)
+        journal = j.Journal(run.journal / f"{name}.jsonl", header)
+        for line in lines:
             journal.write(line)
         journal.close()
     write_atomically(run.events, jsonl.encode(done.events))
@@ -91,9 +92,3 @@ def differences(run: Run, config: RunConfig, steps: Sequence[PlannedFault]) -> t
             same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             found.append(f"journal {name} is another one from line {same + 1} on")
     return found, sum(len(lines) for _, lines in done.journals)
-
-
-def _header(lines: Sequence[j.Line]) -> j.JournalHeader:
-    header = lines[0]
-    assert isinstance(header, j.JournalHeader)
-    return header

@@ -193,7 +193,18 @@ class SimSession(Machines):
             if number in member.commits:
                 error = member.commits.pop(number)
                 del self._auto[number]
-                self._told_commit(known, generation, begin, error)
+                outcome = Outcome.OK
+                if error:
+                    outcome = Outcome.INFO if KafkaError[error] in RETRIABLE else Outcome.FAIL
+                self._events.append(
+                    AutoCommitted(
+                        offsets=known,
+                        generation=generation,
+                        outcome=outcome,
+                        begin_ns=begin,
+                        ns=self._scheduler.ns,
+                    )
+                )
         if self._now_ms < self._auto_at or self._auto or not consumer.positions:
             return
         self._auto_at = self._now_ms + settings.auto_commit_interval_ms
@@ -202,18 +213,6 @@ class SimSession(Machines):
             number = member.commit(offsets, self._epochs(offsets))
             known = {TopicPartition(*tp): at for tp, at in offsets.items()}
             self._auto[number] = (known, member.generation, self._scheduler.ns)
-
-    def _told_commit(
-        self, offsets: dict[TopicPartition, int], generation: int, begin: int, error: str
-    ) -> None:
-        outcome = Outcome.OK if not error else Outcome.FAIL
-        if error and KafkaError[error] in RETRIABLE:
-            outcome = Outcome.INFO
-        self._events.append(
-            AutoCommitted(
-                offsets=offsets, generation=generation, outcome=outcome, begin_ns=begin, ns=self._scheduler.ns
-            )
-        )
 
     # ---- transactions
 

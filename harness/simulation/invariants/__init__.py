@@ -5,8 +5,6 @@ observer      Safety invariants of a simulated cluster, looked at after every ev
               a node.
 partition     What has to hold of the replicas of one partition; see `invariants` for
               the list.
-producers     What a log remembers of its producers, and what its batches say of them,
-              derived again.
 transactions  What has to hold of committed transactional records: of the transaction
               log and of markers.
 """

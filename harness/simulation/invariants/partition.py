@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.simulation.invariants.producers import producers_of, remembered, unlike
-from harness.simulation.invariants.transactions import Committed
-from model.log.unified_log import NO_PRODUCER, RecordBatch, UnifiedLog
+from harness.simulation.invariants.transactions import Committed, Report
+from model.log.unified_log import NO_PRODUCER, NO_SEQUENCE, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
 from model.settings import Settings
@@ -21,8 +20,9 @@ EVERY: Final = 64
 """Batches after which the producer state of a replica is compared with its log again; more in a longer log,
 so that the cost of each append stays the same."""
 
-Report = Callable[[str, object, Callable[[], str]], None]
-"""Name of the invariant, where it broke (only the first break there is kept), the text."""
+ProducerState = tuple[int, int, int, list[tuple[int, int, int]]]
+"""Epoch, first offset of the open transaction, coordinator epoch, (first, last sequence, base) of the
+newest batches."""
 
 
 @dataclass(slots=True, eq=False)
@@ -291,3 +291,46 @@ class Guarded:
             told = {producer: known for producer, known in told.items() if producer in made}
         if told != made:
             self._broken("producer-state", lambda: f"node {seen.node}: {unlike(told, made)}")
+
+
+# ---- what a log remembers of its producers, and what its batches say of them, derived again
+
+
+def remembered(log: UnifiedLog) -> dict[int, ProducerState]:
+    """What a log remembers, by producer id."""
+    return {
+        producer: (
+            known.epoch,
+            known.began,
+            known.coordinator_epoch,
+            [(sent.first_sequence, sent.last_sequence, sent.base) for sent in known.batches],
+        )
+        for producer, known in log.producers.items()
+    }
+
+
+def producers_of(batches: list[RecordBatch], remembered: int) -> dict[int, ProducerState]:
+    """What a log says of its producers, by producer id."""
+    made: dict[int, ProducerState] = {}
+    for batch in batches:
+        producer = batch.producer_id
+        if producer == NO_PRODUCER:
+            continue
+        epoch, began, coordinator, sent = made.get(producer, (batch.producer_epoch, -1, -1, []))
+        if epoch != batch.producer_epoch:
+            sent = []
+        if batch.control:
+            began, coordinator = -1, batch.coordinator_epoch
+        else:
+            if batch.sequence != NO_SEQUENCE:
+                sent = [*sent, (batch.sequence, batch.last_sequence, batch.base)][-remembered:]
+            if batch.transactional and began < 0:
+                began = batch.base
+        made[producer] = (batch.producer_epoch, began, coordinator, sent)
+    return made
+
+
+def unlike(told: dict[int, ProducerState], made: dict[int, ProducerState]) -> str:
+    """The first producer on which the two differ, in words."""
+    producer = min(p for p in {*told, *made} if told.get(p) != made.get(p))
+    return f"of producer {producer} it knows {told.get(producer)}, its log says {made.get(producer)}"

@@ -25,6 +25,7 @@ from model.protocol.messages import Partition
 from model.settings import Settings
 
 Report = Callable[[str, object, Callable[[], str]], None]
+"""Name of the invariant, where it broke (only the first break there is kept), the text."""
 COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 

@@ -20,8 +20,7 @@ from harness.processes.real_time import RealRuntime
 from harness.run.program import RunProgram
 from harness.run.progress import silent
 from harness.simulation.cluster import SimulatedCluster
-from harness.simulation.scheduler import Scheduler
-from harness.simulation.virtual_time import VirtualRuntime
+from harness.simulation.scheduler import Scheduler, VirtualRuntime
 from harness.simulation.worker_task import Lines, WorkerTask
 from harness.systems import SYSTEMS
 from history import events as ev

@@ -9,7 +9,7 @@ from core.config import RunConfig, run_config
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants.end import unfinished
 from harness.simulation.invariants.observer import MOST, Invariants
-from harness.simulation.invariants.producers import producers_of
+from harness.simulation.invariants.partition import producers_of
 from harness.simulation.invariants.transactions import follows
 from harness.simulation.nodes import SimNode
 from harness.simulation.run import Simulated, simulate
