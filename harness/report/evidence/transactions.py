@@ -46,7 +46,8 @@ ROWS_MAX = 24
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpBar:
     """Something that an op did, in seconds. completed: else its process ended at `end`. style: `ok`,
-    `fail` or `info`; of polls `read` (with a subject's record) or `idle`."""
+    `fail` or `info`; of polls `read` (with a subject's record) or `idle`. Of transactions
+    only: whose they are, how they ended, and how many records they wrote to each partition."""
 
     op: int
     begin: float
@@ -55,6 +56,9 @@ class OpBar:
     style: str
     text: str
     subject: bool
+    client: str = ""
+    fate: str = ""
+    records: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,23 +73,10 @@ class TransactionLane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionRow:
-    """One row of the table that says the same as the drawing. end: None = it never completed."""
-
-    op: int
-    client: str
-    begin: float
-    end: float | None
-    fate: str
-    style: str
-    records: list[tuple[str, int]]
-    subject: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionTimeline:
     """The transactions around one finding, from `begin` to `end` in seconds.
 
+    rows: of the table, by time: the subjects and the transactions nearest to them; left_out: the others.
     opened: transactions that the partition still held open at the end. shown: (isolation level,
     subjects' records that final reads returned, all subjects' records).
     """
@@ -93,7 +84,7 @@ class TransactionTimeline:
     begin: float
     end: float
     lanes: list[TransactionLane]
-    rows: list[TransactionRow]
+    rows: list[OpBar]
     left_out: int
     opened: list[OpenTransaction] = field(default_factory=list)
     shown: list[tuple[str, int, int]] = field(default_factory=list)
@@ -263,18 +254,16 @@ class _TimelineBuilder:
 
     def timeline(self, chosen: _Chosen) -> TransactionTimeline:
         """The timeline of one finding."""
-        shown = [op for lane in chosen.lanes.values() for op in lane]
-        rows = self._rows(chosen, shown)
+        lanes = [self._transactions(chosen, key) for key in chosen.lanes]
+        bars = {bar.op: bar for lane in lanes for bar in lane.bars}
+        shown = np.array(list(bars))
+        rows = [bars[op] for op in nearest(self.ops, chosen.subjects, shown, ROWS_MAX)]
         return TransactionTimeline(
             begin=chosen.window[0],
             end=chosen.window[1],
-            lanes=[
-                *(self._transactions(chosen, key) for key in chosen.lanes),
-                *self._partitions(chosen, shown),
-                *self._readers(chosen),
-            ],
+            lanes=[*lanes, *self._partitions(chosen, list(bars)), *self._readers(chosen)],
             rows=rows,
-            left_out=len(shown) - len(rows),
+            left_out=len(bars) - len(rows),
             opened=chosen.opened,
             shown=self._final(chosen),
         )
@@ -294,17 +283,15 @@ class _TimelineBuilder:
         bars = []
         for op in chosen.lanes[key]:
             words, style = fate(self.ops, op)
-            where = ", ".join(f"{name} ({many})" for name, many in self._written(op))
-            text = f"op {op}, process {self.ops.process[op]}, {words}; records to {where or 'nothing'}"
-            bars.append(self._bar(chosen, op, text, style))
+            process, written = int(self.ops.process[op]), Counter(row.tp for row in self.sends[op])
+            records = [(self.history.tp(tp), many) for tp, many in sorted(written.items())]
+            where = ", ".join(f"{name} ({many})" for name, many in records)
+            text = f"op {op}, process {process}, {words}; records to {where or 'nothing'}"
+            bar = self._bar(chosen, op, text, style)
+            bars.append(replace(bar, client=self.history.client(process), fate=words, records=records))
         twins = sum(identity == key[0] for identity, _ in chosen.lanes) > 1
         label = f"{key[0]}, client {key[1]}" if twins else key[0]
         return TransactionLane(label=label, kind="txn", slot=key[1], bars=bars)
-
-    def _written(self, op: int) -> list[tuple[str, int]]:
-        """Partitions of a transaction's records, with how many."""
-        counts = Counter(row.tp for row in self.sends[op])
-        return [(self.history.tp(tp), many) for tp, many in sorted(counts.items())]
 
     def _partitions(self, chosen: _Chosen, shown: Sequence[int]) -> list[TransactionLane]:
         """A lane for each partition of the subjects' records: when records to it were in flight."""
@@ -383,23 +370,3 @@ class _TimelineBuilder:
                 }
                 found.append((level.name.lower(), len(seen), len(sent)))
         return found
-
-    def _rows(self, chosen: _Chosen, shown: Sequence[int]) -> list[TransactionRow]:
-        """The subjects and the transactions nearest to them, by time."""
-        ops, rows = self.ops, []
-        for op in nearest(ops, chosen.subjects, np.array(shown), ROWS_MAX):
-            words, style = fate(ops, op)
-            end = float(ops.complete[op])
-            rows.append(
-                TransactionRow(
-                    op=op,
-                    client=self.history.client(int(ops.process[op])),
-                    begin=float(ops.invoke[op]),
-                    end=end if np.isfinite(end) else None,
-                    fate=words,
-                    style=style,
-                    records=self._written(op),
-                    subject=op in chosen.subjects,
-                )
-            )
-        return rows
