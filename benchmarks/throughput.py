@@ -37,7 +37,7 @@ from core.config import RunConfig
 from core.generator import Slot, source
 from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
-from harness.clients.worker_protocol import ClientProgress, Enter, Start
+from harness.clients.worker_protocol import ClientProgress, Enter
 from harness.kafka.client.settings import producer_settings
 from harness.kafka.cluster import KafkaCluster
 from history.run_folder import Run
@@ -153,7 +153,7 @@ def worker_process(config: RunConfig, endpoint: Endpoint) -> Iterator[subprocess
         run.config.write_text(config.model_dump_json())
         with running([sys.executable, "-m", "harness.clients.worker_main", folder, "0"]) as process:
             assert process.stdin is not None
-            for command in (Start(endpoint), Enter(Phase.FAULTS)):
+            for command in (endpoint, Enter(Phase.FAULTS)):
                 process.stdin.write(msgspec.json.encode(command) + b"\n")
             process.stdin.flush()
             yield process

@@ -26,7 +26,6 @@ from core.op import (
     Copy,
     CreateTopic,
     End,
-    Isolation,
     Mop,
     Op,
     Outcome,
@@ -79,7 +78,6 @@ class Client:
     clock: Clock
     phase: Callable[[], Phase]
     record_size: int
-    isolation: Isolation
     progress: ClientProgress = field(default_factory=ClientProgress)
     at: Callable[[CrashPoint], None] = _anywhere
     replication: int = 1

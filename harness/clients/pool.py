@@ -11,6 +11,7 @@ ended without a fault is lost, and stays down.
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
 
@@ -36,44 +37,37 @@ class Loss(NamedTuple):
     words: str = ""
 
 
+@dataclass
 class ClientPool:
     """All load clients, in slots 0 to N - 1, and after them the final readers.
 
     open_worker: starts the client of a slot. crash_s: see `CRASH_S`.
     """
 
-    def __init__(
-        self,
-        slots: Sequence[ClientSlot],
-        open_worker: Callable[[int], WorkerHandle],
-        runtime: Runtime,
-        *,
-        crash_s: float = CRASH_S,
-    ) -> None:
-        self._slots = tuple(slots)
-        self._open = open_worker
-        self._runtime = runtime
-        self._crash_s = crash_s
-        self._lock = threading.RLock()
-        self._handles: list[WorkerHandle] = []
-        self._readers: list[WorkerHandle] = []
-        self._lost: set[int] = set()
-        self._phase = Phase.SETUP
-        self._ended = False
-        self._before = ClientProgress()
-        """What clients did that were restarted since."""
+    slots: tuple[ClientSlot, ...]
+    open_worker: Callable[[int], WorkerHandle]
+    runtime: Runtime
+    crash_s: float = CRASH_S
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _handles: list[WorkerHandle] = field(default_factory=list)
+    _readers: list[WorkerHandle] = field(default_factory=list)
+    _lost: set[int] = field(default_factory=set)
+    _phase: Phase = Phase.SETUP
+    _ended: bool = False
+    _before: ClientProgress = field(default_factory=ClientProgress)
+    """What clients did that were restarted since."""
 
     # -- the run program
 
     def launch(self) -> None:
         """Start all clients. Where that fails half-way, `end` still ends those that were started."""
-        for slot in self._slots:
-            self._handles.append(self._open(slot.slot))
+        for slot in self.slots:
+            self._handles.append(self.open_worker(slot.slot))
 
     def launch_readers(self, number: int) -> None:
         """Start the final readers; they wait for `read_final`."""
         for level in range(number):
-            self._readers.append(self._open(len(self._slots) + level))
+            self._readers.append(self.open_worker(len(self.slots) + level))
 
     def enter(self, phase: Phase) -> None:
         """Tell all load clients, those that are restarted later too, that the run enters a phase."""
@@ -138,11 +132,12 @@ class ClientPool:
             if worker.ended is None:
                 self._lost.add(worker.slot)
                 late.append(Loss(worker.slot, None, why))
-                worker.kill()
+                worker.strike()
+                worker.close()
         return late
 
     async def _until_ended(self, workers: Sequence[WorkerHandle], deadline_s: float) -> bool:
-        return await self._runtime.until(
+        return await self.runtime.until(
             lambda: all(worker.ended is not None for worker in workers), deadline_s
         )
 
@@ -157,15 +152,10 @@ class ClientPool:
         self._ended = True
         with self._lock:
             for handle in (*self._handles, *self._readers):
-                handle.kill()
+                handle.strike()
                 handle.close()
 
     # -- nemeses (core.cluster.Clients)
-
-    @property
-    def slots(self) -> tuple[ClientSlot, ...]:
-        """All load clients."""
-        return self._slots
 
     async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
         """SIGKILL each when it gets to the point; after `crash_s` wherever it is then.
@@ -177,7 +167,7 @@ class ClientPool:
             for handle in handles:
                 handle.condemned = True
                 handle.tell(Crash(point))
-        await self._until_ended(handles, self._crash_s)
+        await self._until_ended(handles, self.crash_s)
         for handle in handles:
             if handle.ended is None:
                 handle.strike()
@@ -196,7 +186,7 @@ class ClientPool:
                 if self._ended or not _executed(dead):
                     continue
                 dead.close()
-                fresh = self._open(slot)
+                fresh = self.open_worker(slot)
                 self._before = self._before.plus(dead.progress)
                 self._handles[slot] = fresh
                 fresh.tell(Enter(self._phase))

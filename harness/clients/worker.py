@@ -167,7 +167,6 @@ class Worker:
             clock=self._clock,
             phase=lambda: self.phase,
             record_size=self._config.record_size,
-            isolation=spec.isolation,
             progress=self.progress,
             at=self.at,
             replication=self._config.replication_factor,

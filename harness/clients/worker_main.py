@@ -1,9 +1,9 @@
 """A worker: the operating-system process of one load client (`python -m
 harness.clients.worker_main RUN SLOT`).
 
-The run program starts it in a session of its own, with a pipe on stdin and one on stdout. Lines in: `Start`
-first, then commands. Lines out: `ClientProgress` every 250 ms. The end of stdin ends the worker at once: its
-journal is whole up to the last line.
+The run program starts it in a session of its own, with a pipe on stdin and one on stdout. Lines in: where
+the cluster is, then commands. Lines out: `ClientProgress` every 250 ms. The end of stdin ends the worker at
+once: its journal is whole up to the last line.
 
 Exit status: 0 after a request to end; EX_CONFIG where the client refuses a setting; EX_IOERR where the
 journal cannot be written; EX_SOFTWARE for any other fault of the harness.
@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -28,7 +27,7 @@ from core.errors import ConfigError
 from core.runtime import run_blocking
 from core.session import Session
 from harness.clients.worker import Worker
-from harness.clients.worker_protocol import Command, Start
+from harness.clients.worker_protocol import Command
 from harness.processes.real_time import RealRuntime
 from history.journal import Journal, JournalHeader
 from history.run_folder import Run
@@ -41,11 +40,14 @@ class ProcessHost:
 
     def __init__(self, run: Run, endpoint: Endpoint) -> None:
         self._run = run
-        self._connect = connector(endpoint)
+        self._args = endpoint.args
+        module, _, name = endpoint.factory.partition(":")
+        self._factory = getattr(importlib.import_module(module), name)
 
     def connect(self, spec: SessionSpec) -> Session:
         """Open a session. Raises: ConfigError, where the client refuses a setting."""
-        return self._connect(spec)
+        session: Session = self._factory(self._args, spec)
+        return session
 
     def journal(self, header: JournalHeader) -> Journal:
         """Open the file."""
@@ -60,21 +62,14 @@ class ProcessHost:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def connector(endpoint: Endpoint) -> Callable[[SessionSpec], Session]:
-    """The function that opens sessions at an endpoint."""
-    module, _, name = endpoint.factory.partition(":")
-    factory = getattr(importlib.import_module(module), name)
-    return lambda spec: factory(endpoint.args, spec)
-
-
 def serve(run: Run, slot: int) -> None:
     """The whole life of the worker."""
     config = RunConfig.model_validate_json(run.config.read_text())
     first = sys.stdin.buffer.readline()
     if not first:
         return  # the parent ended before it said anything
-    start = msgspec.json.decode(first, type=Start)
-    worker = Worker(run.name, slot, config, RealRuntime(), ProcessHost(run, start.endpoint))
+    host = ProcessHost(run, msgspec.json.decode(first, type=Endpoint))
+    worker = Worker(run.name, slot, config, RealRuntime(), host)
     threading.Thread(target=_take_commands, args=(worker,), daemon=True).start()
     threading.Thread(target=_report, args=(worker,), daemon=True).start()
     run_blocking(worker.serve())

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from core.cluster import Endpoint
-from harness.clients.worker_protocol import ClientProgress, Command, Start
+from harness.clients.worker_protocol import ClientProgress, Command
 from harness.processes import guard
 from history.run_folder import Run
 
@@ -43,7 +43,7 @@ class WorkerProcess:
             )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
-        self._write(Start(endpoint))
+        self.tell(endpoint)
 
     @property
     def pid(self) -> int:
@@ -55,14 +55,11 @@ class WorkerProcess:
         """Exit status (negative: signal), None while running."""
         return self._process.poll()
 
-    def tell(self, command: Command) -> None:
-        """Send a command; no error where the worker has ended."""
-        self._write(command)
-
-    def _write(self, line: Start | Command) -> None:
+    def tell(self, command: Command | Endpoint) -> None:
+        """Send a command, or first where the cluster is; no error where the worker has ended."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
-            self._process.stdin.write(msgspec.json.encode(line) + b"\n")
+            self._process.stdin.write(msgspec.json.encode(command) + b"\n")
             self._process.stdin.flush()
 
     def pause(self) -> None:
@@ -90,13 +87,8 @@ class WorkerProcess:
         the lock of `Popen.poll`."""
         self._process.kill()
 
-    def kill(self) -> None:
-        """SIGKILL, and wait."""
-        self.strike()
-        self._process.wait()
-
     def close(self) -> None:
-        """Release the pipes and the guard of a worker that has ended."""
+        """Wait for the end of the worker, and release its pipes and its guard; idempotent."""
         self._process.wait()
         self.resume()
         self._listener.join(timeout=1)

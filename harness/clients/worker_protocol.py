@@ -1,21 +1,15 @@
 """What the run program and its load clients say to each other, and how the program holds one of them.
 
-A worker process reads commands from its stdin and writes its progress to its stdout, one JSON line each; a
-simulated client is handed the same commands in memory.
+A worker process reads from its stdin where the cluster is (`Endpoint`) and then commands, and writes its
+progress to its stdout, one JSON line each; a simulated client is handed the same commands in memory.
 """
 
 from typing import Protocol
 
 import msgspec
 
-from core.cluster import CrashPoint, Endpoint
+from core.cluster import CrashPoint
 from core.op import Phase
-
-
-class Start(msgspec.Struct, frozen=True, tag="start", tag_field="command"):
-    """The first line to a worker process: where the cluster is."""
-
-    endpoint: Endpoint
 
 
 class Enter(msgspec.Struct, frozen=True, tag="enter", tag_field="command"):
@@ -56,23 +50,19 @@ class ClientProgress(msgspec.Struct, array_like=True):
 
     def plus(self, other: "ClientProgress") -> "ClientProgress":
         """Both together: the counts added, the newer of the times."""
+        counts = ("ok", "fail", "info", "sent", "acked", "read")
+        times = ("ok_invoked_ns", "worked_ns")
         return ClientProgress(
-            self.ok + other.ok,
-            self.fail + other.fail,
-            self.info + other.info,
-            self.sent + other.sent,
-            self.acked + other.acked,
-            self.read + other.read,
-            max(self.ok_invoked_ns, other.ok_invoked_ns),
-            max(self.worked_ns, other.worked_ns),
+            **{name: getattr(self, name) + getattr(other, name) for name in counts},
+            **{name: max(getattr(self, name), getattr(other, name)) for name in times},
         )
 
 
 class WorkerHandle(Protocol):
     """A started client, as the pool holds it: an operating-system process or a simulated task.
 
-    condemned: a fault crashes it; then its end is not a loss. Safe from any thread: reading, `tell`, `strike`
-    and `kill`.
+    condemned: a fault crashes it; then its end is not a loss. Safe from any thread: reading, `tell` and
+    `strike`.
     """
 
     condemned: bool
@@ -101,11 +91,8 @@ class WorkerHandle(Protocol):
     def strike(self) -> None:
         """SIGKILL, without waiting: safe in a handler of signals."""
 
-    def kill(self) -> None:
-        """SIGKILL, and wait for its end."""
-
     def close(self) -> None:
-        """Release what belongs to a client that has ended."""
+        """Wait for the end of a client that was struck, and release what belongs to it."""
 
     def why_ended(self) -> str:
         """What its exit status and last words say."""

@@ -6,10 +6,6 @@ from collections.abc import Callable
 from types import FrameType
 
 
-def _nothing() -> None:
-    """The default reaction."""
-
-
 class Interrupts:
     """Handles both signals between `__enter__` and `__exit__`.
 
@@ -20,16 +16,11 @@ class Interrupts:
     it recorded, and kills its clients at the second signal. A soak passes every signal on to its run.
     """
 
-    def __init__(
-        self,
-        *,
-        immediate: bool = True,
-        first: Callable[[], None] = _nothing,
-        second: Callable[[], None] = _nothing,
-    ) -> None:
+    def __init__(self, *, immediate: bool = True) -> None:
         self.asked = threading.Event()
         self.immediate = immediate
-        self.first, self.second = first, second
+        self.first: Callable[[], None] = lambda: None
+        self.second: Callable[[], None] = lambda: None
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def __enter__(self) -> "Interrupts":

@@ -125,8 +125,6 @@ class WorkerTask:
         """SIGKILL."""
         self._worker.die()
 
-    kill = strike
-
     def close(self) -> None:
         """Nothing is held."""
 

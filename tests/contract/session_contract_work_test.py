@@ -77,7 +77,6 @@ def client(session: Session, folder: Path) -> Client:
         clock=WorkClock(),
         phase=lambda: Phase.FAULTS,
         record_size=100,
-        isolation=RC,
     )
 
 

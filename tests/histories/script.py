@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from core.client_settings import ClientSettings, SessionSpec
-from core.op import Isolation, Op, Phase, Send, TopicPartition, value_of
+from core.op import Op, Phase, Send, TopicPartition, value_of
 from core.payload import encode
 from core.runtime import run_blocking
 from core.session import Acked, Delivery, Fetched, Record, SessionEvent
@@ -114,7 +114,6 @@ def scripted(tmp_path: Path) -> Client:
         clock=Ticks(),
         phase=lambda: Phase.FAULTS,
         record_size=100,
-        isolation=Isolation.READ_COMMITTED,
     )
 
 

@@ -21,7 +21,7 @@ from core.op import Phase
 from core.runtime import run_blocking
 from harness.clients.pool import ClientPool
 from harness.clients.worker_process import WorkerProcess
-from harness.clients.worker_protocol import Enter, Start
+from harness.clients.worker_protocol import Enter
 from harness.processes.real_time import RealRuntime
 from history.run_folder import Run
 
@@ -34,13 +34,12 @@ for line in sys.stdin:
     with open(heard, "a") as file:
         file.write(line)
     command = json.loads(line)
-    if command["command"] == "crash" and command["point"] == "in-transaction":
+    if command.get("command") == "crash" and command["point"] == "in-transaction":
         os.kill(os.getpid(), signal.SIGKILL)
-    if command["command"] == "crash" and command["point"] == "before-commit":
+    if command.get("command") == "crash" and command["point"] == "before-commit":
         sys.exit(70)
 """
 ENDPOINT = Endpoint(factory="m:f", args={})
-START = Start(ENDPOINT)
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -153,7 +152,7 @@ def test_a_client_started_again_knows_the_cluster_and_the_phase(clients: ClientP
     assert fresh.pid != dead.pid
     assert clients.handles[1] is other  # it runs
     told = until(lambda: len(h := heard(run, fresh)) == 2 and h, "two commands")
-    assert told == [msgspec.to_builtins(START), msgspec.to_builtins(Enter(Phase.HEAL))]
+    assert told == [msgspec.to_builtins(ENDPOINT), msgspec.to_builtins(Enter(Phase.HEAL))]
     assert clients.down == ()
     assert clients.losses() == []
     run_blocking(clients.restart([0]))

@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> Run:
 def handle(run: Run) -> Iterator[WorkerProcess]:
     handle = WorkerProcess(run, 0, Endpoint(factory="m:f", args={}))
     yield handle
-    handle.kill()
+    handle.strike()
     handle.close()
 
 
@@ -191,5 +191,5 @@ def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
         assert refused.ended == os.EX_CONFIG
         assert "linger.mss" in refused.last_words()
     finally:
-        refused.kill()
+        refused.strike()
         refused.close()
