@@ -73,14 +73,19 @@ def render(inputs: Inputs) -> bytes:
     return page.render(**context, examples=examples).encode()
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("harness.report", "."),
+def environment_of(package: str) -> Environment:
+    """The templates of a package: everything from outside is escaped, and what is not defined is an error."""
+    return Environment(
+        loader=PackageLoader(package, "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _environment() -> Environment:
+    environment = environment_of("harness.report")
     environment.filters.update(
         number=wording.number,
         moment=wording.moment,

@@ -313,12 +313,6 @@ def quiet(folder: Path) -> bool:
     return True
 
 
-def discard(folder: Path) -> None:
-    """Remove the folder of a run that a crash interrupted, unless a process still records into it."""
-    if quiet(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def release(folder: Path | None, config: RunConfig) -> list[str]:
     """Remove what an ended run may have left in the Docker engine; returns a sentence for each thing that
     could not be removed."""

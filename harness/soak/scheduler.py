@@ -101,16 +101,13 @@ def seed_of(session_seed: int, number: int) -> int:
 def expected_s(task: PlannedRun, attempts: Iterable[Attempt]) -> float:
     """Expected seconds of a run: its phase of faults, plus the median overhead of the runs of its workload,
     or of all runs, where its workload has none yet."""
-    extra: list[float] = []
-    alike: list[float] = []
-    for attempt in attempts:
-        if attempt.outcome is None or not attempt.outcome.judged:
-            continue
-        besides = attempt.outcome.seconds - config_of(attempt.begun.task).duration_s
-        extra.append(besides)
-        if attempt.begun.task.workload == task.workload:
-            alike.append(besides)
-    overhead = median(alike or extra) if extra else OVERHEAD_S
+    extra = [
+        (attempt.begun.task.workload, attempt.outcome.seconds - config_of(attempt.begun.task).duration_s)
+        for attempt in attempts
+        if attempt.outcome is not None and attempt.outcome.judged
+    ]
+    alike = [seconds for workload, seconds in extra if workload == task.workload]
+    overhead = median(alike or [seconds for _, seconds in extra] or [OVERHEAD_S])
     return config_of(task).duration_s + max(overhead, 0.0)
 
 
@@ -132,26 +129,31 @@ def choose(session: SoakSession, repeats: Sequence[PlannedRun], matrix: Matrix) 
     repeats: `failing` of the sessions before this one.
     """
     if (again := unfinished(session)) is not None:
-        choice = Choice(number=again.begun.number, task=again.begun.task)
-        return choice if _fits(session, choice.task, 1.0) else None
-    number = 1 + max((a.begun.number for a in session.attempts), default=0)
-    made = list({a.begun.number: a.begun.task for a in session.attempts}.values())
-    if not any(task.why == "canary" for task in made):
-        keys = {task.key for task in made}
-        seed = seed_of(session.started.seed, number)
-        canary = canary_run(matrix, session.started.canary, seed)
-        for task in repeats:
-            room = _fits(session, task, REPEAT_SHARE) and _leaves_room(session, task, canary)
-            if task.key not in keys and room:
-                return Choice(number=number, task=task)
-    task = _next(session, number, made, matrix)
+        number, task = again.begun.number, again.begun.task
+    else:
+        made = {attempt.begun.number: attempt.begun.task for attempt in session.attempts}
+        number = 1 + max(made, default=0)
+        task = _next(session, number, list(made.values()), repeats, matrix)
     return Choice(number=number, task=task) if _fits(session, task, 1.0) else None
 
 
-def _next(session: SoakSession, number: int, made: Sequence[PlannedRun], matrix: Matrix) -> PlannedRun:
+def _next(
+    session: SoakSession,
+    number: int,
+    made: Sequence[PlannedRun],
+    repeats: Sequence[PlannedRun],
+    matrix: Matrix,
+) -> PlannedRun:
     seed = seed_of(session.started.seed, number)
     if not any(task.why == "canary" for task in made):
-        return canary_run(matrix, session.started.canary, seed)
+        canary = canary_run(matrix, session.started.canary, seed)
+        keys = {task.key for task in made}
+        left = session.started.budget_s - session.spent_s
+        for task in repeats:
+            both_s = expected_s(task, session.attempts) + expected_s(canary, session.attempts)
+            if task.key not in keys and _fits(session, task, REPEAT_SHARE) and ROOM * both_s <= left:
+                return task
+        return canary
     explicit = sum(task.why == "explicit" for task in made)
     if explicit < len(matrix.runs):
         run = matrix.runs[explicit]
@@ -165,8 +167,3 @@ def _next(session: SoakSession, number: int, made: Sequence[PlannedRun], matrix:
 def _fits(session: SoakSession, task: PlannedRun, share: float) -> bool:
     left = session.started.budget_s * share - session.spent_s
     return expected_s(task, session.attempts) <= left
-
-
-def _leaves_room(session: SoakSession, task: PlannedRun, canary: PlannedRun) -> bool:
-    left = session.started.budget_s - session.spent_s
-    return left >= ROOM * (expected_s(task, session.attempts) + expected_s(canary, session.attempts))

@@ -8,6 +8,7 @@ records each step before and after it. docs/soak.md describes it for users.
 
 import random
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -231,7 +232,7 @@ class SessionUnderWay:
             result = runs.result_of(verdict.exit_code, seconds=seconds, folder=folder, log=log)
             self._end(begun, result)
         elif folder is not None:
-            runs.discard(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _write(self, event: SessionEvent) -> None:
         self.file.append(event)

@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from harness.report import wording
-from harness.report.page import clip
+from harness.report.page import clip, environment_of
 from harness.report.wording import VerdictState
 from harness.soak import session_log as sessions
 from harness.soak.index import tables, trend
@@ -76,8 +76,8 @@ def render(results: Path) -> str:
     shown = runs.head(RUNS_MAX)
     forbidden = findings[findings["disallowed"] > 0]
     classes = {index: tables.records(part) for index, part in forbidden.groupby("row")}
-    style = "".join(_source(name) for name in ("report.css", "index.css"))
-    script = _source("index.js")
+    style = _source("harness.report", "report.css") + _source("harness.soak.index", "index.css")
+    script = _source("harness.soak.index", "index.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = (
         _environment()
@@ -107,19 +107,12 @@ def render(results: Path) -> str:
     return page.encode("utf-8", "replace").decode()  # the name of a folder may not be text
 
 
-def _source(name: str) -> str:
-    package = "harness.soak.index" if name.startswith("index.") else "harness.report"
+def _source(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("harness.soak.index", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = environment_of("harness.soak.index")
     environment.filters.update(
         number=wording.number,
         clip=clip,
