@@ -4,12 +4,15 @@ A rule takes the ground and the variant of a finding (docs/checks.md, section 2)
 allowed there, and why, in a sentence that ends up in the verdict. Rules of one check stand in its module.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
+from core.client_settings import ProducerConfig
 from core.config import RunConfig
 from core.op import Isolation
+from history.events import FaultStarted
+from history.reader import Process
+from history.verdict import Fault
 
 Answer = tuple[bool, str]
 """Whether it is allowed, and why."""
@@ -41,36 +44,10 @@ Rule = Callable[[Ground, str], Answer]
 """(ground, variant of the finding) -> whether it is allowed there, and why."""
 
 
-class FaultInForce(Protocol):
-    """A fault that was in force: its name as on the command line, and the nodes that it hit."""
-
-    @property
-    def name(self) -> str:
-        """`family:kind@target`."""
-
-    @property
-    def nodes(self) -> Sequence[int]:
-        """Who was hit."""
-
-
-class Producing(Protocol):
-    """What a producer worked with; acks -2 = no producer, retries and in_flight -1 = not on record."""
-
-    @property
-    def acks(self) -> int:
-        """-1 (all), 0, 1."""
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether brokers recognise a batch that it sends again."""
-
-    @property
-    def retries(self) -> int:
-        """How often it may send a batch again."""
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests it may have in flight."""
+FaultInForce = Fault | FaultStarted
+"""A fault that was in force, as a verdict or the events of a run have it."""
+Producing = Process | ProducerConfig
+"""What a producer worked with, as tables or journals have it."""
 
 
 def ground(config: RunConfig, faults: Iterable[FaultInForce], producers: Iterable[Producing]) -> Ground:

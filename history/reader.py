@@ -12,10 +12,11 @@ Not here: the meaning of the tables (`history.tables`).
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +39,8 @@ Columns = Mapping[str, Array]
 """Columns of a table by name, all of one length."""
 Where = Mapping[str, Iterable[int]]
 """A condition: rows that have one of these values in at least one of these columns."""
+EVERYWHERE: Final = -1
+"""In place of a partition: all of them."""
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
 """Tables of one file each, read whole; `ops` may have millions of rows, the others are small."""
@@ -223,25 +226,10 @@ class History:
     @cached_property
     def processes(self) -> dict[int, Process]:
         """Every process on record."""
-        return {
-            row["process"]: Process(
-                process=row["process"],
-                slot=row["slot"],
-                group=row["group"],
-                isolation=Isolation(row["isolation"]),
-                transactional_id=_named(self.names.txn_id, row["txn_id"], ""),
-                acks=row["acks"],
-                idempotent=bool(row["idempotent"]),
-                auto_commit=bool(row["auto_commit"]),
-                retries=row["retries"],
-                in_flight=row["in_flight"],
-                socket_timeout_ms=row["socket_timeout_ms"],
-                start_ns=row["start_ns"],
-                end_ns=row["end_ns"],
-                end=End(row["end"]),
-            )
-            for row in self.tables["processes"].to_pylist()
-        }
+        rows = self.tables["processes"].to_pylist()
+        for row in rows:
+            row["transactional_id"] = _named(self.names.txn_id, row["txn_id"], "")
+        return {row["process"]: msgspec.convert(row, Process, strict=False) for row in rows}
 
     def client(self, process: int) -> str:
         """A process in words, with its client and transactional id."""
@@ -250,20 +238,9 @@ class History:
     def op(self, op: int) -> OpRecord:
         """One op (rows of `ops` are sorted by number)."""
         (row,) = self.tables["ops"].slice(op, 1).to_pylist()
-        return OpRecord(
-            op=row["op"],
-            process=row["process"],
-            f=_named(self.names.f, row["f"], "?"),
-            outcome=Outcome(row["outcome"]),
-            phase=Phase(row["phase"]),
-            txn=bool(row["txn"]),
-            deliberate=bool(row["deliberate"]),
-            error=_named(self.names.error, row["error"], ""),
-            n_sends=row["n_sends"],
-            n_reads=row["n_reads"],
-            invoke_ns=row["invoke_ns"],
-            complete_ns=row["complete_ns"],
-        )
+        row["f"] = _named(self.names.f, row["f"], "?")
+        row["error"] = _named(self.names.error, row["error"], "")
+        return msgspec.convert(row, OpRecord, strict=False)
 
     @cached_property
     def ops_by_process(self) -> tuple[Array, Array]:
@@ -307,90 +284,57 @@ class History:
         return self._identities.get(process, ())
 
     def sends(self, where: Mapping[int, Where]) -> list[SendRow]:
-        """Sends that satisfy the condition of their partition.
+        """Sends that satisfy the condition of their partition, or of `EVERYWHERE`.
 
         Raises: HistoryError.
         """
         return [SendRow._make(row) for row in self._few("sends", SendRow._fields, where)]
 
     def reads(self, where: Mapping[int, Where]) -> list[ReadRow]:
-        """Reads that satisfy the condition of their partition.
+        """Reads that satisfy the condition of their partition, or of `EVERYWHERE`.
 
         Raises: HistoryError.
         """
         return [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, where)]
 
-    def everywhere(self, where: Where) -> dict[int, Where]:
-        """The same condition for every partition."""
-        return dict.fromkeys((tp for unit in self.names.units for tp in unit.tps), where)
-
     def _few(
         self, table: str, wanted: tuple[str, ...], where: Mapping[int, Where]
     ) -> Iterator[tuple[int, ...]]:
         for unit in self.names.units:
-            mine = {tp: _Condition(tp, where[tp]) for tp in unit.tps if tp in where}
+            mine = {tp: where[tp] for tp in (EVERYWHERE, *unit.tps) if tp in where}
             path = self.run.table(table) / f"{unit.name}.parquet"
             try:
-                rows = list(_matching(path, wanted, mine.values())) if mine else []
+                rows = list(_matching(path, wanted, mine)) if mine else []
             except (OSError, pa.ArrowException) as error:
                 raise HistoryError(f"{path}: {_first_line(error)}") from None
             yield from rows
 
 
-class _Condition:
-    """Rows of one partition with one of some values in one of some columns."""
-
-    def __init__(self, tp: int, where: Where) -> None:
-        self.tp = tp
-        self.wanted = {name: np.unique(np.fromiter(some, np.int64)) for name, some in where.items()}
-
-    def possible(self, spans: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether a row group with these smallest and largest values can hold such a row."""
-        low, high = spans.get("tp", (self.tp, self.tp))
-        return low <= self.tp <= high and any(
-            len(values) > 0 and (name not in spans or _holds(values, *spans[name]))
-            for name, values in self.wanted.items()
-        )
-
-    def met(self, rows: pa.Table) -> Array:
-        """Which rows satisfy it."""
-        found = np.zeros(rows.num_rows, dtype=bool)
-        for name, values in self.wanted.items():
-            among = pa.array(values, rows.schema.field(name).type)
-            found |= pc.is_in(rows.column(name), value_set=among).to_numpy()
-        return np.asarray(found & (numbers(rows, "tp") == self.tp))
-
-
-def _holds(values: Array, low: int, high: int) -> bool:
-    """Whether one of the sorted values lies between these two, both included."""
-    at = int(np.searchsorted(values, low))
-    return at < len(values) and bool(values[at] <= high)
-
-
-def _matching(
-    path: Path, wanted: tuple[str, ...], conditions: Collection[_Condition]
-) -> Iterator[tuple[int, ...]]:
+def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -> Iterator[tuple[int, ...]]:
     """Rows of a file that satisfy a condition.
 
     Row groups whose statistics exclude every condition are not read. Of the others it reads first the
     columns that the conditions name, and the remaining columns only where a row satisfies one.
     """
+    from pyarrow.dataset import dataset  # it imports pandas, which takes longer than most checks
+
+    condition = reduce(or_, (_condition(tp, each) for tp, each in where.items()))
+    named = sorted({"tp"}.union(*where.values()))
     file = pq.ParquetFile(path)
-    columns_of = {name: number for number, name in enumerate(file.schema_arrow.names)}
-    named = sorted({"tp", *(name for each in conditions for name in each.wanted)})
-    for group in range(file.num_row_groups):
-        known = file.metadata.row_group(group)
-        stats = {name: known.column(columns_of[name]).statistics for name in named}
-        spans = {name: (each.min, each.max) for name, each in stats.items() if each is not None}
-        here = [each for each in conditions if each.possible(spans)]
-        if not here:
-            continue
-        keys = file.read_row_group(group, columns=named)
-        found = np.logical_or.reduce([each.met(keys) for each in here])
-        if found.any():
-            rows = file.read_row_group(group, columns=list(wanted)).take(np.flatnonzero(found))
-            lists = (rows.column(name).to_pylist() for name in wanted)
-            yield from zip(*lists, strict=True)
+    (whole,) = dataset(path).get_fragments()
+    for group in whole.subset(condition).row_groups:
+        keys = file.read_row_group(group.id, columns=named)
+        keys = keys.append_column("row", pa.array(np.arange(keys.num_rows)))
+        found = keys.filter(condition).column("row")
+        if len(found):
+            rows = file.read_row_group(group.id, columns=list(wanted)).take(found)
+            yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
+
+
+def _condition(tp: int, where: Where) -> pc.Expression:
+    named = [pc.field(name).isin(pa.array(list(some), pa.int64())) for name, some in where.items()]
+    condition = reduce(or_, named)
+    return condition if tp == EVERYWHERE else (pc.field("tp") == tp) & condition
 
 
 def _named(names: Sequence[str], code: int, otherwise: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import asdict
 
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
@@ -265,14 +266,7 @@ class _Process:
             case j.AssignmentChanged():
                 self._assignment(line)
             case j.ProducerChanged():
-                self.rows.columns["producers"].add(
-                    1,
-                    process=self.header.process,
-                    producer_id=line.producer_id,
-                    producer_epoch=line.producer_epoch,
-                    epoch_cnt=line.epoch_cnt,
-                    ns=line.ns,
-                )
+                self.rows.columns["producers"].add(1, process=self.header.process, **asdict(line))
             case j.EndSeen() if self.header.spec.report_end:
                 tp = self.rows.tp(line.topic, line.partition)
                 self.rows.reached(tp, self.isolation, line.offset)
@@ -365,13 +359,9 @@ class _Process:
         )
 
     def _send(self, op: _Op, at: int, mop: Send, pos: int) -> None:
-        if at in op.sent:
-            begin, (outcome, offset, ns, _) = op.sent[at]
-        else:
-            # Where the op completed, it ended before this record was handed to the client.
-            outcome = int(Outcome.FAIL if op.completed else Outcome.INFO)
-            begin, offset, ns = op.invoked.ns, -1, -1
-        result = (outcome, offset, ns)
+        # Where the op completed, it ended before a record without a result was handed to the client.
+        unsent = Outcome.FAIL if op.completed else Outcome.INFO
+        begin, result = op.sent.get(at, (op.invoked.ns, (unsent, -1, -1, "")))
         self._send_row(op, pos, (*mop.tp, mop.value), (begin, result), (-1, -1))
 
     def _copy(self, op: _Op, at: int, pos: int) -> int:
@@ -379,9 +369,9 @@ class _Process:
         hand-over of its records to the client."""
         line, done = op.copying[at], op.copied.get(at)
         for n, (topic, partition, value, source, source_partition, offset) in enumerate(line.records):
-            begin, result = line.ns, (int(Outcome.INFO), -1, -1)
+            begin, result = line.ns, (int(Outcome.INFO), -1, -1, "")
             if done is not None:
-                begin, result = done.begin_ns, done.results[n][:3]
+                begin, result = done.begin_ns, done.results[n]
             src = (self.rows.tp(source, source_partition), offset)
             self._send_row(op, pos + n, (topic, partition, value), (begin, result), src)
         return len(line.records)
@@ -391,12 +381,12 @@ class _Process:
         op: _Op,
         pos: int,
         record: tuple[str, int, int],
-        sent: tuple[int, tuple[int, int, int]],
+        sent: tuple[int, tuple[int, int, int, str]],
         src: tuple[int, int],
     ) -> None:
-        """One row. record: topic, partition, value; sent: when, and (outcome, offset, ns)."""
+        """One row. record: topic, partition, value; sent: when, and the result as `SendResults` has it."""
         topic, partition, value = record
-        begin, (outcome, offset, ns) = sent
+        begin, (outcome, offset, ns, _) = sent
         self.rows.columns["sends"].add(
             1,
             tp=self.rows.tp(topic, partition),

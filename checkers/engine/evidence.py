@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from history.reader import History, ReadRow, SendRow
+from history.reader import EVERYWHERE, History, ReadRow, SendRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def fetch(history: History, wanted: Iterable[Wanted]) -> FetchedRecords:
     inputs = {place for each in everything for place in each.inputs}
     if not ops and not inputs:
         return FetchedRecords()
-    by_op = history.everywhere({"op": ops})
+    by_op = {EVERYWHERE: {"op": ops}}
     sends: dict[int, list[SendRow]] = defaultdict(list)
     reads: dict[int, list[ReadRow]] = defaultdict(list)
     for send in history.sends(by_op) if ops else ():
@@ -87,7 +87,7 @@ def _inputs(history: History, places: Iterable[tuple[int, int]]) -> dict[tuple[i
         for row in history.sends({tp: {"value": some} for tp, some in values.items()})
     }
     copies: dict[tuple[int, int], list[SendRow]] = defaultdict(list)
-    for row in history.sends(history.everywhere({"src_offset": set().union(*offsets.values())})):
+    for row in history.sends({EVERYWHERE: {"src_offset": set().union(*offsets.values())}}):
         copies[row.src_tp, row.src_offset].append(row)
     found = {}
     for tp, offset in {(tp, offset) for tp, some in offsets.items() for offset in some}:

@@ -76,12 +76,12 @@ def test_few_records_are_read_by_any_condition(
     monkeypatch.setattr("history.seal.UNIT_ROWS", 4)
     history = load(write_run(tmp_path / "run", random_history(seed)[0].tables()))
     assert len(history.names.units) > 1
-    everything = history.everywhere({"tp": history.tps})
+    everything = {reader.EVERYWHERE: {"tp": history.tps}}
     sends, reads = history.sends(everything), history.reads(everything)
     assert told(sends) == expected(history, "sends", lambda _: True)
     assert told(reads) == expected(history, "reads", lambda _: True)
     values = {sends[0].value, sends[-1].value}
-    assert told(history.reads(history.everywhere({"value": values}))) == expected(
+    assert told(history.reads({reader.EVERYWHERE: {"value": values}})) == expected(
         history, "reads", lambda row: row["value"] in values
     )
     tp = reads[-1].tp

@@ -18,7 +18,7 @@ from core.op import Outcome, Phase
 from harness.report.evidence.choice import LEVELS, Choice, choose, open_at_end, stable_end, transaction_fate
 from harness.report.inputs import Inputs, Ints, Mask, OpColumns
 from harness.report.wording import Key, in_turn
-from history.reader import History, ReadRow, SendRow
+from history.reader import EVERYWHERE, History, ReadRow, SendRow
 from history.verdict import Example
 
 CLASSES = frozenset(
@@ -111,7 +111,7 @@ def build(inputs: Inputs) -> Choice[TransactionTimeline]:
         chosen = _Chooser(inputs, history, ops).choice()
         every = list(chosen.shown.values())
         wanted = {op for each in every for lane in each.lanes.values() for op in lane}
-        sends = history.sends(history.everywhere({"op": wanted})) if wanted else []
+        sends = history.sends({EVERYWHERE: {"op": wanted}}) if wanted else []
         subjects = {op for each in every for op in each.subjects}
         values: dict[int, set[int]] = defaultdict(set)
         for row in sends:

@@ -19,6 +19,7 @@ from harness.report.messages.diagram import Chosen
 from harness.report.messages.steps import AROUND_NS, DAMAGE, TURN, Subject, TraceStep
 from harness.report.wording import Key, in_turn
 from history import trace as tr
+from history.reader import EVERYWHERE
 from history.verdict import Example, Fault
 
 SCENES_MAX = 6
@@ -156,7 +157,7 @@ def _partition(inputs: Inputs, example: Example) -> str:
         return ""
     history = inputs.history
     try:
-        rows = history.sends(history.everywhere({"op": {op.op for op in example.ops}}))
+        rows = history.sends({EVERYWHERE: {"op": {op.op for op in example.ops}}})
     except HistoryError:
         return ""
     wanted = [row for row in rows if row.value in example.values] or rows
