@@ -3,7 +3,7 @@
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NotRequired, TypedDict
 
@@ -74,41 +74,25 @@ def _guarded(sealed: History, runner: Runner) -> Tally:
         return Tally(crashed=dict.fromkeys(CHECKS, how))
 
 
-SCHEMA: Final = pa.schema(
-    [
-        ("anomaly", pa.string()),
-        ("variant", pa.string()),
-        ("allowed", pa.bool_()),
-        ("why", pa.string()),
-        ("known_bug", pa.string()),
-        ("tp", pa.int32()),
-        ("process", pa.int32()),
-        ("at_ns", pa.int64()),
-        ("ops", pa.list_(pa.int32())),
-        ("key", pa.list_(pa.int64())),
-    ]
-)
+COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[JudgedFinding], object]]]] = {
+    "anomaly": (pa.string(), lambda judged: judged.finding.name),
+    "variant": (pa.string(), lambda judged: judged.finding.variant),
+    "allowed": (pa.bool_(), lambda judged: judged.allowed),
+    "why": (pa.string(), lambda judged: judged.why),
+    "known_bug": (pa.string(), lambda judged: judged.bug),
+    "tp": (pa.int32(), lambda judged: judged.finding.tp),
+    "process": (pa.int32(), lambda judged: judged.finding.process),
+    "at_ns": (pa.int64(), lambda judged: judged.finding.at_ns),
+    "ops": (pa.list_(pa.int32()), lambda judged: judged.finding.ops),
+    "key": (pa.list_(pa.int64()), lambda judged: judged.finding.key),
+}
 """Columns of `checked/anomalies.parquet`: one row a finding that was kept (counts: verdict.json)."""
 
 
 def _parquet(judged: Sequence[JudgedFinding]) -> bytes:
-    rows = [
-        {
-            "anomaly": j.finding.name,
-            "variant": j.finding.variant,
-            "allowed": j.allowed,
-            "why": j.why,
-            "known_bug": j.bug,
-            "tp": j.finding.tp,
-            "process": j.finding.process,
-            "at_ns": j.finding.at_ns,
-            "ops": j.finding.ops,
-            "key": j.finding.key,
-        }
-        for j in judged
-    ]
+    columns = {name: pa.array(map(of, judged), kind) for name, (kind, of) in COLUMNS.items()}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), sink, compression="zstd")
+    pq.write_table(pa.table(columns), sink, compression="zstd")
     return bytes(sink.getvalue())
 
 

@@ -7,12 +7,12 @@ short: an op without completion is indefinite, and a final read that was never p
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -75,50 +75,34 @@ def write_history(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-class _Extent(NamedTuple):
-    """The rows of one partition in the sorted tables, as half-open ranges."""
-
-    tp: int
-    send: int
-    send_end: int
-    read: int
-    read_end: int
-
-
 def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:
     """Write sends and reads as units of whole partitions; the list of units, largest first."""
-    for name in CLUSTERED:
-        (folder / name).mkdir()
     sends = _sorted(sends, ("tp", "op", "pos")).cast(TABLES["sends"])
     reads = _sorted(reads, ("tp", "process", "op", "pos")).cast(TABLES["reads"])
-    send_tp, read_tp = (t.column("tp").to_numpy() for t in (sends, reads))
-    tps = np.union1d(send_tp, read_tp)
-    extents = [
-        _Extent(
-            int(tp),
-            *map(int, np.searchsorted(send_tp, (tp, tp + 1))),
-            *map(int, np.searchsorted(read_tp, (tp, tp + 1))),
-        )
-        for tp in tps
-    ]
+    tables = {"sends": sends, "reads": reads}
+    numbers = {name: table.column("tp").to_numpy() for name, table in tables.items()}
+    for name in tables:
+        (folder / name).mkdir()
     units: list[Unit] = []
-    for group in _grouped(extents):
-        first, last = group[0], group[-1]
-        name = f"{first.tp:05d}-{last.tp:05d}"
-        sent, read = last.send_end - first.send, last.read_end - first.read
-        write_table(sends.slice(first.send, sent), folder / "sends" / f"{name}.parquet")
-        write_table(reads.slice(first.read, read), folder / "reads" / f"{name}.parquet")
-        units.append(Unit(name=name, tps=[one.tp for one in group], sends=sent, reads=read))
+    for tps in _grouped(np.concatenate(list(numbers.values()))):
+        unit = f"{tps[0]:05d}-{tps[-1]:05d}"
+        rows: dict[str, int] = {}
+        for name, table in tables.items():
+            first, end = map(int, np.searchsorted(numbers[name], (tps[0], tps[-1] + 1)))
+            write_table(table.slice(first, end - first), folder / name / f"{unit}.parquet")
+            rows[name] = end - first
+        units.append(Unit(name=unit, tps=tps, **rows))
     return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
 
 
-def _grouped(extents: Sequence[_Extent]) -> Iterable[list[_Extent]]:
-    """Neighbours together, until a unit has `UNIT_ROWS`."""
-    group: list[_Extent] = []
+def _grouped(tp_of_rows: npt.NDArray[np.int32]) -> Iterator[list[int]]:
+    """Neighbouring partitions together, until a unit has `UNIT_ROWS`."""
+    group: list[int] = []
     size = 0
-    for one in extents:
-        group.append(one)
-        size += one.send_end - one.send + one.read_end - one.read
+    counts = np.bincount(tp_of_rows)
+    for tp in np.flatnonzero(counts).tolist():
+        group.append(tp)
+        size += int(counts[tp])
         if size >= UNIT_ROWS:
             yield group
             group, size = [], 0

@@ -123,7 +123,6 @@ class _RawCase(msgspec.Struct, frozen=True):
     name: str
     history: list[msgspec.Raw]
     kind: str = "history"
-    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +200,6 @@ class PortableCase:
 
     name: str
     kind: str
-    description: str
     ops: tuple[PortableOp, ...]
 
 
@@ -221,7 +219,7 @@ def read(path: Path) -> Iterator[PortableCase]:
         seen.add(case.name)
         where = f"{path}: case {case.name!r}"
         ops = () if case.kind == "unit" else _ops(where, _events(where, case.history))
-        yield PortableCase(name=case.name, kind=case.kind, description=case.description, ops=ops)
+        yield PortableCase(name=case.name, kind=case.kind, ops=ops)
 
 
 def _split(path: Path) -> Iterable[msgspec.Raw]:

@@ -35,15 +35,13 @@ _ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", 
 class PortableTables:
     """One history. `ops[n]` is the op that the tables number n; `values` names the value ids.
 
-    tables and names are as `history.tables` describes them. A case of the kind `unit` has none.
+    tables: as `history.tables` describes them, `ops.f` = position in `F`. A case of the kind `unit` has none.
     """
 
     name: str
     kind: str
-    description: str
     ops: tuple[PortableOp, ...]
     tables: dict[str, pa.Table]
-    names: dict[str, list[str]]
     values: dict[int, Name]
 
 
@@ -58,15 +56,7 @@ def cases(path: Path) -> Iterator[PortableTables]:
         if case.kind != "unit":
             builder = _Builder(f"{path}: case {case.name!r}", case.ops)
             tables, values = builder.tables(), builder.values
-        yield PortableTables(
-            name=case.name,
-            kind=case.kind,
-            description=case.description,
-            ops=case.ops,
-            tables=tables,
-            names={"f": list(F), "error": [], "group": [], "txn_id": []},
-            values=values,
-        )
+        yield PortableTables(name=case.name, kind=case.kind, ops=case.ops, tables=tables, values=values)
 
 
 class _Builder:
