@@ -17,7 +17,7 @@ from checkers.checks import CHECKS
 from checkers.checks.consistency import REUSE
 from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from checkers.engine.pipeline import Runner, in_process, spark_runner
 from checkers.engine.spark import spark

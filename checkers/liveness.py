@@ -5,7 +5,7 @@ This is not a finding: `not-recovered` judges whether a run comes back, this mod
 Not here: the times of each partition (`checkers.checks.recovery`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,9 +94,10 @@ def _together(parts: Mapping[int, Array], progress: Mapping[int, ServedTimes], l
 
 def _stalls(run: RunFaults, waits: Waits) -> list[Stall]:
     """Longest first."""
+    named = [("", waits.whole), *((run.history.tp(tp), found) for tp, found in waits.parts.items())]
     spans = [
         (end - begin, name, begin, end)
-        for name, found in _named(run, waits)
+        for name, found in named
         for begin, end in found.T.tolist()
         if end - begin >= STALL_NS
     ]
@@ -106,12 +107,6 @@ def _stalls(run: RunFaults, waits: Waits) -> list[Stall]:
         )
         for _, name, begin, end in sorted(spans, key=lambda s: (-s[0], s[1], s[2]))[:STALLS]
     ]
-
-
-def _named(run: RunFaults, waits: Waits) -> Iterable[tuple[str, Array]]:
-    yield "", waits.whole
-    for tp, found in waits.parts.items():
-        yield run.history.tp(tp), found
 
 
 def _available(whole: Array, load: LoadSpan) -> float | None:

@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from checkers.allowed import Answer, ground
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS, recovery
 from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
 from checkers.known_bugs import KNOWN_BUGS, labels
@@ -43,7 +44,7 @@ class JudgedFinding:
     bug: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class JudgedRun:
     """A run under judgement. findings: those that were kept, the worst first (`judge` fills it)."""
 
@@ -52,11 +53,12 @@ class JudgedRun:
     tally: Tally
     seconds: float
     spark: bool
-    faults: RunFaults = field(init=False)
     findings: list[JudgedFinding] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.faults = RunFaults(self.history)
+    @cached_property
+    def faults(self) -> RunFaults:
+        """The faults that were in force."""
+        return RunFaults(self.history)
 
 
 def exit_code(

@@ -1,7 +1,8 @@
 """Examples of findings for people: the sentence, the ops and records, the faults in force."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from checkers.engine.findings import FINAL, INFO, OK, Finding, Shown, What
@@ -20,12 +21,13 @@ class RunFaults:
     """The faults of a run that were in force, in seconds since its start."""
 
     history: History
-    faults: list[Fault] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def faults(self) -> list[Fault]:
+        """In order of their beginnings."""
         events, seconds = self.history.events, self.seconds
         healed = {e.fault: seconds(e.ns) for e in events if isinstance(e, FaultHealed)}
-        self.faults = [
+        return [
             Fault(
                 fault=e.fault,
                 name=e.name,

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import unless_truncated
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History, value_text

@@ -17,8 +17,7 @@ import numpy as np
 
 from checkers.allowed import always, never
 from checkers.checks.isolation import of_read, one_of_each_op
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import INFO, OK, RC, Finding, PartitionResult, Shown, at, got, reader, sent
 from checkers.engine.partition_view import KernelView

@@ -6,8 +6,7 @@ from functools import partial
 import numpy as np
 
 from checkers.allowed import Answer, Ground, never, truncation
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import ACKS, INFO, NEVER, OK, RC, Acks, Finding, PartitionResult, What, at
 from checkers.engine.partition_view import KernelView
 from history.reader import Array, History

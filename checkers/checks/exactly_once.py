@@ -12,8 +12,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
 from checkers.checks.group_delivery import CommittedPosition, doubt_silent, positions, to_see
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, InputRecords, Wanted
 from checkers.engine.findings import (
     FAIL,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.allowed import unless_truncated
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import (
     FAIL,
     INFO,

@@ -10,8 +10,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated, unless_truncated
 from checkers.checks.group_offsets import stored, written
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import (
     FINAL,
     INFO,

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkers.allowed import unless_truncated
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, RC, Finding, Shown, What
 from checkers.engine.kernel_input import done_ns
 from core.op import AssignmentKind, CommitKind

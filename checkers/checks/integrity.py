@@ -7,8 +7,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import never
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import Finding, PartitionResult, at, reader
 from checkers.engine.partition_view import KernelView
 from history.reader import History

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import never
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import SPARSE, KernelView
 from history.events import Recovered

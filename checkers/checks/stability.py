@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.allowed import unless_truncated
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.cross_partition import Tally, WholeRun
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import RC, RU, Finding, OfTransaction
 from core.cluster import OpenTransaction
 from history.events import Event, Recovered, TransactionsOpen, incomplete

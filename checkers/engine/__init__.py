@@ -1,8 +1,7 @@
 """What carries the checks: the input of kernels, findings, and where kernels and joins run.
 
 check            What a check is: a claim, the classes that contradict it, a kernel for one partition, a
-                 join.
-cross_partition  What needs more than one partition, or none: what the joins of checks take and give.
+                 join over all.
 evidence         Records that few findings need and no kernel had, looked up for all examples at once.
 findings         What the checks give: findings with their evidence, and the result of one partition.
 kernel_input     What kernels know beside the rows of their partition, made from the small tables.

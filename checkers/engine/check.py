@@ -1,12 +1,62 @@
-"""What a check is: a claim, the classes that contradict it, a kernel for one partition, a join."""
+"""What a check is: a claim, the classes that contradict it, a kernel for one partition, a join over all."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
 
 from checkers.allowed import Rule
-from checkers.engine.cross_partition import Tally, WholeRun
-from checkers.engine.findings import PartitionResult
+from checkers.engine.findings import Doubt, Found, Level, PartitionResult, Variant
+from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
+from history.events import Event
+from history.reader import Array
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRun:
+    """A run as joins see it. proven: ops proven committed in some partition."""
+
+    tables: Mapping[str, pa.Table]
+    known: KernelInput
+    events: Sequence[Event]
+    proven: Array
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally(Found):
+    """All that was found. doubts: what could not be decided.
+
+    parts: check -> partition -> what its kernel left. unread: partitions that the final reads did not
+    read to their end.
+    """
+
+    doubts: list[Doubt] = field(default_factory=list)
+    parts: dict[str, dict[int, object]] = field(default_factory=dict)
+    unread: list[int] = field(default_factory=list)
+
+    @property
+    def reported(self) -> Counter[tuple[str, Variant]]:
+        """Counts without what no client would notice."""
+        return Counter({key: n for key, n in self.counts.items() if key[1] is not Level.LOG})
+
+    def doubt(self, check: str, number: int, why: str, *, tps: Iterable[int] = (), group: int = -1) -> None:
+        """A check could not decide something, `number` times; zero times: nothing happens."""
+        if number:
+            self.doubts.append(Doubt(check=check, number=number, why=why, tps=tuple(tps), group=group))
+
+    def parts_of(self, check: str, kind: type[P]) -> dict[int, P]:
+        """What the kernel of a check left for its join, by partition."""
+        found: dict[int, P] = {}
+        for tp, part in self.parts.get(check, {}).items():
+            assert isinstance(part, kind), type(part)
+            found[tp] = part
+        return found
+
 
 Kernel = Callable[[KernelView, PartitionResult], None]
 """Pure numpy over the rows of one partition; it adds to the result."""

@@ -5,6 +5,7 @@ Not here: the rows themselves (`checkers.engine.partition_view`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -76,19 +77,22 @@ class KernelInput:
         return np.searchsorted(self.processes, processes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Tenure:
     """Who held a transactional id when; one entry a process, as in `KernelInput.processes`.
 
     begun: when its first transaction had ended (NEVER: none did); first: when its first one was invoked
-    (-1: none); fenced: when the earliest successor had begun (NEVER: none had). holders: of each id
-    that several processes held, their positions in order of `first`.
+    (-1: none). holders: of each id that several processes held, their positions in order of `first`.
     """
 
     begun: Array
     first: Array
-    fenced: Array
     holders: tuple[Array, ...]
+
+    @cached_property
+    def fenced(self) -> Array:
+        """When the earliest successor had begun (NEVER: none had)."""
+        return self.lowest_of_successors(self.begun)
 
     def lowest_of_successors(self, values: Array) -> Array:
         """For each process: the lowest value (one a process) among the processes that it precedes,
@@ -217,6 +221,4 @@ def tenure(process: Columns, ops: Columns) -> Tenure | None:
     for one in ids[counts > 1].tolist():
         mine = np.flatnonzero(process["txn_id"] == one)
         holders.append(mine[np.argsort(first[mine], kind="stable")])
-    bare = Tenure(begun=begun, first=first, fenced=begun, holders=tuple(holders))
-    fenced = bare.lowest_of_successors(begun)
-    return Tenure(begun=begun, first=first, fenced=fenced, holders=bare.holders)
+    return Tenure(begun=begun, first=first, holders=tuple(holders))

@@ -10,13 +10,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.engine.check import Check, Kernel
-from checkers.engine.cross_partition import NO_OPS, Tally, WholeRun, all_proven, proven_elsewhere
+from checkers.engine.check import Check, Kernel, Tally, WholeRun
 from checkers.engine.findings import CAP, FAIL, OK, PartitionResult
 from checkers.engine.kernel_input import READS, SENDS, TABLES, KernelInput, kernel_input
 from checkers.engine.partition_view import KernelView
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 Checks = Mapping[str, Check]
 """Name -> check: the registry, or a part of it."""
 Kernels = Mapping[str, Kernel]
+NO_OPS: Final = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +96,32 @@ def _twice(check: Callable[[Array, set[int] | None], list[PartitionResult]]) -> 
     check: (ops proven elsewhere, partitions: None = all) -> the results of these partitions.
     """
     by_partition = {result.tp: result for result in check(NO_OPS, None)}
-    proven, tps = proven_elsewhere(list(by_partition.values()))
+    proven, tps = _proven_elsewhere(list(by_partition.values()))
     if tps:
         by_partition |= {result.tp: result for result in check(proven, set(tps))}
     return [by_partition[tp] for tp in sorted(by_partition)]
+
+
+def _all_proven(results: Sequence[PartitionResult]) -> Array:
+    """Ops proven committed in some partition."""
+    return np.unique(np.concatenate([NO_OPS, *(r.proven for r in results)]))
+
+
+def _proven_elsewhere(results: Sequence[PartitionResult]) -> tuple[Array, list[int]]:
+    """Ops proven committed in one partition while another shows nothing of them; those partitions.
+
+    Their records there count as committed, and the offsets that they committed there count: these
+    partitions have to be checked again, with that knowledge.
+    """
+    everywhere = _all_proven(results)
+    again: list[int] = []
+    needed = [everywhere[:0]]
+    for result in results:
+        ops = np.intersect1d(np.setdiff1d(result.waiting, result.proven), everywhere)
+        if len(ops):
+            again.append(result.tp)
+            needed.append(ops)
+    return np.unique(np.concatenate(needed)), again
 
 
 def check_partition(
@@ -147,7 +169,7 @@ def _joined(
             tally.unread.append(result.tp)
         for name, how in result.crashed.items():
             tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
-    run = WholeRun(tables=tables, known=known, events=events, proven=all_proven(results))
+    run = WholeRun(tables=tables, known=known, events=events, proven=_all_proven(results))
     for name, check in checks.items():
         if check.join is not None:
             tally.guarded(name, functools.partial(check.join, run, tally))

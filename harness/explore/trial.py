@@ -8,7 +8,7 @@ import msgspec
 
 from checkers.api import check_tables
 from checkers.catalogue import allowed
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 from checkers.engine.findings import Level
 from core.client_settings import ProducerConfig
 from core.config import RunConfig

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from checkers import api
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from history.events import Event
 

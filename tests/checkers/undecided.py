@@ -1,6 +1,6 @@
 """What the kernels leave open, in the words of the oracle: the class that a doubt is about."""
 
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 
 CLASSES = {
     "durability": "lost-write",

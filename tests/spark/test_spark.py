@@ -14,7 +14,7 @@ from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 from checkers.engine.findings import PartitionResult
 from checkers.engine.pipeline import in_process, kernels_of, run_task, spark_runner
 from checkers.engine.spark import spark

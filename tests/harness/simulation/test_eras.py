@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checkers.engine.cross_partition import Tally
+from checkers.engine.check import Tally
 from checkers.engine.findings import Level
 from core.config import RunConfig, run_config
 from harness.explore.trial import checked, forbidden
