@@ -57,7 +57,7 @@ class Broker:
         self.is_broker = broker
         self.node = NodeState(me, settings, durable.logs, durable.checkpoint)
         self.replica_manager = ReplicaManager(
-            self.node, lambda tp, follower: self.metadata.fetched(tp, follower)
+            self.node, lambda tp, follower: self.metadata.isr.fetched(tp, follower)
         )
         self.replica_fetchers = ReplicaFetcherManager(self.node, self.replica_manager.moved)
         self.coordinators = Coordinators(self.node, self.replica_manager, lambda: self.metadata.administrator)
@@ -122,7 +122,7 @@ class Broker:
         self.node.now = now
         self.metadata.tick()
         if self.is_broker:
-            self.metadata.lead_on()
+            self.metadata.isr.lead_on()
             self.replica_manager.tick()
             self.replica_fetchers.pump()
             self.coordinators.tick()

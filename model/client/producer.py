@@ -113,7 +113,6 @@ class Producer:
         self.delivered: list[Delivered] = []
         self.lanes: dict[Partition, PartitionLane] = {}
         self.out: list[Ask] = []
-        self.bumps = 0
         self._slots: dict[int, set[int]] = {}
         self._flights: dict[str, tuple[int, list[ProducerBatch]]] = {}
         self._number = 0
@@ -205,7 +204,6 @@ class Producer:
         what it has given up is then of an old epoch, and refused behind records of the new one."""
         if self.settings.transactional_id is None:
             self.producer_epoch += 1
-            self.bumps += 1
         if self.settings.bump_renumbers:
             for lane in self.lanes.values():
                 lane.broken = False
@@ -317,7 +315,6 @@ class Producer:
             self._id_pause = now + BACKOFF_MS
             return
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
-        self.bumps += 1
 
     def _land(self, channel: str) -> list[ProducerBatch]:
         node, pendings = self._flights.pop(channel)

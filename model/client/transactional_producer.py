@@ -32,16 +32,6 @@ FATAL: Final = FENCED | {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVA
 """Answers of coordinators after which the producer is finished. To a batch the last two fail the
 transaction only (Java: `TransactionManager.maybeTransitionToErrorState`; librdkafka:
 `rd_kafka_handle_Produce_error`)."""
-ABORTABLE: Final = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.TRANSACTION_ABORTABLE,
-        KafkaError.UNKNOWN_PRODUCER_ID,
-    }
-)
-"""Errors after which the transaction can only be aborted."""
 
 
 class TransactionalRequestResult:

@@ -7,6 +7,7 @@ included (TransactionStateManager.loadTransactionMetadata, CoordinatorLoaderImpl
 replicated, the next coordinator knows nothing of it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -29,7 +30,7 @@ SEEN_BY_CLIENTS: Final = {
 """Error of an append to the log -> error in the response to the client of the coordinator."""
 
 
-class CoordinatorRuntime:
+class CoordinatorRuntime(ABC):
     """See the module. `epochs`: coordinator epoch of each partition (by number) that is loaded."""
 
     def __init__(
@@ -41,6 +42,7 @@ class CoordinatorRuntime:
         controller: Callable[[], int],
     ) -> None:
         self.node = node
+        self.bugs = node.settings.bugs
         self.replica_manager = replica_manager
         self.topic = topic
         self.count = count
@@ -54,7 +56,7 @@ class CoordinatorRuntime:
         """The partition that a transactional id or a group belongs to."""
         return java_hash(key) % self.count
 
-    def find(self, key: str) -> tuple[KafkaError, int]:
+    def coordinator(self, key: str) -> tuple[KafkaError, int]:
         """Where the coordinator of `key` is, as far as this broker knows. A topic that does not exist is
         created."""
         state = self.node.image.partitions.get((self.topic, self.number(key)))
@@ -80,28 +82,34 @@ class CoordinatorRuntime:
         """Topic and number."""
         return (self.topic, number)
 
-    def became(self, number: int) -> bool:
-        """Look at the leadership of a partition. Whether it changed: what was loaded is to be forgotten."""
+    def became(self, number: int) -> None:
+        """Look at the leadership of a partition; where it changed, what was loaded is forgotten."""
         replica = self.node.leader_of(self.partition(number))
         epoch = replica.state.leader_epoch if replica is not None else -1
         if epoch == self.epochs.get(number, self.loading.get(number, -1)):
-            return False
+            return
         self.epochs.pop(number, None)
         self.loading.pop(number, None)
         if replica is not None:
             self.loading[number] = epoch
-        return True
+        self._forget(number)
 
-    def loaded(self) -> list[tuple[int, Replica]]:
-        """Partitions that count as loaded from now on: number, and the replica whose log is to be read."""
-        found = []
+    def load(self) -> None:
+        """Read the logs of partitions that are led here since the last time."""
         for number, epoch in list(self.loading.items()):
             replica = self.node.leader_of(self.partition(number))
             if replica is not None:
                 del self.loading[number]
                 self.epochs[number] = epoch
-                found.append((number, replica))
-        return found
+                self._replay(number, replica)
+
+    @abstractmethod
+    def _replay(self, number: int, replica: Replica) -> None:
+        """The state of a partition, from its log."""
+
+    @abstractmethod
+    def _forget(self, number: int) -> None:
+        """This broker coordinates the partition no more, or anew."""
 
     def check(self, number: int) -> int:
         """Coordinator epoch of a partition that is loaded here.

@@ -41,12 +41,12 @@ class Coordinators:
     def _find(self, request: FindCoordinator) -> FindCoordinatorResponse:
         """Key 10."""
         part = self.group_log if request.group else self.transactions.log
-        return FindCoordinatorResponse(*part.log.find(request.key))
+        return FindCoordinatorResponse(*part.coordinator(request.key))
 
     def became(self, tp: Partition) -> None:
         """The state of a partition changed: this broker may coordinate it now, or no more."""
         for part in (self.transactions.log, self.group_log):
-            if part.log.topic == tp[0]:
+            if part.topic == tp[0]:
                 part.became(tp[1])
 
     def tick(self) -> None:

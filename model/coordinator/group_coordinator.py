@@ -49,7 +49,7 @@ class GroupCoordinator:
         member = request.member
         if not member:
             self._names += 1  # unique for all times: the epoch rises with each coordinator
-            member = f"{request.group}-{self.log.log.epochs[number]}-{self._names}"
+            member = f"{request.group}-{self.log.epochs[number]}-{self._names}"
         if group.join(member, request, answer, self.node.now):
             self._tell(group, member, answer)
             return
@@ -77,7 +77,7 @@ class GroupCoordinator:
                 member.joining = None
         if group.state is EMPTY:
             record = group.record()
-            self.log.log.append(number, (record,), self.log.timeout_ms, lambda _: None)
+            self.log.append(number, (record,), self.log.timeout_ms, lambda _: None)
 
     def _tell(self, group: ClassicGroup, member: str, answer: Answer) -> None:
         members = {name: m.topics for name, m in group.members.items()}
@@ -122,7 +122,7 @@ class GroupCoordinator:
                     member.syncing(SyncGroupResponse(KafkaError.NONE, member.assigned))
                     member.syncing, member.heard = None, self.node.now
 
-        self.log.log.append(number, (group.record(),), self.log.timeout_ms, written)
+        self.log.append(number, (group.record(),), self.log.timeout_ms, written)
 
     def _heartbeat(self, request: Heartbeat) -> ErrorResponse:
         """Key 12."""

@@ -15,6 +15,7 @@ from model.errors import KafkaError, Refused
 from model.log.unified_log import COMMIT, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 
 Key = tuple[str, Partition]
@@ -131,49 +132,44 @@ class LoadedPartition:
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
 
 
-class GroupMetadataManager:
+class GroupMetadataManager(CoordinatorRuntime):
     """See the module. `loaded` by number of the partition. controller(): -1 unknown."""
 
     def __init__(
         self, node: NodeState, replica_manager: ReplicaManager, controller: Callable[[], int]
     ) -> None:
-        self.node = node
-        self.bugs = node.settings.bugs
         count = node.settings.offsets_partitions
-        self.log = CoordinatorRuntime(node, replica_manager, GROUP_TOPIC, count, controller)
+        super().__init__(node, replica_manager, GROUP_TOPIC, count, controller)
         self.loaded: dict[int, LoadedPartition] = {}
 
-    def became(self, number: int) -> None:
-        """Leadership of a partition of the log may have changed."""
-        if self.log.became(number):
-            gone = self.loaded.pop(number, None)
-            for group in gone.groups.values() if gone is not None else ():
-                group.dismiss(KafkaError.NOT_COORDINATOR)
+    def _forget(self, number: int) -> None:
+        gone = self.loaded.pop(number, None)
+        for group in gone.groups.values() if gone is not None else ():
+            group.dismiss(KafkaError.NOT_COORDINATOR)
 
-    def _load(self) -> None:
-        """Replay logs: groups as they were written last, offsets as far as they are committed."""
-        for number, replica in self.log.loaded():
-            offsets, written = CommittedOffsets(self.bugs), replica.log.records()
-            if "groups-forget-on-load" in self.bugs:
-                # Readers begin again where nothing is committed.
-                offsets.applied, written = replica.log.end, iter(())
-            offsets.apply(replica.log, replica.high_watermark)
-            groups = {
-                record.group: ClassicGroup.restored(record, self.node.now)
-                for _, _, record in written
-                if isinstance(record, GroupRecord)
-            }
-            self.loaded[number] = LoadedPartition(offsets, groups)
+    def _replay(self, number: int, replica: Replica) -> None:
+        """Groups as they were written last, offsets as far as they are committed."""
+        offsets, written = CommittedOffsets(self.bugs), replica.log.records()
+        if "groups-forget-on-load" in self.bugs:
+            # Readers begin again where nothing is committed.
+            offsets.applied, written = replica.log.end, iter(())
+        offsets.apply(replica.log, replica.high_watermark)
+        groups = {
+            record.group: ClassicGroup.restored(record, self.node.now)
+            for _, _, record in written
+            if isinstance(record, GroupRecord)
+        }
+        self.loaded[number] = LoadedPartition(offsets, groups)
 
     def at(self, group: str) -> tuple[int, LoadedPartition]:
         """The partition of the group, which is loaded here, with everything that is committed.
 
         Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
         """
-        number = self.log.number(group)
-        self.log.check(number)
+        number = self.number(group)
+        self.check(number)
         loaded = self.loaded[number]
-        replica = self.node.replicas[self.log.partition(number)]
+        replica = self.node.replicas[self.partition(number)]
         loaded.offsets.apply(replica.log, replica.high_watermark)
         return number, loaded
 
@@ -191,7 +187,7 @@ class GroupMetadataManager:
 
     def tick(self) -> None:
         """Load."""
-        self._load()
+        self.load()
         for loaded in self.loaded.values():
             loaded.offsets.settle()
 

@@ -44,7 +44,7 @@ class OffsetMetadataManager:
 
         number = self._may_commit(request)
         acks = 1 if "offset-commit-not-replicated" in self.bugs else -1  # lost with the coordinator
-        self.log.log.append(number, _records(request), self.log.timeout_ms, done, acks=acks)
+        self.log.append(number, _records(request), self.log.timeout_ms, done, acks=acks)
 
     def _may_commit(self, request: OffsetCommit | TxnOffsetCommit) -> int:
         """ClassicGroup.validateOffsetCommit; the partition of the group. Raises: Refused."""
@@ -71,7 +71,7 @@ class OffsetMetadataManager:
 
     def commit_in_transaction(self, request: TxnOffsetCommit, answer: Answer) -> None:
         """Key 28: the offsets are pending until the marker of the transaction."""
-        tp = self.log.log.partition(self._may_commit(request))
+        tp = self.log.partition(self._may_commit(request))
         batch = RecordBatch(
             -1, -1, _records(request), request.producer_id, request.producer_epoch, transactional=True
         )
@@ -96,7 +96,7 @@ class OffsetMetadataManager:
     def _fetch(self, request: OffsetFetch) -> OffsetFetchResponse:
         """Key 9. Offsets that are about to change are not answered (KIP-447)."""
         number, loaded = self.log.at(request.group)
-        log = self.node.replicas[self.log.log.partition(number)].log
+        log = self.node.replicas[self.log.partition(number)].log
         stable = request.stable and self.node.settings.era.fenced_offsets
         stable = stable and "unstable-offsets-answered" not in self.bugs
         if stable and loaded.offsets.unstable(request.group, request.partitions, log):

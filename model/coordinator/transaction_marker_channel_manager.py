@@ -5,7 +5,7 @@ leader has answered, and reports when a transaction has all its markers. `write_
 side: it appends them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -32,10 +32,13 @@ class PendingCompleteTxn:
     coordinator_epoch: int
     transaction: TransactionMetadata
     complete: TransactionRecord
-    producer_id: int
-    producer_epoch: int
     commit: bool
     left: list[Partition]
+
+    def marker(self, tps: Sequence[Partition]) -> TxnMarker:
+        """The marker for some of its partitions."""
+        known = self.transaction.record
+        return TxnMarker(known.producer_id, known.epoch, self.coordinator_epoch, self.commit, tuple(tps))
 
 
 @dataclass(slots=True)
@@ -60,16 +63,8 @@ class TransactionMarkerChannelManager:
             commit = False  # the client believes that it is committed
         if "abort-answers-commit" in bugs:
             commit = True  # the client believes that it is aborted
-        ending = PendingCompleteTxn(
-            number,
-            coordinator_epoch,
-            transaction,
-            transaction.prepare_complete(now),
-            record.producer_id,
-            record.epoch,
-            commit,
-            left,
-        )
+        complete = transaction.prepare_complete(now)
+        ending = PendingCompleteTxn(number, coordinator_epoch, transaction, complete, commit, left)
         self.endings[record.transactional_id] = ending
         self.pump()
 
@@ -102,10 +97,7 @@ class TransactionMarkerChannelManager:
 
     def _send(self, leader: int, flight: list[tuple[PendingCompleteTxn, list[Partition]]]) -> None:
         self.flights[leader] = flight
-        markers = tuple(
-            TxnMarker(e.producer_id, e.producer_epoch, e.coordinator_epoch, e.commit, tuple(tps))
-            for e, tps in flight
-        )
+        markers = tuple(ending.marker(tps) for ending, tps in flight)
         self.node.ask(leader, f"markers {leader}", WriteTxnMarkers(markers), partial(self._answered, leader))
 
     def _answered(self, leader: int, answer: WriteTxnMarkersResponse | None) -> None:
@@ -114,13 +106,14 @@ class TransactionMarkerChannelManager:
         lossy = "markers-not-retried" in self.node.settings.bugs
         failed = False
         for ending, tps in self.flights.pop(leader):
-            tid = ending.transaction.record.transactional_id
+            known = ending.transaction.record
+            tid = known.transactional_id
             if self.endings.get(tid) is not ending:
                 continue  # this coordinator has lost it meanwhile
             for tp in tps:
                 error = KafkaError.REQUEST_TIMED_OUT
                 if answer is not None:
-                    error = answer.results[ending.producer_id, tp]
+                    error = answer.results[known.producer_id, tp]
                 if error in GIVEN_UP:
                     self.endings.pop(tid, None)
                 elif error is KafkaError.NONE or lossy:

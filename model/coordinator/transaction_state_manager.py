@@ -16,34 +16,29 @@ from model.coordinator.transaction_metadata import (
     TransactionTombstone,
 )
 from model.errors import KafkaError, Refused
-from model.replication.node import TRANSACTION_TOPIC, NodeState
+from model.replication.node import TRANSACTION_TOPIC, NodeState, ignore
+from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 
 Done = Callable[[KafkaError], None]
 EXPIRY_TIMEOUT_MS: Final = 5000
 
 
-def _nobody(_: KafkaError) -> None:
-    """The client has its answer already."""
-
-
-class TransactionStateManager:
+class TransactionStateManager(CoordinatorRuntime):
     """See the module. `known`: transactional ids by partition of the log. controller(): -1 unknown."""
 
     def __init__(
         self, node: NodeState, replica_manager: ReplicaManager, controller: Callable[[], int]
     ) -> None:
-        self.node = node
-        self.bugs = node.settings.bugs
         count = node.settings.transaction_partitions
-        self.log = CoordinatorRuntime(node, replica_manager, TRANSACTION_TOPIC, count, controller)
+        super().__init__(node, replica_manager, TRANSACTION_TOPIC, count, controller)
         self.known: dict[int, dict[str, TransactionMetadata]] = {}
         self.markers = TransactionMarkerChannelManager(node, self._marked)
         self._again: list[PendingCompleteTxn] = []
 
     def tick(self) -> None:
         """Load; send and append again what failed."""
-        self._load()
+        self.load()
         again, self._again = self._again, []
         for ending in again:
             self._marked(ending)
@@ -51,44 +46,39 @@ class TransactionStateManager:
 
     # ---- leadership
 
-    def became(self, number: int) -> None:
-        """Leadership of a partition of the log may have changed."""
-        if self.log.became(number):
-            self.known.pop(number, None)
-            self.markers.forget(number)
-            self._again = [ending for ending in self._again if ending.number != number]
+    def _forget(self, number: int) -> None:
+        self.known.pop(number, None)
+        self.markers.forget(number)
+        self._again = [ending for ending in self._again if ending.number != number]
 
-    def _load(self) -> None:
-        """Replay logs; finish what was prepared."""
-        for number, replica in self.log.loaded():
-            found: dict[str, TransactionRecord] = {}
-            for _, _, record in replica.log.records():
-                if "coordinator-forgets-on-load" in self.bugs:
-                    break  # what was open is never ended
-                if isinstance(record, TransactionTombstone):
-                    found.pop(record.transactional_id, None)
-                else:
-                    assert isinstance(record, TransactionRecord)
-                    found[record.transactional_id] = record
-            # An end that was answered is undone.
-            if "prepared-becomes-ongoing-on-load" in self.bugs:
-                found = {
-                    tid: r._replace(state=ONGOING) if r.state in PREPARED else r for tid, r in found.items()
-                }
-            most = self.node.settings.producer_epoch_max
-            known = {tid: TransactionMetadata(record.loaded(), most) for tid, record in found.items()}
-            self.known[number] = known
-            for transaction in known.values():
-                if transaction.state in PREPARED:
-                    self.markers.add(number, self.log.epochs[number], transaction)
+    def _replay(self, number: int, replica: Replica) -> None:
+        """Finish what was prepared."""
+        found: dict[str, TransactionRecord] = {}
+        for _, _, record in replica.log.records():
+            if "coordinator-forgets-on-load" in self.bugs:
+                break  # what was open is never ended
+            if isinstance(record, TransactionTombstone):
+                found.pop(record.transactional_id, None)
+            else:
+                assert isinstance(record, TransactionRecord)
+                found[record.transactional_id] = record
+        # An end that was answered is undone.
+        if "prepared-becomes-ongoing-on-load" in self.bugs:
+            found = {tid: r._replace(state=ONGOING) if r.state in PREPARED else r for tid, r in found.items()}
+        most = self.node.settings.producer_epoch_max
+        known = {tid: TransactionMetadata(record.loaded(), most) for tid, record in found.items()}
+        self.known[number] = known
+        for transaction in known.values():
+            if transaction.state in PREPARED:
+                self.markers.add(number, self.epochs[number], transaction)
 
     def at(self, transactional_id: str) -> int:
         """The partition of the log that the id belongs to, which is loaded here.
 
         Raises: Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS).
         """
-        number = self.log.number(transactional_id)
-        self.log.check(number)
+        number = self.number(transactional_id)
+        self.check(number)
         return number
 
     def find(self, transactional_id: str) -> tuple[int, TransactionMetadata]:
@@ -124,10 +114,10 @@ class TransactionStateManager:
     ) -> None:
         """Append a prepared change; take it over when it is committed, or take it back. retried: the
         caller tries again where the log was only not available."""
-        epoch, tid = self.log.epochs[number], record.transactional_id
+        epoch, tid = self.epochs[number], record.transactional_id
 
         def written(error: KafkaError) -> None:
-            here = self.log.epochs.get(number) == epoch
+            here = self.epochs.get(number) == epoch
             if not here or self.known[number].get(tid) is not transaction:
                 done(KafkaError.NOT_COORDINATOR)
                 return
@@ -137,16 +127,16 @@ class TransactionStateManager:
                 transaction.pending = None
             done(error)
 
-        self.log.append(number, (record,), record.timeout_ms, written)
+        self.append(number, (record,), record.timeout_ms, written)
 
     def end(
         self, number: int, transaction: TransactionMetadata, record: TransactionRecord, done: Done
     ) -> None:
         """Both phases; `done` after the first."""
-        epoch = self.log.epochs[number]
+        epoch = self.epochs[number]
         if "commit-before-prepare-logged" in self.bugs:
             done(KafkaError.NONE)  # the next coordinator may not know of it
-            done = _nobody
+            done = ignore
 
         def prepared(error: KafkaError) -> None:
             done(error)
@@ -157,7 +147,7 @@ class TransactionStateManager:
 
     def _marked(self, ending: PendingCompleteTxn) -> None:
         """All markers are written: the second phase ends with the complete record."""
-        if self.log.epochs.get(ending.number) != ending.coordinator_epoch:
+        if self.epochs.get(ending.number) != ending.coordinator_epoch:
             return
 
         def written(error: KafkaError) -> None:
@@ -168,15 +158,15 @@ class TransactionStateManager:
 
     def expire(self, number: int, transaction: TransactionMetadata) -> None:
         """Forget an id that was not used for long."""
-        epoch, tid = self.log.epochs[number], transaction.record.transactional_id
+        epoch, tid = self.epochs[number], transaction.record.transactional_id
         transaction.prepare_dead()
 
         def written(error: KafkaError) -> None:
-            if self.log.epochs.get(number) != epoch:
+            if self.epochs.get(number) != epoch:
                 return
             if error is KafkaError.NONE:
                 self.known[number].pop(tid, None)
             else:
                 transaction.pending = None
 
-        self.log.append(number, (TransactionTombstone(tid),), EXPIRY_TIMEOUT_MS, written)
+        self.append(number, (TransactionTombstone(tid),), EXPIRY_TIMEOUT_MS, written)

@@ -67,7 +67,7 @@ class KafkaRaftClient:
         self.role, self.leader, self.high_watermark = FOLLOWER, -1, 0
         self._votes, self._ends, self._heard, self._fetching = set(), {}, {}, -1
         self._wait(now)
-        self._fetch(now)
+        self.fetch(now)
 
     @property
     def end(self) -> int:
@@ -97,7 +97,7 @@ class KafkaRaftClient:
             self._wait(now)
             self.leader = -1
             self._fetching = -1
-            self._fetch(now)
+            self.fetch(now)
 
     def append(self, records: Sequence[object]) -> int:
         """As leader: append; the offset that must be committed for all of them to be."""
@@ -171,7 +171,7 @@ class KafkaRaftClient:
         self._fetching = -1
         if leader >= 0 or not waits:
             self._wait(now)
-        self._fetch(now)
+        self.fetch(now)
 
     def _wait(self, now: int) -> None:
         base = self.settings.quorum_fetch_timeout_ms
@@ -179,7 +179,7 @@ class KafkaRaftClient:
 
     # ---- following
 
-    def _fetch(self, now: int) -> None:
+    def fetch(self, now: int) -> None:
         """Ask the leader (where it is not known: any voter in turn) for more."""
         if self.role != FOLLOWER or self._fetching >= 0:
             return
@@ -194,7 +194,7 @@ class KafkaRaftClient:
         self.out.append((target, QuorumFetch(self.me, self.epoch, self.end, self.last_epoch)))
 
     def fetched(self, node: int, answer: QuorumFetchResponse | None, now: int) -> bool:
-        """The answer to a fetch, None = none came. Whether `again` is to be called after a pause."""
+        """The answer to a fetch, None = none came. Whether to `fetch` again after a pause."""
         if node != self._fetching or self.role != FOLLOWER:
             return False
         self._fetching = -1
@@ -210,13 +210,13 @@ class KafkaRaftClient:
             return True  # it speaks of what this node was before it fell back
         if answer.leader >= 0 and self.leader != answer.leader:
             self.leader = answer.leader
-            self._fetch(now)
+            self.fetch(now)
             return False
         if answer.leader != node:
             return True
         self._wait(now)
         self._take(answer)
-        self._fetch(now)
+        self.fetch(now)
         return False
 
     def _take(self, answer: QuorumFetchResponse) -> None:
@@ -228,10 +228,6 @@ class KafkaRaftClient:
             return
         self.entries += answer.entries
         self.high_watermark = max(self.high_watermark, min(answer.high_watermark, self.end))
-
-    def again(self, now: int) -> None:
-        """After a pause: fetch on."""
-        self._fetch(now)
 
     # ---- leading
 
@@ -254,8 +250,7 @@ class KafkaRaftClient:
             self._commit()
         if request.end >= self.end and before == self.high_watermark:
             return None
-        entries = tuple(self.entries[request.end : request.end + MOST])
-        return QuorumFetchResponse(self.epoch, self.me, request.end, self.high_watermark, entries)
+        return self.held(request)
 
     def held(self, request: QuorumFetch) -> QuorumFetchResponse:
         """The answer to a fetch that waited long enough."""

@@ -60,9 +60,7 @@ class KRaftMetadata:
         self.quorum.epoch, self.quorum.voted = durable.quorum_epoch, durable.voted
         self.quorum.entries = durable.entries
         self.controller: QuorumController | None = None
-        self.alter_partition = AlterPartitionManager(
-            node, publisher.replica_manager, lambda: self.quorum.leader
-        )
+        self.isr = AlterPartitionManager(node, publisher.replica_manager, lambda: self.quorum.leader)
         self.fenced = True
         self.leaving = False
         self.may_end = False
@@ -122,20 +120,12 @@ class KRaftMetadata:
             self._resign()
         if 0 <= self._quorum_again <= now:
             self._quorum_again = -1
-            self.quorum.again(now)
+            self.quorum.fetch(now)
         self._release(late=True)
         if self.controller is not None:
             changes = self.controller.tick(now)
             if changes:
                 self.quorum.append(changes)
-
-    def lead_on(self) -> None:
-        """See `ClusterMetadata`."""
-        self.alter_partition.lead_on()
-
-    def fetched(self, tp: Partition, follower: int) -> None:
-        """See `ClusterMetadata`."""
-        self.alter_partition.fetched(tp, follower)
 
     def leave(self) -> None:
         """The next heartbeat says that this broker wants to go."""
@@ -180,6 +170,9 @@ class KRaftMetadata:
             if isinstance(change, PartitionRecord) and self.is_broker:
                 self._unpublished[change.partition] = None
         self._publish()
+        self._answer_committed()
+
+    def _answer_committed(self) -> None:
         while self._committing and self._committing[0][0] <= self.quorum.high_watermark:
             _, answer, response = self._committing.pop(0)
             answer(response)
@@ -259,9 +252,7 @@ class KRaftMetadata:
             self.quorum.append(decision.changes)
         self._committing.append((self.quorum.end, answer, decision.answer))
         if self.quorum.high_watermark >= self.quorum.end:
-            while self._committing:
-                _, waiting, response = self._committing.pop(0)
-                waiting(response)
+            self._answer_committed()
 
     # ---- the broker's side
 

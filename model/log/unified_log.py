@@ -156,7 +156,7 @@ class UnifiedLog:
             if batch.control:
                 self._check_marker(batch)
             elif (known := self.recognised(batch)) is not None:
-                return batch._replace(base=known.base, epoch=self.epoch_at(known.base))
+                return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
             else:
                 self._check_sequence(batch)
         placed = batch._replace(base=self.end, epoch=epoch)
@@ -172,10 +172,6 @@ class UnifiedLog:
         self.end = batch.last + 1
         if batch.producer_id != NO_PRODUCER:
             self._learn(batch)
-
-    def lead(self, epoch: int) -> None:
-        """This log's replica leads from now on: the epoch begins at the log's end (KIP-101)."""
-        self.epochs.lead(epoch, self.end)
 
     def recognised(self, batch: RecordBatch) -> BatchMetadata | None:
         """The remembered batch that this one is again."""
@@ -256,15 +252,6 @@ class UnifiedLog:
 
     # ---- looking
 
-    def epoch_at(self, offset: int) -> int:
-        """Leader epoch under which the record at `offset` was appended."""
-        return self.epochs.at(offset)
-
-    @property
-    def last_epoch(self) -> int:
-        """Newest epoch of the cache."""
-        return self.epochs.last
-
     def end_of(self, epoch: int) -> tuple[int, int]:
         """(largest epoch up to `epoch`, where it ends), see `LeaderEpochFileCache.end_of`."""
         return self.epochs.end_of(epoch, self.end)
@@ -334,10 +321,6 @@ class UnifiedLog:
         self.flushed = min(self.flushed, self.end)
         self.epochs.cut(self.end)
         self._reload()
-
-    def forget_producers(self) -> None:
-        """What a bug does: the state of all producers is gone."""
-        self.producers.clear()
 
     def expire_producers(self, before_ms: int) -> None:
         """Producers that wrote nothing since then are not known any more, but for those with an open

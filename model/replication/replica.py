@@ -126,10 +126,10 @@ class Replica:
         return same and not self.era.fenced_fetch
 
     def _lead(self, now: int) -> None:
-        self.log.lead(self.state.leader_epoch)
+        self.log.epochs.lead(self.state.leader_epoch, self.log.end)
         self.epoch_begin = self.log.end
         if "producers-lost-on-election" in self.bugs:
-            self.log.forget_producers()
+            self.log.producers.clear()
         self.remotes = {}
         self._know(now)
         self.advance(now)
@@ -152,7 +152,7 @@ class Replica:
             self.high_watermark = min(self.high_watermark, self.log.end)
         if self.era.truncate_by_epoch and "truncate-to-hw" not in self.bugs:
             self.truncating = self.log.end > 0
-            self.asked_epoch = self.log.last_epoch
+            self.asked_epoch = self.log.epochs.last
         else:
             self.log.truncate(self.high_watermark)
 

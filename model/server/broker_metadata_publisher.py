@@ -49,7 +49,7 @@ class BrokerMetadataPublisher:
             replica.high_watermark = min(self.durable.checkpoint.get(tp, 0), log.end)
             node.replicas[tp] = replica
             if "producers-lost-on-restart" in node.settings.bugs:
-                log.forget_producers()
+                log.producers.clear()
 
     def checkpoint(self) -> None:
         """Write the high watermarks down (replication-offset-checkpoint)."""

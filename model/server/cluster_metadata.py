@@ -14,8 +14,22 @@ from model.protocol.messages import Partition
 from model.protocol.requests import Handlers
 
 
+class InSyncSets(Protocol):
+    """Of the partitions that are led here."""
+
+    def lead_on(self) -> None:
+        """Look whether they have to change."""
+
+    def fetched(self, tp: Partition, follower: int) -> None:
+        """A follower has fetched: it may join."""
+
+
 class ClusterMetadata(Protocol):
     """A node's side of the cluster's metadata. All events carry the node's own time (`Node.now`)."""
+
+    @property
+    def isr(self) -> InSyncSets:
+        """Its side of changes of in-sync sets."""
 
     @property
     def controller_id(self) -> int:
@@ -50,14 +64,8 @@ class ClusterMetadata(Protocol):
     def tick(self) -> None:
         """100 ms passed."""
 
-    def lead_on(self) -> None:
-        """Look whether in-sync sets of partitions that are led here have to change."""
-
     def keep_alive(self) -> None:
         """Register, and show that this broker lives."""
-
-    def fetched(self, tp: Partition, follower: int) -> None:
-        """A follower has fetched from a partition that is led here: it may join the in-sync set."""
 
     def after(self) -> None:
         """Called after every event of the node."""

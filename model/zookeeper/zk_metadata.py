@@ -15,7 +15,6 @@ from typing import Final
 
 from model.errors import KafkaError, Refused
 from model.metadata.image import PartitionRecord, RegisteredBroker
-from model.protocol.messages import Partition
 from model.protocol.requests import Answer, ErrorResponse, Handlers
 from model.protocol.zookeeper_messages import (
     ControlledShutdown,
@@ -111,14 +110,6 @@ class ZkMetadata:
             self._balanced_ms = now
             self.controller.balance()
 
-    def lead_on(self) -> None:
-        """See `ClusterMetadata`."""
-        self.isr.lead_on()
-
-    def fetched(self, tp: Partition, follower: int) -> None:
-        """See `ClusterMetadata`."""
-        self.isr.fetched(tp, follower)
-
     def keep_alive(self) -> None:
         """Register again where an earlier registration stood in the way; leave."""
         if self.leaving:
@@ -140,7 +131,7 @@ class ZkMetadata:
         if controller is None:
             return
         if controller.deposed:
-            self._resign()
+            self.controller = None
             self._elect()
             return
         ops = controller.wanted()
@@ -167,7 +158,7 @@ class ZkMetadata:
     def _expired(self) -> None:
         self.fenced = True
         self._registering = self._counting = False
-        self._resign()
+        self.controller = None
 
     def _notified(self, path: str) -> None:
         if path == CONTROLLER:
@@ -203,7 +194,7 @@ class ZkMetadata:
             else:
                 self._elect()
         elif held.owner != self.client.session:
-            self._resign()
+            self.controller = None
         elif self.controller is None:
             yield from self._count_up()
 
@@ -221,14 +212,11 @@ class ZkMetadata:
                 self.controller.start()
                 return
 
-    def _resign(self) -> None:
-        self.controller = None
-
     # ---- what the controller says
 
     def _controlled(self, request: ControlRequest) -> ErrorResponse:
         epoch = request.controller_epoch
-        if epoch < self.controller_epoch and not self._obeys_anybody():
+        if epoch < self.controller_epoch and "controller-epoch-ignored" not in self.node.settings.bugs:
             raise Refused(KafkaError.STALE_CONTROLLER_EPOCH)
         if epoch != self.controller_epoch:
             self.controller_epoch, self._heard = epoch, 0
@@ -241,9 +229,6 @@ class ZkMetadata:
             elif isinstance(request, UpdateMetadata):
                 self._update(request)
         return ErrorResponse(KafkaError.NONE)
-
-    def _obeys_anybody(self) -> bool:
-        return "controller-epoch-ignored" in self.node.settings.bugs
 
     def _lead_and_follow(self, request: LeaderAndIsr) -> None:
         """Newer leader epochs only, and no leader that does not live (ReplicaManager.makeFollowers): no
@@ -304,5 +289,5 @@ class ZkMetadata:
             self._leave_at = self.node.now + LEAVE_BACKOFF_MS
 
     def _close(self) -> None:
-        self._resign()
+        self.controller = None
         self.client.close()

@@ -69,7 +69,7 @@ class OneBroker:
 
     def part(self, *, group: bool) -> Any:
         coordinating = self.broker.coordinators
-        return (coordinating.group_log if group else coordinating.transactions.log).log
+        return coordinating.group_log if group else coordinating.transactions.log
 
     # ---- time and messages
 
@@ -177,7 +177,7 @@ class OneBroker:
 
     def transaction(self, transactional_id: str = "t") -> TransactionMetadata:
         log = self.broker.coordinators.transactions.log
-        return log.known[log.log.number(transactional_id)][transactional_id]
+        return log.known[log.number(transactional_id)][transactional_id]
 
     def init(self, tid: str = "t", producer_id: int = -1, epoch: int = -1, ms: int = 10_000) -> Any:
         """InitProducerId, repeated as a client repeats it."""

@@ -62,8 +62,8 @@ def test_an_epoch_that_the_leader_never_saw_is_answered_with_the_largest_before_
 
 def test_leading_without_writing_leaves_one_epoch_for_each_offset() -> None:
     log = log_of((1, 3))
-    log.lead(2)
-    log.lead(5)
+    log.epochs.lead(2, log.end)
+    log.epochs.lead(5, log.end)
     assert log.epochs == [(1, 0), (5, 3)]
     assert log.end_of(1) == (1, 3)
 

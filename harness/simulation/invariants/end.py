@@ -70,7 +70,7 @@ def _undecided(cluster: SimulatedCluster) -> list[str]:
     for broker in cluster.running:
         log = broker.coordinators.transactions.log
         for number, known in log.known.items():
-            epoch = log.log.epochs.get(number, -1)
+            epoch = log.epochs.get(number, -1)
             texts = [
                 f"{tid}: {t.state}, with its coordinator, node {broker.me}"
                 for tid, t in sorted(known.items())
