@@ -5,12 +5,13 @@ Clients are state machines as brokers are: `answered`, `tick`, and `take_out()` 
     Ask(node, channel, request)   one request is under way on a channel
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import FindCoordinator, FindCoordinatorResponse
 from model.protocol.messages import Metadata, MetadataResponse, Partition
-from model.protocol.requests import Response
+from model.protocol.requests import R, Request, Response
 from model.replication.node import Ask
 
 RETRIABLE = frozenset(
@@ -108,3 +109,29 @@ class ClientMetadata:
                 self._pause[name] = now + BACKOFF_MS
             return True
         return False
+
+
+class KafkaClient:
+    """What asks for a client: one request on a channel at a time. `out`: what is to be sent."""
+
+    def __init__(self, cluster: ClientMetadata) -> None:
+        self.cluster = cluster
+        self.out: list[Ask] = []
+        self._under_way: dict[str, Callable[[Response | None, int], None]] = {}
+
+    def _ask(
+        self, node: int, channel: str, request: Request[R], then: Callable[[R | None, int], None]
+    ) -> None:
+        """Ask, unless a request is under way on the channel; `then` gets the answer, and the time."""
+        if channel not in self._under_way:
+            self._under_way[channel] = cast("Callable[[Response | None, int], None]", then)
+            self.out.append(Ask(node, channel, request))
+
+    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
+        """The answer to an `Ask`, None = none came; whether the question was this client's."""
+        if self.cluster.answered(channel, answer, now):
+            return True
+        then = self._under_way.pop(channel, None)
+        if then is not None:
+            then(answer, now)
+        return then is not None

@@ -5,24 +5,22 @@ hands records out in the order of their offsets, passes control records and, at 
 aborted transactions over without handing them out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from model.client.client_metadata import BACKOFF_MS, ClientMetadata
+from model.client.client_metadata import BACKOFF_MS, ClientMetadata, KafkaClient
 from model.errors import KafkaError
 from model.log.unified_log import REMOVED, AbortedTxn, RecordBatch
 from model.protocol.messages import (
     Fetch,
-    FetchedPartition,
     FetchPartition,
     FetchResponse,
     ListOffsets,
     ListOffsetsResponse,
     Partition,
 )
-from model.protocol.requests import Response
-from model.replication.node import Ask
+from model.protocol.requests import R, Request
 
 BEGINNING: Final = -2
 
@@ -53,7 +51,7 @@ class TopicPartitionState:
     aborted: set[int] = field(default_factory=set)
 
 
-class Consumer:
+class Consumer(KafkaClient):
     """See the module. `resets`: partitions that began again because their offset was out of range."""
 
     def __init__(
@@ -64,14 +62,14 @@ class Consumer:
         wait_ms: int = 100,
         bugs: frozenset[str] = frozenset(),
     ) -> None:
-        self.cluster = ClientMetadata(bootstrap)
+        super().__init__(ClientMetadata(bootstrap))
         self.committed = committed
         self.wait_ms = wait_ms
         self.bugs = bugs
         self.positions: dict[Partition, TopicPartitionState] = {}
         self.resets: list[Partition] = []
-        self.out: list[Ask] = []
-        self._flights: dict[str, tuple[int, dict[Partition, int]]] = {}
+        self._flights: dict[int, dict[Partition, int]] = {}
+        """By node: offsets that it is asked for; one request at a time to each."""
         self._number = 0
 
     # ---- what the application does
@@ -112,8 +110,8 @@ class Consumer:
     def pump(self, now: int) -> None:
         """Ask for what is not under way."""
         self.out += self.cluster.requests(now)
-        busy = {tp for _, parts in self._flights.values() for tp in parts}
-        asked = {node for node, _ in self._flights.values()}  # one request at a time to each
+        busy = {tp for parts in self._flights.values() for tp in parts}
+        asked = set(self._flights)
         wanted: dict[int, dict[Partition, FetchPartition]] = {}
         starts: dict[int, list[Partition]] = {}
         for tp, position in self.positions.items():
@@ -130,59 +128,54 @@ class Consumer:
                 wanted.setdefault(node, {})[tp] = FetchPartition(position.next, epoch)
         for node, parts in wanted.items():
             request = Fetch(-1, parts, self.committed, self.wait_ms)
-            self._ask(node, request, {tp: part.offset for tp, part in parts.items()})
+            self._read(node, request, {tp: part.offset for tp, part in parts.items()}, self._fetched)
         for node, tps in starts.items():
             if node not in wanted:
-                self._ask(node, ListOffsets(tps, earliest=True), dict.fromkeys(tps, BEGINNING))
+                starting = ListOffsets(tps, earliest=True)
+                self._read(node, starting, dict.fromkeys(tps, BEGINNING), self._started)
 
-    def _ask(self, node: int, request: Fetch | ListOffsets, parts: dict[Partition, int]) -> None:
+    def _read(
+        self,
+        node: int,
+        request: Request[R],
+        offsets: dict[Partition, int],
+        take: Callable[[Partition, TopicPartitionState, R], KafkaError],
+    ) -> None:
+        def then(answer: R | None, now: int) -> None:
+            del self._flights[node]
+            for tp, offset in offsets.items():
+                position = self.positions.get(tp)
+                if position is None or position.next != offset:
+                    continue  # assigned or sought again meanwhile
+                if answer is None or take(tp, position, answer) is not KafkaError.NONE:
+                    position.pause = now + BACKOFF_MS
+                    self.cluster.wanted = True
+
         self._number += 1
-        channel = f"consume {self._number}"
-        self._flights[channel] = (node, parts)
-        self.out.append(Ask(node, channel, request))
+        self._flights[node] = offsets
+        self._ask(node, f"consume {self._number}", request, then)
 
-    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
-        """The answer to an `Ask`; whether the question was this consumer's."""
-        if self.cluster.answered(channel, answer, now):
-            return True
-        if channel not in self._flights:
-            return False
-        _, asked = self._flights.pop(channel)
-        for tp, offset in asked.items():
-            position = self.positions.get(tp)
-            if position is None or position.next != offset:
-                continue  # assigned or sought again meanwhile
-            if isinstance(answer, FetchResponse):
-                self._fetched(tp, position, answer.parts[tp], now)
-            elif isinstance(answer, ListOffsetsResponse):
-                self._started(position, *answer.parts[tp], now)
-            else:
-                position.pause = now + BACKOFF_MS
-                self.cluster.wanted = True
-        return True
-
-    def _started(self, position: TopicPartitionState, error: KafkaError, offset: int, now: int) -> None:
+    def _started(
+        self, tp: Partition, position: TopicPartitionState, answer: ListOffsetsResponse
+    ) -> KafkaError:
+        error, offset = answer.parts[tp]
         if error is KafkaError.NONE:
             position.next = position.position = offset
-        else:
-            position.pause = now + BACKOFF_MS
-            self.cluster.wanted = True
+        return error
 
-    def _fetched(
-        self, tp: Partition, position: TopicPartitionState, found: FetchedPartition, now: int
-    ) -> None:
+    def _fetched(self, tp: Partition, position: TopicPartitionState, answer: FetchResponse) -> KafkaError:
+        found = answer.parts[tp]
         if found.error is KafkaError.OFFSET_OUT_OF_RANGE:
             position.next = BEGINNING  # auto.offset.reset=earliest
             position.aborted.clear()
             self.resets.append(tp)
-        elif found.error is not KafkaError.NONE:
-            position.pause = now + BACKOFF_MS
-            self.cluster.wanted = True
-            if "starts-over-on-error" in self.bugs:
-                position.next = BEGINNING
-        else:
+            return KafkaError.NONE
+        if found.error is KafkaError.NONE:
             position.end = found.stable if self.committed else found.high_watermark
             self._buffer(tp, position, found.batches, list(found.aborted))
+        elif "starts-over-on-error" in self.bugs:
+            position.next = BEGINNING
+        return found.error
 
     def _buffer(
         self,

@@ -4,10 +4,11 @@ What the application has to see it sees in its polls: `lost` or `given` partitio
 takes them, and a member that has to give partitions up joins again only after that.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
-from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata
+from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata, KafkaClient
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     Heartbeat,
@@ -21,9 +22,9 @@ from model.protocol.coordinator_messages import (
     SyncGroupResponse,
 )
 from model.protocol.messages import Partition
-from model.protocol.requests import AnyRequest, ErrorResponse, Response
-from model.replication.node import Ask
+from model.protocol.requests import ErrorResponse, Request
 
+E = TypeVar("E", bound=ErrorResponse)
 HEARTBEAT_MS: Final = 300
 REVOKED: Final = "revoked"
 LOST: Final = "lost"
@@ -47,15 +48,15 @@ class GroupEvent(NamedTuple):
     at_ms: int = -1
 
 
-class ConsumerCoordinator:
+class ConsumerCoordinator(KafkaClient):
     """See the module. `commits`: outcome by number of a commit: error name, "" = done."""
 
     def __init__(
         self, group: str, topics: Sequence[str], cluster: ClientMetadata, session_ms: int, *, stable: bool
     ) -> None:
+        super().__init__(cluster)
         self.group = group
         self.topics = tuple(topics)
-        self.cluster = cluster
         self.session_ms = session_ms
         self.stable = stable
         self.member = ""
@@ -63,14 +64,12 @@ class ConsumerCoordinator:
         self.partitions: tuple[Partition, ...] = ()
         self.news: list[GroupEvent] = []
         self.commits: dict[int, str] = {}
-        self.out: list[Ask] = []
         self._state = "out"
-        self._joined: JoinGroupResponse | None = None
-        self._under_way: set[str] = set()
         self._pause = 0
         self._beat_at = 0
         self._commit_number = 0
-        self._wanted: dict[str, AnyRequest] = {}
+        self._wanted: list[Callable[[int], None]] = []
+        """What is to be said to the coordinator, once it is known."""
         self._asked_ms = -1
         self._assignments = 0
 
@@ -89,14 +88,20 @@ class ConsumerCoordinator:
         """Commit offsets, and the leader epochs of the last records before them, with the present
         generation; the number under which `commits` will tell."""
         self._commit_number += 1
-        channel = f"commit {self._commit_number}"
-        self._wanted[channel] = OffsetCommit(self.group, self.generation, self.member, dict(offsets), epochs)
-        return self._commit_number
+        number = self._commit_number
+        request = OffsetCommit(self.group, self.generation, self.member, dict(offsets), epochs)
+
+        def done(error: KafkaError, now: int) -> None:
+            self.commits[number] = "" if error is KafkaError.NONE else error.name
+
+        self._wanted.append(lambda node: self._say(node, f"commit {number}", request, done))
+        return number
 
     def leave(self) -> None:
         """Leave the group, without waiting for the answer."""
         if self.member:
-            self._wanted["leave"] = LeaveGroup(self.group, self.member)
+            request = LeaveGroup(self.group, self.member)
+            self._wanted.append(lambda node: self._say(node, "leave", request, self._failed))
         self._state = "left"
 
     # ---- time and answers
@@ -107,26 +112,23 @@ class ConsumerCoordinator:
         self.out += asks
         if node < 0 or now < self._pause:
             return
-        for channel, request in list(self._wanted.items()):
-            del self._wanted[channel]
-            self._ask(node, channel, request)
+        wanted, self._wanted = self._wanted, []
+        for say in wanted:
+            say(node)
         if self._state == "out" and not self.news and self._knows_partitions():
-            request = JoinGroup(self.group, self.member, self.session_ms, self.session_ms, self.topics)
+            join = JoinGroup(self.group, self.member, self.session_ms, self.session_ms, self.topics)
             self._state = "joining"
-            self._ask(node, "join", request)
+            self._say(node, "join", join, self._left_out, self._joined)
         if self._state in JOINED and now >= self._beat_at:
             self._beat_at = now + HEARTBEAT_MS
-            self._ask(node, "beat", Heartbeat(self.group, self.generation, self.member))
+            beat = Heartbeat(self.group, self.generation, self.member)
+            self._say(node, "beat", beat, self._failed)
         if self._state == "fetching":
             self._asked_ms = now if self._asked_ms < 0 else self._asked_ms
-            request = OffsetFetch(self.group, self.partitions, self.stable)
-            self._ask(node, self._question, request)
-
-    @property
-    def _question(self) -> str:
-        """Channel of the question for committed offsets of the present assignment: an answer to an older
-        one tells of other partitions."""
-        return f"offsets {self._assignments}"
+            fetch = OffsetFetch(self.group, self.partitions, self.stable)
+            # An answer to an older question tells of other partitions.
+            fetched = partial(self._offsets_answered, self._assignments)
+            self._ask(node, f"offsets {self._assignments}", fetch, fetched)
 
     def _knows_partitions(self) -> bool:
         """Who joins may have to assign them: a leader without metadata would assign nothing."""
@@ -134,58 +136,41 @@ class ConsumerCoordinator:
         self.cluster.wanted |= not known.issuperset(self.topics)
         return known.issuperset(self.topics)
 
-    def _ask(self, node: int, channel: str, request: AnyRequest) -> None:
-        if channel not in self._under_way:
-            self._under_way.add(channel)
-            self.out.append(Ask(node, channel, request))
+    def _say(
+        self,
+        node: int,
+        channel: str,
+        request: Request[E],
+        failed: Callable[[KafkaError, int], None],
+        done: Callable[[E, int], None] | None = None,
+    ) -> None:
+        """Ask the coordinator. failed: gets every error, and NONE where there is no `done`."""
 
-    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
-        """The answer to an `Ask`, None = none came; whether the question was this member's."""
-        if self.cluster.answered(channel, answer, now):
-            return True
-        if channel not in self._under_way:
-            return False
-        self._under_way.discard(channel)
-        if self._state == "left":
-            return True
-        if channel.startswith("commit "):
-            assert isinstance(answer, ErrorResponse | None)
-            self._committed(int(channel.split(" ")[1]), answer)
-        elif channel == "join":
-            assert isinstance(answer, JoinGroupResponse | None)
-            self._join_answered(answer, now)
-        elif channel == "sync":
-            assert isinstance(answer, SyncGroupResponse | None)
-            self._sync_answered(answer, now)
-        elif channel == self._question:
-            assert isinstance(answer, OffsetFetchResponse | None)
-            self._offsets_answered(answer, now)
-        elif channel == "beat":
-            assert isinstance(answer, ErrorResponse | None)
-            self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
-        return True
+        def then(answer: E | None, now: int) -> None:
+            error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
+            if self._state == "left":
+                return
+            if answer is not None and error is KafkaError.NONE and done is not None:
+                done(answer, now)
+            else:
+                failed(error, now)
 
-    def _committed(self, number: int, answer: ErrorResponse | None) -> None:
-        error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
-        self.commits[number] = "" if error is KafkaError.NONE else error.name
+        self._ask(node, channel, request, then)
 
-    def _join_answered(self, answer: JoinGroupResponse | None, now: int) -> None:
-        if answer is None or answer.error is not KafkaError.NONE:
-            self._state = "out"
-            self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
-            return
+    def _left_out(self, error: KafkaError, now: int) -> None:
+        self._state = "out"
+        self._failed(error, now)
+
+    def _joined(self, answer: JoinGroupResponse, now: int) -> None:
         self.member, self.generation = answer.member, answer.generation
         self._state = "syncing"
         assignments = _ranges(answer.members, self.cluster) if answer.members else {}
         request = SyncGroup(self.group, self.generation, self.member, assignments)
         node, _ = self.cluster.coordinator(self.group, True, now)
-        self._ask(node if node >= 0 else self.cluster.any_node(), "sync", request)
+        node = node if node >= 0 else self.cluster.any_node()
+        self._say(node, "sync", request, self._left_out, self._synced)
 
-    def _sync_answered(self, answer: SyncGroupResponse | None, now: int) -> None:
-        if answer is None or answer.error is not KafkaError.NONE:
-            self._state = "out"
-            self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
-            return
+    def _synced(self, answer: SyncGroupResponse, now: int) -> None:
         self.partitions = tuple(answer.partitions)
         self.news.append(GroupEvent(ASSIGNED, self.partitions, self.generation, at_ms=now))
         self._state = "fetching" if self.partitions else "stable"
@@ -193,8 +178,8 @@ class ConsumerCoordinator:
         self._asked_ms = -1
         self._beat_at = now
 
-    def _offsets_answered(self, answer: OffsetFetchResponse | None, now: int) -> None:
-        if self._state != "fetching":
+    def _offsets_answered(self, assignment: int, answer: OffsetFetchResponse | None, now: int) -> None:
+        if self._state != "fetching" or assignment != self._assignments:
             return
         if answer is None or answer.error is not KafkaError.NONE:
             self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)

@@ -10,14 +10,14 @@ a new connection when no answer comes, as librdkafka and the Java client do.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
-from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata
+from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata, KafkaClient
 from model.errors import KafkaError
 from model.log.unified_log import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, RecordBatch
 from model.protocol.coordinator_messages import InitProducerId, ProducerIdResponse
 from model.protocol.messages import Partition, Produce, ProduceResponse
-from model.protocol.requests import Response
 from model.replication.node import Ask
 
 FENCED: Final = frozenset({KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
@@ -101,22 +101,20 @@ class PartitionLane:
         return bool(self.flying) or any(p.sequence != NO_SEQUENCE for p in self.queue)
 
 
-class Producer:
+class Producer(KafkaClient):
     """See the module. `fatal`: code of the error that ended it, "" = none."""
 
     def __init__(self, settings: ProducerSettings, bootstrap: Sequence[int]) -> None:
+        super().__init__(ClientMetadata(bootstrap))
         self.settings = settings
-        self.cluster = ClientMetadata(bootstrap)
         self.fatal = ""
         self.producer_id = NO_PRODUCER
         self.producer_epoch = NO_EPOCH
         self.delivered: list[Delivered] = []
         self.lanes: dict[Partition, PartitionLane] = {}
-        self.out: list[Ask] = []
-        self._slots: dict[int, set[int]] = {}
-        self._flights: dict[str, tuple[int, list[ProducerBatch]]] = {}
+        self._flights: dict[str, tuple[int, ProducerBatch]] = {}
+        """By channel: the node, and what it is sent."""
         self._number = 0
-        self._getting_id = False
         self._id_pause = 0
 
     # ---- what the application does
@@ -211,11 +209,9 @@ class Producer:
                     pending.sequence = NO_SEQUENCE  # the log cannot know it again
 
     def _get_id(self, now: int) -> None:
-        if self._getting_id or now < self._id_pause or self.settings.transactional_id is not None:
-            return
-        self._getting_id = True
-        request = InitProducerId(None, 0)
-        self.out.append(Ask(self.cluster.any_node(), "init", request))
+        waits = "init" in self._under_way or now < self._id_pause
+        if not waits and self.settings.transactional_id is None:
+            self._ask(self.cluster.any_node(), "init", InitProducerId(None, 0), self._got_id)
 
     def _drain(self, tp: Partition, now: int) -> None:
         lane = self.lanes[tp]
@@ -226,7 +222,7 @@ class Producer:
             if node < 0:
                 self.cluster.wanted = True
                 return
-            if first.not_before > now or len(self._slots.setdefault(node, set())) >= limit:
+            if first.not_before > now or sum(to == node for to, _ in self._flights.values()) >= limit:
                 return
             again = first.sent > 0
             if lane.broken and not again:
@@ -244,7 +240,7 @@ class Producer:
         (Java: `Sender.guaranteeMessageOrder`)."""
         if self.settings.in_flight > 1:
             return False
-        return any(p.tp == tp for _, flying in self._flights.values() for p in flying)
+        return any(flying.tp == tp for _, flying in self._flights.values())
 
     def _number_batch(self, lane: PartitionLane, pending: ProducerBatch) -> None:
         bumped = "bump-in-flight" in self.settings.bugs and self._stale(lane)
@@ -260,12 +256,8 @@ class Producer:
 
     def _fly(self, node: int, lane: PartitionLane, pending: ProducerBatch) -> None:
         pending.sent += 1
-        lane.flying.append(pending)
-        lane.flying.sort(key=lambda p: p.sequence)
         self._number += 1
         channel = f"produce {self._number}"
-        self._slots[node].add(self._number)
-        self._flights[channel] = (node, [pending])
         batch = pending.batch
         transactional = self.settings.transactional_id is not None
         if transactional:
@@ -274,11 +266,14 @@ class Producer:
         if acks == -1 and "asks-the-leader-only" in self.settings.bugs:
             acks = 1
         request = Produce(acks, {pending.tp: batch}, self.settings.transactional_id, self.settings.request_ms)
-        self.out.append(Ask(node, channel, request))
         if acks == 0:
-            self._land(channel)
-            lane.flying.remove(pending)
+            self.out.append(Ask(node, channel, request))
             self._finish(pending, "")
+            return
+        lane.flying.append(pending)
+        lane.flying.sort(key=lambda p: p.sequence)
+        self._flights[channel] = (node, pending)
+        self._ask(node, channel, request, partial(self._landed, channel))
 
     def _expire(self, now: int) -> None:
         """Give up batches whose delivery time has run out, in flight or not: an answer that comes later
@@ -295,57 +290,35 @@ class Producer:
                 lane.broken |= pending.sequence != NO_SEQUENCE
                 self._finish(pending, told)
 
-    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
-        """The answer to an `Ask`, None = none came; whether the question was this producer's."""
-        if self.cluster.answered(channel, answer, now):
-            return True
-        if channel == "init":
-            assert isinstance(answer, ProducerIdResponse | None)
-            self._got_id(answer, now)
-        elif channel in self._flights:
-            assert isinstance(answer, ProduceResponse | None)
-            self._landed(channel, answer, now)
-        else:
-            return False
-        return True
-
     def _got_id(self, answer: ProducerIdResponse | None, now: int) -> None:
-        self._getting_id = False
         if answer is None or answer.error is not KafkaError.NONE:
             self._id_pause = now + BACKOFF_MS
             return
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
 
-    def _land(self, channel: str) -> list[ProducerBatch]:
-        node, pendings = self._flights.pop(channel)
-        self._slots[node].discard(int(channel.split(" ")[1]))
-        return pendings
-
     def _landed(self, channel: str, answer: ProduceResponse | None, now: int) -> None:
-        for pending in self._land(channel):
-            lane = self.lanes[pending.tp]
-            if pending not in lane.flying:
-                continue  # given up meanwhile
-            error, base = KafkaError.REQUEST_TIMED_OUT, -1
-            if answer is not None:
-                error, base = answer.results[pending.tp]
-            if answer is None and "silence-is-an-ack" in self.settings.bugs:
-                error = KafkaError.NONE
-            if error in (KafkaError.NONE, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
-                lane.flying.remove(pending)
-                self._finish(pending, "", base)
-                if self.settings.implicit_acks:
-                    self._acknowledge_older(lane, pending)
-            elif self._again(lane, pending, error):
-                lane.flying.remove(pending)
-                pending.not_before = now + BACKOFF_MS
-                if "retry-gets-new-sequence" in self.settings.bugs:
-                    pending.sequence = NO_SEQUENCE  # the broker cannot know it again
-                self._requeue(lane, pending)
-                self.cluster.wanted = True
-            else:
-                lane.flying.remove(pending)
-                self._refused(pending, error)
+        _, pending = self._flights.pop(channel)
+        lane = self.lanes[pending.tp]
+        if pending not in lane.flying:
+            return  # given up meanwhile
+        lane.flying.remove(pending)
+        error, base = KafkaError.REQUEST_TIMED_OUT, -1
+        if answer is not None:
+            error, base = answer.results[pending.tp]
+        if answer is None and "silence-is-an-ack" in self.settings.bugs:
+            error = KafkaError.NONE
+        if error in (KafkaError.NONE, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
+            self._finish(pending, "", base)
+            if self.settings.implicit_acks:
+                self._acknowledge_older(lane, pending)
+        elif self._again(lane, pending, error):
+            pending.not_before = now + BACKOFF_MS
+            if "retry-gets-new-sequence" in self.settings.bugs:
+                pending.sequence = NO_SEQUENCE  # the broker cannot know it again
+            self._requeue(lane, pending)
+            self.cluster.wanted = True
+        else:
+            self._refused(pending, error)
 
     def _acknowledge_older(self, lane: PartitionLane, acknowledged: ProducerBatch) -> None:
         for pending in [*lane.flying, *lane.queue]:

@@ -8,8 +8,9 @@ end again, on a new connection, when no answer comes: the coordinator makes that
 (KAFKA-17754: with transaction protocol 1 a late copy ends the next transaction).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from model.client.client_metadata import BACKOFF_MS, RETRIABLE
 from model.client.producer import FENCED, Producer, ProducerBatch, ProducerSettings
@@ -25,8 +26,9 @@ from model.protocol.coordinator_messages import (
     TxnOffsetCommit,
 )
 from model.protocol.messages import Partition
-from model.protocol.requests import AnyRequest, ErrorResponse, Response
-from model.replication.node import Ask
+from model.protocol.requests import ErrorResponse, Request
+
+E = TypeVar("E", bound=ErrorResponse)
 
 FATAL: Final = FENCED | {KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.INVALID_TXN_STATE}
 """Answers of coordinators after which the producer is finished. To a batch the last two fail the
@@ -61,7 +63,7 @@ class TransactionalProducer(Producer):
         self.failed = ""
         self._added: dict[Partition, None] = {}
         """Partitions of the open transaction, in the order in which they were added."""
-        self._adding: dict[str, tuple[Partition, ...]] = {}
+        self._adding = False
         self._goals: dict[str, TransactionalRequestResult] = {}
         self._pause = 0
         self._ending: bool | None = None
@@ -122,7 +124,8 @@ class TransactionalProducer(Producer):
         init = self._goals.get("init")
         if init is not None and not init.done:
             timeout = self.settings.transaction_timeout_ms
-            self._ask(node, "init", InitProducerId(self.id, timeout, *self._identity))
+            request = InitProducerId(self.id, timeout, *self._identity)
+            self._request(node, "init", request, self._initialised)
             return
         if self.open:
             self._advance(node, now)
@@ -135,9 +138,9 @@ class TransactionalProducer(Producer):
                 self._added.update(dict.fromkeys(wanted))
             elif wanted and not self._adding:
                 self._number += 1
-                channel = f"add {self._number}"
-                self._adding[channel] = wanted
-                self._ask(node, channel, AddPartitionsToTxn(self.id, *self._identity, wanted))
+                self._adding = True
+                request = AddPartitionsToTxn(self.id, *self._identity, wanted)
+                self._ask(node, f"add {self._number}", request, partial(self._partitions_added, wanted))
         for tp in self._added:
             if tp in self.lanes:
                 self._drain(tp, now)
@@ -179,57 +182,46 @@ class TransactionalProducer(Producer):
         if self._added_by_leaders:
             self._group_added = True
         if not self._group_added:
-            self._ask(node, "add-offsets", AddOffsetsToTxn(self.id, *self._identity, group))
+            added = AddOffsetsToTxn(self.id, *self._identity, group)
+            self._request(node, "add-offsets", added, self._offsets_added)
             return
         coordinator, asks = self.cluster.coordinator(group, True, now)
         self.out += asks
         if coordinator >= 0:
             request = TxnOffsetCommit(self.id, group, *self._identity, offsets, generation, member, epochs)
-            self._ask(coordinator, "txn-offsets", request)
+            self._request(coordinator, "txn-offsets", request, lambda _: self._goals["offsets"].finish())
 
     def _end(self, node: int) -> None:
-        if "end" in self._flights:
+        if "end" in self._under_way:
             return
         if not self._added and not self._group_added and not self._adding:
             self._ended(self.producer_id, self.producer_epoch)
             return
-        self._ask(node, "end", EndTxn(self.id, *self._identity, bool(self._ending)))
+        request = EndTxn(self.id, *self._identity, bool(self._ending))
+        self._request(node, "end", request, self._end_answered)
 
-    def _ask(self, node: int, channel: str, request: AnyRequest) -> None:
-        """One request of a channel at a time."""
-        if channel not in self._flights:
-            self._flights[channel] = (node, [])
-            self.out.append(Ask(node, channel, request))
-
-    def answered(self, channel: str, answer: Response | None, now: int) -> bool:
-        """The answer to an `Ask`, None = none came."""
-        if channel in ("init", "add-offsets", "txn-offsets", "end"):
-            self._flights.pop(channel, None)
+    def _request(self, node: int, channel: str, request: Request[E], done: Callable[[E], None]) -> None:
+        def then(answer: E | None, now: int) -> None:
             if channel == "end" and answer is None and "silent-end-is-done" in self.settings.bugs:
                 self._ended(*self._identity)
-            elif self._usable(channel, answer, now):
-                self._done(channel, answer)
-            return True
-        if channel in self._adding:
-            self._flights.pop(channel, None)
-            wanted = self._adding.pop(channel)
-            if self._usable(channel, answer, now):
-                self._added.update(dict.fromkeys(wanted))
-            return True
-        return super().answered(channel, answer, now)
+            elif self._usable(channel, answer, now) and answer is not None:
+                done(answer)
 
-    def _done(self, channel: str, answer: Response | None) -> None:
-        if channel == "add-offsets":
-            self._group_added = True
-        elif channel == "txn-offsets":
-            self._goals["offsets"].finish()
-        else:
-            assert isinstance(answer, ProducerIdResponse)
-            (self._initialised if channel == "init" else self._end_answered)(answer)
+        self._ask(node, channel, request, then)
 
-    def _usable(self, channel: str, answer: Response | None, now: int) -> bool:
+    def _partitions_added(
+        self, added: Sequence[Partition], answer: AddPartitionsToTxnResponse | None, now: int
+    ) -> None:
+        self._adding = False
+        if self._usable("add", answer, now):
+            self._added.update(dict.fromkeys(added))
+
+    def _offsets_added(self, _: ErrorResponse) -> None:
+        self._group_added = True
+
+    def _usable(self, channel: str, answer: ErrorResponse | None, now: int) -> bool:
         """Whether the answer says that it was done; else the error is dealt with here."""
-        error = KafkaError.REQUEST_TIMED_OUT if answer is None else _error(answer)
+        error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
         if error is KafkaError.NONE:
             return True
         if error in RETRIABLE:
@@ -278,9 +270,3 @@ class TransactionalProducer(Producer):
         for lane in self.lanes.values():
             lane.broken = False
         self._goals["finish"].finish()
-
-
-def _error(answer: Response) -> KafkaError:
-    """The error of an answer."""
-    assert isinstance(answer, ErrorResponse | ProducerIdResponse | AddPartitionsToTxnResponse)
-    return answer.error
