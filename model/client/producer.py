@@ -74,11 +74,6 @@ class ProducerBatch:
     sent: int = 0
     not_before: int = 0
 
-    @property
-    def batch(self) -> RecordBatch:
-        """As the wire has it."""
-        return RecordBatch(-1, -1, self.records, self.producer_id, self.producer_epoch, self.sequence)
-
 
 @dataclass(slots=True)
 class PartitionLane:
@@ -258,14 +253,13 @@ class Producer(KafkaClient):
         pending.sent += 1
         self._number += 1
         channel = f"produce {self._number}"
-        batch = pending.batch
-        transactional = self.settings.transactional_id is not None
-        if transactional:
-            batch = batch._replace(transactional=True)
+        tid = self.settings.transactional_id
+        identity = (pending.producer_id, pending.producer_epoch, pending.sequence)
+        batch = RecordBatch(-1, -1, pending.records, *identity, transactional=tid is not None)
         acks = self.settings.acks
         if acks == -1 and "asks-the-leader-only" in self.settings.bugs:
             acks = 1
-        request = Produce(acks, {pending.tp: batch}, self.settings.transactional_id, self.settings.request_ms)
+        request = Produce(acks, {pending.tp: batch}, tid, self.settings.request_ms)
         if acks == 0:
             self.out.append(Ask(node, channel, request))
             self._finish(pending, "")

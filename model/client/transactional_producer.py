@@ -9,6 +9,7 @@ end again, on a new connection, when no answer comes: the coordinator makes that
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
@@ -36,15 +37,13 @@ transaction only (Java: `TransactionManager.maybeTransitionToErrorState`; librdk
 `rd_kafka_handle_Produce_error`)."""
 
 
+@dataclass(slots=True, eq=False)
 class TransactionalRequestResult:
     """Something that the application waits for. error "" = it went well; `abort`: an abort would help."""
 
-    __slots__ = ("abort", "done", "error")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.error = ""
-        self.abort = False
+    done: bool = False
+    error: str = ""
+    abort: bool = False
 
     def finish(self, error: str = "", *, abort: bool = False) -> None:
         """Record the outcome; the first one counts."""

@@ -109,7 +109,7 @@ class CoordinatorRuntime(ABC):
 
     @abstractmethod
     def _forget(self, number: int) -> None:
-        """This broker coordinates the partition no more, or anew."""
+        """This broker coordinates the partition no more, or again."""
 
     def check(self, number: int) -> int:
         """Coordinator epoch of a partition that is loaded here.

@@ -103,13 +103,9 @@ class CommittedOffsets:
             if found.at > self.committed.get(key, NOTHING).at:
                 self.committed[key] = found
 
-    def offset(self, group: str, partition: Partition) -> int:
-        """Committed offset, -1 = none."""
-        return self.committed.get((group, partition), NOTHING).offset
-
-    def leader_epoch(self, group: str, partition: Partition) -> int:
-        """Leader epoch that was committed with it, -1 = none."""
-        return self.committed.get((group, partition), NOTHING).leader_epoch
+    def of(self, group: str, partition: Partition) -> CommittedOffset:
+        """The committed offset, NOTHING = none."""
+        return self.committed.get((group, partition), NOTHING)
 
     def unstable(self, group: str, partitions: Sequence[Partition], log: UnifiedLog) -> bool:
         """These offsets are about to change: a transaction whose end is not known holds them, or a commit

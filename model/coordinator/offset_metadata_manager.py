@@ -101,13 +101,15 @@ class OffsetMetadataManager:
         stable = stable and "unstable-offsets-answered" not in self.bugs
         if stable and loaded.offsets.unstable(request.group, request.partitions, log):
             raise Refused(KafkaError.UNSTABLE_OFFSET_COMMIT)
-        found = {tp: loaded.offsets.offset(request.group, tp) for tp in request.partitions}
+        known = {tp: loaded.offsets.of(request.group, tp) for tp in request.partitions}
+        found = {tp: told.offset for tp, told in known.items()}
         if "offset-of-next-batch" in self.bugs:  # a member starts one record too far
             found = {tp: at + 1 if at > 0 else at for tp, at in found.items()}
         if "old-offset-answered" in self.bugs:
             found = {tp: max(at - 5, 0) if at > 0 else at for tp, at in found.items()}
-        known = {tp: loaded.offsets.leader_epoch(request.group, tp) for tp in request.partitions}
-        epochs = {tp: epoch for tp, epoch in known.items() if epoch >= 0}
+        epochs = {
+            tp: committed.leader_epoch for tp, committed in known.items() if committed.leader_epoch >= 0
+        }
         return OffsetFetchResponse(KafkaError.NONE, found, epochs)
 
 

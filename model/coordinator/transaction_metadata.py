@@ -151,30 +151,17 @@ class TransactionMetadata:
             else:
                 raise Refused(KafkaError.PRODUCER_FENCED)
         assert bumped < self.most, f"{known.transactional_id}: no epoch is left"
-        return self._prepare(
-            EMPTY,
-            epoch=bumped,
-            last_epoch=last,
-            timeout_ms=timeout_ms,
-            partitions=(),
-            started=-1,
-            updated=now,
-        )
+        return self._prepare_empty(timeout_ms, now, epoch=bumped, last_epoch=last)
 
     def prepare_rotation(
         self, producer_id: int, timeout_ms: int, now: int, *, asked: bool
     ) -> TransactionRecord:
         """InitProducerId where the epochs are used up: a new id. asked: by a client with an epoch."""
-        return self._prepare(
-            EMPTY,
-            producer_id=producer_id,
-            epoch=0,
-            timeout_ms=timeout_ms,
-            partitions=(),
-            started=-1,
-            updated=now,
-            last_epoch=self.record.epoch if asked else NO_EPOCH,
-        )
+        last = self.record.epoch if asked else NO_EPOCH
+        return self._prepare_empty(timeout_ms, now, producer_id=producer_id, epoch=0, last_epoch=last)
+
+    def _prepare_empty(self, timeout_ms: int, now: int, **identity: int) -> TransactionRecord:
+        return self._prepare(EMPTY, timeout_ms=timeout_ms, partitions=(), started=-1, updated=now, **identity)
 
     def prepare_add(self, added: Iterable[Partition], now: int, version: int) -> TransactionRecord:
         """AddPartitions: the transaction begins or grows."""

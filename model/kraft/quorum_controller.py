@@ -13,13 +13,11 @@ from model.errors import KafkaError
 from model.metadata.election import change
 from model.metadata.image import (
     BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
     MetadataImage,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
-    UnfenceBrokerRecord,
 )
 from model.metadata.replica_placer import assign
 from model.protocol.controller_messages import (
@@ -142,7 +140,7 @@ class QuorumController:
             may_end = known.fenced or self._leave(request.broker)
             return BrokerHeartbeatResponse(KafkaError.NONE, known.fenced, may_end)
         if known.fenced and request.offset > known.epoch:
-            self._apply(UnfenceBrokerRecord(request.broker))
+            self._apply(BrokerRegistrationChangeRecord(request.broker, False, known.leaving))
             self._each(lambda state: state.leader < 0)
         return BrokerHeartbeatResponse(KafkaError.NONE, self.image.brokers[request.broker].fenced)
 
@@ -151,7 +149,7 @@ class QuorumController:
         once, else all others have to know first who leads now (BrokerHeartbeatManager.nextState). Who may
         go is fenced."""
         if any(state.leader == broker for state in self.image.partitions.values()):
-            self._apply(BrokerRegistrationChangeRecord(broker))
+            self._apply(BrokerRegistrationChangeRecord(broker, self.image.brokers[broker].fenced, True))
             self._without(broker)
             self.handed_over[broker] = self.image.offset
             return False
@@ -164,7 +162,7 @@ class QuorumController:
         return True
 
     def _fence(self, broker: int) -> None:
-        self._apply(FenceBrokerRecord(broker))
+        self._apply(BrokerRegistrationChangeRecord(broker, True, self.image.brokers[broker].leaving))
         self._without(broker)
 
     def _without(self, broker: int, *, dirty: bool = False) -> None:

@@ -114,20 +114,6 @@ class ProducerStateEntry:
 class UnifiedLog:
     """See the module. `end` is the log end offset (LEO), `start` the first offset that is there."""
 
-    __slots__ = (
-        "_bases",
-        "aborted",
-        "batches",
-        "bugs",
-        "completed",
-        "end",
-        "epochs",
-        "era",
-        "flushed",
-        "producers",
-        "start",
-    )
-
     def __init__(self, era: Era, bugs: frozenset[str] = frozenset()) -> None:
         self.era = era
         self.bugs = bugs

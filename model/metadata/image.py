@@ -16,22 +16,13 @@ class RegisterBrokerRecord(NamedTuple):
     incarnation: int
 
 
-class FenceBrokerRecord(NamedTuple):
-    """Its session ended: it leads nothing any more."""
-
-    broker: int
-
-
-class UnfenceBrokerRecord(NamedTuple):
-    """It may lead and be in sync."""
-
-    broker: int
-
-
 class BrokerRegistrationChangeRecord(NamedTuple):
-    """It asked to shut down: it is given no leadership any more."""
+    """A broker is fenced (its session ended: it leads nothing any more) or may lead and be in sync; or it
+    asked to shut down, and is given no leadership any more."""
 
     broker: int
+    fenced: bool
+    leaving: bool
 
 
 class PartitionRecord(NamedTuple):
@@ -47,14 +38,7 @@ class ProducerIdsRecord(NamedTuple):
     next: int
 
 
-MetadataRecord = (
-    RegisterBrokerRecord
-    | FenceBrokerRecord
-    | UnfenceBrokerRecord
-    | BrokerRegistrationChangeRecord
-    | PartitionRecord
-    | ProducerIdsRecord
-)
+MetadataRecord = RegisterBrokerRecord | BrokerRegistrationChangeRecord | PartitionRecord | ProducerIdsRecord
 
 
 @dataclass(slots=True)
@@ -85,12 +69,8 @@ class MetadataImage:
         match change:
             case RegisterBrokerRecord(broker, incarnation):
                 self.brokers[broker] = RegisteredBroker(offset, incarnation)
-            case FenceBrokerRecord(broker):
-                self.brokers[broker].fenced = True
-            case UnfenceBrokerRecord(broker):
-                self.brokers[broker].fenced = False
-            case BrokerRegistrationChangeRecord(broker):
-                self.brokers[broker].leaving = True
+            case BrokerRegistrationChangeRecord(broker, fenced, leaving):
+                self.brokers[broker].fenced, self.brokers[broker].leaving = fenced, leaving
             case PartitionRecord((topic, number) as partition, state):
                 self.partitions[partition] = state
                 self.topics[topic] = max(self.topics.get(topic, 0), number + 1)

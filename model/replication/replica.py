@@ -38,22 +38,6 @@ class RemoteReplica:
 class Replica:
     """See the module. `high_watermark` counts records: everything below it is committed."""
 
-    __slots__ = (
-        "asked_epoch",
-        "bugs",
-        "epoch_begin",
-        "era",
-        "failed",
-        "high_watermark",
-        "log",
-        "me",
-        "proposed",
-        "remotes",
-        "settings",
-        "state",
-        "truncating",
-    )
-
     def __init__(self, me: int, settings: Settings, log: UnifiedLog | None = None) -> None:
         self.me = me
         self.settings = settings
@@ -262,23 +246,18 @@ class Replica:
 
         Whether the follower may fetch now; else `asked_epoch` is what to ask next (KIP-279).
         """
+        self.truncating = False
+        walks = self.era.epoch_walk and "no-epoch-walk" not in self.bugs
+        mine, own_end = self.log.end_of(epoch) if walks else (-1, -1)
         if end < 0:
             self.log.truncate(self.high_watermark)
-            self.truncating = False
-        elif not self.era.epoch_walk or "no-epoch-walk" in self.bugs:
-            self.log.truncate(min(end, self.log.end))
-            self.truncating = False
+        elif own_end < 0:
+            self.log.truncate(end)
+        elif mine != epoch:
+            self.log.truncate(own_end)
+            self.asked_epoch, self.truncating = mine, True
         else:
-            mine, own_end = self.log.end_of(epoch)
-            if own_end < 0:
-                self.log.truncate(min(end, self.log.end))
-                self.truncating = False
-            elif mine != epoch:
-                self.log.truncate(min(own_end, self.log.end))
-                self.asked_epoch = mine
-            else:
-                self.log.truncate(min(own_end, end, self.log.end))
-                self.truncating = False
+            self.log.truncate(min(own_end, end))
         self.high_watermark = min(self.high_watermark, self.log.end)
         return not self.truncating
 

@@ -64,9 +64,9 @@ class BrokerMetadataPublisher:
 
     def flush(self) -> None:
         """Everything is on disk."""
-        for tp, replica in self.node.replicas.items():
+        for replica in self.node.replicas.values():
             replica.log.flush()
-            self.durable.checkpoint[tp] = replica.high_watermark
+        self.checkpoint()
 
     def became(self, states: Iterable[tuple[Partition, PartitionState]]) -> None:
         """Take over newer states of partitions, and pass them to coordinators and fetchers."""

@@ -4,8 +4,8 @@ A broker leads, follows and coordinates in the same way in every era. What diffe
 who leads what, how it is found alive or dead, and who decides on in-sync sets: that is one
 `ClusterMetadata`.
 
-    metadata_quorum      KRaft: a log of metadata records, a controller that leads its quorum
-    metadata_zookeeper   before that: an ensemble of ZooKeeper, a controller that holds a node of it
+    kraft.kraft_metadata    KRaft: a log of metadata records, a controller that leads its quorum
+    zookeeper.zk_metadata   before that: an ensemble of ZooKeeper, a controller that holds a node of it
 """
 
 from typing import Protocol

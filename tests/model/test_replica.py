@@ -9,13 +9,7 @@ from model.eras import ERAS, Era
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch, UnifiedLog
 from model.metadata.election import change
-from model.metadata.image import (
-    BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
-    MetadataRecord,
-    RegisterBrokerRecord,
-    UnfenceBrokerRecord,
-)
+from model.metadata.image import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
 from model.protocol.controller_messages import AlterPartition
 from model.protocol.messages import (
     Fetch,
@@ -103,6 +97,10 @@ def test_who_joins_has_reached_the_begin_of_the_epoch(era: str, joins: bool) -> 
     assert (one.grown_isr(3) is not None) is joins
 
 
+def unfenced(broker: int) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker, fenced=False, leaving=False)
+
+
 def asked_after(fetched: int, *changes: MetadataRecord) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """What a leader that was told these changes asks for when broker 3 has fetched with this epoch.
 
@@ -110,7 +108,7 @@ def asked_after(fetched: int, *changes: MetadataRecord) -> list[tuple[tuple[int,
     """
     node = NodeState(1, Settings(), broker_epoch=1)
     began: list[MetadataRecord | None] = [None, *(RegisterBrokerRecord(n, 1) for n in (1, 2, 3))]
-    for change_ in (*began, *(UnfenceBrokerRecord(n) for n in (1, 2, 3)), *changes):
+    for change_ in (*began, *(unfenced(n) for n in (1, 2, 3)), *changes):
         node.image.apply(change_)
     replica = node.replicas[TP] = leader(state=LED._replace(isr=(1, 2)))
     altering = AlterPartitionManager(node, ReplicaManager(node, lambda _tp, _follower: None), lambda: 9)
@@ -127,11 +125,11 @@ def asked_after(fetched: int, *changes: MetadataRecord) -> list[tuple[tuple[int,
         (3, (), [((1, 2, 3), (1, 2, 3))]),
         (-1, (), [((1, 2, 3), (1, 2, -1))]),  # a follower from before KIP-903
         # As it fetched, not as it is registered now (7).
-        (3, (RegisterBrokerRecord(2, 2), UnfenceBrokerRecord(2)), [((1, 2, 3), (1, 2, 3))]),
+        (3, (RegisterBrokerRecord(2, 2), unfenced(2)), [((1, 2, 3), (1, 2, 3))]),
         (4, (), []),  # the metadata of that process are still to come
-        (3, (RegisterBrokerRecord(3, 2), UnfenceBrokerRecord(3)), []),  # that process is gone
-        (3, (FenceBrokerRecord(3),), []),
-        (3, (BrokerRegistrationChangeRecord(3),), []),
+        (3, (RegisterBrokerRecord(3, 2), unfenced(3)), []),  # that process is gone
+        (3, (BrokerRegistrationChangeRecord(3, True, False),), []),
+        (3, (BrokerRegistrationChangeRecord(3, False, True),), []),
     ],
 )
 def test_a_leader_asks_for_who_is_eligible_with_the_epochs_of_the_fetches(
