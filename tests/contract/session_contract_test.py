@@ -232,7 +232,7 @@ class SessionContract:
         assert max(sizes) <= 6
         begin = time.monotonic()
         assert run_blocking(reader.poll(6, 300)) == []
-        assert 0.2 < time.monotonic() - begin < 5
+        assert 0.2 < time.monotonic() - begin < PATIENCE_S
 
     def test_the_end_is_told_of_an_empty_partition_too(self, sessions: Sessions) -> None:
         name = f"t{next(NUMBERS)}"
@@ -428,13 +428,12 @@ class SessionContract:
     def test_closing_is_idempotent_and_frees_the_group(self, sessions: Sessions) -> None:
         tps = set(sessions.topic(2))
         group = f"g{next(NUMBERS)}"
-        member = sessions.connect(isolation=Isolation.READ_COMMITTED, group=group)
+        settings = {"consumer.session.timeout.ms": "60000"}
+        member = sessions.connect(isolation=Isolation.READ_COMMITTED, group=group, settings=settings)
         run_blocking(member.subscribe([next(iter(tps)).topic]))
         take_over(member, tps)
         sessions.drop(member)
         run_blocking(member.close())
         other = sessions.connect(isolation=Isolation.READ_COMMITTED, group=group)
         run_blocking(other.subscribe([next(iter(tps)).topic]))
-        begin = time.monotonic()
-        take_over(other, tps)
-        assert time.monotonic() - begin < 5, "the session time-out (6 s) had to free the group"
+        take_over(other, tps)  # sooner than the session time-out would free the group
