@@ -1,5 +1,7 @@
 """The KRaft controller of the model: who may go when, and what elections answer."""
 
+from itertools import pairwise
+
 from model.errors import KafkaError
 from model.kraft.quorum_controller import QuorumController
 from model.metadata.image import MetadataImage
@@ -18,6 +20,7 @@ from model.protocol.messages import (
     PartitionState,
 )
 from model.settings import Settings
+from tests.model.one_broker import OneBroker
 
 LED = ("led", 0)
 REPLICAS = (1, 2, 3)
@@ -148,3 +151,29 @@ def test_a_reassignment_ends_once_the_new_replicas_are_in_sync() -> None:
     world.controller.decide(AlterPartition(1, epochs[0], wanted), 0)
     state = world.state()
     assert (state.replicas, state.adding, state.removing, state.isr) == (REPLICAS, (), (), REPLICAS)
+
+
+def test_a_broker_sends_heartbeats_at_their_distance() -> None:
+    world = OneBroker()
+    sent: list[int] = []
+
+    def note(request: object) -> bool:
+        if isinstance(request, BrokerHeartbeat):
+            sent.append(world.now)
+        return False
+
+    world.hold = note
+    world.run(10 * world.settings.heartbeat_ms)
+    assert 5 <= len(sent) <= 11
+    assert all(b - a >= world.settings.heartbeat_ms for a, b in pairwise(sent))
+
+
+def test_a_registration_that_nobody_answered_is_sent_again() -> None:
+    world = OneBroker()
+    world.hold = lambda request: isinstance(request, BrokerRegistration) and not world.held
+    world.restart()
+    epoch = world.broker.node.broker_epoch
+    assert epoch >= 0
+    (lost,) = world.held
+    world.broker.answered(world.now, lost, None)
+    assert world.broker.node.broker_epoch == epoch
