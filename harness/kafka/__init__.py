@@ -9,7 +9,8 @@ client         A session over confluent-kafka.
 cluster        A real Kafka cluster in containers: KRaft nodes of any released
                version from 3.3 on.
 containers     Docker: engine, images, nodes, network faults, cleaning up.
-waiting        Waiting with a deadline for something that is not there yet.
+waiting        Waiting: with a deadline for something that is not there yet, and for
+               several things done at once.
 
 A run has N brokers (3) in KRaft mode, combined or with isolated controllers (`controllers` 1 or 3), of
 any released version from 3.3 on, with tight timings. Each version has one image, built locally; only its

@@ -12,6 +12,7 @@ other verbs from one thread at a time.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,9 @@ from harness.kafka.admin.connection import Brokers
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
 from harness.kafka.containers import engine, firewall, toxiproxy
 from harness.kafka.containers.images import ensure_image
-from harness.kafka.containers.nodes import NodeContainer, NodeSpec, RunEngine, RunNetwork, kill_all, on_each
+from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
-from harness.kafka.waiting import NotYet, until
+from harness.kafka.waiting import NotYet, on_each, until
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -63,12 +64,12 @@ class KafkaCluster:
         self._image = ""
         self._client: DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
-        self._links: firewall.Links | None = None
         self._reaper: Reaper | None = None
         self._toxiproxy = ""
         self._proxies: toxiproxy.ToxiproxyServer | None = None
         self._from_host: bool | None = None
-        self.addresses: Mapping[int, str] = {}
+        self.addresses: dict[int, str] = {}
+        self._links = firewall.Links(self.addresses, PORTS, self._set_table)
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -79,11 +80,6 @@ class KafkaCluster:
     def brokers(self) -> tuple[int, ...]:
         """Numbers of the brokers, 1 to N."""
         return self._nodes[: self._config.brokers]
-
-    @property
-    def cuts(self) -> tuple[Cut, ...]:
-        """The cuts in force, each once."""
-        return self._links.in_force if self._links else ()
 
     def endpoint(self) -> Endpoint:
         """The client listeners of all brokers, on the loopback."""
@@ -103,11 +99,10 @@ class KafkaCluster:
         if self._toxiproxy:
             self._proxies = self._start_proxies()
         run_engine = RunEngine(self._client, self.run)
-        subnet = RunNetwork(run_engine).create_on(self._plan.subnets())
-        self.addresses = {node: address(subnet, node) for node in self._nodes}
-        self._links = firewall.Links(self.addresses, PORTS, self._set_table)
+        subnet = create_network(run_engine, self._plan.subnets())
+        self.addresses.update({node: address(subnet, node) for node in self._nodes})
         for node in self._nodes:
-            self._containers[node] = NodeContainer(run_engine, self._spec(node))
+            self._containers[node] = self._described(run_engine, node)
             self._containers[node].create()
         on_each(NodeContainer.start, self._made(self._nodes))
         self._wait_until_ready()
@@ -160,15 +155,12 @@ class KafkaCluster:
     async def stop(self) -> None:
         """Remove everything that carries the run's label; the reaper removes later what cannot be
         removed now. A step that fails does not prevent the next one."""
-        try:
+        with ExitStack() as steps:  # the last one comes first
+            steps.callback(self._plan.release)
+            steps.callback(self._remove)
             if self._proxies is not None:
-                self._proxies.stop()
+                steps.callback(self._proxies.stop)
                 self._proxies = None
-        finally:
-            try:
-                self._remove()
-            finally:
-                self._plan.release()
 
     def _remove(self) -> None:
         if self._client is None:
@@ -180,7 +172,7 @@ class KafkaCluster:
                 engine.say(f"not removed: {line}")
             removed = not left
             self._client.close()
-            self._client = self._links = None
+            self._client = None
             self._containers = {}
         finally:
             reaper, self._reaper = self._reaper, None
@@ -191,7 +183,7 @@ class KafkaCluster:
                 reaper.act()
 
     async def kill(self, nodes: Sequence[int]) -> None:
-        """SIGkill_all(self._made(nodes)) all of them at once; returns when they have ended."""
+        """SIGKILL to all of them at once; returns when they have ended."""
         kill_all(self._made(nodes))
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
@@ -210,7 +202,7 @@ class KafkaCluster:
         def one(node: NodeContainer) -> None:
             if not node.is_up():
                 node.start()
-                self._cuts().reapply(node.number)  # long before the JVM reaches the network
+                self._links.reapply(node.number)  # long before the JVM reaches the network
 
         on_each(one, self._made(nodes))
 
@@ -224,11 +216,11 @@ class KafkaCluster:
 
     async def cut(self, cuts: Sequence[Cut]) -> None:
         """Add cuts. One that was made twice has to be mended twice. Raises: ClusterError."""
-        self._cuts().cut(cuts)
+        self._links.cut(cuts)
 
     async def mend(self, cuts: Sequence[Cut]) -> None:
         """Remove cuts. Raises: ClusterError, where a link may still be cut."""
-        self._cuts().mend(cuts)
+        self._links.mend(cuts)
 
     async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
         """Make preferred replicas leaders. Raises: ClusterError."""
@@ -266,19 +258,20 @@ class KafkaCluster:
         }
         return toxiproxy.ToxiproxyServer(self._toxiproxy, self._plan.toxiproxy, routes)
 
-    def _spec(self, node: int) -> NodeSpec:
+    def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
         clients = self._plan.behind(node) if self._toxiproxy else self._plan.advertised(node)
         published = {PORTS[Listener.CLIENT]: clients, HARNESS_PORT: self._plan.harness(node)}
-        return NodeSpec(
-            number=node,
+        made = NodeContainer(
+            run_engine,
+            node,
             image=self._image,
             hostname=host(self._config, node),
             address=self.addresses[node],
             ports=published if node in self.brokers else {},
-            files={PROPERTIES: self._properties(node)},
             environment={"CLUSTER_ID": broker_config.cluster_id(self.run), **environment(self._config, node)},
             hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
         )
+        return made.with_copy_into_container(self._properties(node).encode(), PROPERTIES)
 
     def _properties(self, node: int) -> str:
         return broker_config.server_properties(
@@ -288,14 +281,9 @@ class KafkaCluster:
     # ---- containers and cuts
 
     def _made(self, nodes: Sequence[int]) -> list[NodeContainer]:
-        if self._links is None or not self._containers.keys() >= set(nodes):
+        if not self._containers.keys() >= set(nodes):
             raise ClusterError("the cluster was not started")
         return [self._containers[node] for node in nodes]
-
-    def _cuts(self) -> firewall.Links:
-        if self._links is None:
-            raise ClusterError("the cluster was not started")
-        return self._links
 
     def _set_table(self, node: int, table: str) -> None:
         """Apply a node's firewall rules; a node that is down gets them when it is revived."""

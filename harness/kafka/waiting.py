@@ -1,9 +1,10 @@
-"""Waiting with a deadline for something that is not there yet.
+"""Waiting: with a deadline for something that is not there yet, and for several things done at once.
 
 Never for a client's operation: trying one again would change the history that is judged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -28,3 +29,11 @@ def until(deadline_s: float, pause_s: float, look: Callable[[], T]) -> T:
         retry=retry_if_exception_type(NotYet),
         reraise=True,
     )(look)
+
+
+def on_each(action: Callable[[T], object], things: Sequence[T]) -> None:
+    """Do it to all at once; all are tried before the first error is raised."""
+    with ThreadPoolExecutor(max(len(things), 1)) as pool:
+        done = [pool.submit(action, thing) for thing in things]
+    for future in done:
+        future.result()

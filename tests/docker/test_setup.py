@@ -218,7 +218,7 @@ def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
             assert "not removed: no Docker engine answers" in capfd.readouterr().err
     finally:
         between.die()
-        engine.remove_run(folder.name)
+        engine.clear(folder.name)
     assert engine.leftovers(folder.name) == []
 
 

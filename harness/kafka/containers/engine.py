@@ -9,13 +9,14 @@ import shutil
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ClusterError
 from harness.kafka.containers.cache import locked
-from harness.kafka.waiting import NotYet, until
+from harness.kafka.waiting import NotYet, on_each, until
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -45,6 +46,19 @@ def sdk_errors() -> tuple[type[Exception], ...]:
     from urllib3.exceptions import HTTPError
 
     return DockerException, HTTPError, OSError
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Raise the engine's errors, and its absence, as ClusterError that begins with `what`."""
+    from docker.errors import APIError
+
+    try:
+        yield
+    except APIError as error:
+        raise ClusterError(f"{what}: {error.explanation or error}") from error
+    except sdk_errors() as error:
+        raise ClusterError(f"{what}: the Docker engine does not answer ({error})") from error
 
 
 def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
@@ -107,30 +121,18 @@ def startable() -> bool:
     return not chosen() and os.geteuid() == 0 and Path("/etc/debian_version").exists()
 
 
-def remove_run(run: str) -> list[str]:
-    """Remove all containers (running or paused too) and networks of a run.
-
-    Returns what could not be removed, as sentences; empty = nothing is left. Raises: ClusterError
-    where the engine does not answer.
-    """
-    client = connect()
-    try:
-        return _remove_labelled(client, f"{RUN_LABEL}={run}")
-    finally:
-        client.close()
-
-
 def clear(run: str) -> list[str]:
-    """`remove_run`, also where the engine died and can be started again: its containers may have
-    survived. Returns what could not be removed, as sentences; never raises."""
+    """Remove all containers (running or paused too) and networks of a run, also where the engine died and
+    can be started again: its containers may have survived. Returns what could not be removed, as sentences;
+    never raises."""
     try:
-        return remove_run(run)
-    except ClusterError as error:
-        if not startable():
-            return [str(error)]
-    try:
-        ensure().close()
-        return remove_run(run)
+        try:
+            return _remove_run(run)
+        except ClusterError:
+            if not startable():
+                raise
+            ensure().close()
+            return _remove_run(run)
     except ClusterError as error:
         return [str(error)]
 
@@ -140,47 +142,36 @@ def leftovers(run: str) -> list[str]:
 
     Raises: ClusterError where the engine does not answer.
     """
-    client = connect()
-    try:
-        label = f"{RUN_LABEL}={run}"
-        containers = client.api.containers(all=True, filters={"label": label})
-        networks = client.api.networks(filters={"label": label})
+    filters = {"label": f"{RUN_LABEL}={run}"}
+    with closing(connect()) as client, explained(f"what is left of {run} could not be listed"):
+        containers = client.api.containers(all=True, filters=filters)
+        networks = client.api.networks(filters=filters)
         return [one["Names"][0].lstrip("/") for one in containers] + [str(one["Name"]) for one in networks]
-    except sdk_errors() as error:
-        raise ClusterError(f"the Docker engine did not list what is left of {run}: {error}") from error
-    finally:
-        client.close()
 
 
-def _remove_labelled(client: "DockerClient", label: str) -> list[str]:
-    errors = sdk_errors()
+def _remove_run(run: str) -> list[str]:
+    """What could not be removed. Raises: ClusterError where the engine does not answer."""
+    filters = {"label": f"{RUN_LABEL}={run}"}
     failed: list[str] = []
 
-    def remove_container(identity: str) -> None:
-        from docker.errors import APIError, NotFound
-
+    @contextmanager
+    def noting(what: str) -> Iterator[None]:
         try:
-            client.api.remove_container(identity, force=True, v=True)
-        except NotFound:
-            pass
-        except APIError as error:
-            if "already in progress" not in str(error):
-                failed.append(f"container {identity[:12]}: {error.explanation}")
-        except errors as error:
-            failed.append(f"container {identity[:12]}: {error}")
+            with explained(what):
+                yield
+        except ClusterError as error:
+            if not any(gone in str(error) for gone in ("already in progress", "No such container")):
+                failed.append(str(error))
 
-    try:
-        found = client.api.containers(all=True, filters={"label": label})
-        if found:
-            with ThreadPoolExecutor(len(found)) as pool:
-                list(pool.map(remove_container, [str(one["Id"]) for one in found]))
-        for network in client.networks.list(filters={"label": label}):
-            try:
-                network.remove()
-            except errors as error:
-                failed.append(f"network {network.name}: {error}")
-    except errors as error:
-        failed.append(str(error))
+    def remove_container(one: dict[str, str]) -> None:
+        with noting(f"container {one['Id'][:12]}"):
+            client.api.remove_container(one["Id"], force=True, v=True)
+
+    with closing(connect()) as client, noting(f"what is left of {run}"):
+        on_each(remove_container, client.api.containers(all=True, filters=filters))
+        for network in client.api.networks(filters=filters):
+            with noting(f"network {network['Name']}"):
+                client.api.remove_network(network["Id"])
     return failed
 
 

@@ -13,13 +13,13 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cluster import Cut, Direction, Listener
 from core.errors import ClusterError
-from harness.kafka.containers.engine import sdk_errors
+from harness.kafka.containers.engine import explained
+from harness.kafka.waiting import on_each
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -111,16 +111,9 @@ class Links:
     def _refresh(self, nodes: set[int]) -> None:
         tables = {
             node: rules((c for c in self._held if c.node == node), self._addresses, self._ports)
-            for node in sorted(nodes)
+            for node in nodes
         }
-        if len(tables) < 2:
-            for node, table in tables.items():
-                self._apply(node, table)
-            return
-        with ThreadPoolExecutor(len(tables)) as pool:
-            done = [pool.submit(self._apply, node, table) for node, table in tables.items()]
-        for future in done:
-            future.result()
+        on_each(lambda node: self._apply(node, tables[node]), sorted(tables))
 
 
 def host_can_enter(sandbox: str) -> bool:
@@ -159,7 +152,7 @@ def restore_from_sidecar(node: "Container", image: str, table: str, labels: Mapp
     image: one that has iptables. Raises: ClusterError.
     """
     assert node.client is not None
-    try:
+    with explained("links were not set by a sidecar container"):
         node.client.containers.run(
             image,
             entrypoint=["/bin/sh", "-c", 'printf %s "$TABLE" | iptables-restore -w'],
@@ -169,5 +162,3 @@ def restore_from_sidecar(node: "Container", image: str, table: str, labels: Mapp
             labels=dict(labels),
             remove=True,
         )
-    except sdk_errors() as error:
-        raise ClusterError(f"links were not set by a sidecar container: {error}") from error

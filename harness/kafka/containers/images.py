@@ -12,13 +12,14 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from core.errors import ClusterError
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import locked
-from harness.kafka.containers.engine import install_packages, say, sdk_errors
+from harness.kafka.containers.engine import explained, install_packages, say, sdk_errors
 from harness.kafka.containers.jars import jars
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def build(
     """
     from docker.errors import BuildError
 
-    with tempfile.TemporaryFile() as context:
+    with tempfile.TemporaryFile() as context, explained(f"image {tag} could not be built"):
         _write_context(context, recipe, libs)
         try:
             client.images.build(
@@ -90,8 +91,6 @@ def build(
             raise ClusterError(
                 f"image {tag} could not be built: {error.msg}; the end of the build log:\n{tail}"
             ) from error
-        except sdk_errors() as error:
-            raise ClusterError(f"image {tag} could not be built: {error}") from error
 
 
 def _hash(*recipes: Path) -> str:
@@ -134,16 +133,14 @@ def _pulled(client: "DockerClient", image: str) -> bool:
     done: list[bool] = []
 
     def pull() -> None:
-        try:
+        with suppress(*sdk_errors()):
             client.images.pull(image)
             done.append(True)
-        except sdk_errors():
-            done.append(False)
 
     thread = threading.Thread(target=pull, daemon=True)
     thread.start()
     thread.join(PULL_DEADLINE_S)
-    return done == [True]
+    return bool(done)
 
 
 def _bootstrap(client: "DockerClient", tag: str) -> None:

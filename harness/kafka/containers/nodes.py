@@ -10,11 +10,9 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from docker.errors import APIError
 from docker.types import EndpointConfig, IPAMConfig, IPAMPool, LogConfig
@@ -24,14 +22,12 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from core.errors import ClusterError
-from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL, sdk_errors
-from harness.kafka.waiting import NotYet, until
+from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL, explained
+from harness.kafka.waiting import NotYet, on_each, until
 
 if TYPE_CHECKING:
     import docker
     from docker.models.containers import Container
-
-T = TypeVar("T")
 
 STOP_S = 30.0
 """How long a node may take to shut down; after that it is killed."""
@@ -62,56 +58,27 @@ class RunEngine(DockerClient):
         made._docker = self
 
 
-class RunNetwork(Network):
-    """The private network of one run."""
+def create_network(engine: RunEngine, subnets: Sequence[str]) -> str:
+    """Create the private network of a run on the first of these subnets that is free; returns that subnet.
 
-    def __init__(self, engine: RunEngine) -> None:
-        super().__init__()
-        engine.adopt(self)
-        self.name = engine.stem
-        self._labels = engine.labels
-
-    def create_on(self, subnets: Sequence[str]) -> str:
-        """Create it on the first of these subnets that is free; returns that subnet.
-
-        Raises: ClusterError.
-        """
-        for subnet in subnets:
-            self._docker_network_kw = {
-                "driver": "bridge",
-                "labels": self._labels,
-                "ipam": IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]),
-            }
-            try:
-                with explained("the network could not be created"):
-                    self.create()
-            except ClusterError as error:
-                if "overlaps" not in str(error):
-                    raise
-            else:
-                return subnet
-        raise ClusterError(
-            "no free subnet is left; remove what other runs left "
-            "(docker network ls --filter label=inquest.run)"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSpec:
-    """One container to create.
-
-    ports: host port on the loopback by port in the container. files: content by absolute path.
-    hosts: addresses by name, for its hosts file.
+    Raises: ClusterError.
     """
-
-    number: int
-    image: str
-    hostname: str
-    address: str
-    ports: Mapping[int, int]
-    files: Mapping[str, str]
-    environment: Mapping[str, str]
-    hosts: Mapping[str, str]
+    for subnet in subnets:
+        ipam = IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)])
+        try:
+            with explained("the network could not be created"):
+                made = Network(docker_network_kw={"driver": "bridge", "labels": engine.labels, "ipam": ipam})
+                engine.adopt(made)
+                made.name = engine.stem
+                made.create()
+        except ClusterError as error:
+            if "overlaps" not in str(error):
+                raise
+        else:
+            return subnet
+    raise ClusterError(
+        "no free subnet is left; remove what other runs left (docker network ls --filter label=inquest.run)"
+    )
 
 
 class NodeContainer(DockerContainer):
@@ -122,25 +89,37 @@ class NodeContainer(DockerContainer):
 
     ports: dict[str, tuple[str, int]]  # type: ignore[assignment]
 
-    def __init__(self, engine: RunEngine, spec: NodeSpec) -> None:
-        """Describe the container; `create` makes it."""
-        with explained(f"node {spec.number} could not be created"):
-            super().__init__(spec.image, env=dict(spec.environment))
+    def __init__(
+        self,
+        engine: RunEngine,
+        number: int,
+        *,
+        image: str,
+        hostname: str,
+        address: str,
+        ports: Mapping[int, int],
+        environment: Mapping[str, str],
+        hosts: Mapping[str, str],
+    ) -> None:
+        """Describe the container; `create` makes it.
+
+        ports: host port on the loopback by port in the container. hosts: addresses by name, for its hosts
+        file.
+        """
+        with explained(f"node {number} could not be created"):
+            super().__init__(image, env=dict(environment))
             engine.adopt(self)
             version = engine.client.api.api_version
-        self.number = spec.number
-        self.image = spec.image  # as it is: built here, never prefixed with a registry
-        self.with_name(f"{engine.stem}-{spec.hostname}")
-        for inside, outside in spec.ports.items():
-            self.ports[f"{inside}/tcp"] = ("127.0.0.1", outside)
-        for path, text in spec.files.items():
-            self.with_copy_into_container(text.encode(), path)
+        self.number = number
+        self.image = image  # as it is: built here, never prefixed with a registry
+        self.with_name(f"{engine.stem}-{hostname}")
+        self.ports = {f"{inside}/tcp": ("127.0.0.1", outside) for inside, outside in ports.items()}
         self.with_kwargs(
-            hostname=spec.hostname,
-            labels={**engine.labels, NODE_LABEL: str(spec.number)},
-            extra_hosts=dict(spec.hosts),
+            hostname=hostname,
+            labels={**engine.labels, NODE_LABEL: str(number)},
+            extra_hosts=dict(hosts),
             network=engine.stem,
-            networking_config={engine.stem: EndpointConfig(version, ipv4_address=spec.address)},
+            networking_config={engine.stem: EndpointConfig(version, ipv4_address=address)},
             log_config=LogConfig(type="json-file", config=LOG_LIMIT),
         )
 
@@ -270,24 +249,3 @@ def kill_all(nodes: Sequence[NodeContainer]) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     on_each(NodeContainer.kill, nodes)
-
-
-def on_each(action: Callable[[T], object], things: Sequence[T]) -> None:
-    """Do it to all at once; all are tried before the first error is raised."""
-    if not things:
-        return
-    with ThreadPoolExecutor(len(things)) as pool:
-        done = [pool.submit(action, thing) for thing in things]
-    for future in done:
-        future.result()
-
-
-@contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Raise the engine's errors, and its absence, as ClusterError that begins with `what`."""
-    try:
-        yield
-    except APIError as error:
-        raise ClusterError(f"{what}: {error.explanation or error}") from error
-    except sdk_errors() as error:
-        raise ClusterError(f"{what}: the Docker engine does not answer ({error})") from error

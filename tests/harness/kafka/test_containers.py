@@ -6,7 +6,8 @@ from docker.errors import APIError
 from requests.exceptions import ReadTimeout
 
 from core.errors import ClusterError
-from harness.kafka.containers.nodes import NodeContainer, on_each
+from harness.kafka.containers.nodes import NodeContainer
+from harness.kafka.waiting import on_each
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
