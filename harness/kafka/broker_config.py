@@ -85,15 +85,6 @@ def server_properties(config: RunConfig, node: int, advertised: int, harness: in
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def topic_settings(config: RunConfig, settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a workload's topic: what the config says of safety, then the caller's own."""
-    return {
-        "min.insync.replicas": str(config.min_insync_replicas),
-        "unclean.leader.election.enable": str(config.unclean_leader_election).lower(),
-        **settings,
-    }
-
-
 def _replication(config: RunConfig) -> dict[str, str]:
     copies = min(3, config.brokers)
     return {

@@ -24,6 +24,7 @@ from harness.kafka import broker_config
 from harness.kafka.addresses import address, reserve
 from harness.kafka.admin import broker_views, elections, open_transactions
 from harness.kafka.admin.connection import Brokers
+from harness.kafka.admin.protocol import view
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
 from harness.kafka.containers import engine, firewall, toxiproxy
 from harness.kafka.containers.images import ensure_image
@@ -112,11 +113,9 @@ class KafkaCluster:
     ) -> None:
         """Create a topic; returns when every partition has a leader that all brokers agree on.
 
-        min.insync.replicas and unclean election of the run's config are set at the topic.
         Raises: ClusterError.
         """
-        wanted = broker_config.topic_settings(self._config, settings)
-        broker_views.create_topic(self.admin, topic, partitions, replication, wanted, TOPIC_DEADLINE_S)
+        broker_views.create_topic(self.admin, topic, partitions, replication, settings, TOPIC_DEADLINE_S)
 
     async def roles(self) -> Roles:
         """Agreed from the answers of all brokers; within 2 s, whatever they do."""
@@ -321,7 +320,7 @@ class KafkaCluster:
                     f"the end of its log:\n{node.log_tail()}"
                 )
         allowed = f"within {self._ready_deadline_s:.0f} s"
-        views = broker_views.views(self.admin)
+        views = broker_views.ask_all(self.admin, view)
         everyone = frozenset(self.brokers)
         blind = [n for n in self.brokers if n not in views or views[n].brokers != everyone]
         if blind:

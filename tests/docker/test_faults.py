@@ -7,15 +7,18 @@ import docker
 import pytest
 from confluent_kafka import Producer
 from docker.models.containers import Container
+from kio.schema.create_topics.v5 import request as create_topics
+from kio.schema.create_topics.v5.response import CreateTopicsResponse
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
-from kio.static.primitive import i8
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i16, i32
 
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Address, Cut, Direction, Listener, Roles
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from harness.kafka.admin import protocol
+from harness.kafka.admin import broker_views, protocol
 from harness.kafka.admin.connection import AdminError, Brokers
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL
@@ -281,8 +284,15 @@ def _ask_through(cluster: KafkaCluster, direction: Direction, topic: str) -> Non
         protocol.view(connection)  # established before the cut
         run_blocking(cluster.cut([Cut(node=1, direction=direction)]))
         with pytest.raises(AdminError, match=r"timed out|deadline"):
-            protocol.create_topic(connection, topic, 1, 1, {}, 2)
+            connection.call(_creating(topic), CreateTopicsResponse)
     assert 1 in run_blocking(cluster.roles()).answering  # the harness's own listener is not concerned
+
+
+def _creating(topic: str) -> create_topics.CreateTopicsRequest:
+    wanted = create_topics.CreatableTopic(
+        name=TopicName(topic), num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
+    )
+    return create_topics.CreateTopicsRequest(topics=(wanted,), timeout=broker_views.TIMEOUT)
 
 
 def _exists(cluster: KafkaCluster, topic: str) -> bool:

@@ -14,7 +14,7 @@ from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from core.session import Acked, Record
-from harness.kafka.admin import broker_views
+from harness.kafka.admin import broker_views, protocol
 from harness.kafka.admin.connection import AdminError, Brokers
 from harness.kafka.client.session import connect
 from harness.kafka.cluster import KafkaCluster, endpoint
@@ -93,7 +93,7 @@ def test_admin_calls_and_clients_authenticate_over_tls(
         wrong.connect(1, 5)
     with pytest.raises(ClusterError, match="Kafka refused: SASL PLAIN"):
         broker_views.create_topic(wrong, "other", 1, 1, {}, 30)
-    assert broker_views.views(Brokers({1: listener})) == {}  # plaintext gets no answer
+    assert broker_views.ask_all(Brokers({1: listener}), protocol.view) == {}  # plaintext gets no answer
 
     reached = endpoint([listener], security(PASSWORD))
     session = connect(reached.args, SessionSpec(slot=0, process=0, acks=-1, deadline_s=10))

@@ -5,5 +5,5 @@ connection         Connections to one chosen broker: addresses, security, deadli
 elections          Leaders moved on request: preferred elections, and the order of replicas that
                    decides who is preferred.
 open_transactions  Transactions that are open now, and which coordinator owns them (KIP-664).
-protocol           Requests to one chosen broker: what it says of the cluster, offsets, topics.
+protocol           Questions to one chosen broker: what it says of the cluster, offsets.
 """

@@ -5,6 +5,7 @@ leader counts when two brokers name it, and the later leader epoch wins. Brokers
 time are left out. Safe from any thread: questions share nothing but sockets of their own.
 """
 
+import datetime
 import threading
 import time
 from collections import Counter, defaultdict
@@ -12,14 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from kio.schema.create_topics.v5 import request as create_topics
+from kio.schema.create_topics.v5.response import CreateTopicsResponse
+from kio.schema.describe_quorum.v0.response import PartitionData as QuorumView
 from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v9.response import MetadataResponsePartition
+from kio.schema.types import TopicName
+from kio.static.primitive import i16, i32, i32Timedelta
 
 from core.cluster import Roles, unserved
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from harness.kafka.admin import protocol
-from harness.kafka.admin.connection import AdminError, BrokerConnection, Brokers
-from harness.kafka.admin.protocol import PartitionMetadata, QuorumView, View
+from harness.kafka.admin.connection import AdminError, BrokerConnection, Brokers, check
+from harness.kafka.admin.protocol import View
 from harness.kafka.waiting import NotYet, until
 
 K = TypeVar("K")
@@ -31,6 +38,8 @@ ASK_S = 1.7
 """How long one round of questions may take."""
 GRACE_S = 0.4
 CALL_S = 5.0
+TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=CALL_S - 1))
+"""How long the controller may take for one request."""
 POLL_S = 0.1
 
 
@@ -84,11 +93,6 @@ def ask_all(brokers: Brokers, question: Question[T], within_s: float = ASK_S) ->
     return ask(brokers, {node: (node, question) for node in brokers.nodes}, within_s=within_s)
 
 
-def views(brokers: Brokers) -> dict[int, View]:
-    """What each broker that answers says of the cluster."""
-    return ask_all(brokers, protocol.view)
-
-
 def roles(brokers: Brokers) -> Roles:
     """Which node leads what, agreed from all brokers that answer."""
     ns = time.monotonic_ns()
@@ -123,7 +127,7 @@ def agree(
         reported = {node: view.partitions[tp] for node, view in views.items() if tp in view.partitions}
         leaders[tp], epochs[tp] = _leader(reported, needed)
         witness = reported.get(leaders[tp]) or max(reported.values(), key=lambda one: one.leader_epoch)
-        isr[tp] = witness.isr
+        isr[tp] = tuple(sorted(witness.isr_nodes))
     return Roles(
         ns=ns,
         leaders=leaders,
@@ -135,10 +139,10 @@ def agree(
     )
 
 
-def _leader(reported: Mapping[int, PartitionMetadata], needed: int) -> tuple[int, int]:
+def _leader(reported: Mapping[int, MetadataResponsePartition], needed: int) -> tuple[int, int]:
     votes: dict[int, list[int]] = defaultdict(list)
     for one in reported.values():
-        votes[one.leader].append(one.leader_epoch)
+        votes[one.leader_id].append(one.leader_epoch)
     backed = [(max(epochs), leader) for leader, epochs in votes.items() if len(epochs) >= needed]
     if not backed:
         return -1, -1
@@ -148,12 +152,12 @@ def _leader(reported: Mapping[int, PartitionMetadata], needed: int) -> tuple[int
 
 def _controller(quorums: Mapping[int, QuorumView]) -> int:
     """The latest epoch's leader: a deposed one names itself until it notices."""
-    known = [(one.epoch, one.leader) for one in quorums.values() if one.leader >= 0]
+    known = [(one.leader_epoch, one.leader_id) for one in quorums.values() if one.leader_id >= 0]
     return max(known)[1] if known else -1
 
 
 def _same_leaders(views: Mapping[int, View]) -> bool:
-    maps = [{tp: one.leader for tp, one in view.partitions.items()} for view in views.values()]
+    maps = [{tp: one.leader_id for tp, one in view.partitions.items()} for view in views.values()]
     return all(one == maps[0] for one in maps)
 
 
@@ -190,13 +194,19 @@ def create_topic(
     wrong setting), or too late, also where the topic has other partitions than those asked for.
     """
     ends = time.monotonic() + deadline_s
+    wanted = create_topics.CreatableTopic(
+        name=TopicName(topic),
+        num_partitions=i32(partitions),
+        replication_factor=i16(replication),
+        assignments=(),
+        configs=tuple(create_topics.CreatableTopicConfig(name=n, value=v) for n, v in settings.items()),
+    )
+    request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=TIMEOUT)
 
     def create(connection: BrokerConnection) -> None:
-        try:
-            protocol.create_topic(connection, topic, partitions, replication, settings, CALL_S - 1)
-        except AdminError as error:
-            if error.code != ErrorCode.topic_already_exists:
-                raise
+        answer = connection.call(request, CreateTopicsResponse).topics[0]
+        if answer.error_code != ErrorCode.topic_already_exists:
+            check(f"topic {topic}", answer.error_code, answer.error_message)
 
     def led() -> None:
         known = roles(brokers)

@@ -4,7 +4,6 @@ Requests go to any broker, which forwards them to the controller (KRaft). Synchr
 thread.
 """
 
-import datetime
 import time
 from collections.abc import Sequence
 
@@ -13,18 +12,18 @@ from kio.schema.alter_partition_reassignments.v0.response import AlterPartitionR
 from kio.schema.elect_leaders.v1 import request as elect_leaders
 from kio.schema.elect_leaders.v1.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i32Timedelta
+from kio.schema.types import BrokerId
+from kio.static.primitive import i8
 
 from core import replica_order
 from core.op import TopicPartition
 from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import BrokerConnection, Brokers, check
+from harness.kafka.admin.protocol import by_topic, view
 from harness.kafka.waiting import NotYet, until
 
 PREFERRED = 0
 SERVED = (ErrorCode.none, ErrorCode.election_not_needed)
-_TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=broker_views.CALL_S - 1))
 
 
 def elect_preferred(brokers: Brokers, tps: Sequence[TopicPartition]) -> None:
@@ -40,8 +39,8 @@ def elect_preferred(brokers: Brokers, tps: Sequence[TopicPartition]) -> None:
 def replicas(brokers: Brokers) -> dict[TopicPartition, tuple[int, ...]]:
     """Replicas of each partition, the preferred leader first, as most brokers report them; empty where
     no broker answers."""
-    views = broker_views.views(brokers).values()
-    return replica_order.as_most_tell({tp: p.replicas for tp, p in v.partitions.items()} for v in views)
+    views = broker_views.ask_all(brokers, view).values()
+    return replica_order.as_most_tell({tp: p.replica_nodes for tp, p in v.partitions.items()} for v in views)
 
 
 def reorder(brokers: Brokers, wanted: replica_order.Order) -> None:
@@ -67,10 +66,10 @@ def _elect(connection: BrokerConnection, tps: Sequence[TopicPartition]) -> None:
     request = elect_leaders.ElectLeadersRequest(
         election_type=i8(PREFERRED),
         topic_partitions=tuple(
-            elect_leaders.TopicPartitions(topic=TopicName(topic), partitions=numbers)
+            elect_leaders.TopicPartitions(topic=topic, partitions=numbers)
             for topic, numbers in by_topic(tps).items()
         ),
-        timeout=_TIMEOUT,
+        timeout=broker_views.TIMEOUT,
     )
     answer = connection.call(request, ElectLeadersResponse)
     check("ElectLeaders", answer.error_code)
@@ -84,7 +83,7 @@ def _elect(connection: BrokerConnection, tps: Sequence[TopicPartition]) -> None:
 def _reassign(connection: BrokerConnection, wanted: replica_order.Order) -> None:
     topics = tuple(
         reassignments.ReassignableTopic(
-            name=TopicName(topic),
+            name=topic,
             partitions=tuple(
                 reassignments.ReassignablePartition(
                     partition_index=number,
@@ -95,18 +94,10 @@ def _reassign(connection: BrokerConnection, wanted: replica_order.Order) -> None
         )
         for topic, numbers in by_topic(wanted).items()
     )
-    request = reassignments.AlterPartitionReassignmentsRequest(timeout=_TIMEOUT, topics=topics)
+    request = reassignments.AlterPartitionReassignmentsRequest(timeout=broker_views.TIMEOUT, topics=topics)
     answer = connection.call(request, AlterPartitionReassignmentsResponse)
     check("AlterPartitionReassignments", answer.error_code, answer.error_message)
     for topic in answer.responses:
         for one in topic.partitions:
             what = f"{topic.name}-{one.partition_index}"
             check(what, one.error_code, one.error_message)
-
-
-def by_topic(tps: Sequence[TopicPartition] | replica_order.Order) -> dict[str, tuple[i32, ...]]:
-    """Partition numbers by topic, each once."""
-    found: dict[str, dict[i32, None]] = {}
-    for tp in tps:
-        found.setdefault(tp.topic, {})[i32(tp.partition)] = None
-    return {topic: tuple(numbers) for topic, numbers in found.items()}

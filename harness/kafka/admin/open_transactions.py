@@ -16,14 +16,13 @@ from kio.schema.describe_transactions.v0.response import DescribeTransactionsRes
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v0 import request as list_transactions
 from kio.schema.list_transactions.v0.response import ListTransactionsResponse
-from kio.schema.types import ProducerId, TopicName
+from kio.schema.types import ProducerId
 from msgspec.structs import replace
 
 from core.cluster import OpenTransaction
 from core.op import TopicPartition
 from harness.kafka.admin import broker_views, protocol
 from harness.kafka.admin.connection import BrokerConnection, Brokers, check
-from harness.kafka.admin.elections import by_topic
 
 ROUND_S = 1.2
 """What each of at most three rounds of questions may take; with all brokers up, 0.1 s."""
@@ -98,25 +97,25 @@ def producers(tps: Iterable[TopicPartition], connection: BrokerConnection) -> Pr
     view = protocol.view(connection)
     request = describe_producers.DescribeProducersRequest(
         topics=tuple(
-            describe_producers.TopicRequest(name=TopicName(topic), partition_indexes=numbers)
-            for topic, numbers in by_topic(list(tps)).items()
+            describe_producers.TopicRequest(name=topic, partition_indexes=numbers)
+            for topic, numbers in protocol.by_topic(tps).items()
         )
     )
     answer = connection.call(request, DescribeProducersResponse)
-    opened = {}
+    opened: dict[Key, OpenTransaction] = {}
     for topic in answer.topics:
         for part in topic.partitions:
             if part.error_code != ErrorCode.none:
                 continue  # it does not lead this one
-            tp = TopicPartition(str(topic.name), int(part.partition_index))
+            tp = TopicPartition(topic.name, part.partition_index)
             for one in part.active_producers:
                 if one.current_txn_start_offset >= 0:
-                    opened[tp, int(one.producer_id)] = OpenTransaction(
+                    opened[tp, one.producer_id] = OpenTransaction(
                         topic=tp.topic,
                         partition=tp.partition,
-                        producer_id=int(one.producer_id),
-                        producer_epoch=int(one.producer_epoch),
-                        start=int(one.current_txn_start_offset),
+                        producer_id=one.producer_id,
+                        producer_epoch=one.producer_epoch,
+                        start=one.current_txn_start_offset,
                     )
     return Producers(view=view, opened=opened)
 
@@ -128,7 +127,7 @@ def claims(numbers: Iterable[int], connection: BrokerConnection) -> Claims:
     )
     listed = connection.call(request, ListTransactionsResponse)
     check("ListTransactions", listed.error_code)
-    known = frozenset(int(one.producer_id) for one in listed.transaction_states)
+    known = frozenset(one.producer_id for one in listed.transaction_states)
     unended = tuple(
         one.transactional_id for one in listed.transaction_states if one.transaction_state in UNENDED
     )
@@ -138,8 +137,8 @@ def claims(numbers: Iterable[int], connection: BrokerConnection) -> Claims:
         describe_transactions.DescribeTransactionsRequest(transactional_ids=unended),
         DescribeTransactionsResponse,
     )
-    ids = {
-        (TopicPartition(str(topic.topic), int(number)), int(one.producer_id)): str(one.transactional_id)
+    ids: dict[Key, str] = {
+        (TopicPartition(str(topic.topic), int(number)), one.producer_id): str(one.transactional_id)
         for one in answer.transaction_states
         if one.error_code == ErrorCode.none and one.transaction_state in UNENDED
         for topic in one.topics

@@ -2,7 +2,7 @@ import base64
 from typing import Any
 
 from core.config import run_config
-from harness.kafka.broker_config import cluster_id, environment, host, server_properties, topic_settings
+from harness.kafka.broker_config import cluster_id, environment, host, server_properties
 
 
 def settings(node: int = 1, **config: Any) -> dict[str, str]:
@@ -70,15 +70,6 @@ def test_the_runs_own_settings_win() -> None:
     own = {"broker.session.timeout.ms": "9000", "num.io.threads": "3"}
     found = settings(broker_settings=own)
     assert {key: found[key] for key in own} == own
-
-
-def test_safety_stands_at_the_topic_and_the_caller_wins() -> None:
-    config = run_config({"seed": 1, "unclean_leader_election": True})
-    assert topic_settings(config, {}) == {
-        "min.insync.replicas": "2",
-        "unclean.leader.election.enable": "true",
-    }
-    assert topic_settings(config, {"min.insync.replicas": "1"})["min.insync.replicas"] == "1"
 
 
 def test_a_cluster_id_is_sixteen_bytes_and_belongs_to_the_run() -> None:

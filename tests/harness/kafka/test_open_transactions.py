@@ -8,7 +8,7 @@ from core.op import TopicPartition
 from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.open_transactions import Claims, Key, Producers, open_transactions
-from harness.kafka.admin.protocol import PartitionMetadata, View
+from tests.harness.kafka.test_roles import view
 
 TP = TopicPartition("t", 0)
 BROKERS = Brokers({node: Address("127.0.0.1", 1) for node in (1, 2, 3)})
@@ -22,11 +22,7 @@ def row(start: int = 5, **more: Any) -> OpenTransaction:
 
 
 def says(leader: int, *opened: OpenTransaction) -> Producers:
-    partition = PartitionMetadata(leader=leader, leader_epoch=1, isr=(1, 2, 3))
-    return Producers(
-        view=View(brokers=frozenset(BROKERS.nodes), partitions={TP: partition}),
-        opened={(TP, one.producer_id): one for one in opened},
-    )
+    return Producers(view=view(leader, 1), opened={(TP, one.producer_id): one for one in opened})
 
 
 def held(*opened: OpenTransaction) -> Mapping[int, Producers]:

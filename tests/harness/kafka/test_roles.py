@@ -1,19 +1,40 @@
 from collections.abc import Mapping
 
+from kio.schema.describe_quorum.v0.response import PartitionData, ReplicaState
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v9.response import MetadataResponsePartition
+from kio.schema.types import BrokerId
+from kio.static.primitive import i32, i64
+
 from core.op import TopicPartition
 from harness.kafka.admin.broker_views import agree
-from harness.kafka.admin.protocol import PartitionMetadata, QuorumView, View
+from harness.kafka.admin.protocol import View
 
 TP = TopicPartition("t", 0)
 
 
 def view(leader: int, epoch: int = 0, isr: tuple[int, ...] = (1, 2, 3)) -> View:
-    partition = PartitionMetadata(leader=leader, leader_epoch=epoch, isr=isr)
+    partition = MetadataResponsePartition(
+        error_code=ErrorCode.none,
+        partition_index=i32(TP.partition),
+        leader_id=BrokerId(leader),
+        leader_epoch=i32(epoch),
+        isr_nodes=tuple(map(BrokerId, isr)),
+    )
     return View(brokers=frozenset({1, 2, 3}), partitions={TP: partition})
 
 
-def quorum(leader: int, epoch: int) -> QuorumView:
-    return QuorumView(leader=leader, epoch=epoch)
+def quorum(leader: int, epoch: int) -> PartitionData:
+    nobody: tuple[ReplicaState, ...] = ()
+    return PartitionData(
+        partition_index=i32(0),
+        error_code=ErrorCode.none,
+        leader_id=BrokerId(leader),
+        leader_epoch=i32(epoch),
+        high_watermark=i64(0),
+        current_voters=nobody,
+        observers=nobody,
+    )
 
 
 def leader(views: Mapping[int, View], nodes: tuple[int, ...] = (1, 2, 3)) -> int:
