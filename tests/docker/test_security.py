@@ -89,8 +89,8 @@ def test_admin_calls_and_clients_authenticate_over_tls(
     assert (roles.agreed, roles.controller) == (True, 1)
 
     wrong = Brokers({1: listener}, security("guess"))
-    with pytest.raises(AdminError, match="SASL_AUTHENTICATION_FAILED"):
-        wrong.connect(1, 5)
+    with pytest.raises(AdminError, match="SASL_AUTHENTICATION_FAILED"), wrong.connect(1, 5):
+        pass
     with pytest.raises(ClusterError, match="Kafka refused: SASL PLAIN"):
         broker_views.create_topic(wrong, "other", 1, 1, {}, 30)
     assert broker_views.ask_all(Brokers({1: listener}), protocol.view) == {}  # plaintext gets no answer

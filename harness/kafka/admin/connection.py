@@ -12,10 +12,10 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
@@ -77,47 +77,44 @@ class Brokers:
         """Numbers of all of them."""
         return tuple(self.addresses)
 
-    def connect(self, node: int, deadline_s: float) -> "BrokerConnection":
+    @contextmanager
+    def connect(self, node: int, deadline_s: float) -> "Iterator[BrokerConnection]":
         """A connection to one of them; `deadline_s` covers everything until it is closed.
 
         Raises: AdminError.
         """
-        return BrokerConnection(self.addresses[node], deadline_s, self._tls, self._sasl)
+        address = self.addresses[node]
+        with ExitStack() as opened:
+            try:
+                made = opened.enter_context(closing(BrokerConnection(address, deadline_s)))
+                if self._tls is not None:
+                    made.secure(self._tls, address.host)
+            except OSError as error:
+                raise AdminError(f"{address}: {error}") from error
+            if self._sasl is not None:
+                made.authenticate(self._sasl)
+            yield made
 
 
 class BrokerConnection:
     """See `Brokers.connect`."""
 
-    def __init__(
-        self, address: Address, deadline_s: float, tls: ssl.SSLContext | None, sasl: bytes | None
-    ) -> None:
+    def __init__(self, address: Address, deadline_s: float) -> None:
+        """Raises: OSError."""
         self._ends = time.monotonic() + deadline_s
-        try:
-            self._socket = socket.create_connection((address.host, address.port), timeout=deadline_s)
-        except OSError as error:
-            raise AdminError(f"{address}: {error}") from error
-        try:
-            if tls is not None:
-                self._wait()
-                self._socket = tls.wrap_socket(self._socket, server_hostname=address.host)
-            if sasl is not None:
-                self._authenticate(sasl)
-        except OSError as error:
-            self._socket.close()
-            raise AdminError(f"{address}: {error}") from error
-        except AdminError:
-            self._socket.close()
-            raise
+        self._socket = socket.create_connection((address.host, address.port), timeout=deadline_s)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close it."""
         self._socket.close()
 
-    def _authenticate(self, credentials: bytes) -> None:
+    def secure(self, tls: ssl.SSLContext, host: str) -> None:
+        """Go on over TLS with a broker of this name. Raises: OSError."""
+        self._wait()
+        self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+
+    def authenticate(self, credentials: bytes) -> None:
+        """By SASL PLAIN. Raises: AdminError."""
         shaken = self.call(SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse)
         offered = ", ".join(shaken.mechanisms)
         check("SASL PLAIN", shaken.error_code, f"(the broker offers {offered})")
