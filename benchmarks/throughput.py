@@ -32,13 +32,14 @@ from typing import Final
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
+from core.client_settings import properties_of_producer
 from core.cluster import Endpoint
 from core.config import RunConfig
 from core.generator import Slot, source
 from core.op import Phase, Send, TopicPartition
 from core.runtime import run_blocking
 from harness.clients.worker_protocol import ClientProgress, Enter
-from harness.kafka.client.settings import producer_settings
+from harness.kafka.client.settings import LIBRDKAFKA
 from harness.kafka.cluster import KafkaCluster
 from history.run_folder import Run
 from workloads.registry import WORKLOADS
@@ -97,7 +98,7 @@ def bare(config: RunConfig, args: dict[str, str]) -> None:
     """The bare program; prints how many records were acknowledged, until stdin ends."""
     (spec,) = WORKLOADS[config.workload].plans(config)
     ops = known_ops(config)
-    producer = Producer(producer_settings(args, spec))
+    producer = Producer({**args, **properties_of_producer(spec, LIBRDKAFKA)})
     payload = random.Random(1).randbytes(config.record_size)
     missing = acknowledged = 0
 
@@ -229,7 +230,7 @@ def cluster(bootstrap: str | None, shapes: list[RunConfig]) -> Iterator[Endpoint
     """A cluster with the topics of all shapes; one that exists must have them already."""
     if bootstrap is not None:
         factory = "harness.kafka.client.session:connect"
-        yield Endpoint(factory=factory, args={"bootstrap": bootstrap})
+        yield Endpoint(factory=factory, args={"bootstrap.servers": bootstrap})
         return
     with tempfile.TemporaryDirectory() as folder:
         made = KafkaCluster(shapes[0], Path(folder) / f"throughput-{os.getpid()}")

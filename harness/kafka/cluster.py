@@ -335,7 +335,7 @@ class KafkaCluster:
 
 def endpoint(listeners: Sequence[Address], security: Security) -> Endpoint:
     """How clients reach brokers at these addresses."""
-    args = {"bootstrap": ",".join(map(str, listeners)), **security.client_settings()}
+    args = {"bootstrap.servers": ",".join(map(str, listeners)), **security.client_settings()}
     return Endpoint(factory="harness.kafka.client.session:connect", args=args)
 
 

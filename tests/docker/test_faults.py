@@ -146,7 +146,9 @@ def coordinator_told(cluster: KafkaCluster, transactional_id: str) -> bool:
 def test_an_open_transaction_is_shown_with_who_answers_for_it(cluster: KafkaCluster) -> None:
     tps = [tp for tp in run_blocking(cluster.roles()).leaders if tp.topic == TOPIC]
     name = f"open-{time.time_ns()}"
-    producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap"], "transactional.id": name})
+    producer = Producer(
+        {"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"], "transactional.id": name}
+    )
     producer.init_transactions(30)
     assert run_blocking(cluster.open_transactions(tps)) == []
     for end in (producer.commit_transaction, producer.abort_transaction):
@@ -278,7 +280,7 @@ def test_clients_responses_cut_are_lost_but_the_request_took_effect(cluster: Kaf
 
 def _ask_through(cluster: KafkaCluster, direction: Direction, topic: str) -> None:
     """Create a topic over a client's open connection to node 1 while that direction is cut."""
-    host, _, port = cluster.endpoint().args["bootstrap"].partition(",")[0].partition(":")
+    host, _, port = cluster.endpoint().args["bootstrap.servers"].partition(",")[0].partition(":")
     clients = Brokers({1: Address(host, int(port))})
     with clients.connect(1, 4) as connection:
         protocol.view(connection)  # established before the cut

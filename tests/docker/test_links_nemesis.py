@@ -81,7 +81,7 @@ class Client:
     """One producer; sends one record at a time to each partition in turn."""
 
     def __init__(self, cluster: KafkaCluster, **settings: str) -> None:
-        servers = cluster.endpoint().args["bootstrap"]
+        servers = cluster.endpoint().args["bootstrap.servers"]
         common = {"socket.timeout.ms": "3000", "linger.ms": "0", "acks": "1", "log_level": "0"}
         self.producer = Producer({"bootstrap.servers": servers, **common, **settings})
         self.acked: dict[int, list[bytes]] = {tp.partition: [] for tp in TPS}
@@ -212,7 +212,7 @@ def test_a_replica_that_misses_records_becomes_leader(
 
 
 def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
-    servers = cluster.endpoint().args["bootstrap"]
+    servers = cluster.endpoint().args["bootstrap.servers"]
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "nobody", "enable.auto.commit": "false"})
     try:
         where = KafkaPartition(tp.topic, tp.partition, 0)

@@ -81,7 +81,7 @@ def test_admin_calls_and_clients_authenticate_over_tls(
         }
         return Security(protocol=SecurityProtocol.SASL_SSL, settings=settings)
 
-    host, _, port = cluster.endpoint().args["bootstrap"].partition(":")
+    host, _, port = cluster.endpoint().args["bootstrap.servers"].partition(":")
     listener = Address(host, int(port))
     brokers = Brokers({1: listener}, security(PASSWORD))
     broker_views.create_topic(brokers, "secret", 1, 1, {}, 30)

@@ -9,7 +9,7 @@ from tests.memory.cluster import MemoryCluster
 
 class RefusingCluster(MemoryCluster):
     def endpoint(self) -> Endpoint:
-        bootstrap = {"bootstrap": "127.0.0.1:1"}
+        bootstrap = {"bootstrap.servers": "127.0.0.1:1"}
         return Endpoint(factory="harness.kafka.client.session:connect", args=bootstrap)
 
 

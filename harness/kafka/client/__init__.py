@@ -7,6 +7,6 @@ librdkafka   What both halves need of librdkafka: bounded calls, errors taken ap
 producer     The producing half of a session, over confluent-kafka's Producer.
 session      A session on real Kafka: at most one producer, one consumer and one admin
              client of confluent-kafka.
-settings     librdkafka as the client of real Kafka: its defaults here, and what it is
-             given for a session.
+settings     librdkafka as the client of real Kafka: defaults with time-outs that suit
+             faults.
 """

@@ -10,7 +10,14 @@ from contextlib import suppress
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from core.client_settings import Properties, SessionSpec, effective
+from core.client_settings import (
+    Properties,
+    SessionSpec,
+    effective,
+    properties_of_admin,
+    properties_of_consumer,
+    properties_of_producer,
+)
 from core.errors import ConfigError
 from core.op import Isolation, TopicPartition
 from core.session import Delivery, Fetched, Record, Session, SessionEvent
@@ -18,14 +25,14 @@ from harness.kafka.client.consumer import SessionConsumer
 from harness.kafka.client.error_table import Failure, Verb, outcome
 from harness.kafka.client.librdkafka import ClientEvents, ClientPart, Expired, bounded, failure_of
 from harness.kafka.client.producer import SessionProducer
-from harness.kafka.client.settings import LIBRDKAFKA, admin_settings, consumer_settings, producer_settings
+from harness.kafka.client.settings import LIBRDKAFKA
 
 
 def connect(args: dict[str, str], spec: SessionSpec) -> Session:
     """Open a session. Nothing waits for the cluster here: the first verb does.
 
-    args: `bootstrap` (host:port, comma-separated) and further settings by librdkafka's names that
-        reaching the cluster takes (`security.protocol`, …).
+    args: the settings of librdkafka that reaching the cluster takes (`bootstrap.servers`,
+        `security.protocol`, …).
 
     Raises: ConfigError, where librdkafka refuses a setting.
     """
@@ -47,9 +54,9 @@ class KafkaSession:
         self._in: SessionConsumer | None = None
         self._out: SessionProducer | None = None
         if spec.acks is not None:
-            self._out = SessionProducer(producer_settings(args, spec), self._events)
+            self._out = SessionProducer({**args, **properties_of_producer(spec, LIBRDKAFKA)}, self._events)
         if spec.isolation is not Isolation.NONE:
-            self._in = SessionConsumer(consumer_settings(args, spec), self._events)
+            self._in = SessionConsumer({**args, **properties_of_consumer(spec, LIBRDKAFKA)}, self._events)
         self._topics: SessionTopics | None = None
         self._dead: str | None = None
 
@@ -118,7 +125,8 @@ class KafkaSession:
     ) -> None:
         """Create a topic; returns when the controller has (brokers may not know it yet)."""
         if self._topics is None:
-            self._topics = SessionTopics(admin_settings(self._args, self._spec), self._events)
+            properties = {**self._args, **properties_of_admin(self._spec, LIBRDKAFKA)}
+            self._topics = SessionTopics(properties, self._events)
         self._topics.create(topic, partitions, replication, settings, self._spec.deadline_s)
 
     async def close(self) -> None:

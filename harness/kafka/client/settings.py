@@ -1,11 +1,9 @@
-"""librdkafka as the client of real Kafka: defaults with time-outs that suit faults, and what librdkafka is
-given.
+"""librdkafka as the client of real Kafka: defaults with time-outs that suit faults.
 
 librdkafka's own defaults wait a minute for an answer and ten seconds before a reconnect; under faults
 that last seconds such a client would see one fault per run.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from core.client_settings import (
@@ -19,11 +17,6 @@ from core.client_settings import (
     SESSION_TIMEOUT,
     SOCKET_TIMEOUT,
     ClientLibrary,
-    Properties,
-    SessionSpec,
-    properties_of_admin,
-    properties_of_consumer,
-    properties_of_producer,
 )
 
 LIBRDKAFKA: Final = ClientLibrary(
@@ -57,26 +50,3 @@ LIBRDKAFKA: Final = ClientLibrary(
         REQUEST_TIMEOUT: 30_000,
     },
 )
-
-
-def producer_settings(args: Mapping[str, str], spec: SessionSpec) -> Properties:
-    """What librdkafka is given for the producer of a session at the cluster that `args` reaches."""
-    return {**_reaching(args), **properties_of_producer(spec, LIBRDKAFKA)}
-
-
-def consumer_settings(args: Mapping[str, str], spec: SessionSpec) -> Properties:
-    """What librdkafka is given for the consumer of a session at the cluster that `args` reaches."""
-    made = {**_reaching(args), **properties_of_consumer(spec, LIBRDKAFKA)}
-    # Offset resets show in warnings only (see Sidelight.log).
-    return {**made, "log_level": 4}
-
-
-def admin_settings(args: Mapping[str, str], spec: SessionSpec) -> Properties:
-    """What librdkafka is given for the admin client of a session at the cluster that `args` reaches."""
-    return {**_reaching(args), **properties_of_admin(spec, LIBRDKAFKA)}
-
-
-def _reaching(args: Mapping[str, str]) -> dict[str, str]:
-    """An endpoint's arguments: `bootstrap`, and further settings by librdkafka's names."""
-    further = {name: value for name, value in args.items() if name != "bootstrap"}
-    return {"bootstrap.servers": args["bootstrap"], **further}

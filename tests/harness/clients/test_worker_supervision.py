@@ -182,7 +182,7 @@ def test_a_worker_whose_client_refuses_a_setting_says_so(run: Run) -> None:
     """The real worker and the real client library; no cluster is needed to refuse a setting."""
     settings = RunConfig(seed=1, client_settings={"producer.linger.mss": "1"})
     run.config.write_text(settings.model_dump_json())
-    args = {"bootstrap": "127.0.0.1:1"}
+    args = {"bootstrap.servers": "127.0.0.1:1"}
     endpoint = Endpoint(factory="harness.kafka.client.session:connect", args=args)
     refused = WorkerProcess(run, 0, endpoint)
     try:

@@ -72,7 +72,7 @@ def test_a_cluster_without_engine_fails_to_start_and_still_stops(
 def test_the_endpoint_is_known_before_the_start(tmp_path: Path) -> None:
     cluster = KafkaCluster(run_config({"seed": 1, "brokers": 5}), tmp_path / "run")
     try:
-        servers = cluster.endpoint().args["bootstrap"].split(",")
+        servers = cluster.endpoint().args["bootstrap.servers"].split(",")
         assert len(set(servers)) == 5 == len(cluster.nodes)
         assert all(server.startswith("127.0.0.1:") for server in servers)
         assert cluster.endpoint().factory == "harness.kafka.client.session:connect"

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from core.client_settings import SessionSpec
+from core.client_settings import SessionSpec, properties_of_admin, properties_of_consumer
 from core.op import AssignmentKind, Isolation, Outcome, TopicPartition
 from core.payload import encode
 from core.runtime import run_blocking
@@ -27,7 +27,7 @@ from core.session import (
 from harness.kafka.client.consumer import AutoCommits, SessionConsumer
 from harness.kafka.client.librdkafka import ClientEvents
 from harness.kafka.client.session import KafkaSession
-from harness.kafka.client.settings import admin_settings, consumer_settings
+from harness.kafka.client.settings import LIBRDKAFKA
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -74,7 +74,7 @@ def consumer(
     poll: Callable[[], Any], consume: Callable[[], list[Any]] = list
 ) -> tuple[SessionConsumer, ClientEvents]:
     sidelight = ClientEvents()
-    made = SessionConsumer(consumer_settings({"bootstrap": "localhost:1"}, SPEC), sidelight)
+    made = SessionConsumer(properties_of_consumer(SPEC, LIBRDKAFKA), sidelight)
     made._client.close()
     made._client = FakeClient(poll, consume)  # type: ignore[assignment]
     return made, sidelight
@@ -192,7 +192,7 @@ def test_only_a_consumer_that_commits_by_itself_listens() -> None:
 
 def session(bootstrap: str, **spec: Any) -> KafkaSession:
     defaults: dict[str, Any] = {"slot": 0, "process": 1, "acks": -1, "deadline_s": 0.5}
-    return KafkaSession({"bootstrap": bootstrap}, SessionSpec(**{**defaults, **spec}))
+    return KafkaSession({"bootstrap.servers": bootstrap}, SessionSpec(**{**defaults, **spec}))
 
 
 def test_nobody_waits_for_forgotten_records_but_what_was_refused_failed(nobody: str) -> None:
@@ -235,8 +235,6 @@ def test_a_topic_that_librdkafka_refuses_does_not_exist(nobody: str) -> None:
 
 def test_an_admin_client_gets_the_general_settings_only() -> None:
     spec = SessionSpec(slot=0, process=1, settings={"socket.timeout.ms": "7", "producer.linger.ms": "3"})
-    settings = admin_settings({"bootstrap": "one:1", "security.protocol": "ssl"}, spec)
-    assert settings["bootstrap.servers"] == "one:1"
-    assert settings["security.protocol"] == "ssl"
+    settings = properties_of_admin(spec, LIBRDKAFKA)
     assert settings["socket.timeout.ms"] == "7"
     assert not any("linger" in name for name in settings)

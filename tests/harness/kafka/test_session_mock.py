@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from core.client_settings import SessionSpec
+from core.client_settings import SessionSpec, properties_of_consumer, properties_of_producer
 from core.errors import ConfigError
 from core.op import AssignmentKind, Isolation, TopicPartition
 from core.payload import encode
@@ -33,7 +33,7 @@ from harness.kafka.client.consumer import generation_of
 from harness.kafka.client.librdkafka import ClientEvents, Expired, bounded
 from harness.kafka.client.producer import SessionProducer, _Reports
 from harness.kafka.client.session import KafkaSession, connect
-from harness.kafka.client.settings import consumer_settings, producer_settings
+from harness.kafka.client.settings import LIBRDKAFKA
 
 PATIENCE_S = 60.0
 LATE_S = 20.0
@@ -64,7 +64,7 @@ def opened() -> Iterator[Connect]:
 
     def connect_(bootstrap: str, **spec: Any) -> Session:
         defaults: dict[str, Any] = {"slot": 0, "process": 7, "deadline_s": PATIENCE_S}
-        session = connect({"bootstrap": bootstrap}, SessionSpec(**{**defaults, **spec}))
+        session = connect({"bootstrap.servers": bootstrap}, SessionSpec(**{**defaults, **spec}))
         sessions.append(session)
         return session
 
@@ -204,7 +204,7 @@ def test_a_report_that_breaks_makes_its_record_unknown_and_raises_nothing() -> N
 
 def test_a_fatal_error_met_in_a_report_is_the_session_s(nobody: str) -> None:
     spec = SessionSpec(slot=0, process=1, acks=-1)
-    producer = SessionProducer(producer_settings({"bootstrap": nobody}, spec), ClientEvents())
+    producer = SessionProducer(properties_of_producer(spec, LIBRDKAFKA), ClientEvents())
     try:
         Broken().offset()
     except SystemError as error:
@@ -445,7 +445,7 @@ def test_errors_of_the_client_are_told_but_not_over_and_over(
 
 def test_closing_is_bounded_when_the_client_hangs(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = SessionSpec(slot=0, process=1, isolation=Isolation.READ_COMMITTED, deadline_s=0.3)
-    session = KafkaSession({"bootstrap": nobody}, spec)
+    session = KafkaSession({"bootstrap.servers": nobody}, spec)
     hung = threading.Event()
     client = session._in
     assert client is not None
@@ -470,7 +470,7 @@ def test_a_closed_session_or_a_missing_half_is_a_fault_of_the_caller(bootstrap: 
 def test_a_wrong_setting_is_named() -> None:
     spec = SessionSpec(slot=0, process=1, acks=-1, settings={"no.such.thing": "1"})
     with pytest.raises(ConfigError, match=r"no\.such\.thing"):
-        connect({"bootstrap": "localhost:1"}, spec)
+        connect({"bootstrap.servers": "localhost:1"}, spec)
 
 
 def test_settings_go_to_the_client_they_name_and_the_spec_wins() -> None:
@@ -487,10 +487,7 @@ def test_settings_go_to_the_client_they_name_and_the_spec_wins() -> None:
             "consumer.isolation.level": "read_committed",
         },
     )
-    args = {"bootstrap": "one:1,two:2", "security.protocol": "ssl"}
-    out, into = producer_settings(args, spec), consumer_settings(args, spec)
-    assert out["bootstrap.servers"] == into["bootstrap.servers"] == "one:1,two:2"
-    assert out["security.protocol"] == into["security.protocol"] == "ssl"
+    out, into = properties_of_producer(spec, LIBRDKAFKA), properties_of_consumer(spec, LIBRDKAFKA)
     assert (out["socket.timeout.ms"], into["socket.timeout.ms"]) == ("1000", "1234")
     assert out["acks"] == 1
     assert into["isolation.level"] == "read_uncommitted"
@@ -508,7 +505,7 @@ def test_librdkafka_accepts_any_pair_of_deadlines(deadline_s: float, transaction
         deadline_s=deadline_s,
         transaction_timeout_s=transaction_s,
     )
-    run_blocking(connect({"bootstrap": "localhost:1"}, spec).close())
+    run_blocking(connect({"bootstrap.servers": "localhost:1"}, spec).close())
 
 
 def test_events_are_handed_out_once(opened: Connect, topic: str) -> None:
