@@ -209,26 +209,27 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     listener: Listener | None = None
 
 
+class Revivable(Protocol):
+    """Nodes that are down can be started again."""
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
+
+
 @runtime_checkable
-class Killable(Protocol):
+class Killable(Revivable, Protocol):
     """Nodes can be ended by SIGKILL and started again with their data."""
 
     async def kill(self, nodes: Sequence[int]) -> None:
         """SIGKILL all of them as nearly at once as possible."""
 
-    async def revive(self, nodes: Sequence[int]) -> None:
-        """Start killed nodes; does not wait until they are ready. No-op for running ones."""
-
 
 @runtime_checkable
-class Powered(Protocol):
+class Powered(Revivable, Protocol):
     """Nodes can lose their power: what was not flushed to disk is gone. Containers cannot."""
 
     async def lose_power(self, nodes: Sequence[int]) -> None:
         """End all of them at once, and cut their logs back to what was flushed."""
-
-    async def revive(self, nodes: Sequence[int]) -> None:
-        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
 
 
 @runtime_checkable
@@ -255,14 +256,11 @@ class Partitionable(Protocol):
 
 
 @runtime_checkable
-class Restartable(Protocol):
+class Restartable(Revivable, Protocol):
     """Nodes can be stopped in order (SIGTERM: they hand over and flush) and started again."""
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
         """SIGTERM; returns when all have ended, or after 30 s have been killed."""
-
-    async def revive(self, nodes: Sequence[int]) -> None:
-        """Start nodes that are down; does not wait until they are ready. No-op for running ones."""
 
 
 @runtime_checkable

@@ -93,22 +93,18 @@ def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
 
     Raises: ConfigError, where it cannot be written.
     """
-    try:
-        return _create_folder(config, results, owner)
-    except OSError as error:
-        raise ConfigError(f"the results folder {results} cannot be written: {error}") from None
-
-
-def _create_folder(config: RunConfig, results: Path, owner: str) -> Run:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
-    results.mkdir(parents=True, exist_ok=True)
-    run = Run(unused(results, f"{stamp}-{config.workload}-{slug}-{config.seed}"))
-    for folder in (run.folder, run.journal, run.cluster):
-        folder.mkdir()
-    if owner:
-        write_atomically(run.owner, owner)
-    write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        run = Run(unused(results, f"{stamp}-{config.workload}-{slug}-{config.seed}"))
+        for folder in (run.folder, run.journal, run.cluster):
+            folder.mkdir()
+        if owner:
+            write_atomically(run.owner, owner)
+        write_atomically(run.config, config.model_dump_json(indent=2) + "\n")
+    except OSError as error:
+        raise ConfigError(f"the results folder {results} cannot be written: {error}") from None
     return run
 
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from harness.processes import guard
 VERSION = "2.12.0"
 PROGRAM = "toxiproxy-server"
 SOURCE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
+INSTEAD = f"or put {PROGRAM} {VERSION} on the PATH"
 BUILD_S = 600.0
 READY_S = 10.0
 CALL_S = 3.0
@@ -73,16 +75,12 @@ def _build() -> str:
                 timeout=BUILD_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ClusterError(f"toxiproxy was not built: {error}; {_instead()}") from error
+            raise ClusterError(f"toxiproxy was not built: {error}; {INSTEAD}") from error
         if done.returncode != 0:
             last = done.stderr.strip().rpartition("\n")[2]
-            raise ClusterError(f"toxiproxy was not built (go install {SOURCE}): {last}; {_instead()}")
+            raise ClusterError(f"toxiproxy was not built (go install {SOURCE}): {last}; {INSTEAD}")
         os.replace(Path(folder) / "server", _built())
     return str(_built())
-
-
-def _instead() -> str:
-    return f"or put {PROGRAM} {VERSION} on the PATH"
 
 
 class Route(NamedTuple):
@@ -150,20 +148,13 @@ class ToxiproxyServer:
 
         Raises: ClusterError; some may have been added by then.
         """
-        for node in nodes:
-            for toxic in toxics:
-                self._add(node, toxic)
-
-    def _add(self, node: int, toxic: Toxic) -> None:
-        if node not in self._routes:
-            raise ClusterError(f"no proxy stands in front of node {node}")
-        self._held[node].append(toxic)  # before the call: one that fails may be in force all the same
-        with _calls(self._api):
-            self._proxies[node].add_toxic(
-                type=toxic.type,
-                stream="downstream" if toxic.downstream else "upstream",
-                attributes=toxic.attributes,
-            )
+        for node, toxic in product(nodes, toxics):
+            if node not in self._routes:
+                raise ClusterError(f"no proxy stands in front of node {node}")
+            self._held[node].append(toxic)  # before the call: one that fails may be in force all the same
+            stream = "downstream" if toxic.downstream else "upstream"
+            with _calls(self._api):
+                self._proxies[node].add_toxic(type=toxic.type, stream=stream, attributes=toxic.attributes)
 
     def cure(self, nodes: Sequence[int]) -> None:
         """Remove all toxics of these brokers; nodes without a proxy are ignored. A server that has
