@@ -82,6 +82,11 @@ class KafkaCluster:
         """Numbers of the brokers, 1 to N."""
         return self._nodes[: self._config.brokers]
 
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The cuts in force, each once."""
+        return self._links.in_force
+
     def endpoint(self) -> Endpoint:
         """The client listeners of all brokers, on the loopback."""
         listeners = [Address(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]

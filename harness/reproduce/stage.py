@@ -129,7 +129,7 @@ class Stage:
     def leader(self, tp: TopicPartition, witness: int) -> int:
         """The leader of a partition by the word of one broker; -1 = none. Raises: AdminError."""
         with self.cluster.admin.connect(witness, LOOK_S) as connection:
-            return protocol.view(connection).partitions[tp].leader
+            return protocol.view(connection).partitions[tp].leader_id
 
     def leads(self, node: int, tp: TopicPartition, witness: int = 0) -> None:
         """Wait until a broker leads a partition (-1: no broker does), by the word of D or of another witness.

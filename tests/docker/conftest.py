@@ -108,7 +108,7 @@ def cluster(started: KafkaCluster, request: pytest.FixtureRequest, tmp_path: Pat
     whole(started)
     yield started
     keep_logs(started, request, tmp_path)
-    run_blocking(started.mend(started._links.in_force * 2))
+    run_blocking(started.mend(started.cuts * 2))
     run_blocking(started.resume(started.nodes))
     run_blocking(started.revive(started.nodes))
     whole(started)

@@ -62,7 +62,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 def stage(behind: KafkaCluster) -> Iterator[Environment]:
     whole(behind, TOPIC)
     yield Environment(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
-    run_blocking(behind.mend(behind._links.in_force * 2))
+    run_blocking(behind.mend(behind.cuts * 2))
     run_blocking(behind.cure(behind.brokers))
     run_blocking(behind.revive(behind.nodes))
     whole(behind, TOPIC)

@@ -109,7 +109,7 @@ class BrokerConnection:
         self._socket.close()
 
     def secure(self, tls: ssl.SSLContext, host: str) -> None:
-        """Go on over TLS with a broker of this name. Raises: OSError."""
+        """Continue over TLS with a broker of this name. Raises: OSError."""
         self._wait()
         self._socket = tls.wrap_socket(self._socket, server_hostname=host)
 
