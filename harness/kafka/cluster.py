@@ -311,45 +311,44 @@ class KafkaCluster:
 
         Raises: ClusterError, where a node has ended or the deadline passed, with the end of its log.
         """
-        try:
-            until(self._ready_deadline_s, READY_POLL_S, self._must_be_ready)
-        except _Blind as error:
-            (first,) = self._made([error.node])
-            raise ClusterError(f"{error}; the end of its log:\n{first.log_tail()}") from None
+        allowed = f"within {self._ready_deadline_s:.0f} s"
+        blind: list[NodeContainer] = []
 
-    def _must_be_ready(self) -> None:
+        def ready() -> None:
+            blind[:] = self._blind()
+            if blind:
+                raise NotYet(
+                    f"node {blind[0].number} did not see all {len(self.brokers)} brokers {allowed} "
+                    f"(nor did {len(blind) - 1} others)"
+                )
+            if broker_views.roles(self.admin).controller < 0:
+                raise NotYet(f"the controllers elected no leader {allowed}")
+
+        try:
+            until(self._ready_deadline_s, READY_POLL_S, ready)
+        except NotYet as error:
+            if not blind:
+                raise
+            raise ClusterError(f"{error}; the end of its log:\n{blind[0].log_tail()}") from None
+
+    def _blind(self) -> list[NodeContainer]:
+        """The brokers that do not see all brokers. Raises: ClusterError, where a node has ended."""
         for node in self._made(self._nodes):
             if not node.is_up():
                 raise ClusterError(
                     f"node {node.number} ended with exit code {node.exit_code()} while starting; "
                     f"the end of its log:\n{node.log_tail()}"
                 )
-        allowed = f"within {self._ready_deadline_s:.0f} s"
         views = broker_views.ask_all(self.admin, view)
         everyone = frozenset(self.brokers)
-        blind = [n for n in self.brokers if n not in views or views[n].brokers != everyone]
-        if blind:
-            raise _Blind(
-                f"node {blind[0]} did not see all {len(everyone)} brokers {allowed} "
-                f"(nor did {len(blind) - 1} others)",
-                blind[0],
-            )
-        if broker_views.roles(self.admin).controller < 0:
-            raise NotYet(f"the controllers elected no leader {allowed}")
+        seeing = {node for node, its in views.items() if its.brokers == everyone}
+        return [node for node in self._made(self.brokers) if node.number not in seeing]
 
 
 def endpoint(listeners: Sequence[Address], security: Security) -> Endpoint:
     """How clients reach brokers at these addresses."""
     args = {"bootstrap.servers": ",".join(map(str, listeners)), **security.client_settings()}
     return Endpoint(factory="harness.kafka.client.session:connect", args=args)
-
-
-class _Blind(NotYet):
-    """A broker does not see all brokers."""
-
-    def __init__(self, message: str, node: int) -> None:
-        super().__init__(message)
-        self.node = node
 
 
 def _note(folder: Path, text: str) -> None:
