@@ -203,10 +203,11 @@ def _unverified(suspicion: Suspicion) -> bool:
 
 
 def _behind(history: History, finding: Finding) -> tuple[int, ...]:
-    """The transactions whose records a finding is about."""
+    """The transactions whose records a finding is about; of a skip: those that may be committed."""
     if isinstance(finding, Skipped):
-        values = {shown.value for shown in finding.records[1:-1]}
-        return tuple({row.op for row in history.sends({finding.tp: {"value": values}})})
+        between = range(finding.records[0].offset + 1, finding.records[-1].offset)
+        rows = history.sends({finding.tp: {"place": between}})
+        return tuple({row.op for row in rows if row.place in between and row.op_outcome != FAIL})
     if isinstance(finding, TornTransaction):
         return finding.ops[:1]
     return tuple(shown.op for shown in finding.only(What.SEND))
@@ -229,7 +230,16 @@ def _left_out(suspicion: Suspicion) -> bool:
         return bool(finding.opened) and _never_marked(history, finding.tp, finding.opened[0])
     if isinstance(finding, HangingTransaction):
         return _never_marked(history, finding.tp, finding.opened)
-    return all(_only_left_out_differ(suspicion, op) for op in _behind(history, finding))
+    behind = _behind(history, finding)
+    if isinstance(finding, Skipped):
+        behind = tuple(op for op in behind if _committed(suspicion, op))
+    return bool(behind) and all(_only_left_out_differ(suspicion, op) for op in behind)
+
+
+def _committed(suspicion: Suspicion, op: int) -> bool:
+    """The client was told so, or a record of the transaction is visible."""
+    visible = any(True in fate for fate in _fates(suspicion.fetched, op).values())
+    return suspicion.history.op(op).outcome == OK or visible
 
 
 def _only_left_out_differ(suspicion: Suspicion, number: int) -> bool:

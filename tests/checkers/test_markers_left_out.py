@@ -14,7 +14,7 @@ from history.events import TransactionsOpen
 from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
-from tests.histories.built import Bound, Built, Op, Process, Read, Send
+from tests.histories.built import Bound, Built, Mop, Op, Process, Read, Send
 from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
 
 S = 1_000_000_000
@@ -135,3 +135,43 @@ def test_a_partition_that_waits_for_its_marker_for_ever(
 
 def test_a_run_without_brokers_logs_has_none(tmp_path: Path) -> None:
     assert markers_left_out(Run(tmp_path)) == []
+
+
+def skipping(*others: Outcome) -> Built:
+    """A consumer polls offsets 0 and 8 of x. Between them are the committed record of the transaction whose
+    marker was left out, and records of other transactions."""
+    built = torn(OK, {1, 2})
+    built.processes[2], built.processes[3] = Process(txn_id=1), Process(slot=3, acks=-2)
+    for number, (offset, outcome) in enumerate([(0, OK), (8, OK), *enumerate(others, 2)]):
+        begin = (20 + 2 * number) * S
+        op = Op(process=2, f="txn", invoke=begin, complete=begin + S, txn=True, outcome=outcome)
+        op.mops = [Send(tp=0, value=value_of(2, number), offset=offset, ns=(begin, begin + S))]
+        built.ops.append(op)
+    (mine, *_) = built.ops
+    mine.mops[0] = Send(tp=0, value=value_of(1, 0), offset=1, ns=(10 * S, 11 * S))
+    seen: list[Mop] = [Read(tp=0, offset=offset, value=value_of(2, n)) for n, offset in enumerate((0, 8))]
+    built.ops.append(Op(process=3, f="poll", invoke=70 * S, complete=71 * S, mops=seen))
+    for op in built.ops:
+        if op.f == "final":
+            op.mops = [*seen, *(mop for mop in op.mops if isinstance(mop, Read) and mop.tp)]
+            if built.processes[op.process].isolation == Isolation.READ_UNCOMMITTED:
+                op.mops.append(Read(tp=0, offset=1, value=value_of(1, 0)))
+                op.mops += [Read(tp=0, offset=n, value=value_of(2, n)) for n in range(2, 2 + len(others))]
+    return built
+
+
+@pytest.mark.parametrize(
+    ("others", "lines", "labelled"),
+    [
+        ((), [line(12, "x-0")], True),
+        ((FAIL,), [line(12, "x-0")], True),
+        ((OK,), [line(12, "x-0")], False),  # another committed record was left out too
+        ((), [line(12, "y-0")], False),
+        ((), [], False),
+    ],
+)
+def test_a_skip_is_explained_where_each_committed_record_between_is(
+    tmp_path: Path, others: tuple[Outcome, ...], lines: list[str], labelled: bool
+) -> None:
+    skip = judged(tmp_path / "run", skipping(*others), *lines).anomalies["int-poll-skip"]
+    assert (skip.allowed, skip.known_bug) == (False, "KAFKA-20734" if labelled else "")
