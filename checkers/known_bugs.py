@@ -237,7 +237,7 @@ def _left_out(suspicion: Suspicion) -> bool:
 
 
 def _committed(suspicion: Suspicion, op: int) -> bool:
-    """The client was told so, or a record of the transaction is visible."""
+    """The client got its acknowledgement, or a record of the transaction is visible."""
     visible = any(True in fate for fate in _fates(suspicion.fetched, op).values())
     return suspicion.history.op(op).outcome == OK or visible
 
