@@ -94,7 +94,7 @@ class Reading:
         """The client went back to these positions."""
         self._positions.update(positions)
         self._unsettled.difference_update(positions)
-        self._journal_assignment(AssignmentKind.REWIND, tuple(positions))
+        self._journal_assignment(AssignmentKind.REWIND, tuple(positions), self.now_ns())
 
     @property
     def uncommitted(self) -> bool:
@@ -115,12 +115,12 @@ class Reading:
         """The process now reads these partitions, by its own choice."""
         self._drop(self._positions.keys() - set(tps))
         self._taken.clear()
-        self._journal_assignment(AssignmentKind.MANUAL, tps)
+        self._journal_assignment(AssignmentKind.MANUAL, tps, self.now_ns())
 
     def subscribed(self) -> None:
         """The process leaves it to its group what it reads; no position is kept."""
         self._drop(set(self._positions))
-        self._journal_assignment(AssignmentKind.MANUAL, ())
+        self._journal_assignment(AssignmentKind.MANUAL, (), self.now_ns())
 
     def _drop(self, tps: Iterable[TopicPartition]) -> None:
         """What was polled of these partitions is no longer this process's business."""
@@ -201,8 +201,10 @@ class Reading:
             match event:
                 case AssignmentEvent():
                     self._rebalanced(event)
-                case CommittedSeen() | AutoCommitted():
-                    self._journal_commit(event)
+                case CommittedSeen():
+                    self._journal_commit(event, CommitKind.FETCHED, Outcome.OK)
+                case AutoCommitted():
+                    self._journal_commit(event, CommitKind.AUTO, event.outcome)
                 case ProducerEvent():
                     identity = (event.producer_id, event.producer_epoch, event.epoch_cnt)
                     self.journal.write(j.ProducerChanged(event.ns, *identity))
@@ -220,18 +222,17 @@ class Reading:
                 self._taken.difference_update(event.tps)
             else:
                 self._taken.update(event.tps)
-        names = [(tp.topic, tp.partition) for tp in event.tps]
-        line = j.AssignmentChanged(self.op, event.ns, event.kind, event.generation, names)
-        self.journal.write(line)
+        self._journal_assignment(event.kind, event.tps, event.ns, event.generation)
 
-    def _journal_assignment(self, kind: AssignmentKind, tps: Sequence[TopicPartition]) -> None:
+    def _journal_assignment(
+        self, kind: AssignmentKind, tps: Sequence[TopicPartition], ns: int, generation: int = -1
+    ) -> None:
         names = [(tp.topic, tp.partition) for tp in tps]
-        self.journal.write(j.AssignmentChanged(self.op, self.now_ns(), kind, -1, names))
+        self.journal.write(j.AssignmentChanged(self.op, ns, kind, generation, names))
 
-    def _journal_commit(self, event: CommittedSeen | AutoCommitted) -> None:
-        seen = isinstance(event, CommittedSeen)
-        kind = CommitKind.FETCHED if seen else CommitKind.AUTO
-        outcome = Outcome.OK if isinstance(event, CommittedSeen) else event.outcome
+    def _journal_commit(
+        self, event: CommittedSeen | AutoCommitted, kind: CommitKind, outcome: Outcome
+    ) -> None:
         offsets = [(tp.topic, tp.partition, at) for tp, at in event.offsets.items()]
         head = (self.op, -1, event.begin_ns, event.ns)
         self.journal.write(j.OffsetsCommitted(*head, kind, event.generation, outcome, offsets))

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.cluster import CrashPoint
+from core.config import RunConfig
 from core.op import (
     Assign,
     CommitKind,
@@ -26,7 +27,6 @@ from core.op import (
     Copy,
     CreateTopic,
     End,
-    Mop,
     Op,
     Outcome,
     Phase,
@@ -68,7 +68,6 @@ class Client:
     """One process. `phase` tells the phase of the run at any moment.
 
     at: called when the process gets to a point at which it may be made to crash.
-    replication, topic_settings: of topics that the process creates.
     """
 
     run: str
@@ -77,11 +76,9 @@ class Client:
     journal: JournalWriter
     clock: Clock
     phase: Callable[[], Phase]
-    record_size: int
+    config: RunConfig
     progress: ClientProgress = field(default_factory=ClientProgress)
     at: Callable[[CrashPoint], None] = _anywhere
-    replication: int = 1
-    topic_settings: Mapping[str, str] = field(default_factory=dict)
     _reading: Reading = field(init=False)
 
     def __post_init__(self) -> None:
@@ -211,12 +208,31 @@ class Client:
                         return  # a commit says that the work before it is done, and it is not
                     if await self._commit_offsets(at) and not op.txn and at + 1 < len(mops):
                         self.at(CrashPoint.AFTER_COMMIT)
+                case SendOffsets():
+                    await self._send_offsets(at)
+                case Poll(max_records=most, wait_ms=wait_ms):
+                    begin = self.clock.now_ns()
+                    fetched = await self.session.poll(most, wait_ms)
+                    self._reading.polled(at, begin, fetched, self.session.events())
+                    self.progress.read += len(fetched)
+                case Assign(tps=tps):
+                    await self.session.assign(self._reading.to_assign(tps))
+                    self._reading.assigned(tps)
+                case Subscribe(topics=topics):
+                    await self.session.subscribe(topics)
+                    self._reading.subscribed()
+                    self._reading.note(self.session.events())
+                case CreateTopic(topic=topic, partitions=partitions):
+                    factor, settings = self.config.replication_factor, self.config.settings_of_topics()
+                    await self.session.create_topic(topic, partitions, factor, settings)
                 case _:
-                    await self._other_mop(at, mop)
+                    raise AssertionError(f"unknown micro-op {mop!r}")
             at += 1
 
     async def _send(self, op: Op, at: int, values: Sequence[tuple[TopicPartition, int]]) -> list[Delivery]:
-        records = [Record(tp, value, encode(self.run, tp, value, self.record_size)) for tp, value in values]
+        records = [
+            Record(tp, value, encode(self.run, tp, value, self.config.record_size)) for tp, value in values
+        ]
         begin = self.clock.now_ns()
         deliveries = await self.session.send(records, wait=not op.forget)
         assert len(deliveries) == len(records), "a session must answer for each record"
@@ -246,27 +262,6 @@ class Client:
         ]
         self.journal.write(j.Copying(self._reading.op, at, self.clock.now_ns(), copies))
         return await self._send(op, at, values)
-
-    async def _other_mop(self, at: int, mop: Mop) -> None:
-        match mop:
-            case Poll(max_records=most, wait_ms=wait_ms):
-                begin = self.clock.now_ns()
-                fetched = await self.session.poll(most, wait_ms)
-                self._reading.polled(at, begin, fetched, self.session.events())
-                self.progress.read += len(fetched)
-            case Assign(tps=tps):
-                await self.session.assign(self._reading.to_assign(tps))
-                self._reading.assigned(tps)
-            case Subscribe(topics=topics):
-                await self.session.subscribe(topics)
-                self._reading.subscribed()
-                self._reading.note(self.session.events())
-            case SendOffsets():
-                await self._send_offsets(at)
-            case CreateTopic(topic=topic, partitions=partitions):
-                await self.session.create_topic(topic, partitions, self.replication, self.topic_settings)
-            case _:
-                raise AssertionError(f"unknown micro-op {mop!r}")
 
     async def _send_offsets(self, at: int) -> None:
         offered = self._reading.to_offer(await self.session.position())

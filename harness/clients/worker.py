@@ -166,11 +166,9 @@ class Worker:
             journal=self._host.journal(header),
             clock=self._clock,
             phase=lambda: self.phase,
-            record_size=self._config.record_size,
+            config=self._config,
             progress=self.progress,
             at=self.at,
-            replication=self._config.replication_factor,
-            topic_settings=self._config.settings_of_topics(),
         )
 
 

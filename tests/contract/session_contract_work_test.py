@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from core.client_settings import SessionSpec
+from core.config import RunConfig
 from core.op import (
     AssignmentKind,
     CommitKind,
@@ -76,7 +77,7 @@ def client(session: Session, folder: Path) -> Client:
         journal=j.Journal(folder / f"{number}.jsonl", j.JournalHeader(1, RUN, number, 0, 0, spec)),
         clock=WorkClock(),
         phase=lambda: Phase.FAULTS,
-        record_size=100,
+        config=RunConfig(seed=1),
     )
 
 

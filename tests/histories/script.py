@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from core.client_settings import ClientSettings, SessionSpec
+from core.config import RunConfig
 from core.op import Op, Phase, Send, TopicPartition, value_of
 from core.payload import encode
 from core.runtime import run_blocking
@@ -113,7 +114,7 @@ def scripted(tmp_path: Path) -> Client:
         journal=Journal(tmp_path / "5.jsonl", header),
         clock=Ticks(),
         phase=lambda: Phase.FAULTS,
-        record_size=100,
+        config=RunConfig(seed=1),
     )
 
 

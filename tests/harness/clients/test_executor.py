@@ -303,12 +303,11 @@ def test_nobody_waits_for_forgotten_records_and_the_process_goes_on(client: Clie
 def test_a_topic_is_created_with_the_settings_of_the_run(
     client: Client, answer: Any, outcome: Outcome, replace: bool
 ) -> None:
-    client.replication, client.topic_settings = 3, {"min.insync.replicas": "2"}
     session = Script(create_topic=answer)
     client.session = session
     done = run_blocking(client.invoke(Op(f="create", mops=(CreateTopic("new", 4),))))
     assert (done.outcome, done.replace) == (outcome, replace)
-    assert session.calls == [("create_topic", "new", 4, 3, {"min.insync.replicas": "2"})]
+    assert session.calls == [("create_topic", "new", 4, 3, client.config.settings_of_topics())]
 
 
 def test_a_crash_is_offered_at_each_point_of_the_work(client: Client, tmp_path: Path) -> None:
