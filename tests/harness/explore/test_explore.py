@@ -17,6 +17,7 @@ from harness.explore.exploration import Runner, TrialBatch, explore, hunt, named
 from harness.explore.profile import clean, drawn, hunted, hunting
 from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
+from harness.run import planning
 from model.mutants.registry import MUTANTS
 from tests.harness.simulation import stored
 from workloads.registry import WORKLOADS
@@ -38,7 +39,8 @@ def test_a_candidate_that_misses_metadata_does_not_hold_up_topics() -> None:
 def test_a_new_workload_takes_seeds_over_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [clean(seed) for seed in range(60)]
     reordered = dict(reversed(WORKLOADS.items()))
-    monkeypatch.setattr(profile, "WORKLOADS", reordered)
+    for module in (profile, planning):
+        monkeypatch.setattr(module, "WORKLOADS", reordered)
     assert [clean(seed) for seed in range(60)] == before
     monkeypatch.setitem(reordered, "new", WORKLOADS["queue"])
     after = [clean(seed) for seed in range(60)]
