@@ -1,4 +1,4 @@
-"""A reference model of Kafka: replication, transactions, groups. Pure Python, no clock, no threads.
+"""A reference model of Kafka: replication, transactions, groups. No clock, no threads.
 
 broker       One node of a modelled cluster: broker, controller of the quorum, or both.
 client       Kafka's clients.

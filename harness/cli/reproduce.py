@@ -20,8 +20,8 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
 ) -> None:
     """Show a known bug on real brokers by a scripted schedule; exit code 0 if each run shows its side."""
+    from harness.reproduce.attempts import attempts, exit_code
     from harness.reproduce.schedules import REPRODUCTIONS
-    from harness.reproduce.trials import exit_code, trials
 
     if not name:
         for key, one in REPRODUCTIONS.items():
@@ -36,8 +36,8 @@ def reproduce(
     folder.mkdir(parents=True)
     typer.echo(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
     with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):
-        done = trials(bug, version, runs=runs, good=good, folder=folder, say=typer.echo)
-    counts = Counter(str(trial.outcome) for trial in done)
+        done = attempts(bug, version, runs=runs, good=good, folder=folder, say=typer.echo)
+    counts = Counter(str(attempt.shows) for attempt in done)
     shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
     typer.echo(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")
     typer.echo(f"brokers' logs: {folder / 'cluster'}")

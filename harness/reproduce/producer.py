@@ -42,7 +42,7 @@ TRANSACTIONAL = 16
 """Attribute bit of a batch."""
 
 
-class Refused(ClusterError):
+class RequestRefused(ClusterError):
     """A broker answered with an error that no repetition cures, or with nothing else until the deadline."""
 
 
@@ -51,7 +51,7 @@ def milliseconds(seconds: float) -> i32Timedelta:
     return i32Timedelta.parse(datetime.timedelta(seconds=seconds))
 
 
-class RawProducer:
+class WireProducer:
     """One instance of a transactional id.
 
     asked: the broker that it asks for coordinators. acknowledged: the records that leaders acknowledged,
@@ -78,7 +78,7 @@ class RawProducer:
         return int(self.call(self._asked, request, FindCoordinatorResponse).node_id)
 
     def init(self) -> None:
-        """InitProducerId, until it succeeds. Raises: Refused."""
+        """InitProducerId, until it succeeds. Raises: RequestRefused."""
         self.until_done("InitProducerId", self.init_once)
 
     def init_once(self) -> tuple[int, ErrorCode]:
@@ -110,7 +110,10 @@ class RawProducer:
         return node, result.partition_error_code
 
     def write(self, tp: TopicPartition, value: str, leader: int) -> None:
-        """Add the partition to the transaction and write a record, until both succeed. Raises: Refused."""
+        """Add the partition to the transaction and write a record, until both succeed.
+
+        Raises: RequestRefused.
+        """
         self.until_done(f"AddPartitionsToTxn({tp.partition})", lambda: self.add_once(tp))
         self.until_done(f"Produce({tp.partition}, {value})", lambda: self._write_once(tp, value, leader))
 
@@ -148,7 +151,7 @@ class RawProducer:
         return leader, result.error_code
 
     def commit(self) -> None:
-        """EndTxn(commit), until it is acknowledged. Raises: Refused."""
+        """EndTxn(commit), until it is acknowledged. Raises: RequestRefused."""
 
         def once() -> tuple[int, ErrorCode]:
             node = self.coordinator()
@@ -165,7 +168,7 @@ class RawProducer:
     def until_done(self, what: str, once: Callable[[], tuple[int, ErrorCode]]) -> None:
         """Ask until the answer is success, and say what was answered.
 
-        Raises: Refused.
+        Raises: RequestRefused.
         """
         answers: list[str] = []
         deadline = time.monotonic() + RETRY_S
@@ -184,7 +187,7 @@ class RawProducer:
                 self._say(f"{what} → {' → '.join(answers)}")
                 return
             if final or time.monotonic() > deadline:
-                raise Refused(f"{what} → {' → '.join(answers)}")
+                raise RequestRefused(f"{what} → {' → '.join(answers)}")
             time.sleep(PAUSE_S)
 
     def described(self, node: int) -> str:

@@ -1,7 +1,7 @@
 """The bugs: for each a schedule with a bad side, which shows it, and a good side, which does not.
 
 A schedule performs its steps up to the producer's commit and its answer. It raises NotReached where the
-cluster takes another way than the one that it describes: such a run shows nothing. `trials` judges what
+cluster takes another way than the one that it describes: such a run shows nothing. `attempts` judges what
 happened to the records.
 """
 
@@ -16,8 +16,8 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.kafka.admin.connection import AdminError
 from harness.kafka.waiting import NotYet, until
-from harness.reproduce.producer import RawProducer, Refused
-from harness.reproduce.stage import PAUSE_S, STEP_S, Stage
+from harness.reproduce.producer import RequestRefused, WireProducer
+from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers
 
 ANSWERED_S = 1.0
 """A coordinator whose followers all fetch answers much sooner."""
@@ -32,13 +32,15 @@ class Performed:
     """One performed schedule. acknowledged: whether a coordinator acknowledged the commit; where it refused,
     it promised nothing about the records."""
 
-    producer: RawProducer
+    producer: WireProducer
     tps: list[TopicPartition]
     acknowledged: bool
 
 
 @contextmanager
-def meanwhile(stage: Stage, what: str, once: Callable[[], tuple[int, ErrorCode]]) -> Iterator[Future[str]]:
+def meanwhile(
+    stage: FiveBrokers, what: str, once: Callable[[], tuple[int, ErrorCode]]
+) -> Iterator[Future[str]]:
     """Send one request in the background; say its answer at the end of the block."""
 
     def answer() -> str:
@@ -54,7 +56,7 @@ def meanwhile(stage: Stage, what: str, once: Callable[[], tuple[int, ErrorCode]]
         stage.say(f"{what} → {sent.result()}")
 
 
-def hand_over(stage: Stage, producer: RawProducer, old: int, new: int) -> str:
+def hand_over(stage: FiveBrokers, producer: WireProducer, old: int, new: int) -> str:
     """Kill a coordinator; what the next one knows of the transaction."""
     stage.kill(old)
     stage.leads(new, stage.log)
@@ -63,14 +65,14 @@ def hand_over(stage: Stage, producer: RawProducer, old: int, new: int) -> str:
     return state
 
 
-def lag(stage: Stage, good: bool) -> None:
+def lag(stage: FiveBrokers, good: bool) -> None:
     """On the bad side, cut C off from A and B: it stays in sync for `replica.lag.time.max.ms`."""
     if not good:
         stage.cut((stage.c, stage.a), (stage.c, stage.b))
         stage.say("C cannot fetch from A and B; it stays in sync for 30 s")
 
 
-def expect(stage: Stage, sent: Future[str], good: bool) -> None:
+def expect(stage: FiveBrokers, sent: Future[str], good: bool) -> None:
     """A answers if, and only if, all followers can fetch what it appended. Raises: NotReached."""
     try:
         answer = sent.result(ANSWERED_S)
@@ -80,17 +82,17 @@ def expect(stage: Stage, sent: Future[str], good: bool) -> None:
         raise NotReached(f"A answers {answer}" if answer else "A does not answer, though no follower lags")
 
 
-def commit(stage: Stage, producer: RawProducer, tps: list[TopicPartition]) -> Performed:
+def commit(stage: FiveBrokers, producer: WireProducer, tps: list[TopicPartition]) -> Performed:
     """The producer commits."""
     try:
         producer.commit()
-    except Refused as error:
+    except RequestRefused as error:
         stage.say(str(error))
         return Performed(producer=producer, tps=tps, acknowledged=False)
     return Performed(producer=producer, tps=tps, acknowledged=True)
 
 
-def uncommitted_partition(stage: Stage, name: str, good: bool) -> Performed:
+def uncommitted_partition(stage: FiveBrokers, name: str, good: bool) -> Performed:
     """A cannot replicate to C that partition 1 is in the transaction. B acts upon it; C does not know it."""
     p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
     producer = stage.producer(name, stage.d)
@@ -108,7 +110,7 @@ def uncommitted_partition(stage: Stage, name: str, good: bool) -> Performed:
     return commit(stage, producer, tps)
 
 
-def uncommitted_abort(stage: Stage, name: str, good: bool) -> Performed:
+def uncommitted_abort(stage: FiveBrokers, name: str, good: bool) -> Performed:
     """A cannot replicate the abort of the transaction to C. B aborts one half; C does not know the abort."""
     p0, p1 = tps = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
     first, second = (stage.producer(name, stage.d) for _ in range(2))
@@ -134,7 +136,7 @@ def uncommitted_abort(stage: Stage, name: str, good: bool) -> Performed:
     return commit(stage, first, tps)
 
 
-def leaderless(stage: Stage, name: str, good: bool) -> Performed:
+def leaderless(stage: FiveBrokers, name: str, good: bool) -> Performed:
     """All replicas of partition 1 are down when the transaction commits. Both sides are the same schedule."""
     p0, p1 = tps = stage.create(name, [(stage.a, stage.b, stage.d), (stage.d, stage.e, stage.c)])
     producer = stage.producer(name, stage.a)
@@ -160,7 +162,7 @@ class Reproduction:
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[Stage, str, bool], Performed]
+    play: Callable[[FiveBrokers, str, bool], Performed]
     log: str = ""
 
 

@@ -24,7 +24,7 @@ from harness.kafka.admin import protocol
 from harness.kafka.admin.connection import AdminError, check
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.waiting import NotYet, until
-from harness.reproduce.producer import RawProducer, milliseconds
+from harness.reproduce.producer import WireProducer, milliseconds
 
 SETTINGS = {
     "replica.lag.time.max.ms": "30000",  # Kafka's default: so long a follower that lags stays in sync
@@ -39,7 +39,7 @@ WHOLE_S = 120.0
 Say = Callable[[str], None]
 
 
-class Stage:
+class FiveBrokers:
     """A running cluster, and what the schedules do with it. a, b, c, d, e: numbers of the brokers."""
 
     def __init__(self, kafka: str, folder: Path, say: Say) -> None:
@@ -53,7 +53,7 @@ class Stage:
     def start(self) -> None:
         """Start the cluster and assign the roles. Raises: ClusterError."""
         run_blocking(self.cluster.start())
-        first = RawProducer(self.cluster.admin, self.cluster.brokers[0], "first", self.say)
+        first = WireProducer(self.cluster.admin, self.cluster.brokers[0], "first", self.say)
 
         def replicas() -> dict[TopicPartition, tuple[int, ...]]:
             first.coordinator()  # the first one who asks has the transaction log created
@@ -91,14 +91,14 @@ class Stage:
         run_blocking(self.cluster.elect_preferred([self.log]))
         self.leads(self.a, self.log)
 
-    def producer(self, name: str, asked: int) -> RawProducer:
+    def producer(self, name: str, asked: int) -> WireProducer:
         """A producer whose transactional id belongs to the log partition of A, B and C.
 
         asked: the broker that it asks for coordinators.
         """
         ids = (f"{name}-{number}" for number in range(1000))
         mine = next(one for one in ids if java_hash(one) % self._logs == self.log.partition)
-        return RawProducer(self.cluster.admin, asked, mine, self.say)
+        return WireProducer(self.cluster.admin, asked, mine, self.say)
 
     def create(self, topic: str, places: Sequence[Sequence[int]]) -> list[TopicPartition]:
         """A topic with its partitions on these brokers, each led by the first one.
@@ -147,7 +147,7 @@ class Stage:
 
         until(STEP_S, PAUSE_S, led)
 
-    def loaded(self, node: int, producer: RawProducer) -> str:
+    def loaded(self, node: int, producer: WireProducer) -> str:
         """What a new coordinator knows of the transaction once it has loaded its log. Raises: NotYet."""
 
         def known() -> str:

@@ -11,15 +11,15 @@ import pytest
 
 from core.config import KAFKA_VERSION
 from core.runtime import run_blocking
-from harness.reproduce import trials
+from harness.reproduce import attempts
+from harness.reproduce.attempts import Shows
 from harness.reproduce.schedules import REPRODUCTIONS
-from harness.reproduce.stage import Stage
-from harness.reproduce.trials import Outcome
+from harness.reproduce.stage import FiveBrokers
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    made = Stage(KAFKA_VERSION, tmp_path_factory.mktemp("reproduce") / "cluster", print)
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FiveBrokers]:
+    made = FiveBrokers(KAFKA_VERSION, tmp_path_factory.mktemp("reproduce") / "cluster", print)
     try:
         made.start()
         yield made
@@ -28,20 +28,20 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize(
-    ("name", "good", "outcome"),
+    ("name", "good", "shows"),
     [
-        ("kafka-20734", False, Outcome.SHOWN),
-        ("uncommitted-abort", False, Outcome.SHOWN),
-        ("uncommitted-abort", True, Outcome.CLEAN),
-        ("uncommitted-partition", False, Outcome.SHOWN),
-        ("uncommitted-partition", True, Outcome.CLEAN),
+        ("kafka-20734", False, Shows.SHOWN),
+        ("uncommitted-abort", False, Shows.SHOWN),
+        ("uncommitted-abort", True, Shows.CLEAN),
+        ("uncommitted-partition", False, Shows.SHOWN),
+        ("uncommitted-partition", True, Shows.CLEAN),
     ],
 )
 @pytest.mark.sampled(2)
 def test_each_side_shows_what_it_says(
-    stage: Stage, tmp_path: Path, name: str, good: bool, outcome: Outcome
+    stage: FiveBrokers, tmp_path: Path, name: str, good: bool, shows: Shows
 ) -> None:
     reproduction = REPRODUCTIONS[name]
-    trial, producer = trials.perform(stage, reproduction, f"{name}-{'good' if good else 'bad'}", good)
+    attempt, producer = attempts.perform(stage, reproduction, f"{name}-{'good' if good else 'bad'}", good)
     run_blocking(stage.cluster.collect(tmp_path / "cluster"))
-    assert trials.confirmed(trial, producer, reproduction.log, tmp_path).outcome is outcome, trial.text
+    assert attempts.confirmed(attempt, producer, reproduction.log, tmp_path).shows is shows, attempt.text

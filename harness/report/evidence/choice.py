@@ -20,7 +20,7 @@ LEVELS = {Isolation.READ_COMMITTED: "RC", Isolation.READ_UNCOMMITTED: "RU"}
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[T]):
+class ChosenExamples(Generic[T]):
     """What is shown, by example. same: examples that an earlier one of their class, with this position,
     covers. missing: examples that got nothing, because others came first."""
 
@@ -28,16 +28,16 @@ class Choice(Generic[T]):
     same: dict[Key, int] = field(default_factory=dict)
     missing: set[Key] = field(default_factory=set)
 
-    def made(self, make: Callable[[T], Made | None]) -> "Choice[Made]":
+    def made(self, make: Callable[[T], Made | None]) -> "ChosenExamples[Made]":
         """The same choice with what `make` makes of each example; where that is None, it is not shown."""
         shown = {key: made for key, one in self.shown.items() if (made := make(one)) is not None}
         same = {key: first for key, first in self.same.items() if (key[0], first) in shown}
-        return Choice(shown, same, self.missing)
+        return ChosenExamples(shown, same, self.missing)
 
 
-def choose(examples: Iterable[tuple[Key, T]], covers: Callable[[T, T], bool], most: int) -> Choice[T]:
+def choose(examples: Iterable[tuple[Key, T]], covers: Callable[[T, T], bool], most: int) -> ChosenExamples[T]:
     """At most `most` of the examples, in turn. covers: whether what one shows includes the other."""
-    choice: Choice[T] = Choice()
+    choice: ChosenExamples[T] = ChosenExamples()
     for key, one in examples:
         earlier = (n for (name, n), each in choice.shown.items() if name == key[0] and covers(each, one))
         first = next(earlier, None)

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from core.errors import HistoryError
 from core.op import Isolation, Outcome, Phase
-from harness.report.evidence.choice import LEVELS, Choice, choose, open_at_end, stable_end, transaction_fate
+from harness.report.evidence.choice import (
+    LEVELS,
+    ChosenExamples,
+    choose,
+    open_at_end,
+    stable_end,
+    transaction_fate,
+)
 from harness.report.inputs import Inputs
 from harness.report.wording import Key, in_turn
 from history.reader import History, ReadRow, SendRow
@@ -88,16 +95,16 @@ class _Wanted:
 Place = tuple[int, int]
 
 
-def build(inputs: Inputs) -> Choice[LogTable]:
+def build(inputs: Inputs) -> ChosenExamples[LogTable]:
     """The logs around the findings of the verdict. A file that cannot be read becomes a gap."""
     if inputs.history is None:
-        return Choice()
+        return ChosenExamples()
     wanted = choose(_wanted(inputs, inputs.history), _Wanted.covers, TABLES_MAX)
     try:
         sends, reads = _fetch(inputs.history, list(wanted.shown.values()))
     except HistoryError as error:
         inputs.gaps.append(f"{error}: the logs around findings are not shown.")
-        return Choice()
+        return ChosenExamples()
     return wanted.made(_LogBuilder(inputs, inputs.history, sends, reads).log)
 
 

@@ -15,7 +15,14 @@ import numpy as np
 from core.cluster import OpenTransaction
 from core.errors import HistoryError
 from core.op import Outcome, Phase
-from harness.report.evidence.choice import LEVELS, Choice, choose, open_at_end, stable_end, transaction_fate
+from harness.report.evidence.choice import (
+    LEVELS,
+    ChosenExamples,
+    choose,
+    open_at_end,
+    stable_end,
+    transaction_fate,
+)
 from harness.report.inputs import Inputs, Ints, Mask, OpColumns
 from harness.report.wording import Key, in_turn
 from history.reader import EVERYWHERE, History, ReadRow, SendRow
@@ -102,11 +109,11 @@ class _Chosen:
     lanes: dict[tuple[str, int], list[int]] = field(default_factory=dict)
 
 
-def build(inputs: Inputs) -> Choice[TransactionTimeline]:
+def build(inputs: Inputs) -> ChosenExamples[TransactionTimeline]:
     """Timelines for the findings of the verdict. A file that cannot be read becomes a gap."""
     history, ops = inputs.history, inputs.ops
     if history is None or ops is None:
-        return Choice()
+        return ChosenExamples()
     try:
         chosen = _Chooser(inputs, history, ops).choice()
         every = list(chosen.shown.values())
@@ -120,7 +127,7 @@ def build(inputs: Inputs) -> Choice[TransactionTimeline]:
         reads = history.reads({tp: {"value": some} for tp, some in values.items()})
     except HistoryError as error:
         inputs.gaps.append(f"{error}; the transactions around findings are not shown.")
-        return Choice()
+        return ChosenExamples()
     return chosen.made(_TimelineBuilder(history, ops, sends, reads).timeline)
 
 
@@ -138,7 +145,7 @@ class _Chooser:
         for process in history.processes:
             self.processes[self._identity(process)].append(process)
 
-    def choice(self) -> Choice[_Chosen]:
+    def choice(self) -> ChosenExamples[_Chosen]:
         """What is drawn, by example.
 
         Raises: HistoryError.

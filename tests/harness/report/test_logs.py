@@ -9,7 +9,7 @@ import pytest
 from core.op import Isolation, Outcome
 from harness.report import build, inputs
 from harness.report.evidence import log_table
-from harness.report.evidence.choice import Choice
+from harness.report.evidence.choice import ChosenExamples
 from history import events as ev
 from history.verdict import Anomaly, Example
 from tests.browser import report_histories
@@ -46,7 +46,7 @@ def example(partition: str, offsets: list[int], values: list[int], **more: Any) 
     )
 
 
-def built(folder: Folder, tmp_path: Path) -> tuple[Choice[log_table.LogTable], list[str]]:
+def built(folder: Folder, tmp_path: Path) -> tuple[ChosenExamples[log_table.LogTable], list[str]]:
     read = inputs.read(folder.write(tmp_path / "run"))
     return log_table.build(read), read.gaps
 
@@ -200,7 +200,7 @@ def test_a_stuck_partition_is_shown_where_its_last_stable_offset_stands(tmp_path
 def test_findings_of_no_known_partition_have_no_log(tmp_path: Path) -> None:
     folder = folder_of(plain(9), G0=[example("", [1], [1]), example("elsewhere-0", [1], [1])])
     found, gaps = built(folder, tmp_path)
-    assert found == Choice()
+    assert found == ChosenExamples()
     assert gaps == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from core.op import Outcome
 from harness.report import inputs, strips
 from harness.report.evidence import transactions
-from harness.report.evidence.choice import Choice
+from harness.report.evidence.choice import ChosenExamples
 from history.verdict import Fault
 from tests.browser import report_histories
 from tests.browser.report_findings import CLIENT_FAULT, TXNS, anomalous, transactional
@@ -17,7 +17,7 @@ from tests.browser.report_histories import ns
 from tests.browser.report_runs import FAULTS, Folder, clean
 
 
-def built(folder: Folder, tmp_path: Path) -> Choice[transactions.TransactionTimeline]:
+def built(folder: Folder, tmp_path: Path) -> ChosenExamples[transactions.TransactionTimeline]:
     read = inputs.read(folder.write(tmp_path / "run"))
     found = transactions.build(read)
     assert read.gaps == []
@@ -89,7 +89,7 @@ def test_findings_that_name_no_transaction_have_no_timeline(tmp_path: Path) -> N
         "eos-duplicate",
         "zombie-write",
     }
-    assert built(clean(), tmp_path / "clean") == Choice()
+    assert built(clean(), tmp_path / "clean") == ChosenExamples()
 
 
 def test_timelines_are_bounded_and_the_same_one_is_drawn_once(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Trials: N runs of one side of a known bug; what each showed, and the exit code.
+"""Attempts: N runs of one side of a known bug; what each showed, and the exit code.
 
 A run of the bad side has to show the bug: a coordinator acknowledged the commit, and a record of the
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
@@ -19,7 +19,7 @@ from harness.kafka.admin.connection import AdminError
 from harness.kafka.waiting import NotYet, until
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Performed, Reproduction
-from harness.reproduce.stage import Say, Stage
+from harness.reproduce.stage import FiveBrokers, Say
 
 WATCH_S = TIMEOUT_S + 30.0
 """How long records may take to appear: the coordinator ends by then what it takes for open."""
@@ -28,7 +28,7 @@ COMPLETE_S = 5.0
 PAUSE_S = 0.5
 
 
-class Outcome(StrEnum):
+class Shows(StrEnum):
     """What one run showed. UNREACHED: the cluster took another way than the schedule."""
 
     SHOWN = "the bug"
@@ -37,48 +37,48 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One run: its outcome, and what happened to which record."""
+class Attempt:
+    """One run: what it shows, and what happened to which record."""
 
-    outcome: Outcome
+    shows: Shows
     text: str
 
 
-def trials(
+def attempts(
     reproduction: Reproduction, kafka: str, *, runs: int, good: bool, folder: Path, say: Say
-) -> list[Trial]:
+) -> list[Attempt]:
     """Perform the runs on one cluster, each with a topic and a transactional id of its own.
 
     folder: for the brokers' logs. Raises: ClusterError, where the cluster cannot be started.
     """
     began = time.monotonic()
-    stage = Stage(kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"))
-    done: list[tuple[Trial, str]] = []
+    stage = FiveBrokers(kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"))
+    done: list[tuple[Attempt, str]] = []
     try:
         stage.start()
         for number in range(1, runs + 1):
             stage.say(f"run {number} of {runs}")
             done.append(perform(stage, reproduction, f"run-{number}", good))
-            stage.say(f"run {number} shows {done[-1][0].outcome}: {done[-1][0].text}")
+            stage.say(f"run {number} shows {done[-1][0].shows}: {done[-1][0].text}")
     finally:
         try:
             run_blocking(stage.cluster.collect(folder / "cluster"))
         finally:
             run_blocking(stage.cluster.stop())
-    return [confirmed(trial, name, reproduction.log, folder) for trial, name in done]
+    return [confirmed(attempt, name, reproduction.log, folder) for attempt, name in done]
 
 
-def exit_code(done: list[Trial], good: bool) -> ExitCode:
+def exit_code(done: list[Attempt], good: bool) -> ExitCode:
     """0: each run showed what its side says. 1: the good side shows the bug. 4: the bad side does not. 2: a
     run showed nothing."""
-    outcomes = {trial.outcome for trial in done}
-    wrong = Outcome.SHOWN if good else Outcome.CLEAN
+    outcomes = {attempt.shows for attempt in done}
+    wrong = Shows.SHOWN if good else Shows.CLEAN
     if wrong in outcomes:
         return ExitCode.ANOMALY if good else ExitCode.SILENT
-    return ExitCode.UNKNOWN if Outcome.UNREACHED in outcomes else ExitCode.VALID
+    return ExitCode.UNKNOWN if Shows.UNREACHED in outcomes else ExitCode.VALID
 
 
-def perform(stage: Stage, reproduction: Reproduction, name: str, good: bool) -> tuple[Trial, str]:
+def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: bool) -> tuple[Attempt, str]:
     """One run, and its transactional id ("" where it has none). name: of its topic."""
     try:
         stage.restore()
@@ -86,13 +86,13 @@ def perform(stage: Stage, reproduction: Reproduction, name: str, good: bool) -> 
         stage.restore()
         return judge(stage, performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
-        return Trial(outcome=Outcome.UNREACHED, text=str(error)), ""
+        return Attempt(shows=Shows.UNREACHED, text=str(error)), ""
 
 
-def judge(stage: Stage, performed: Performed) -> Trial:
+def judge(stage: FiveBrokers, performed: Performed) -> Attempt:
     """What happened to the records. Raises: ClusterError."""
     if not performed.acknowledged:
-        return Trial(outcome=Outcome.CLEAN, text="the commit was refused, so that nothing was promised")
+        return Attempt(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")
     coordinator = stage.leader(stage.log, stage.d)
 
     def missing() -> dict[tuple[TopicPartition, int], str]:
@@ -110,7 +110,7 @@ def judge(stage: Stage, performed: Performed) -> Trial:
 
     try:
         if not decided_within(decided):
-            return Trial(outcome=Outcome.CLEAN, text="the commit was acknowledged")
+            return Attempt(shows=Shows.CLEAN, text="the commit was acknowledged")
     except NotYet as error:
         hidden = str(error)
     else:
@@ -122,8 +122,8 @@ def judge(stage: Stage, performed: Performed) -> Trial:
         what = "lost (aborted)" if stable > offset else f"hidden: {hidden}"
         told.append(f"{value!r} at {tp}, offset {offset}, last stable offset {stable}, is {what}")
     if not told:
-        return Trial(outcome=Outcome.CLEAN, text="the commit was acknowledged")
-    return Trial(outcome=Outcome.SHOWN, text="the commit was acknowledged; " + "; ".join(told))
+        return Attempt(shows=Shows.CLEAN, text="the commit was acknowledged")
+    return Attempt(shows=Shows.SHOWN, text="the commit was acknowledged; " + "; ".join(told))
 
 
 def decided_within(look: Callable[[], str]) -> str:
@@ -131,15 +131,15 @@ def decided_within(look: Callable[[], str]) -> str:
     return until(WATCH_S, PAUSE_S, look)
 
 
-def confirmed(trial: Trial, transactional_id: str, log: str, folder: Path) -> Trial:
+def confirmed(attempt: Attempt, transactional_id: str, log: str, folder: Path) -> Attempt:
     """A run that showed the bug without the line that brokers write when it happens showed something else."""
-    if trial.outcome is not Outcome.SHOWN or not log:
-        return trial
+    if attempt.shows is not Shows.SHOWN or not log:
+        return attempt
     for path in sorted((folder / "cluster").glob("*/server.log")):
         with path.open(errors="replace") as lines:
             for line in lines:
                 if log in line and transactional_id in line:
-                    return Trial(
-                        outcome=trial.outcome, text=f"{trial.text}; {path.parent.name}: {line.strip()}"
+                    return Attempt(
+                        shows=attempt.shows, text=f"{attempt.text}; {path.parent.name}: {line.strip()}"
                     )
-    return Trial(outcome=Outcome.UNREACHED, text=f"{trial.text}; but no broker's log says {log!r}")
+    return Attempt(shows=Shows.UNREACHED, text=f"{attempt.text}; but no broker's log says {log!r}")

@@ -1,0 +1,122 @@
+"""What a run of a schedule showed, by what the brokers say at its end."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from core.errors import ClusterError, ExitCode
+from core.op import TopicPartition
+from harness.reproduce import attempts
+from harness.reproduce.attempts import Attempt, Shows
+from harness.reproduce.producer import WireProducer
+from harness.reproduce.schedules import REPRODUCTIONS, NotReached, Performed, Reproduction
+from harness.reproduce.stage import FiveBrokers
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def stage(read: set[tuple[TopicPartition, int]], stable: dict[TopicPartition, int]) -> FiveBrokers:
+    """Brokers that give a reader these records, with these last stable offsets."""
+    return cast(
+        FiveBrokers,
+        SimpleNamespace(
+            log=P0,
+            d=1,
+            leader=lambda tp, witness: 2,
+            committed=lambda tps: read,
+            stable=stable.__getitem__,
+            restore=lambda: None,
+        ),
+    )
+
+
+def performed(state: str, acknowledged: bool = True) -> Performed:
+    producer = SimpleNamespace(
+        acknowledged={(P0, 0): "zero", (P1, 0): "one"}, described=lambda node: state, transactional_id="t-0"
+    )
+    return Performed(producer=cast(WireProducer, producer), tps=[P0, P1], acknowledged=acknowledged)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WATCH_S", "COMPLETE_S", "PAUSE_S"):
+        monkeypatch.setattr(attempts, name, 0.01)
+
+
+def test_a_run_whose_records_are_all_read_is_clean() -> None:
+    attempt = attempts.judge(stage({(P0, 0), (P1, 0)}, {P0: 2, P1: 2}), performed("CompleteCommit"))
+    assert attempt.shows is Shows.CLEAN
+
+
+def test_a_record_behind_the_last_stable_offset_of_a_completed_transaction_is_hidden() -> None:
+    attempt = attempts.judge(stage({(P0, 0)}, {P0: 2, P1: 0}), performed("CompleteCommit"))
+    assert attempt.shows is Shows.SHOWN
+    assert "'one' at t-1, offset 0, last stable offset 0, is hidden" in attempt.text
+    assert "has completed" in attempt.text
+
+
+def test_a_record_that_readers_have_passed_is_lost_whatever_the_coordinator_says() -> None:
+    attempt = attempts.judge(stage({(P1, 0)}, {P0: 2, P1: 2}), performed("PrepareCommit 0"))
+    assert attempt.shows is Shows.SHOWN
+    assert "'zero' at t-0, offset 0, last stable offset 2, is lost" in attempt.text
+
+
+def test_a_hidden_record_of_an_open_transaction_is_watched_until_its_time_is_up() -> None:
+    attempt = attempts.judge(stage({(P0, 0)}, {P0: 2, P1: 0}), performed("PrepareCommit 1"))
+    assert attempt.shows is Shows.SHOWN
+    assert "the coordinator says PrepareCommit 1" in attempt.text
+
+
+def test_a_refused_commit_promises_nothing() -> None:
+    attempt = attempts.judge(stage(set(), {P0: 2, P1: 2}), performed("Empty", acknowledged=False))
+    assert attempt.shows is Shows.CLEAN
+
+
+def reproduction(error: Exception) -> Reproduction:
+    def play(stage: FiveBrokers, name: str, good: bool) -> Performed:
+        raise error
+
+    return Reproduction(title="", bad="", good="", versions=("", ""), play=play)
+
+
+@pytest.mark.parametrize("error", [NotReached("C loaded Empty"), ClusterError("no leader")])
+def test_a_schedule_that_goes_another_way_shows_nothing(error: Exception) -> None:
+    attempt, _ = attempts.perform(stage(set(), {}), reproduction(error), "run-1", good=False)
+    assert attempt == Attempt(shows=Shows.UNREACHED, text=str(error))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "good", "code"),
+    [
+        ([Shows.SHOWN, Shows.SHOWN], False, ExitCode.VALID),
+        ([Shows.CLEAN, Shows.CLEAN], True, ExitCode.VALID),
+        ([Shows.SHOWN, Shows.CLEAN], False, ExitCode.SILENT),
+        ([Shows.SHOWN, Shows.UNREACHED], True, ExitCode.ANOMALY),
+        ([Shows.SHOWN, Shows.UNREACHED], False, ExitCode.UNKNOWN),
+        ([Shows.UNREACHED], True, ExitCode.UNKNOWN),
+    ],
+)
+def test_the_exit_code_says_whether_each_run_showed_its_side(
+    outcomes: list[Shows], good: bool, code: ExitCode
+) -> None:
+    done = [Attempt(shows=outcome, text="") for outcome in outcomes]
+    assert attempts.exit_code(done, good) is code
+
+
+@pytest.mark.parametrize(
+    ("line", "shows"),
+    [
+        ("INFO Couldn't find leader endpoint for partitions Set(t-1) for t-0, skipped", Shows.SHOWN),
+        ("INFO Couldn't find leader endpoint for partitions Set(t-1) for another, skipped", Shows.UNREACHED),
+        ("INFO nothing of interest about t-0", Shows.UNREACHED),
+    ],
+)
+def test_a_bug_that_brokers_log_is_shown_only_with_its_line(tmp_path: Path, line: str, shows: Shows) -> None:
+    log = tmp_path / "cluster" / "1" / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"something\n{line}\n")
+    shown = Attempt(shows=Shows.SHOWN, text="hidden")
+    assert attempts.confirmed(shown, "t-0", REPRODUCTIONS["kafka-20734"].log, tmp_path).shows is shows
+    assert attempts.confirmed(shown, "t-0", "", tmp_path) == shown
