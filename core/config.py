@@ -127,6 +127,9 @@ class RunConfig(BaseModel):
     """Mean length of a fault."""
     calm_s: float = Field(default=4.0, ge=0, le=3600)
     """Mean pause between faults."""
+    faults_begin: Literal["served", "planned"] = "served"
+    """served: a fault waits until the cluster has just acknowledged a record. planned: it begins at its time,
+    also while the cluster still recovers from the last one."""
     recovery_deadline_s: float = Field(default=120.0, ge=1, le=3600)
     final_deadline_s: float = Field(default=60.0, ge=1, le=3600)
 

@@ -245,7 +245,9 @@ class Client:
         ]
         self.journal.write(j.SendResults(self._reading.op, at, begin, ns, results))
         self.progress.sent += len(records)
-        self.progress.acked += sum(result[0] == 0 for result in results)
+        if acked := sum(result[0] == 0 for result in results):
+            self.progress.acked += acked
+            self.progress.acked_ns = self.clock.now_ns()
         return deliveries
 
     async def _copy(self, op: Op, at: int, mop: Copy) -> list[Delivery]:

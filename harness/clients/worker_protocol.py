@@ -47,11 +47,13 @@ class ClientProgress(msgspec.Struct, array_like=True):
     worked_ns: int = 0
     """When the newest op was invoked that went as meant and whose polls returned records. An empty poll goes
     as meant too, and does not show that the group still works."""
+    acked_ns: int = 0
+    """When a broker last acknowledged a record."""
 
     def plus(self, other: "ClientProgress") -> "ClientProgress":
         """Both together: the counts added, the newer of the times."""
         counts = ("ok", "fail", "info", "sent", "acked", "read")
-        times = ("ok_invoked_ns", "worked_ns")
+        times = ("ok_invoked_ns", "worked_ns", "acked_ns")
         return ClientProgress(
             **{name: getattr(self, name) + getattr(other, name) for name in counts},
             **{name: max(getattr(self, name), getattr(other, name)) for name in times},

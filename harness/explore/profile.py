@@ -32,6 +32,7 @@ BASE: Final[Mapping[str, Any]] = {
     "transaction_timeout_s": 4,
     "fault_s": 2.5,
     "calm_s": 1.5,
+    "faults_begin": "planned",
     "recovery_deadline_s": 60,
 }
 """Settings of every run, times in seconds."""

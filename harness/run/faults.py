@@ -1,5 +1,8 @@
 """Executing a plan of faults against a running cluster and its clients.
 
+A fault begins on a cluster that serves: one that acknowledged a record a moment ago. A fault that begins
+before the cluster is back from the last one would hit nothing.
+
 Each fault is recorded when it is in force, with the nodes and clients it hit. Healing always happens: when
 the time of a fault ends, when the phase ends, and when the run is interrupted. Putting a fault in force may
 take long (a rolling restart): once no further faults are wanted, its waits end early and it leaves the rest
@@ -15,6 +18,10 @@ from nemesis.execute import heal, heal_all, inject
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
 
+SERVED_S = 0.7
+"""A cluster serves if it acknowledged a record so long ago at most."""
+LOOK_S = 0.1
+
 
 def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:
     """When the fault in force of the same family is due to be healed, -1 = none is in force.
@@ -24,14 +31,23 @@ def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: Plann
     return max(due, default=-1.0)
 
 
+def _next_healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], otherwise: float) -> float:
+    """When the next fault in force is due to be healed."""
+    return min((at for at, starts, _, _ in agenda if not starts), default=otherwise)
+
+
 @dataclass(slots=True)
 class Faults:
-    """Carries out a plan within `length_s` seconds, in the time of `stage.clock`. write: takes events."""
+    """Carries out a plan within `length_s` seconds, in the time of `stage.clock`.
+
+    write: takes events. acked_ns: when a broker last acknowledged a record.
+    """
 
     steps: Sequence[PlannedFault]
     names: WorkloadNames
     stage: Environment
     write: Callable[[Event], None]
+    acked_ns: Callable[[], int]
     length_s: float
     in_force: tuple[str, ...] = ()
     """Names of the faults in force now."""
@@ -53,10 +69,26 @@ class Faults:
                 # A fault that took longer to make than planned still holds what this one would
                 # hit, and healing the one would heal the other.
                 heapq.heappush(agenda, (max(due, free), 1, fault, step))
+            elif not await self._serving(begin, heal := _next_healing(agenda, self.length_s)):
+                if heal < self.length_s:  # the fault in force keeps the cluster from serving
+                    heapq.heappush(agenda, (heal, 1, fault, step))
+                elif not self.stage.stopping():
+                    self._failed(step, "no record was acknowledged any more in the phase of faults")
             elif await self._inject(step):
                 # Held from when it is in force: finding the target may have taken seconds.
                 held = (self.stage.clock.now_ns() - begin) / 1e9 + step.hold_s
                 heapq.heappush(agenda, (min(held, self.length_s), 0, fault, step))
+
+    async def _serving(self, begin_ns: int, until_s: float) -> bool:
+        """Wait until the cluster serves; whether it did before `until_s`."""
+        while not self.stage.stopping():
+            now = self.stage.clock.now_ns()
+            if (now - self.acked_ns()) / 1e9 <= SERVED_S:
+                return True
+            if (now - begin_ns) / 1e9 >= until_s:
+                return False
+            await self.stage.clock.sleep(LOOK_S)
+        return False
 
     async def heal_all(self) -> str:
         """Heal everything; "" or what could not be healed. Call when `run` has ended."""
@@ -80,8 +112,7 @@ class Faults:
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
-            now = self.stage.clock.now_ns()
-            self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
+            self._failed(step, why)
             return False
         self._held[step.fault] = hit
         self._set_in_force()
@@ -98,6 +129,10 @@ class Faults:
             )
         )
         return True
+
+    def _failed(self, step: PlannedFault, why: str) -> None:
+        now = self.stage.clock.now_ns()
+        self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
 
     async def _heal(self, fault: int) -> None:
         if fault not in self._held:

@@ -76,7 +76,9 @@ class RunProgram:
         self._stop_faults = runtime.signal()
         clock, stopping = runtime.clock(self._stop_faults), self._stop_faults.is_set
         stage = Environment(cluster=cluster, clients=self.clients, clock=clock, stopping=stopping)
-        self._faults = Faults(plan.steps, plan.names, stage, self._write, plan.config.duration_s)
+        waits, length_s = plan.config.faults_begin == "served", plan.config.duration_s
+        acked_ns = (lambda: self.clients.progress().acked_ns) if waits else self._now
+        self._faults = Faults(plan.steps, plan.names, stage, self._write, acked_ns, length_s)
 
     async def run(self) -> None:
         """All phases. Raises: ClusterError, KeyboardInterrupt before anything was recorded; ConfigError until

@@ -79,7 +79,16 @@ class Noting:
 class Execution:
     """A plan under way."""
 
-    def __init__(self, time_: Time, steps: list[PlannedFault], length_s: float = 5.0, **cluster: Any) -> None:
+    def __init__(
+        self,
+        time_: Time,
+        steps: list[PlannedFault],
+        length_s: float = 5.0,
+        *,
+        serves: Callable[[], bool] = lambda: True,
+        **cluster: Any,
+    ) -> None:
+        self.serves = serves
         self.runtime = time_.runtime
         self.wait = time_.wait
         self.events: list[ev.Event] = []
@@ -92,8 +101,17 @@ class Execution:
             clock=self.runtime.clock(self.stop),
             stopping=self.stop.is_set,
         )
-        self.faults = Faults(steps, WorkloadNames(), environment, self.events.append, length_s)
+        self.acked_ns = 0
+        self.faults = Faults(
+            steps, WorkloadNames(), environment, self.events.append, self._acknowledged, length_s
+        )
         self.task = self.runtime.spawn("faults", self.faults.run())
+
+    def _acknowledged(self) -> int:
+        """When a record was last acknowledged: now, while the cluster serves."""
+        if self.serves():
+            self.acked_ns = self.runtime.now_ns()
+        return self.acked_ns
 
     def until(self, condition: Callable[[], bool]) -> None:
         assert self.wait(self.runtime.until(condition, 20))
@@ -224,3 +242,34 @@ def test_a_family_never_overlaps_itself_also_where_a_fault_came_late(time_: Time
     started, healed = ev.FaultStarted, ev.FaultHealed
     assert at[started, 0] < at[healed, 0] < at[started, 1] < at[healed, 1]
     assert at[started, 0] < at[started, 2] < at[healed, 0]
+
+
+def test_a_fault_waits_until_the_cluster_serves(time_: Time) -> None:
+    begin = time_.runtime.now_ns()
+    run = Execution(
+        time_, [step(0, 0.0, 0.1)], serves=lambda: time_.runtime.now_ns() - begin >= 0.5e9, roles_s=0.0
+    )
+    assert run.end() == ""
+    (started,) = run.of(ev.FaultStarted)
+    assert started.begin_ns - begin >= 0.5e9
+
+
+def test_a_fault_waits_for_the_healing_of_one_that_keeps_the_cluster_from_serving(time_: Time) -> None:
+    verbs: list[str] = []
+
+    def serves() -> bool:
+        return verbs.count("kill") == verbs.count("revive")
+
+    steps = [step(0, 0.0, 1.0), step(1, 0.8, 0.2, "pause:short@random")]
+    run = Execution(time_, steps, serves=serves, roles_s=0.0, fail=verbs.append)
+    assert run.end() == ""
+    assert verbs[:4] == ["kill", "revive", "pause", "resume"]
+    assert not run.of(ev.FaultFailed)
+
+
+def test_faults_on_a_cluster_that_never_serves_again_fail(time_: Time) -> None:
+    run = Execution(time_, [step(0, 0.0, 0.1), step(1, 0.2, 0.1)], length_s=0.5, serves=lambda: False)
+    assert run.end() == ""
+    assert [failed.fault for failed in run.of(ev.FaultFailed)] == [0, 1]
+    assert all("no record was acknowledged" in failed.why for failed in run.of(ev.FaultFailed))
+    assert not run.of(ev.FaultStarted)
