@@ -9,12 +9,13 @@ import random
 import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from checkers.known_bugs import KNOWN_BUGS
 from core.config import PRESETS, RunConfig, run_config
 from core.errors import ConfigError
 from core.generator import source
@@ -89,8 +90,10 @@ class Matrix(_Strict):
     """What a soak may run.
 
     workloads, nemeses: all that are registered, unless given. settings: common to all runs; the settings of
-    a preset win over them. canary: presets with `expect`, one per session in turn. canary_settings: added for
-    the canary. weights: of workloads, nemeses and presets; 1 unless given.
+    a preset win over them. topologies: sets of settings; each drawn run gets one, in turn. canary: presets
+    with `expect`, one per session in turn. canary_settings: added for the canary. weights: of workloads,
+    nemeses and presets; 1 unless given. accept: known bugs, each with the reason: a session that finds
+    nothing else ends with 0.
     """
 
     workloads: Names = Field(default_factory=lambda: tuple(WORKLOADS))
@@ -98,14 +101,19 @@ class Matrix(_Strict):
     presets: Names
     canary: str | Names
     settings: dict[str, Any] = Field(default_factory=dict)
+    topologies: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] = ({},)
     canary_settings: dict[str, Any] = Field(default_factory=dict)
     weights: dict[str, Annotated[float, Field(gt=0, le=1000)]] = Field(default_factory=dict)
     exclude: tuple[Exclude, ...] = ()
     runs: tuple[Explicit, ...] = ()
+    accept: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for where in (self.settings, self.canary_settings, *(run.settings for run in self.runs)):
+        if wrong := sorted(set(self.accept) - set(KNOWN_BUGS)):
+            raise ValueError(f"accept: unknown {', '.join(wrong)}; known bugs: {', '.join(KNOWN_BUGS)}")
+        more = (run.settings for run in self.runs)
+        for where in (self.settings, self.canary_settings, *self.topologies, *more):
             if wrong := sorted(set(where) & set(TAKEN)):
                 raise ValueError(f"settings cannot hold {', '.join(wrong)}")
         known = {*self.workloads, *self.nemeses, *self.presets}
@@ -145,10 +153,22 @@ class Matrix(_Strict):
             found |= settings
         return found
 
+    def placed(self, preset: str, topology: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a topology that the preset does not set."""
+        return {name: value for name, value in topology.items() if name not in PRESETS.get(preset, {})}
+
     def planned(self, why: Why, combination: Combination, seed: int, *more: dict[str, Any]) -> PlannedRun:
         """A run of a combination. more: settings beside the common ones."""
         settings = self.settings_for(combination.preset, *more)
         return PlannedRun(why=why, seed=seed, settings=settings, **combination._asdict())
+
+
+def topologies(matrix: Matrix, seed: int) -> Iterator[dict[str, Any]]:
+    """The endless sequence of topologies of a session: all of them in a drawn order, and again."""
+    for turn in count():
+        some = list(matrix.topologies)
+        source(seed, "soak", "topologies", turn).shuffle(some)
+        yield from some
 
 
 def draws(matrix: Matrix, seed: int) -> Iterator[Combination]:
@@ -241,7 +261,8 @@ def check(matrix: Matrix) -> None:
     for preset in matrix.canaries():
         check_run(canary_run(matrix, preset, 0))
     explicit = [(run.combination, run.settings) for run in matrix.runs]
-    for combination, more in [*((c, {}) for c in matrix.combinations()), *explicit]:
+    drawn = [(c, matrix.placed(c.preset, t)) for c in matrix.combinations() for t in matrix.topologies]
+    for combination, more in [*drawn, *explicit]:
         try:
             check_run(matrix.planned("matrix", combination, 0, more))
         except ConfigError as error:

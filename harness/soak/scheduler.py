@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.generator import source
-from harness.soak.matrix import Matrix, canary_run, config_of, draws
+from harness.soak.matrix import Matrix, canary_run, config_of, draws, topologies
 from harness.soak.session_log import FAILING, Attempt, PlannedRun, RunResult, SoakSession
 
 OVERHEAD_S = 40.0
@@ -160,8 +160,10 @@ def _next(
         return matrix.planned(
             "explicit", run.combination, seed if run.seed is None else run.seed, run.settings
         )
-    drawn = sum(task.why == "matrix" for task in made)
-    return matrix.planned("matrix", next(islice(draws(matrix, session.started.seed), drawn, None)), seed)
+    drawn, of = sum(task.why == "matrix" for task in made), session.started.seed
+    combination = next(islice(draws(matrix, of), drawn, None))
+    topology = next(islice(topologies(matrix, of), drawn, None))
+    return matrix.planned("matrix", combination, seed, matrix.placed(combination.preset, topology))
 
 
 def _fits(session: SoakSession, task: PlannedRun, share: float) -> bool:

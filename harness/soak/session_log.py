@@ -252,11 +252,13 @@ class SoakSession:
     @property
     def code(self) -> int:
         """Exit code of the session (docs/soak.md): 1 > 3 > 4 > 2 > 70 > 0, and 70 where there are errors
-        and no verdict at all. 130 comes from the soak itself."""
-        outcomes = [result for _, result in self.results]
-        states = {outcome.state for outcome in outcomes}
-        if "error" in states and not any(outcome.judged for outcome in outcomes):
+        and no verdict at all. Runs that found accepted bugs only count as valid. 130 comes from the soak
+        itself."""
+        everything = [result for _, result in self.results]
+        if any(one.state == "error" for one in everything) and not any(one.judged for one in everything):
             return ExitCode.HARNESS
+        outcomes = [result for result in everything if not self.accepts(result)]
+        states = {outcome.state for outcome in outcomes}
         if "anomaly" in states or any(
             found.name != NOT_RECOVERED for outcome in outcomes for found in outcome.forbidden
         ):
@@ -268,6 +270,16 @@ class SoakSession:
         if "unknown" in states or not self.tested:
             return ExitCode.UNKNOWN
         return ExitCode.HARNESS if "error" in states else ExitCode.VALID
+
+    def accepts(self, result: RunResult) -> bool:
+        """All that the run found are known bugs that the matrix accepts."""
+        known = result.known_bugs
+        return result.state == "anomaly" and bool(known) and set(known) <= set(self.accepted)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The known bugs that the matrix accepts."""
+        return tuple(self.started.matrix.get("accept", ()))
 
     @property
     def tested(self) -> int:

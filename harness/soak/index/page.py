@@ -199,6 +199,8 @@ def headline(session: SoakSession, numbers: tables.Row) -> list[VerdictState]:
 
     silent = sum(result.state == "silent" and task.why != "canary" for task, result in results)
     bugs = "Forbidden; all of them have the signature of a known bug."
+    if session.accepted:
+        bugs += f" The matrix accepts {', '.join(session.accepted)}."
     unseen = "A control misbehaves in a known way; here the checks did not see it."
     late = "The cluster did not recover in time."
     found = [

@@ -7,7 +7,17 @@ import pytest
 
 from core.config import PRESETS
 from core.errors import ConfigError
-from harness.soak.matrix import Combination, Matrix, canary_run, check, config_of, draws, load, parse
+from harness.soak.matrix import (
+    Combination,
+    Matrix,
+    canary_run,
+    check,
+    config_of,
+    draws,
+    load,
+    parse,
+    topologies,
+)
 from harness.soak.session_log import PlannedRun
 from nemesis.registry import NEMESES
 from workloads.registry import WORKLOADS
@@ -55,6 +65,10 @@ def test_the_default_covers_every_workload_and_every_nemesis_and_can_be_run() ->
         (SMALL + '[[exclude]]\nworkload = ["queue", "transactions"]\n', ["all combinations"]),
         (SMALL.replace("duration_s = 20", "seed = 1"), ["seed"]),
         (SMALL + '[[runs]]\nworkload = "queue"\n', ["runs.0.nemesis"]),
+        (SMALL + "[[topologies]]\nseed = 3\n", ["seed"]),
+        (SMALL.replace("[settings]", "topologies = []\n[settings]"), ["topologies"]),
+        (SMALL + '[accept]\nKAFKA-1 = "a typing error"\n', ["KAFKA-1", "KAFKA-20734"]),
+        (SMALL + '[accept]\nKAFKA-20734 = ""\n', ["accept.KAFKA-20734"]),
     ],
 )
 def test_a_matrix_that_makes_no_sense(text: str, said: list[str]) -> None:
@@ -139,3 +153,39 @@ def test_what_a_preset_sets_wins_over_the_common_settings() -> None:
     settings = matrix.settings_for(combination.preset)
     plain = config_of(PlannedRun(why="matrix", seed=1, settings=settings, **combination._asdict()))
     assert (plain.duration_s, plain.abort_share) == (20, 0.5)
+
+
+TOPOLOGIES = """
+[[topologies]]
+brokers = 3
+[[topologies]]
+brokers = 5
+controllers = 1
+[[topologies]]
+brokers = 5
+min_insync_replicas = 1
+"""
+
+
+def test_topologies_take_turns_in_a_drawn_order() -> None:
+    matrix = small(TOPOLOGIES)
+    check(matrix)
+    orders = set()
+    for seed in range(30):
+        drawn = list(islice(topologies(matrix, seed), 6))
+        for some in (drawn[:3], drawn[3:]):
+            assert all(topology in some for topology in matrix.topologies)
+        orders.add(str(drawn))
+        assert drawn == list(islice(topologies(matrix, seed), 6))
+    assert len(orders) > 10
+
+
+def test_a_preset_wins_over_a_topology() -> None:
+    matrix = small(TOPOLOGIES + "[[topologies]]\nbrokers = 3\nidempotent = true\n")
+    assert matrix.placed("safe-legacy", matrix.topologies[3]) == {"brokers": 3}
+    assert matrix.placed("safe", matrix.topologies[1]) == {"brokers": 5, "controllers": 1}
+
+
+def test_a_topology_that_a_combination_cannot_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match="queue x none x safe"):
+        check(small("[[topologies]]\nbrokers = 2\n"))

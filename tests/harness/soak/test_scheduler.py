@@ -276,3 +276,17 @@ def test_a_task_survives_its_file() -> None:
     again = msgspec.json.decode(msgspec.json.encode(what), type=PlannedRun)
     assert again == what
     assert again.key == what.key
+
+
+def test_drawn_runs_take_turns_in_their_topologies_and_others_have_none() -> None:
+    matrix = MATRIX.model_copy(update={"topologies": ({"brokers": 3}, {"brokers": 5})})
+    under_way = session(matrix=matrix, budget_s=3600.0)
+    brokers: list[tuple[str, int]] = []
+    while (choice := choose(under_way, [task(seed=1, why="repeat")], matrix)) is not None:
+        begun = RunBegun(at=AT, spent_s=0.0, number=choice.number, task=choice.task, command=[])
+        under_way.attempts.append(Attempt(begun=begun, outcome=outcome()))
+        under_way.spent_s += 60.0
+        brokers.append((choice.task.why, choice.task.settings.get("brokers", 0)))
+    drawn = [one for why, one in brokers if why == "matrix"]
+    assert sorted(drawn[:2]) == sorted(drawn[2:4]) == [3, 5]
+    assert {one for why, one in brokers if why != "matrix"} == {0}

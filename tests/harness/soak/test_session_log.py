@@ -1,6 +1,7 @@
 """The file of a session: what it says after crashes; and what a session comes to."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,3 +178,32 @@ def read_back() -> SoakSession:
     return SoakSession(
         name=NAME, started=SessionStarted(at=AT, seed=1, budget_s=600, canary="acks1", matrix={})
     )
+
+
+BUG = AnomalyCount(name="lost-write", count=2, disallowed=2, known_bug="KAFKA-20734")
+OTHER_BUG = AnomalyCount(name="duplicate", count=1, disallowed=1, known_bug="librdkafka-4953")
+ACCEPT = {"accept": {"KAFKA-20734": "open"}}
+
+
+@pytest.mark.parametrize(
+    ("came", "matrix", "code"),
+    [
+        (outcome("anomaly", BUG), ACCEPT, 0),
+        (outcome("anomaly", BUG), {}, 1),
+        (outcome("anomaly", BUG, OTHER_BUG), ACCEPT, 1),
+        (outcome("anomaly", BUG, LOST), ACCEPT, 1),  # a new finding beside it
+        (outcome("anomaly", LOST), ACCEPT, 1),
+        (outcome("not-recovered", BUG), ACCEPT, 1),
+        (outcome("error"), ACCEPT, 70),
+    ],
+)
+def test_a_night_with_accepted_bugs_only_is_green(
+    tmp_path: Path, came: RunResult, matrix: dict[str, Any], code: int
+) -> None:
+    runs: list[Run] = [
+        (canary(), outcome("valid", fired=True)),
+        (task(seed=9), came),
+        (task(seed=8), outcome()),
+    ]
+    session = write(tmp_path, NAME, runs, matrix=matrix or {"accept": {}})
+    assert session.code == code
