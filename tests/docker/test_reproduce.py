@@ -37,7 +37,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FiveBrokers]:
         ("uncommitted-partition", True, Shows.CLEAN),
     ],
 )
-@pytest.mark.sampled(2)
 def test_each_side_shows_what_it_says(
     stage: FiveBrokers, tmp_path: Path, name: str, good: bool, shows: Shows
 ) -> None:
