@@ -37,7 +37,7 @@ class Shows(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class ScheduleRun:
     """One run: what it shows, and what happened to which record."""
 
     shows: Shows
@@ -46,14 +46,14 @@ class Attempt:
 
 def attempts(
     reproduction: Reproduction, kafka: str, *, runs: int, good: bool, folder: Path, say: Say
-) -> list[Attempt]:
+) -> list[ScheduleRun]:
     """Perform the runs on one cluster, each with a topic and a transactional id of its own.
 
     folder: for the brokers' logs. Raises: ClusterError, where the cluster cannot be started.
     """
     began = time.monotonic()
     stage = FiveBrokers(kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"))
-    done: list[tuple[Attempt, str]] = []
+    done: list[tuple[ScheduleRun, str]] = []
     try:
         stage.start()
         for number in range(1, runs + 1):
@@ -68,7 +68,7 @@ def attempts(
     return [confirmed(attempt, name, reproduction.log, folder) for attempt, name in done]
 
 
-def exit_code(done: list[Attempt], good: bool) -> ExitCode:
+def exit_code(done: list[ScheduleRun], good: bool) -> ExitCode:
     """0: each run showed what its side says. 1: the good side shows the bug. 4: the bad side does not. 2: a
     run showed nothing."""
     outcomes = {attempt.shows for attempt in done}
@@ -78,7 +78,7 @@ def exit_code(done: list[Attempt], good: bool) -> ExitCode:
     return ExitCode.UNKNOWN if Shows.UNREACHED in outcomes else ExitCode.VALID
 
 
-def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: bool) -> tuple[Attempt, str]:
+def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: bool) -> tuple[ScheduleRun, str]:
     """One run, and its transactional id ("" where it has none). name: of its topic."""
     try:
         stage.restore()
@@ -86,13 +86,13 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
         stage.restore()
         return judge(stage, performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
-        return Attempt(shows=Shows.UNREACHED, text=str(error)), ""
+        return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
 
 
-def judge(stage: FiveBrokers, performed: Performed) -> Attempt:
+def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:
     """What happened to the records. Raises: ClusterError."""
     if not performed.acknowledged:
-        return Attempt(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")
+        return ScheduleRun(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")
     coordinator = stage.leader(stage.log, stage.d)
 
     def missing() -> dict[tuple[TopicPartition, int], str]:
@@ -110,7 +110,7 @@ def judge(stage: FiveBrokers, performed: Performed) -> Attempt:
 
     try:
         if not decided_within(decided):
-            return Attempt(shows=Shows.CLEAN, text="the commit was acknowledged")
+            return ScheduleRun(shows=Shows.CLEAN, text="the commit was acknowledged")
     except NotYet as error:
         hidden = str(error)
     else:
@@ -122,8 +122,8 @@ def judge(stage: FiveBrokers, performed: Performed) -> Attempt:
         what = "lost (aborted)" if stable > offset else f"hidden: {hidden}"
         told.append(f"{value!r} at {tp}, offset {offset}, last stable offset {stable}, is {what}")
     if not told:
-        return Attempt(shows=Shows.CLEAN, text="the commit was acknowledged")
-    return Attempt(shows=Shows.SHOWN, text="the commit was acknowledged; " + "; ".join(told))
+        return ScheduleRun(shows=Shows.CLEAN, text="the commit was acknowledged")
+    return ScheduleRun(shows=Shows.SHOWN, text="the commit was acknowledged; " + "; ".join(told))
 
 
 def decided_within(look: Callable[[], str]) -> str:
@@ -131,7 +131,7 @@ def decided_within(look: Callable[[], str]) -> str:
     return until(WATCH_S, PAUSE_S, look)
 
 
-def confirmed(attempt: Attempt, transactional_id: str, log: str, folder: Path) -> Attempt:
+def confirmed(attempt: ScheduleRun, transactional_id: str, log: str, folder: Path) -> ScheduleRun:
     """A run that showed the bug without the line that brokers write when it happens showed something else."""
     if attempt.shows is not Shows.SHOWN or not log:
         return attempt
@@ -139,7 +139,7 @@ def confirmed(attempt: Attempt, transactional_id: str, log: str, folder: Path) -
         with path.open(errors="replace") as lines:
             for line in lines:
                 if log in line and transactional_id in line:
-                    return Attempt(
+                    return ScheduleRun(
                         shows=attempt.shows, text=f"{attempt.text}; {path.parent.name}: {line.strip()}"
                     )
-    return Attempt(shows=Shows.UNREACHED, text=f"{attempt.text}; but no broker's log says {log!r}")
+    return ScheduleRun(shows=Shows.UNREACHED, text=f"{attempt.text}; but no broker's log says {log!r}")

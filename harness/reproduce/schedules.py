@@ -19,7 +19,7 @@ from harness.kafka.waiting import NotYet, until
 from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers
 
-ANSWERED_S = 1.0
+ANSWERED_S = 3.0
 """A coordinator whose followers all fetch answers much sooner."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
 from harness.reproduce import attempts
-from harness.reproduce.attempts import Attempt, Shows
+from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.schedules import REPRODUCTIONS, NotReached, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers
@@ -84,7 +84,7 @@ def reproduction(error: Exception) -> Reproduction:
 @pytest.mark.parametrize("error", [NotReached("C loaded Empty"), ClusterError("no leader")])
 def test_a_schedule_that_goes_another_way_shows_nothing(error: Exception) -> None:
     attempt, _ = attempts.perform(stage(set(), {}), reproduction(error), "run-1", good=False)
-    assert attempt == Attempt(shows=Shows.UNREACHED, text=str(error))
+    assert attempt == ScheduleRun(shows=Shows.UNREACHED, text=str(error))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_schedule_that_goes_another_way_shows_nothing(error: Exception) -> Non
 def test_the_exit_code_says_whether_each_run_showed_its_side(
     outcomes: list[Shows], good: bool, code: ExitCode
 ) -> None:
-    done = [Attempt(shows=outcome, text="") for outcome in outcomes]
+    done = [ScheduleRun(shows=outcome, text="") for outcome in outcomes]
     assert attempts.exit_code(done, good) is code
 
 
@@ -117,6 +117,6 @@ def test_a_bug_that_brokers_log_is_shown_only_with_its_line(tmp_path: Path, line
     log = tmp_path / "cluster" / "1" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_text(f"something\n{line}\n")
-    shown = Attempt(shows=Shows.SHOWN, text="hidden")
+    shown = ScheduleRun(shows=Shows.SHOWN, text="hidden")
     assert attempts.confirmed(shown, "t-0", REPRODUCTIONS["kafka-20734"].log, tmp_path).shows is shows
     assert attempts.confirmed(shown, "t-0", "", tmp_path) == shown
