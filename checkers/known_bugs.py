@@ -4,7 +4,7 @@ A label explains a finding; it never makes it allowed. A bug is claimed only whe
 traces: the client's statistics, the durations and outcomes of the ops around it, the exact pattern of
 what is missing. A finding that merely resembles one stays open.
 
-Not here: how findings are made (docs/checks.md), the bugs' stories (docs/known-bugs.md).
+Not here: how findings are made (docs/checks.md). docs/known-bugs.md is made of the registry.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,13 +56,18 @@ def _nothing(history: History, finding: Finding) -> Wanted | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBug:
-    """One bug; its id is the key in `KNOWN_BUGS`. evidence: what a finding must show, in words.
+    """One bug; its id is the key in `KNOWN_BUGS`.
 
+    link: what to call its url. versions: where it is. doc: its story, in Markdown. evidence: what a finding
+    must show. All four are words of docs/known-bugs.md.
     wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
     """
 
     title: str
     url: str
+    link: str
+    versions: str
+    doc: str
     evidence: str
     anomalies: tuple[str, ...]
     match: Match = field(repr=False)
@@ -300,6 +305,12 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "librdkafka-4953": KnownBug(
         title="Idempotent producer writes a record twice after an epoch bump",
         url="https://github.com/confluentinc/librdkafka/issues/4953",
+        link="librdkafka issue 4953",
+        versions="open",
+        doc="""\
+An OUT_OF_ORDER_SEQUENCE_NUMBER error on one partition makes librdkafka bump its producer epoch for *all*
+partitions. A batch of another partition may be written but not yet acknowledged. librdkafka sends it
+again under the new epoch, with sequence 0, and the broker appends it a second time.""",
         evidence="The producer is idempotent and not transactional, and its statistics show a raised epoch"
         " counter (`eos.epoch_cnt`) under the same producer id between sending the record and its"
         " acknowledgement.",
@@ -309,6 +320,15 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-17754": KnownBug(
         title="A delayed EndTxn ends the producer's next transaction",
         url="https://issues.apache.org/jira/browse/KAFKA-17754",
+        link="KAFKA-17754",
+        versions="fixed by transaction protocol v2 (KIP-890, KIP-1228), which librdkafka 2.16 does not speak",
+        doc="""\
+A network delays the request that ends a transaction. The client retries on another connection and
+succeeds. The next transaction of the same producer id and epoch begins. Then the first request arrives
+and ends *that* one. A read_committed consumer sees a record of an aborted transaction, or a committed
+transaction is torn or lost. Only the previous transaction of the same process counts as evidence: a
+successor with the same transactional id has raised the epoch, so the late request cannot end its
+transaction.""",
         evidence="The transaction before it, of the same process, asked for the other ending and"
         " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
         " this transaction whole partitions are visible while others are not.",
@@ -319,6 +339,19 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",
         url="https://issues.apache.org/jira/browse/KAFKA-15591",
+        link="KAFKA-15591",
+        versions="also KAFKA-14312, KAFKA-19880; brokers 2.5 to 4.4",
+        doc="""\
+A broker accepts any first sequence number from a producer that it does not know. If it refuses the first
+of several batches in flight and accepts the second, librdkafka takes the acknowledgement of the second
+for the first too: it reports a record as delivered that is not in the log. The workload `fresh-topic`
+looks for this bug. In all other workloads a new idempotent producer sends one record to each partition,
+and waits for it, before it pipelines (`first_contact`).
+
+librdkafka reports a record without an offset where it infers the acknowledgement from a later batch. A
+record that the broker acknowledged at an offset was in the log: its loss has another cause. The refused
+batch may also make the producer bump its epoch, and so double records of other partitions
+(librdkafka-4953).""",
         evidence="The producer is idempotent and had several requests in flight, the record was"
         " acknowledged without an offset, nothing had been acknowledged in the partition when it was"
         " sent, no earlier record of the same producer is in the log there, and a later one is.",
@@ -328,6 +361,14 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-14402": KnownBug(
         title="Transaction left open by a record that came after its end (KIP-890, part 1)",
         url="https://issues.apache.org/jira/browse/KAFKA-14402",
+        link="KAFKA-14402",
+        versions="KIP-890, part 1, also KAFKA-12671; brokers 0.11 to 3.5, and later ones with"
+        " `transaction.partition.verification.enable=false`",
+        doc="""\
+A network delays a produce request of a transaction. The client gives up and aborts, and the partition's
+leader writes the marker. Then the request arrives, and the leader appends it. The coordinator knows of no
+open transaction and never ends this one: the last stable offset stays there, and read_committed consumers
+wait for ever. Since 3.6 brokers ask the coordinator before they append.""",
         evidence="The partition's leader lists an open transaction at the last stable offset, the"
         " coordinator that knows its producer id answered and does not claim it, and brokers do not"
         " verify transactions"
@@ -338,6 +379,17 @@ KNOWN_BUGS: Final[dict[str, KnownBug]] = {
     "KAFKA-20734": KnownBug(
         title="Transaction ended without a marker in a partition that had no leader just then",
         url="https://issues.apache.org/jira/browse/KAFKA-20734",
+        link="KAFKA-20734",
+        versions="brokers 4.3 and later",
+        doc="""\
+A coordinator sends the markers of a transaction while a partition has no leader. Kafka 4.3 takes that
+partition for deleted and completes the transaction without it; earlier versions wait. The partition's
+last stable offset stays at the transaction's records until the next transaction of the same producer in
+that partition ends: it decides them too. So an acknowledged record is lost, an aborted one becomes
+visible, or a partition hangs.
+
+In runs of a workload it takes a cluster with more brokers than replicas, and a fault that stops all
+replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`).""",
         evidence="A coordinator's log says that it left out markers of this transactional id, because it knew"
         " no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
         " transaction began and before a later one of that id committed; and in all other partitions the"

@@ -17,6 +17,7 @@ from checkers.checks import CHECKS
 from checkers.known_bugs import KNOWN_BUGS
 from checkers.portable.format import json_schema
 from core.config import PRESETS, RunConfig
+from harness.reproduce import rates
 from history.run_folder import write_atomically
 from history.verdict import Verdict
 from model.scenarios.page import page
@@ -89,6 +90,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "config.schema.json": lambda: _schema(RunConfig.model_json_schema()),
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
     "portable-history.schema.json": json_schema,
+    "known-bugs.md": rates.page,
     "model.md": page,
 }
 """File of docs/ -> what makes its content."""

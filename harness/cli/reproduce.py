@@ -17,9 +17,13 @@ def reproduce(
     runs: Annotated[int, typer.Option(min=1, help="How many runs, on one cluster.")] = 1,
     good: Annotated[bool, typer.Option("--good", help="The good side: the twin that shows no bug.")] = False,
     kafka: Annotated[str | None, typer.Option(help="Version of Kafka, in place of the side's own.")] = None,
+    record: Annotated[
+        bool, typer.Option("--record", help="Put the rate on record (docs/known-bugs.md).")
+    ] = False,
     results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
 ) -> None:
     """Show a known bug on real brokers by a scripted schedule; exit code 0 if each run shows its side."""
+    from harness.reproduce import rates
     from harness.reproduce.attempts import attempts, exit_code
     from harness.reproduce.schedules import REPRODUCTIONS
 
@@ -37,6 +41,8 @@ def reproduce(
     typer.echo(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
     with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):
         done = attempts(bug, version, runs=runs, good=good, folder=folder, say=typer.echo)
+    if record:
+        rates.record(rates.rate(name, version, good, done))
     counts = Counter(str(attempt.shows) for attempt in done)
     shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
     typer.echo(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")

@@ -2,6 +2,7 @@
 
 attempts   N runs of one side: what each showed, and the exit code.
 producer   A transactional producer by hand: one request at a time, to a chosen broker.
+rates      Measured rates, and the page of known bugs that shows them.
 schedules  The bugs: for each a schedule with a bad and a good side.
 stage      The cluster: five brokers and a controller of its own, in the roles of the schedules.
 

@@ -7,8 +7,7 @@ side has to show that every record of an acknowledged commit is read.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +19,8 @@ from harness.kafka.waiting import NotYet, until
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers, Say
+from history.broker_logs import markers_left_out
+from history.run_folder import Run
 
 WATCH_S = TIMEOUT_S + 30.0
 """How long records may take to appear: the coordinator ends by then what it takes for open."""
@@ -65,7 +66,7 @@ def attempts(
             run_blocking(stage.cluster.collect(folder / "cluster"))
         finally:
             run_blocking(stage.cluster.stop())
-    return [confirmed(attempt, name, reproduction.log, folder) for attempt, name in done]
+    return [confirmed(attempt, name, reproduction.left_out, folder) for attempt, name in done]
 
 
 def exit_code(done: list[ScheduleRun], good: bool) -> ExitCode:
@@ -109,7 +110,7 @@ def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:
         return state
 
     try:
-        if not decided_within(decided):
+        if not until(WATCH_S, PAUSE_S, decided):
             return ScheduleRun(shows=Shows.CLEAN, text="the commit was acknowledged")
     except NotYet as error:
         hidden = str(error)
@@ -126,20 +127,14 @@ def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:
     return ScheduleRun(shows=Shows.SHOWN, text="the commit was acknowledged; " + "; ".join(told))
 
 
-def decided_within(look: Callable[[], str]) -> str:
-    """What `look` says once it has decided. Raises: NotYet."""
-    return until(WATCH_S, PAUSE_S, look)
-
-
-def confirmed(attempt: ScheduleRun, transactional_id: str, log: str, folder: Path) -> ScheduleRun:
-    """A run that showed the bug without the line that brokers write when it happens showed something else."""
-    if attempt.shows is not Shows.SHOWN or not log:
+def confirmed(attempt: ScheduleRun, transactional_id: str, left_out: bool, folder: Path) -> ScheduleRun:
+    """The run, where `left_out` is false or a coordinator's log says that it left out markers of this id;
+    else it showed something else."""
+    if attempt.shows is not Shows.SHOWN or not left_out:
         return attempt
-    for path in sorted((folder / "cluster").glob("*/server.log")):
-        with path.open(errors="replace") as lines:
-            for line in lines:
-                if log in line and transactional_id in line:
-                    return ScheduleRun(
-                        shows=attempt.shows, text=f"{attempt.text}; {path.parent.name}: {line.strip()}"
-                    )
-    return ScheduleRun(shows=Shows.UNREACHED, text=f"{attempt.text}; but no broker's log says {log!r}")
+    for line in markers_left_out(Run(folder)):
+        if line.transactional_id == transactional_id:
+            who = f"broker {line.node} left out markers in {', '.join(sorted(line.partitions))}"
+            return replace(attempt, text=f"{attempt.text}; {who}")
+    why = "but no broker's log says that it left out a marker"
+    return ScheduleRun(shows=Shows.UNREACHED, text=f"{attempt.text}; {why}")

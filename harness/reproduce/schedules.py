@@ -154,8 +154,9 @@ class Reproduction:
     """A known bug.
 
     title: what a user loses. bad, good: what the sides are. versions: of Kafka, for bad and good.
-    play: performs a run (its name, whether it is the good side). log: what the coordinator's log says of the
-    producer's id when the bug happens, "" = nothing.
+    play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
+    the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
+    in runs of a workload (`checkers.known_bugs`).
     """
 
     title: str
@@ -163,7 +164,8 @@ class Reproduction:
     good: str
     versions: tuple[str, str]
     play: Callable[[FiveBrokers, str, bool], Performed]
-    log: str = ""
+    label: str
+    left_out: bool = False
 
 
 NO_LAG = "the same failovers without the follower that lags"
@@ -175,7 +177,8 @@ REPRODUCTIONS = {
         good="Kafka 4.0.2 waits for the leader",
         versions=("4.3.1", "4.0.2"),
         play=leaderless,
-        log="Couldn't find leader endpoint for partitions",
+        label="KAFKA-20734",
+        left_out=True,
     ),
     "uncommitted-abort": Reproduction(
         title="A commit is acknowledged, and one half of its transaction is aborted.",
@@ -183,6 +186,7 @@ REPRODUCTIONS = {
         good=NO_LAG,
         versions=("4.3.1", "4.3.1"),
         play=uncommitted_abort,
+        label="",
     ),
     "uncommitted-partition": Reproduction(
         title="A commit is acknowledged, and one partition of its transaction never gets a marker.",
@@ -190,6 +194,7 @@ REPRODUCTIONS = {
         good=NO_LAG,
         versions=("4.3.1", "4.3.1"),
         play=uncommitted_partition,
+        label="",
     ),
 }
 """By the name that `inquest reproduce` takes."""

@@ -171,8 +171,11 @@ class FiveBrokers:
         run_blocking(self.cluster.kill([node]))
 
     def stable(self, tp: TopicPartition) -> int:
-        """Last stable offset; -1 = unknown."""
-        return run_blocking(self.cluster.offsets([tp], Isolation.READ_COMMITTED)).get(tp, (0, -1))[1]
+        """Last stable offset. Raises: NotYet, where no broker tells it."""
+        offsets = run_blocking(self.cluster.offsets([tp], Isolation.READ_COMMITTED))
+        if tp not in offsets:
+            raise NotYet(f"no broker tells the last stable offset of {tp}")
+        return offsets[tp][1]
 
     def committed(self, tps: Sequence[TopicPartition]) -> set[tuple[TopicPartition, int]]:
         """Where the records are that a reader at read_committed gets up to the last stable offsets.

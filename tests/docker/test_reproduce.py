@@ -43,4 +43,4 @@ def test_each_side_shows_what_it_says(
     reproduction = REPRODUCTIONS[name]
     attempt, producer = attempts.perform(stage, reproduction, f"{name}-{'good' if good else 'bad'}", good)
     run_blocking(stage.cluster.collect(tmp_path / "cluster"))
-    assert attempts.confirmed(attempt, producer, reproduction.log, tmp_path).shows is shows, attempt.text
+    assert attempts.confirmed(attempt, producer, reproduction.left_out, tmp_path).shows is shows, attempt.text

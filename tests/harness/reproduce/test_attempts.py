@@ -1,5 +1,6 @@
 """What a run of a schedule showed, by what the brokers say at its end."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -8,10 +9,11 @@ import pytest
 
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
+from harness.kafka.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.schedules import REPRODUCTIONS, NotReached, Performed, Reproduction
+from harness.reproduce.schedules import NotReached, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -78,7 +80,7 @@ def reproduction(error: Exception) -> Reproduction:
     def play(stage: FiveBrokers, name: str, good: bool) -> Performed:
         raise error
 
-    return Reproduction(title="", bad="", good="", versions=("", ""), play=play)
+    return Reproduction(title="", bad="", good="", versions=("", ""), play=play, label="")
 
 
 @pytest.mark.parametrize("error", [NotReached("C loaded Empty"), ClusterError("no leader")])
@@ -105,11 +107,18 @@ def test_the_exit_code_says_whether_each_run_showed_its_side(
     assert attempts.exit_code(done, good) is code
 
 
+LEFT_OUT = (
+    "2026-11-22T10:00:00.000+00:00 INFO Couldn't find leader endpoint for partitions Set({tps})"
+    " while trying to send transaction markers for {id},"
+    " these partitions are likely deleted already and hence can be skipped"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "shows"),
     [
-        ("INFO Couldn't find leader endpoint for partitions Set(t-1) for t-0, skipped", Shows.SHOWN),
-        ("INFO Couldn't find leader endpoint for partitions Set(t-1) for another, skipped", Shows.UNREACHED),
+        (LEFT_OUT.format(tps="t-1", id="t-0"), Shows.SHOWN),
+        (LEFT_OUT.format(tps="t-0", id="another"), Shows.UNREACHED),
         ("INFO nothing of interest about t-0", Shows.UNREACHED),
     ],
 )
@@ -118,5 +127,18 @@ def test_a_bug_that_brokers_log_is_shown_only_with_its_line(tmp_path: Path, line
     log.parent.mkdir(parents=True)
     log.write_text(f"something\n{line}\n")
     shown = ScheduleRun(shows=Shows.SHOWN, text="hidden")
-    assert attempts.confirmed(shown, "t-0", REPRODUCTIONS["kafka-20734"].log, tmp_path).shows is shows
-    assert attempts.confirmed(shown, "t-0", "", tmp_path) == shown
+    assert attempts.confirmed(shown, "t-0", True, tmp_path).shows is shows
+    assert attempts.confirmed(shown, "t-0", False, tmp_path) == shown
+
+
+def test_an_offset_that_no_broker_tells_shows_nothing() -> None:
+    def unknown(tp: TopicPartition) -> int:
+        raise NotYet("no broker tells it")
+
+    brokers = stage({(P0, 0)}, {})
+    brokers.stable = unknown  # type: ignore[method-assign]
+    play = reproduction(NotReached(""))
+    attempt, _ = attempts.perform(
+        brokers, replace(play, play=lambda *_: performed("CompleteCommit")), "run-1", good=False
+    )
+    assert attempt == ScheduleRun(shows=Shows.UNREACHED, text="no broker tells it")

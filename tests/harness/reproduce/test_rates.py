@@ -1,0 +1,42 @@
+"""Measured rates are kept by side and version, and the page of known bugs shows them."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.reproduce import rates
+from harness.reproduce.attempts import ScheduleRun, Shows
+
+DONE = [ScheduleRun(shows=shows, text="") for shows in (Shows.SHOWN, Shows.SHOWN, Shows.UNREACHED)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "measured.json"
+    made.write_text("[]")
+    return made
+
+
+def test_a_rate_counts_what_the_runs_showed() -> None:
+    rate = rates.rate("kafka-20734", "4.3.1", False, DONE)
+    assert (rate.runs, rate.shown, rate.clean, rate.unreached) == (3, 2, 0, 1)
+
+
+def test_a_new_measurement_takes_the_place_of_its_side_and_version_only(path: Path) -> None:
+    first, good = (rates.rate("kafka-20734", "4.3.1", good, DONE) for good in (False, True))
+    other = rates.rate("kafka-20734", "4.0.2", False, DONE)
+    for one in (first, good, other):
+        rates.record(one, path)
+    again = rates.rate("kafka-20734", "4.3.1", False, DONE[:1])
+    rates.record(again, path)
+    assert rates.measured(path) == [other, again, good]
+
+
+def test_the_page_shows_each_measurement_at_its_bug(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    rates.record(rates.rate("kafka-20734", "4.3.1", False, DONE), path)
+    known = rates.measured(path)
+    monkeypatch.setattr(rates, "measured", lambda: known)
+    before, _, section = rates.page().partition("\n## KAFKA-20734\n")
+    row = "| kafka-20734 | bad | 4.3.1 | 3 | 2 | 0 | 1 |"
+    assert row in section
+    assert row not in before
