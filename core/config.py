@@ -41,7 +41,7 @@ class SimulatedSection(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    era: str = "4.2"
+    era: str = "4.3"
     """Behaviour of the cluster, by the release that had it (`model.eras`)."""
     mutant: str = ""
     """A bug that is planted in the cluster (`model.mutants`), "" = none."""

@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """Switches. The defaults are the modern protocol (4.2), with clients that speak it.
+    """Switches. The defaults are the modern protocol (4.3), with clients that speak it.
 
     truncate_by_epoch: KIP-101 (0.11): a follower asks the leader where its epoch ends, and cuts back to
         there; else to its own high watermark.
@@ -37,15 +37,19 @@ class Era:
         else UNKNOWN_PRODUCER_ID; later any sequence is taken (KIP-360).
     verification: KIP-890 part 1 (3.6): a leader asks the coordinator before it appends the first record of
         a transaction.
-    transaction_version: 1, or 2 (KIP-890 part 2, 4.0) with clients that speak it (not librdkafka): the
-        epoch is bumped with every transaction, and leaders add their partitions to it themselves.
-    marker_epoch_rises: KIP-1228 (4.2), with transaction version 2: a marker needs a higher epoch than the
-        open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
+    server_transaction_version: 1, or 2 (KIP-890 part 2, 4.0): what the cluster has finalized
+        (transaction.version). Coordinators fence and abort by it where no client asked for the end.
+    client_transaction_version: what clients speak, at most that of the cluster; librdkafka speaks 1. With 2
+        the epoch is bumped with every transaction, and leaders add their partitions to it themselves.
+    marker_epoch_rises: KIP-1228 (4.2): the marker of an end by transaction version 2 needs a higher epoch
+        than the open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
     pending_first: KAFKA-18660 (4.0): while a change of a transactional id is pending, a client that
         adds a partition has to wait before its producer id and epoch are looked at; else a producer is
         refused for good that begins a transaction with the new id which the end of its last one brought.
-    begins_at_zero: KAFKA-18202 (4.1), with transaction version 2: a transaction of a producer that the log
-        does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
+    begins_at_zero: KAFKA-18202 (4.1), with clients of transaction version 2: a transaction of a producer
+        that the log does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
+    ids_logged: KAFKA-20310 (4.3): the transaction log has the producer ids before and after the present one,
+        so that a coordinator that loads knows them; else it does not learn them.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
         in-sync sets themselves; else a metadata quorum (KRaft).
     """
@@ -61,18 +65,27 @@ class Era:
     remembered_batches: int = 5
     unknown_producer_refused: bool = False
     verification: bool = True
-    transaction_version: int = 2
+    server_transaction_version: int = 2
+    client_transaction_version: int = 2
     marker_epoch_rises: bool = True
     pending_first: bool = True
     begins_at_zero: bool = True
+    ids_logged: bool = True
     zookeeper: bool = False
 
 
 # Each has what the next one has, but for what came with that.
-V4_2: Final = Era()
+V4_3: Final = Era()
+V4_2: Final = replace(V4_3, ids_logged=False)
 V4_1: Final = replace(V4_2, marker_epoch_rises=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
-V3_6: Final = replace(V4_0, committed_by_minimum=False, transaction_version=1, pending_first=False)
+V3_6: Final = replace(
+    V4_0,
+    committed_by_minimum=False,
+    server_transaction_version=1,
+    client_transaction_version=1,
+    pending_first=False,
+)
 V2_4: Final = replace(
     V3_6, fenced_offsets=False, unknown_producer_refused=True, verification=False, zookeeper=True
 )
@@ -89,6 +102,9 @@ ERAS: Final[dict[str, Era]] = {
     "4.0": V4_0,
     "4.1": V4_1,
     "4.2": V4_2,
-    "4.2-tv1": replace(V4_2, transaction_version=1),
+    "4.2-tv1": replace(V4_2, client_transaction_version=1),
+    "4.3": V4_3,
+    "4.3-tv1": replace(V4_3, client_transaction_version=1),
 }
-"""Name -> era, oldest first. "4.2-tv1": the newest brokers as clients of librdkafka see them."""
+"""Name -> era, oldest first. -tv1: the same brokers with clients that speak transaction version 1,
+as librdkafka does."""

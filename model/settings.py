@@ -11,7 +11,7 @@ class Settings:
     """`min_isr`: min.insync.replicas. `unclean`: unclean.leader.election.enable. `flush_every`: records after
     which a log is flushed, 0 = never (log.flush.interval.messages). `bugs`: planted bugs in force."""
 
-    era: Era = ERAS["4.2"]
+    era: Era = ERAS["4.3"]
     bugs: frozenset[str] = frozenset()
     min_isr: int = 2
     unclean: bool = False

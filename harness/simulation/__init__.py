@@ -29,15 +29,15 @@ worker_task     A load client of a simulated run: a task that can be crashed and
 
 The same workloads, client loop, nemeses, phases, files and checks, behind the same `Session` and
 `Cluster`. One seed decides everything: the same config and schedule give the same journals to the byte,
-whatever `PYTHONHASHSEED` is. `era` chooses historical behaviour (`model.eras`: `0.10` … `4.2`), `mutant`
+whatever `PYTHONHASHSEED` is. `era` chooses historical behaviour (`model.eras`: `0.10` … `4.3`), `mutant`
 plants a bug (`model.mutants`), each with the anomaly that it must cause.
 
 A node handles one request of a connection at a time. Connections delay, reorder among each other, break
 with their processes, and hold what is sent over a cut link: that is how requests arrive late. A crash
 keeps the page cache, a power loss only the flushed part. Toxics act on whole messages by estimated sizes.
 Kafka's protocols are messages between state machines here, not bytes on a wire. By default brokers are
-the newest ones, with clients that speak transaction protocol 2, which librdkafka does not (`era=4.2-tv1`
-is what librdkafka sees). Eras up to 2.4 keep their metadata in ZooKeeper: one more node, the ensemble,
+the newest ones, with clients that speak transaction version 2, which librdkafka does not (`era=4.3-tv1`
+has clients like it). Eras up to 2.4 keep their metadata in ZooKeeper: one more node, the ensemble,
 which is reliable and no target of nemeses.
 
 The trace holds every message and every change of state. Recording it changes no run (a test compares the

@@ -195,7 +195,7 @@ def producer_settings(made: ProducerConfig, model: Settings) -> ProducerSettings
         idempotent=made.idempotent,
         transactional_id=made.transactional_id,
         transaction_timeout_ms=made.transaction_timeout_ms,
-        transaction_version=model.era.transaction_version,
+        transaction_version=model.era.client_transaction_version,
         in_flight=made.in_flight,
         retries=made.retries,
         linger_ms=int(made.linger_ms),

@@ -48,7 +48,8 @@ class TransactionCoordinator:
         settings = node.settings
         self.node = node
         self.bugs = settings.bugs
-        self.version = settings.era.transaction_version
+        self.server_version = settings.era.server_transaction_version
+        self.client_version = settings.era.client_transaction_version
         self.ids = ProducerIdManager(node, controller)
         self.log = TransactionStateManager(node, replica_manager, controller)
         self._scan_at = 0
@@ -123,17 +124,18 @@ class TransactionCoordinator:
 
     def _fence(self, number: int, transaction: TransactionMetadata, done: Done, *, bump: bool = True) -> None:
         """Abort the open transaction under a higher epoch, so that its producer cannot continue."""
-        next_id = self._next_id(transaction)
+        version = self.server_version  # no client asked for this end
+        next_id = self._next_id(transaction, version)
         transaction.prepare_fence()
         commit = "timeout-commits" in self.bugs  # what was there of it
         record = transaction.prepare_end(
-            commit, self.node.now, self.version, next_id=next_id, fence=True, bump=bump
+            commit, self.node.now, version, next_id=next_id, fence=True, bump=bump
         )
         self.log.end(number, transaction, record, done)
 
-    def _next_id(self, transaction: TransactionMetadata) -> int:
+    def _next_id(self, transaction: TransactionMetadata, version: int) -> int:
         """The producer id that follows this transaction, where its own has no epoch left."""
-        return self.ids.take() if self.version >= 2 and transaction.exhausted else NO_PRODUCER
+        return self.ids.take() if version >= 2 and transaction.exhausted else NO_PRODUCER
 
     # ---- AddPartitions, AddOffsets
 
@@ -173,7 +175,7 @@ class TransactionCoordinator:
         if transaction.state is ONGOING and set(added) <= set(known.partitions):
             done(KafkaError.NONE)
             return
-        record = transaction.prepare_add(added, self.node.now, self.version)
+        record = transaction.prepare_add(added, self.node.now, self.client_version)
         if "partitions-not-logged" in self.bugs:  # the next coordinator does not know them
             transaction.complete(record)
             done(KafkaError.NONE)
@@ -199,7 +201,7 @@ class TransactionCoordinator:
         """Key 26. From transaction version 2 on the answer brings the next epoch."""
 
         def ended(error: KafkaError) -> None:
-            newer = error is KafkaError.NONE and self.version >= 2
+            newer = error is KafkaError.NONE and self.client_version >= 2
             answer(ProducerIdResponse(error, *((told.producer_id, told.epoch) if newer else ())))
 
         number, transaction = self.log.of(request.transactional_id, request.producer_id)
@@ -208,8 +210,9 @@ class TransactionCoordinator:
             told = transaction.record
             ended(decided)
             return
-        next_id = self._next_id(transaction)
-        record = transaction.prepare_end(request.commit, self.node.now, self.version, next_id=next_id)
+        version = self.client_version
+        next_id = self._next_id(transaction, version)
+        record = transaction.prepare_end(request.commit, self.node.now, version, next_id=next_id)
         told = record._replace(producer_id=next_id, epoch=0) if next_id >= 0 else record
         self.log.end(number, transaction, record, ended)
 
@@ -220,10 +223,10 @@ class TransactionCoordinator:
         if "end-txn-ignores-epoch" in self.bugs and transaction.state is ONGOING:
             epoch = transaction.record.epoch  # a fenced producer ends its successor's transaction
         if producer_id != transaction.record.producer_id:
-            overflow = self.version >= 2 and transaction.repeats_overflow(producer_id, epoch)
+            overflow = self.client_version >= 2 and transaction.repeats_overflow(producer_id, epoch)
             if not overflow:
                 return KafkaError.INVALID_PRODUCER_ID_MAPPING
-        if self.version >= 2:
+        if self.client_version >= 2:
             return transaction.end_v2(producer_id, epoch, request.commit)
         return transaction.end_v1(epoch, request.commit)
 

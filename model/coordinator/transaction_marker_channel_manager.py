@@ -38,7 +38,9 @@ class PendingCompleteTxn:
     def marker(self, tps: Sequence[Partition]) -> TxnMarker:
         """The marker for some of its partitions."""
         known = self.transaction.record
-        return TxnMarker(known.producer_id, known.epoch, self.coordinator_epoch, self.commit, tuple(tps))
+        return TxnMarker(
+            known.producer_id, known.epoch, self.coordinator_epoch, self.commit, tuple(tps), known.version
+        )
 
 
 @dataclass(slots=True)
@@ -158,4 +160,5 @@ def _batch(node: NodeState, marker: TxnMarker, tp: Partition) -> RecordBatch:
         marker.producer_epoch,
         control=COMMIT if marker.commit else ABORT,
         coordinator_epoch=epoch,
+        transaction_version=marker.transaction_version,
     )

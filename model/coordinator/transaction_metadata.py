@@ -55,7 +55,8 @@ its transaction has begun at the coordinator."""
 
 
 class TransactionRecord(NamedTuple):
-    """What the coordinator knows of an id. `version`: transaction version of the client that wrote it.
+    """What the coordinator knows of an id. `version`: transaction version by which it
+    changed last: the client's, or the cluster's where no client asked.
 
     previous_id: producer id before the newest change. next_id: the id that follows once the transaction is
     complete, because the epochs of this one are used up. last_epoch: epoch before the present one, as the
@@ -75,11 +76,12 @@ class TransactionRecord(NamedTuple):
     next_id: int = NO_PRODUCER
     version: int = 0
 
-    def loaded(self) -> "TransactionRecord":
-        """What the next coordinator reads of it. Up to 4.2 it does not learn which ids were before and are
-        to follow (KAFKA-20310: the log has fields for them, which are not written), nor the epoch before
-        (KAFKA-20357): a client that asks once more for what it was given is fenced there."""
-        return self._replace(last_epoch=NO_EPOCH, previous_id=NO_PRODUCER, next_id=NO_PRODUCER)
+    def loaded(self, *, ids_logged: bool) -> "TransactionRecord":
+        """What the next coordinator reads of it. It does not learn the epoch before (KAFKA-20357), and up to
+        4.2 not which ids were before and are to follow (KAFKA-20310: the log has fields for them, which are
+        not written): a client that asks once more for what it was given is fenced there."""
+        known = self._replace(last_epoch=NO_EPOCH)
+        return known if ids_logged else known._replace(previous_id=NO_PRODUCER, next_id=NO_PRODUCER)
 
 
 class TransactionTombstone(NamedTuple):

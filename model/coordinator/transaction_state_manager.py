@@ -66,7 +66,11 @@ class TransactionStateManager(CoordinatorRuntime):
         if "prepared-becomes-ongoing-on-load" in self.bugs:
             found = {tid: r._replace(state=ONGOING) if r.state in PREPARED else r for tid, r in found.items()}
         most = self.node.settings.producer_epoch_max
-        known = {tid: TransactionMetadata(record.loaded(), most) for tid, record in found.items()}
+        ids_logged = self.node.settings.era.ids_logged
+        known = {
+            tid: TransactionMetadata(record.loaded(ids_logged=ids_logged), most)
+            for tid, record in found.items()
+        }
         self.known[number] = known
         for transaction in known.values():
             if transaction.state in PREPARED:

@@ -39,7 +39,8 @@ REMOVED: Final = Removed.REMOVED
 
 class RecordBatch(NamedTuple):
     """Records that were appended together. `control` is COMMIT or ABORT for a marker (one record, no
-    payload), else "". `epoch`: leader epoch under which the leader appended it, at `appended_ms`."""
+    payload), else "". `epoch`: leader epoch under which the leader appended it, at `appended_ms`.
+    transaction_version: of a marker, by which its transaction ends; Kafka does not store it."""
 
     base: int
     epoch: int
@@ -51,6 +52,7 @@ class RecordBatch(NamedTuple):
     control: str = ""
     coordinator_epoch: int = -1
     appended_ms: int = 0
+    transaction_version: int = 0
 
     @property
     def size(self) -> int:
@@ -206,7 +208,7 @@ class UnifiedLog:
         if marker.producer_epoch < producer.epoch:
             raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
         late = marker.producer_epoch == producer.epoch and producer.began >= 0
-        if late and self.era.marker_epoch_rises and self.era.transaction_version >= 2:
+        if late and self.era.marker_epoch_rises and marker.transaction_version >= 2:
             # Of the transaction before: this one's marker has the next epoch (KAFKA-19446). Without an
             # open transaction it is a marker that was written already (KAFKA-19999).
             raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)

@@ -71,13 +71,14 @@ class EndTxn(TransactionRequest["ProducerIdResponse"], frozen=True):
 
 
 class TxnMarker(NamedTuple):
-    """One of WriteTxnMarkers."""
+    """One of WriteTxnMarkers. transaction_version: by which the transaction ends (KIP-1228)."""
 
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     commit: bool
     partitions: Sequence[Partition]
+    transaction_version: int
 
 
 class WriteTxnMarkers(Request["WriteTxnMarkersResponse"], frozen=True):

@@ -58,7 +58,7 @@ class AddPartitionsToTxnManager:
         settings = self.node.settings
         if not batch.transactional or batch.control:
             return False
-        if not settings.era.verification and settings.era.transaction_version < 2:
+        if not settings.era.verification and settings.era.client_transaction_version < 2:
             return False
         if "verification-skipped" in settings.bugs:
             return False  # records may follow the end of their transaction
@@ -95,7 +95,7 @@ class AddPartitionsToTxnManager:
         tokens = {tp: self._guard(tp, batch) for tp, batch in wanted.items()}
         self.numbers += 1
         self.behind.setdefault(transactional_id, deque())
-        verify = node.settings.era.transaction_version < 2
+        verify = node.settings.era.client_transaction_version < 2
         request = AddPartitionsToTxn(
             transactional_id, first.producer_id, first.producer_epoch, tuple(wanted), verify
         )
@@ -143,7 +143,7 @@ class AddPartitionsToTxnManager:
         if error in RETRIED:
             return KafkaError.NOT_ENOUGH_REPLICAS
         if error is KafkaError.CONCURRENT_TRANSACTIONS:
-            newer = self.node.settings.era.transaction_version >= 2
+            newer = self.node.settings.era.client_transaction_version >= 2
             return error if newer else KafkaError.NOT_ENOUGH_REPLICAS
         if error is KafkaError.PRODUCER_FENCED:
             return KafkaError.INVALID_PRODUCER_EPOCH
@@ -171,7 +171,7 @@ class AddPartitionsToTxnManager:
             raise Refused(KafkaError.INVALID_TXN_STATE, "no open transaction is verified")
         era = self.node.settings.era
         known = batch.producer_id in replica.log.producers
-        if era.begins_at_zero and era.transaction_version >= 2 and batch.sequence > 0 and not known:
+        if era.begins_at_zero and era.client_transaction_version >= 2 and batch.sequence > 0 and not known:
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an unknown one begins at 0")
         if batch.sequence != NO_SEQUENCE and batch.sequence > guard.lowest:
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier one is waiting")
@@ -185,7 +185,7 @@ class AddPartitionsToTxnManager:
         """
         key = (tp, batch.producer_id)
         guard = self.guards.get(key)
-        by_epoch = self.node.settings.era.transaction_version >= 2 and bool(batch.control)
+        by_epoch = self.node.settings.era.client_transaction_version >= 2 and bool(batch.control)
         if by_epoch and guard is not None and guard.producer_epoch == batch.producer_epoch:
             return
         self.guards.pop(key, None)

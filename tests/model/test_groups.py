@@ -56,7 +56,7 @@ def commit_in_transaction(
 ) -> KafkaError:
     generation, member = (joined.generation, joined.member) if joined is not None else (-1, "")
     pid, epoch = producer.producer_id, producer.producer_epoch
-    if world.settings.era.transaction_version < 2:
+    if world.settings.era.client_transaction_version < 2:
         assert world.ask(AddOffsetsToTxn("t", pid, epoch, "g")).error is NONE
     request = TxnOffsetCommit("t", "g", pid, epoch, offsets, generation, member)
     error: KafkaError = world.ask(request).error

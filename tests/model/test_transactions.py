@@ -530,7 +530,7 @@ def test_each_broker_gets_one_request_at_a_time_and_each_marker_goes_to_one_brok
 def test_a_request_with_several_markers_is_answered_when_all_are_replicated() -> None:
     world = OneBroker()
     world.lag(P1)
-    markers = (TxnMarker(1, 0, 0, True, (P0,)), TxnMarker(2, 0, 0, True, (P1,)))
+    markers = (TxnMarker(1, 0, 0, True, (P0,), 2), TxnMarker(2, 0, 0, True, (P1,), 2))
     number = world.send(WriteTxnMarkers(markers))
     assert number not in world.replies
     world.catch_up(P1)
@@ -627,6 +627,28 @@ def test_a_transaction_past_its_timeout_is_aborted_and_its_producer_fenced(era: 
     assert world.init().producer_epoch == 2
 
 
+def test_a_client_of_version_1_ends_by_it_and_the_coordinator_of_a_newer_cluster_by_its_own() -> None:
+    world = OneBroker(era=TV1)
+    producer = world.init(ms=3000)
+    world.add(producer, 0)
+    world.write(producer, 0, 0, "a")
+    world.end(producer, commit=True)
+    assert world.transaction().record.version == 1
+    world.add(producer, 0)
+    world.write(producer, 0, 1, "b")
+    world.run(5000)  # its time is over
+    assert world.transaction().record.version == 2
+    markers = [batch.transaction_version for batch in world.replica(P0).log.batches if batch.control]
+    assert markers == [1, 2]
+    exhausted = OneBroker(era=TV1, producer_epoch_max=2)
+    first = exhausted.init(ms=1000)
+    last = exhausted.init(ms=1000)
+    exhausted.add(last, 0)
+    exhausted.run(3000)
+    record = exhausted.transaction().record
+    assert (record.producer_id > first.producer_id, record.epoch) == (True, 0)  # version 2: the next id
+
+
 def test_a_fence_that_uses_up_the_epochs_brings_a_new_id_too() -> None:
     # KAFKA-20090
     world = OneBroker(producer_epoch_max=2)
@@ -699,25 +721,34 @@ def test_the_next_coordinator_does_not_know_a_client_by_the_id_that_it_had() -> 
     assert world.init("t", old.producer_id, 2).producer_id > old.producer_id
     world.restart()
     assert world.init("t", old.producer_id, 2).error is KafkaError.PRODUCER_FENCED
-    world = OneBroker(producer_epoch_max=2)
-    old = world.end(world.init(), commit=False)
-    new = world.end(old, commit=False)
-    assert (new.producer_id > old.producer_id, new.producer_epoch) == (True, 0)
-    assert world.end(old, commit=False) == new
-    world.restart()
-    assert world.end(old, commit=False).error is KafkaError.INVALID_PRODUCER_ID_MAPPING
+    for era, known in (("4.2", False), ("4.3", True)):
+        world = OneBroker(era=ERAS[era], producer_epoch_max=2)
+        old = world.end(world.init(), commit=False)
+        new = world.end(old, commit=False)
+        assert (new.producer_id > old.producer_id, new.producer_epoch) == (True, 0)
+        assert world.end(old, commit=False) == new
+        world.restart()
+        again = world.end(old, commit=False)
+        unknown = ProducerIdResponse(KafkaError.INVALID_PRODUCER_ID_MAPPING)
+        assert again == (new if known else unknown), era
 
 
 def test_the_next_coordinator_does_not_know_the_id_that_a_client_was_promised() -> None:
     # KAFKA-20310: the end that used up the epochs was answered with the next id.
-    world = OneBroker(producer_epoch_max=2)
-    last = world.end(world.init(), commit=False)
-    world.write(last, 0, 0, "a")
-    world.hold = of_markers
-    promised = world.end(last, commit=True)
-    assert (promised.producer_id > last.producer_id, promised.producer_epoch) == (True, 0)
-    world.hold = lambda _: False
-    world.restart()
+    def restarted(era: str) -> tuple[OneBroker, ProducerIdResponse, ProducerIdResponse]:
+        world = OneBroker(era=ERAS[era], producer_epoch_max=2)
+        last = world.end(world.init(), commit=False)
+        world.write(last, 0, 0, "a")
+        world.hold = of_markers
+        promised = world.end(last, commit=True)
+        assert (promised.producer_id > last.producer_id, promised.producer_epoch) == (True, 0)
+        world.hold = lambda _: False
+        world.restart()
+        return world, last, promised
+
+    world, _, promised = restarted("4.3")
+    assert world.add(promised, 0) is NONE
+    world, last, promised = restarted("4.2")
     record = world.transaction().record
     assert (record.state, record.producer_id, record.epoch) == (S.COMPLETE_COMMIT, last.producer_id, 2)
     assert world.read(0) == ["a"]
@@ -777,7 +808,7 @@ def test_markers_of_an_older_coordinator_are_refused() -> None:
     world.write(producer, 0, 0, "a")
     world.end(producer, commit=True)
     known = world.replica(P0).log.producers[producer.producer_id]
-    marker = TxnMarker(producer.producer_id, 5, known.coordinator_epoch - 1, False, (P0,))
+    marker = TxnMarker(producer.producer_id, 5, known.coordinator_epoch - 1, False, (P0,), 2)
     results = world.ask(WriteTxnMarkers((marker,))).results
     assert list(results.values()) == [KafkaError.TRANSACTION_COORDINATOR_FENCED]
     older = marker._replace(producer_epoch=0, coordinator_epoch=known.coordinator_epoch)
@@ -1017,7 +1048,7 @@ def test_a_marker_that_is_written_already_is_accepted_again() -> None:
     world.write(producer, 0, 0, "a")
     world.end(producer, commit=True)
     batch = world.replica(P0).log.batches[-1]
-    marker = TxnMarker(batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, True, (P0,))
+    marker = TxnMarker(batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, True, (P0,), 2)
     assert list(world.ask(WriteTxnMarkers((marker,))).results.values()) == [NONE]
     assert world.read(0) == ["a"]
 

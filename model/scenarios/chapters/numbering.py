@@ -14,7 +14,7 @@ FRESH = "log = log of new | m0 | m1"
 BUMPED = "A | requests | log p0 | log p1 | x | y"
 
 
-def _two(era: str = "4.2") -> ClientStage:
+def _two(era: str = "4.3") -> ClientStage:
     return ClientStage(lone(era=ERAS[era]), ((1,), (2,)), (1,))
 
 

@@ -35,7 +35,7 @@ from model.settings import Settings
 CONTROLLER_NODE: Final = 9
 TOPIC: Final = "p"
 GROUP: Final = "g"
-TV1: Final = ERAS["4.2-tv1"]
+TV1: Final = ERAS["4.3-tv1"]
 """Brokers and clients of today, with transaction protocol 1."""
 MOST: Final = 100_000
 """Messages of one step: more is a loop."""
