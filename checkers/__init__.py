@@ -9,6 +9,7 @@ known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the h
 liveness    How the cluster kept serving its producers, fault by fault.
 portable    Portable histories: small histories of others, or written by hand, as JSON.
 repeat      The command line that repeats a run.
+served      How much of a time lies within a second after an acknowledgement.
 verdict     The verdict: what was found, whether it is allowed, what could not be decided.
 witness     Examples of findings for people: the sentence, the ops and records, the faults in force.
 

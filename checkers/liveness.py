@@ -5,13 +5,14 @@ This is not a finding: `not-recovered` judges whether a run comes back, this mod
 Not here: the times of each partition (`checkers.checks.recovery`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from checkers.checks.recovery import BIN_NS, ServedTimes
+from checkers.served import TimeSpan, served_share
 from checkers.witness import RunFaults
 from core.op import Phase
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
@@ -45,17 +46,21 @@ class Waits:
 
 
 def liveness(run: RunFaults, progress: Mapping[int, ServedTimes]) -> Liveness:
-    """Stalls, what each fault cost, availability. Empty where the load is not on record."""
+    """Stalls, what each fault cost, served time. Empty where the load is not on record."""
     events = run.history.events
     load = _load(events)
     if load is None or not progress:
         return Liveness()
+    acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
     parts = {tp: _clipped(each.waits, load.begin, load.end) for tp, each in progress.items()}
-    waits = Waits(whole=_together(parts, progress, load), parts=parts)
+    waits = Waits(whole=_together(parts, acked, load), parts=parts)
+    in_force = _in_force(events, load)
+    served = {fault: _share(acked, [span]) for fault, span in in_force.items()}
     return Liveness(
-        faults=_faults(run, progress, waits, load),
+        faults=_faults(run, progress, waits, load, served),
         stalls=_stalls(run, waits),
-        available=_available(waits.whole, load),
+        available=_share(acked, [(load.begin, load.faults_end)]),
+        under_faults=_share(acked, in_force.values()),
     )
 
 
@@ -77,10 +82,11 @@ def _clipped(spans: Array, begin: int, end: int) -> Array:
     return cut[:, cut[0] < cut[1]]
 
 
-def _together(parts: Mapping[int, Array], progress: Mapping[int, ServedTimes], load: LoadSpan) -> Array:
-    """Waits of the whole run: no partition acknowledges anything, and a record waits somewhere."""
+def _together(parts: Mapping[int, Array], acked: Array, load: LoadSpan) -> Array:
+    """Waits of the whole run: no partition acknowledges anything, and a record waits somewhere.
+
+    acked: when a bin with an acknowledgement begins, of the whole run."""
     waits = np.concatenate(list(parts.values()), axis=1)
-    acked = np.unique(np.concatenate([each.acked for each in progress.values()])) * BIN_NS
     acked = acked[(acked + BIN_NS > load.begin) & (acked < load.end)]
     quiet = np.stack((np.append(load.begin, acked + BIN_NS), np.append(acked, load.end)))
     quiet = quiet[:, quiet[1] - quiet[0] >= BIN_NS]
@@ -109,16 +115,27 @@ def _stalls(run: RunFaults, waits: Waits) -> list[Stall]:
     ]
 
 
-def _available(whole: Array, load: LoadSpan) -> float | None:
-    if load.faults_end <= load.begin:
-        return None
-    stalls = whole[:, whole[1] - whole[0] >= STALL_NS]
-    stalled = _clipped(stalls, load.begin, load.faults_end)
-    return round(1 - float((stalled[1] - stalled[0]).sum()) / (load.faults_end - load.begin), 4)
+def _in_force(events: Sequence[Event], load: LoadSpan) -> dict[int, TimeSpan]:
+    """When each fault was in force within the load, from the beginning of injecting to the end of healing."""
+    healed = {event.fault: event.ns for event in events if isinstance(event, FaultHealed)}
+    return {
+        event.fault: (max(event.begin_ns, load.begin), min(healed.get(event.fault, load.end), load.end))
+        for event in events
+        if isinstance(event, FaultStarted)
+    }
+
+
+def _share(acked: Array, spans: Iterable[TimeSpan]) -> float | None:
+    share = served_share(acked, spans)
+    return None if share is None else round(share, 4)
 
 
 def _faults(
-    run: RunFaults, progress: Mapping[int, ServedTimes], waits: Waits, load: LoadSpan
+    run: RunFaults,
+    progress: Mapping[int, ServedTimes],
+    waits: Waits,
+    load: LoadSpan,
+    served: Mapping[int, float | None],
 ) -> list[FaultLiveness]:
     events = run.history.events
     started = [event for event in events if isinstance(event, FaultStarted)]
@@ -142,6 +159,7 @@ def _faults(
                 partition=partition,
                 partition_stalled_s=_seconds(longest),
                 recovered_s=None if recovered is None else _seconds(recovered),
+                served=served[fault.fault],
             )
         )
     return found

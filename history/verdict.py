@@ -115,6 +115,8 @@ class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
     partition, partition_stalled_s: the partition that waited longest, and how long.
     recovered_s: from healing until every partition had an acknowledgement of a record sent after it;
         None = not before the end of the load, or before the next fault.
+    served: share of the time from injecting to the end of healing (else of the load) that lies within
+        1 s after an acknowledgement; None = it was in force for no time, or an older version judged.
     """
 
     fault: int
@@ -122,14 +124,20 @@ class FaultLiveness(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     partition_stalled_s: float
     recovered_s: float | None
+    served: float | None = None
 
 
 class Liveness(msgspec.Struct, frozen=True, kw_only=True):
-    """How the cluster kept serving. `available`: share of the phase of faults outside of whole-run stalls."""
+    """How the cluster kept serving.
+
+    Served time lies within 1 s after an acknowledgement of any record. available: its share of the phase
+    of faults. under_faults: its share of the time in which a fault was in force. None = no such time.
+    """
 
     faults: list[FaultLiveness] = []
     stalls: list[Stall] = []
     available: float | None = None
+    under_faults: float | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,9 +66,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run.
 
     code: exit code of the process (negative: a signal ended it). folder: name of the run folder, "" =
-    none. seconds: of the process. error: why it counts as an error of the harness. available: share of the
-    phase of faults without a standstill; recovery_s: seconds; both None if unknown. judged: it has a verdict.
-    fired: of a control, whether it found all that it has to find (None: no control, or no verdict).
+    none. seconds: of the process. error: why it counts as an error of the harness. available: served share
+    of the phase of faults (`history.verdict.Liveness`); recovery_s: seconds; both None if unknown. judged:
+    it has a verdict. fired: of a control, whether it found all that it has to find (None: no control, or no
+    verdict).
     """
 
     state: State

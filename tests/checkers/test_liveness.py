@@ -117,7 +117,8 @@ def test_a_run_in_which_nothing_is_acknowledged_is_not_available(tmp_path: Path)
     assert stall.begin_s == pytest.approx(12.0, abs=0.1)
     assert stall.end_s == pytest.approx(15.5, abs=0.1)
     assert {stall.partition for stall in served.stalls} == {"", "x-0", "y-0"}
-    assert served.available == pytest.approx(0.65, abs=0.02)
+    assert served.available == pytest.approx(0.75, abs=0.02)  # the last one was at 11.97 s
+    assert served.under_faults == served.faults[0].served == pytest.approx(1.05 / 2.1, abs=0.03)
     assert served.faults[0].stalled_s == pytest.approx(3.5, abs=0.2)
     assert served.faults[0].recovered_s == pytest.approx(1.5, abs=0.1)
 
@@ -136,6 +137,18 @@ def test_a_record_that_is_in_doubt_at_the_end_waits_to_the_end_of_the_load(tmp_p
     served = told(tmp_path / "run", [*steady(0, 0, 15), (0, 16.0, None)])
     assert [(s.partition, s.begin_s, s.end_s) for s in served.stalls if s.partition] == [("x-0", 16.0, 30.0)]
     assert served.available == pytest.approx(0.6, abs=0.02)
+    assert served.under_faults is None
+
+
+def test_clients_that_cannot_hand_over_any_record_are_not_served(tmp_path: Path) -> None:
+    """No record waits, so nothing stalls; and yet nothing is served."""
+    served = told(
+        tmp_path / "run", [*steady(0, 0, 13), *steady(0, 18, 30)], *fault(0, 13, 17), *fault(1, 16, 19)
+    )
+    assert served.stalls == []
+    assert served.available == pytest.approx(0.6, abs=0.01)
+    assert [cost.served for cost in served.faults] == pytest.approx([0.25, 1 / 3], abs=0.02)
+    assert served.under_faults == pytest.approx(2 / 6, abs=0.02)
 
 
 def test_before_and_after_the_load_nothing_counts(tmp_path: Path) -> None:
