@@ -1,7 +1,7 @@
 """Every file of a run folder: one writer and one reader each.
 
-broker_logs  The brokers' logs of a real run (`cluster/<node>/server.log`), for what a
-            check needs of them.
+broker_logs  The brokers' logs of a run (`cluster/<node>/server.log`), for what a check
+            needs of them.
 events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).
 jsonl       JSON Lines: files of one JSON value a line, appended as things happen and

@@ -1,15 +1,19 @@
-"""The brokers' logs of a real run (`cluster/<node>/server.log`), read for what a check needs of them.
+"""The brokers' logs of a run (`cluster/<node>/server.log`), read for what a check needs of them.
 
 A log line counts as evidence only; nothing is judged by it alone.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from core.errors import HistoryError
-from history.run_folder import Run
+from history.run_folder import Run, write_atomically
+
+VIRTUAL: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""A simulated run has no wall clock: its logs tell its own time, from here on."""
 
 LEFT_OUT: Final = re.compile(
     r"^(?P<wall>\S+) .*Couldn't find leader endpoint for partitions \w+\((?P<partitions>.*)\)"
@@ -28,6 +32,22 @@ class MarkersLeftOut:
     wall: datetime
     transactional_id: str
     partitions: frozenset[str]
+
+
+def write_virtual(run: Run, node: int, lines: Sequence[tuple[int, str]]) -> None:
+    """The log of a simulated node: time in ns and text of each line. No file where there is none.
+
+    Raises: OSError.
+    """
+    if not lines:
+        return
+    folder = run.cluster / str(node)
+    folder.mkdir(parents=True, exist_ok=True)
+    walls = [
+        (VIRTUAL + timedelta(microseconds=ns // 1000)).isoformat(timespec="milliseconds") for ns, _ in lines
+    ]
+    texts = [f"{wall} INFO {text}\n" for wall, (_, text) in zip(walls, lines, strict=True)]
+    write_atomically(folder / "server.log", "".join(texts))
 
 
 def markers_left_out(run: Run) -> list[MarkersLeftOut]:

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
-from history.broker_logs import MarkersLeftOut, markers_left_out
+from history.broker_logs import VIRTUAL, MarkersLeftOut, markers_left_out
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
 from history.tables import CLUSTERED, OPEN, TABLES
@@ -259,12 +259,11 @@ class History:
     @cached_property
     def left_out(self) -> list[tuple[int, MarkersLeftOut]]:
         """Markers that coordinators left out, each with its time in ns. Raises: HistoryError."""
-        start = self.names.start_wall
-        if not start:
-            return []
-        began = datetime.fromisoformat(start)
+        began, start_ns = VIRTUAL, 0
+        if self.names.start_wall:
+            began, start_ns = datetime.fromisoformat(self.names.start_wall), self.names.start_ns
         found = markers_left_out(self.run)
-        return [(self.names.start_ns + int((one.wall - began).total_seconds() * 1e9), one) for one in found]
+        return [(start_ns + int((one.wall - began).total_seconds() * 1e9), one) for one in found]
 
     @cached_property
     def bounds(self) -> dict[int, dict[int, Bound]]:

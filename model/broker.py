@@ -55,7 +55,7 @@ class Broker:
         self.durable = durable
         self.incarnation = incarnation
         self.is_broker = broker
-        self.node = NodeState(me, settings, durable.logs, durable.checkpoint)
+        self.node = NodeState(me, settings, durable.logs, durable.checkpoint, durable.server_log)
         self.replica_manager = ReplicaManager(
             self.node, lambda tp, follower: self.metadata.isr.fetched(tp, follower)
         )

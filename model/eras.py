@@ -50,6 +50,11 @@ class Era:
         that the log does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
     ids_logged: KAFKA-20310 (4.3): the transaction log has the producer ids before and after the present one,
         so that a coordinator that loads knows them; else it does not learn them.
+    leaderless_deleted: KAFKA-20734 (4.3): a coordinator takes a partition that has no leader just then for
+        deleted, and leaves the transaction's marker out there for good; else it waits for a leader.
+    acts_when_committed: no release has it: a transaction coordinator that loads answers
+        COORDINATOR_LOAD_IN_PROGRESS, and neither sends markers nor ends what timed out, until everything that
+        it has read is committed (docs/findings/uncommitted-transaction-state.md); else it acts at once.
     zookeeper: until 3.x: brokers register in ZooKeeper, the controller is elected there, and leaders write
         in-sync sets themselves; else a metadata quorum (KRaft).
     """
@@ -71,12 +76,14 @@ class Era:
     pending_first: bool = True
     begins_at_zero: bool = True
     ids_logged: bool = True
+    leaderless_deleted: bool = True
+    acts_when_committed: bool = False
     zookeeper: bool = False
 
 
 # Each has what the next one has, but for what came with that.
 V4_3: Final = Era()
-V4_2: Final = replace(V4_3, ids_logged=False)
+V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False)
 V4_1: Final = replace(V4_2, marker_epoch_rises=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
 V3_6: Final = replace(
@@ -105,6 +112,7 @@ ERAS: Final[dict[str, Era]] = {
     "4.2-tv1": replace(V4_2, client_transaction_version=1),
     "4.3": V4_3,
     "4.3-tv1": replace(V4_3, client_transaction_version=1),
+    "4.3-mended": replace(V4_3, leaderless_deleted=False, acts_when_committed=True),
 }
 """Name -> era, oldest first. -tv1: the same brokers with clients that speak transaction version 1,
-as librdkafka does."""
+as librdkafka does. "4.3-mended": 4.3 without its two known weaknesses; no release is like that."""

@@ -207,7 +207,7 @@ class SimulatedCluster(Administered):
         return ""
 
     async def collect(self, into: Path) -> None:
-        """There are no logs of servers."""
+        """The nodes' logs stay in memory; `run_folder` writes them."""
 
     async def stop(self) -> None:
         """Nothing is left behind: the nodes are objects, and stay as they are."""

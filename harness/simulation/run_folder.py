@@ -1,5 +1,6 @@
 """A simulated run as a run folder: the files of a real run, and `trace.jsonl`, the messages and states of the
-nodes, which no real cluster tells. Also: which settings a simulation cannot honour.
+nodes, which no real cluster tells. Of the brokers' logs only what a check reads is there. Also: which
+settings a simulation cannot honour.
 """
 
 import hashlib
@@ -12,9 +13,11 @@ from core.config import RunConfig
 from core.errors import HistoryError
 from harness.simulation.cluster import MIN_ISR, TOPIC_SETTINGS, UNCLEAN
 from harness.simulation.run import Simulated, simulate
+from harness.simulation.scheduler import BASE_NS
 from history import journal as j
 from history import jsonl
 from history import trace as tr
+from history.broker_logs import write_virtual
 from history.run_folder import Run, write_atomically
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
@@ -73,6 +76,9 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
             journal.write(line)
         journal.close()
     write_atomically(run.events, jsonl.encode(done.events))
+    for me, node in sorted(done.cluster.sim.items()):
+        told = node.durable.server_log
+        write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, line.text) for line in told])
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
     return done

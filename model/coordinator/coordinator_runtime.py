@@ -98,10 +98,14 @@ class CoordinatorRuntime(ABC):
         """Read the logs of partitions that are led here since the last time."""
         for number, epoch in list(self.loading.items()):
             replica = self.node.leader_of(self.partition(number))
-            if replica is not None:
+            if replica is not None and self._may_load(replica):
                 del self.loading[number]
                 self.epochs[number] = epoch
                 self._replay(number, replica)
+
+    def _may_load(self, replica: Replica) -> bool:
+        """Whether the coordinator may act upon this log now."""
+        return True
 
     @abstractmethod
     def _replay(self, number: int, replica: Replica) -> None:

@@ -5,7 +5,7 @@ leader has answered, and reports when a transaction has all its markers. `write_
 side: it appends them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -16,9 +16,12 @@ from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer
-from model.replication.node import NodeState
+from model.replication.node import MarkersLeftOut, NodeState
 from model.replication.replica_manager import ReplicaManager
 
+UNKNOWN: Final = -1
+"""No leader just now."""
+DELETED: Final = -2
 GIVEN_UP: Final = (KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.TRANSACTION_COORDINATOR_FENCED)
 """Another coordinator or a later epoch has taken over."""
 
@@ -81,13 +84,10 @@ class TransactionMarkerChannelManager:
         flying = {(ending, tp) for flight in self.flights.values() for ending, tps in flight for tp in tps}
         by_leader: dict[int, list[tuple[PendingCompleteTxn, list[Partition]]]] = {}
         for tid, ending in list(self.endings.items()):
-            groups: dict[int, list[Partition]] = {}
-            for tp in list(ending.left):
-                state = self.node.image.partitions.get(tp)
-                if state is None:
-                    ending.left.remove(tp)  # deleted
-                elif state.leader >= 0 and (ending, tp) not in flying:
-                    groups.setdefault(state.leader, []).append(tp)
+            groups = self._by_leader(tp for tp in ending.left if (ending, tp) not in flying)
+            if gone := groups.pop(DELETED, []):
+                self._leave_out(ending, gone)
+            groups.pop(UNKNOWN, None)
             for leader, tps in groups.items():
                 by_leader.setdefault(leader, []).append((ending, tps))
             if not ending.left:
@@ -96,6 +96,25 @@ class TransactionMarkerChannelManager:
         for leader, flight in by_leader.items():
             if leader not in self.flights:
                 self._send(leader, flight)
+
+    def _by_leader(self, tps: Iterable[Partition]) -> dict[int, list[Partition]]:
+        """Partitions by the node to which their markers go, `UNKNOWN` or `DELETED`."""
+        groups: dict[int, list[Partition]] = {}
+        for tp in tps:
+            state = self.node.image.partitions.get(tp)
+            leader = state.leader if state is not None else DELETED
+            if leader == UNKNOWN and self.node.settings.era.leaderless_deleted:
+                leader = DELETED
+            groups.setdefault(leader, []).append(tp)
+        return groups
+
+    def _leave_out(self, ending: PendingCompleteTxn, gone: Sequence[Partition]) -> None:
+        """These partitions are deleted, as far as the coordinator can tell."""
+        known, node = ending.transaction.record, self.node
+        for tp in gone:
+            ending.left.remove(tp)
+        names = (known.transactional_id, known.producer_id, known.epoch)
+        node.server_log.append(MarkersLeftOut(node.now, node.me, *names, tuple(gone)))
 
     def _send(self, leader: int, flight: list[tuple[PendingCompleteTxn, list[Partition]]]) -> None:
         self.flights[leader] = flight

@@ -51,6 +51,11 @@ class TransactionStateManager(CoordinatorRuntime):
         self.markers.forget(number)
         self._again = [ending for ending in self._again if ending.number != number]
 
+    def _may_load(self, replica: Replica) -> bool:
+        """Nothing is appended while it loads, so the log's end is the end of what it reads."""
+        era = self.node.settings.era
+        return not era.acts_when_committed or replica.high_watermark >= replica.log.end
+
     def _replay(self, number: int, replica: Replica) -> None:
         """Finish what was prepared."""
         found: dict[str, TransactionRecord] = {}

@@ -50,9 +50,32 @@ class Ask(NamedTuple):
     then: Callable[[Response | None], None] = ignore
 
 
+class MarkersLeftOut(NamedTuple):
+    """A coordinator ends a transaction without its marker in some partitions. ms: the node's time.
+    producer_epoch: of the marker."""
+
+    ms: int
+    node: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[Partition, ...]
+
+    @property
+    def text(self) -> str:
+        """The line of Kafka's log."""
+        names = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
+        return (
+            f"[Transaction Marker Channel Manager {self.node}]: Couldn't find leader endpoint for partitions "
+            f"Set({names}) while trying to send transaction markers for {self.transactional_id}, these "
+            "partitions are likely deleted already and hence can be skipped"
+        )
+
+
 @dataclass(slots=True)
 class NodeState:
-    """`logs` survive a crash, and so does `checkpoint`: high watermarks as they were written last.
+    """`logs` survive a crash, and so do `checkpoint`, the high watermarks as they were written last, and
+    `server_log`, with the lines only that a check reads.
 
     now: time of the event in hand.
     """
@@ -61,6 +84,7 @@ class NodeState:
     settings: Settings
     logs: dict[Partition, UnifiedLog] = field(default_factory=dict)
     checkpoint: dict[Partition, int] = field(default_factory=dict)
+    server_log: list[MarkersLeftOut] = field(default_factory=list)
     replicas: dict[Partition, Replica] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     out: list[Reply | Ask] = field(default_factory=list)

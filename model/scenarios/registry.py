@@ -15,6 +15,7 @@ from model.scenarios.chapters import (
     fencing,
     group_offsets,
     groups,
+    half_ended,
     idempotence,
     isr,
     late_ends,
@@ -39,7 +40,7 @@ CHAPTERS: Final = {
         *(assignment, replication, isr, acknowledgement, election, eligible, truncation, fencing, storage),
         *(quorum, controller, controller_epochs, leader_writes),
         *(clients, idempotence, producer_state, numbering),
-        *(transactions, coordinators, zombies, transactional_clients, late_ends, late_records),
+        *(transactions, coordinators, half_ended, zombies, transactional_clients, late_ends, late_records),
         *(groups, group_offsets, consumers, positions),
     )
 }

@@ -7,7 +7,7 @@ from typing import Final
 from model.coordinator.coordinators import Coordinators
 from model.log.unified_log import UnifiedLog
 from model.protocol.messages import Partition, PartitionState
-from model.replication.node import NodeState, settings_of
+from model.replication.node import MarkersLeftOut, NodeState, settings_of
 from model.replication.replica import Replica
 from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
@@ -25,6 +25,7 @@ class Durable:
 
     logs: dict[Partition, UnifiedLog] = field(default_factory=dict)
     checkpoint: dict[Partition, int] = field(default_factory=dict)
+    server_log: list[MarkersLeftOut] = field(default_factory=list)
     quorum_epoch: int = 0
     voted: int = -1
     entries: list[tuple[int, object]] = field(default_factory=list)

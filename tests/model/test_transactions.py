@@ -1063,3 +1063,54 @@ def test_refusals_change_nothing() -> None:
     world.add(msgspec.structs.replace(producer, producer_epoch=7), 0)
     assert world.transaction().record == before
     assert world.transaction().pending is None
+
+
+@pytest.mark.parametrize(("era", "waits"), [("4.2", True), ("4.3", False)])
+def test_a_partition_without_a_leader_gets_its_marker_later_or_never(era: str, waits: bool) -> None:
+    world = OneBroker(era=ERAS[era])
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    world.write(producer, 1, 0, "b")
+    image, server_log = world.broker.node.image, world.broker.node.server_log
+    led = image.partitions[P1]
+    image.partitions[P1] = led._replace(leader=-1)
+    assert world.end(producer, commit=True).error is NONE
+    world.run(200)
+    assert world.transaction().state is (S.PREPARE_COMMIT if waits else S.COMPLETE_COMMIT)
+    image.partitions[P1] = led
+    world.run(200)
+    assert world.transaction().state is S.COMPLETE_COMMIT
+    assert (world.read(0), world.read(1)) == (["a"], ["b"] if waits else [])
+    left_out = [(line.producer_id, line.producer_epoch, line.partitions) for line in server_log]
+    assert left_out == ([] if waits else [(producer.producer_id, 1, (P1,))])
+    if not waits:
+        assert server_log is world.durable.server_log  # it survives the process
+        assert "leader endpoint for partitions Set(data-1) while" in server_log[0].text
+
+
+@pytest.mark.parametrize("era", ["4.2", "4.3"])
+def test_the_marker_of_a_deleted_partition_is_left_out(era: str) -> None:
+    world = OneBroker(era=ERAS[era])
+    producer = world.init()
+    world.write(producer, 0, 0, "a")
+    del world.broker.node.image.partitions[P0]
+    assert world.end(producer, commit=True).error is NONE
+    world.run(200)
+    assert world.transaction().state is S.COMPLETE_COMMIT
+    assert [line.partitions for line in world.broker.node.server_log] == [(P0,)]
+
+
+def test_a_coordinator_that_acts_when_it_may_is_loading_until_its_log_is_committed() -> None:
+    world = OneBroker(era=replace(ERAS["4.3"], acts_when_committed=True))
+    world.init()
+    tp = log_of(world)
+    world.lag(tp)
+    world.send(InitProducerId("t", 10_000))  # appended, not replicated
+    world.next_epoch(tp)
+    world.run(1000)
+    assert world.ask(InitProducerId("t", 10_000)).error is KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+    world.catch_up(tp)
+    world.run(100)
+    number = world.send(InitProducerId("t", 10_000))
+    world.catch_up(tp)
+    assert world.replies[number].producer_epoch == 2

@@ -12,6 +12,7 @@ eligible               Eligible leader replicas.
 fencing                Fencing of fetches.
 group_offsets          Committed offsets.
 groups                 Consumer groups.
+half_ended             Transactions that end in half of their partitions.
 idempotence            Idempotent producers.
 isr                    In-sync replicas.
 late_ends              The end of a transaction arrives late.

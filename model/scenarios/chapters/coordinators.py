@@ -81,41 +81,6 @@ def decision_replicated(s: RawProducerStage) -> Steps:
 
 
 @scenario(
-    "A decision that is not replicated is acted upon",
-    source="Kafka: `TransactionStateManager.loadTransactionMetadata`",
-    stage=lambda: RawProducerStage(Settings(era=TV1), ((4, 5), (5, 4)), (1, 2, 3)),
-    columns="""producer | led by | PrepareCommit at | coordinator | log p0 | log p1 | read_committed p0
-        | p1 = read_committed p1""",
-)
-def decision_acted_upon(s: RawProducerStage) -> Steps:
-    """A new coordinator reads its log to the end, and must: a committed decision may lie beyond its high
-    watermark. But it acts upon what it read before that is committed: it sends markers for each prepared
-    transaction. If it dies then, another member of the in-sync set decides again, and may decide otherwise:
-    the transaction is torn. That takes a follower that cannot fetch for a moment, and two deaths of
-    coordinators before it has left the in-sync set. Kafka does so with acks=all, min.insync.replicas=2 and
-    clean elections (3.3.2, 3.9.1, 4.0.2 and 4.3.1 were tried); the group coordinator waits since
-    KAFKA-16973. `inquest reproduce uncommitted-abort` shows a worse variant on real brokers, in which the
-    commit is acknowledged (docs/findings/uncommitted-transaction-state.md)."""
-    s.init("A").add("A", 0, 1).write("A", 0, "a").write("A", 1, "b").wait(600)
-    s.hold(Fetch, of=2, to=3).wait(600).end("A", commit=True)
-    yield """EndTxn: PrepareCommit is in the logs of brokers 3 and 1, not yet in that of broker 2. The
-        producer waits.
-        | waits | 3 | 1 3 | Ongoing 2002/0 | a | b | – | –"""
-    s.hold(Fetch, of=2, to=1, times=2).hold(WriteTxnMarkers, to=5).crash(3).lose(Fetch).wait(4000)
-    yield """Broker 3 dies, and the producer's process too. Broker 1 reads PrepareCommit in its log and sends
-        the markers; the one for p1 is delayed.
-        | unknown | 1 | 1 | PrepareCommit 2002/0 | a [commit] | b | a | –"""
-    s.crash(1).let().lose().wait(4000)
-    yield """Broker 1 dies before broker 2, which is in sync all the time, has fetched the record. For broker
-        2 the transaction is open.
-        | unknown | 2 | – | Ongoing 2002/0 | a [commit] | b | a | –"""
-    s.restart(3).wait(12_000)
-    yield """Broker 3 comes back and cuts its log to that of broker 2. The transaction's time has run out: it
-        is aborted. Half of it is read.
-        | unknown | 2 | – | CompleteAbort 2002/1 | a [commit] [abort] | b [abort] | a | –"""
-
-
-@scenario(
     "A marker of an old coordinator",
     source="KIP-98; Kafka: `ProducerAppendInfo.checkCoordinatorEpoch`",
     stage=_three,

@@ -415,7 +415,7 @@ COLUMNS: Mapping[str, Column] = {
     r"log (\d)": lambda s, n: _records(s.replica(data(0), int(n))),
     "log of new": lambda s, _: _records(s.replica(("new", 0))),
     "HW": _of(lambda r: r.high_watermark),
-    "LSO": _of(lambda r: r.log.stable(r.high_watermark)),
+    r"LSO(?: p(\d))?": _of(lambda r: r.log.stable(r.high_watermark)),
     # (producer id, first offset, offset of the marker)
     "aborted index": _of(lambda r: [f"({a.producer_id}, {a.first}, {a.last})" for a in r.log.aborted]),
     # What a new reader gets, from the beginning on or from an offset.
