@@ -77,6 +77,7 @@ def config_of(shape: str, record_size: int) -> RunConfig:
         seed=1,
         rate=0,
         producers=1,
+        home_producers=0,
         consumers=0,
         batch_max=int(most),
         record_size=record_size,

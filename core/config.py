@@ -104,10 +104,13 @@ class RunConfig(BaseModel):
     topic_settings: dict[str, str] = Field(default_factory=dict)
 
     producers: int = Field(default=4, ge=1, le=64)
+    home_producers: int = Field(default=3, ge=0, le=64)
+    """Further producers; each sends to one partition only: a fault that leaves this partition alone
+    does not stop them. The workloads queue, transactions, copier and groups have them."""
     consumers: int = Field(default=3, ge=0, le=64)
-    rate: float = Field(default=100.0, ge=0, le=1_000_000)
+    rate: float = Field(default=120.0, ge=0, le=1_000_000)
     """Ops that all producers together invoke per second; 0 = as fast as they can."""
-    batch_max: int = Field(default=20, ge=1, le=100)
+    batch_max: int = Field(default=40, ge=1, le=100)
     """Most records of one op."""
     record_size: int = Field(default=100, ge=64, le=1_000_000)
     abort_share: float = Field(default=0.15, ge=0, le=1)

@@ -18,7 +18,7 @@ from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Planned, Slot, first_contact
 from core.op import CommitOffsets, Copy, Mop, Op, Poll, SendOffsets, Subscribe
-from workloads.specs import filling, producer, transactional
+from workloads.specs import fillers, filling, producer, transactional
 
 INPUT = "copier-in"
 OUTPUT = "copier-out"
@@ -36,8 +36,8 @@ def topics(config: RunConfig) -> dict[str, int]:
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers first, then copiers."""
-    producers = [producer(config, slot) for slot in range(config.producers)]
-    slots = range(config.producers, config.producers + max(config.consumers, COPIERS_MIN))
+    producers = fillers(config)
+    slots = range(len(producers), len(producers) + max(config.consumers, COPIERS_MIN))
     return (*producers, *(_copier(config, slot) for slot in slots))
 
 

@@ -16,7 +16,7 @@ from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Planned, Slot
 from core.op import CommitOffsets, Op, Poll, Subscribe
-from workloads.specs import consumer, filling, producer
+from workloads.specs import consumer, fillers, filling
 
 TOPIC = "groups"
 AUTO, AFTER, EACH = GROUPS = ("groups-auto", "groups-after", "groups-each")
@@ -32,11 +32,11 @@ def topics(config: RunConfig) -> dict[str, int]:
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers first, then members, of each group in turn."""
-    producers = [producer(config, slot) for slot in range(config.producers)]
+    producers = fillers(config)
     members = []
     for number in range(max(config.consumers, MEMBERS_MIN)):
         group = GROUPS[number % len(GROUPS)]
-        members.append(consumer(config, config.producers + number, group=group, auto_commit=group == AUTO))
+        members.append(consumer(config, len(producers) + number, group=group, auto_commit=group == AUTO))
     return (*producers, *members)
 
 

@@ -1,9 +1,10 @@
 """Sends and reads without transactions.
 
 Producers send ops of 1 to `batch_max` records, pipelined, to random partitions of one topic, and wait
-for all acknowledgements of an op before the next. Acks and idempotence come from the configuration.
-Of every three consumers two assign partitions by hand (all of them, and now and then a random part)
-and one subscribes in a group, committing its offsets after every few polls.
+for all acknowledgements of an op before the next; `home_producers` more send to one partition each. Acks
+and idempotence come from the configuration. Of every three consumers two assign partitions by hand (all of
+them, and now and then a random part) and one subscribes in a group, committing its offsets after every few
+polls.
 
 Finds: lost, duplicated and reordered records, offsets that change their record, consumers that skip
 or go back, committed offsets that go back.
@@ -15,7 +16,7 @@ from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.generator import Planned, Slot
 from core.op import Assign, CommitOffsets, Op, Poll, Subscribe
-from workloads.specs import assigning, consumer, filling, producer
+from workloads.specs import assigning, consumer, fillers, filling
 
 TOPIC = "queue"
 GROUP = "queue-group"
@@ -30,9 +31,9 @@ def topics(config: RunConfig) -> dict[str, int]:
 
 def plans(config: RunConfig) -> tuple[SessionSpec, ...]:
     """Producers first, then consumers; every third consumer subscribes."""
-    producers = [producer(config, slot) for slot in range(config.producers)]
+    producers = fillers(config)
     consumers = [
-        consumer(config, config.producers + number, group=GROUP if number % 3 == 2 else None)
+        consumer(config, len(producers) + number, group=GROUP if number % 3 == 2 else None)
         for number in range(config.consumers)
     ]
     return (*producers, *consumers)

@@ -23,6 +23,27 @@ def producer(config: RunConfig, slot: int) -> SessionSpec:
     )
 
 
+def count_of(config: RunConfig) -> int:
+    """How many slots fill the topic of a workload: the first `producers` of them send to all partitions,
+    each of the others to one."""
+    return config.producers + config.home_producers
+
+
+def reach(config: RunConfig, slot: int, tps: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+    """The partitions that a producer sends to: all, or its home.
+
+    A producer that sends to all waits for the broken part within a few ops, and acknowledges nothing until it
+    is back. One with a home continues while the leader of that partition serves.
+    """
+    home = slot - config.producers
+    return tps if home < 0 else (tps[home % len(tps)],)
+
+
+def fillers(config: RunConfig) -> tuple[SessionSpec, ...]:
+    """The producers without transactions that fill the topic of a workload; `filling` is what they do."""
+    return tuple(producer(config, slot) for slot in range(count_of(config)))
+
+
 def transactional(config: RunConfig, slot: int, transactional_id: str) -> SessionSpec:
     """A transactional producer: always idempotent, with acks=all."""
     return replace(
@@ -53,9 +74,10 @@ def filling(
     config: RunConfig, spec: SessionSpec, slot: Slot, tps: tuple[TopicPartition, ...]
 ) -> Iterator[Planned]:
     """What a plain producer does: ops of 1 to `batch_max` records, at its share of the rate."""
+    mine = reach(config, slot.slot, tps)
     if spec.idempotent:
-        yield first_contact(tps, slot.values, txn=False)
-    yield from batches(slot, tps, Pace(slot.rng, config.rate / config.producers), config.batch_max)
+        yield first_contact(mine, slot.values, txn=False)
+    yield from batches(slot, mine, Pace(slot.rng, config.rate / count_of(config)), config.batch_max)
 
 
 def reading(slot: Slot) -> Iterator[Planned]:

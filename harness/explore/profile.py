@@ -26,6 +26,7 @@ BASE: Final[Mapping[str, Any]] = {
     "rate": 20,
     "partitions": 3,
     "producers": 3,
+    "home_producers": 0,
     "consumers": 2,
     "batch_max": 6,
     "verb_deadline_s": 5,

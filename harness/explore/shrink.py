@@ -27,6 +27,7 @@ SMALLER: Final[dict[str, tuple[Any, ...]]] = {
     "brokers": (3,),
     "partitions": (1, 2, 3),
     "producers": (1, 2),
+    "home_producers": (0,),
     "consumers": (0, 1),
     "batch_max": (1, 3),
     "abort_share": (0.0,),

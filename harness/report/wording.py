@@ -19,6 +19,8 @@ COMMITS = {
     "after": "committed on their own, after the output",
     "before": "committed on their own, before the output",
 }
+HOMES = ("queue", "transactions", "copier", "groups")
+"""Workloads that have `home_producers`."""
 ACKS = {0: "0 (none)", 1: "1 (leader only)", -1: "all"}
 
 
@@ -262,7 +264,9 @@ def tested(config: dict[str, Any]) -> list[tuple[str, str]]:
     if has("producers", "acks", "idempotent"):
         idempotent = "idempotent" if config["idempotent"] else "not idempotent"
         acks = ACKS.get(config["acks"], str(config["acks"]))
-        rows.append(("Producers", f"{config['producers']}, acks {acks}, {idempotent}"))
+        homes = config.get("home_producers", 0) if config.get("workload") in HOMES else 0
+        more = f" and {homes} with one partition each" if homes else ""
+        rows.append(("Producers", f"{config['producers']}{more}, acks {acks}, {idempotent}"))
     if has("consumers", "isolation"):
         rows.append(("Consumers", f"{config['consumers']}, {isolation(config['isolation'])}"))
     if config.get("commit", "transaction") in COMMITS and config.get("workload") == "copier":

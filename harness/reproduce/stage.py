@@ -29,6 +29,7 @@ from harness.reproduce.producer import WireProducer, milliseconds
 SETTINGS = {
     "replica.lag.time.max.ms": "30000",  # Kafka's default: so long a follower that lags stays in sync
     "request.timeout.ms": "30000",  # Kafka's default: so long a leader waits for its followers
+    "auto.leader.rebalance.enable": "false",  # leaders move when the schedule says so
 }
 LOOK_S = 3.0
 PAUSE_S = 0.05

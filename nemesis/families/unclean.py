@@ -21,7 +21,8 @@ from nemesis.types import (
 
 SETTING = "unclean.leader.election.enable"
 SHRINK_S = 15.0
-"""A leader without followers is alone in sync after 3 to 5 s (replica.lag.time.max.ms 3000)."""
+"""A leader without followers is alone in sync after 1 to 5 s (replica.lag.time.max.ms: 1000 on real brokers,
+3000 in the model)."""
 ALONE_S = 1.0
 """How long the leader continues alone before it dies: the load writes meanwhile."""
 APPLY_S = 6.0
@@ -86,8 +87,8 @@ UNCLEAN = Nemesis(
 A replica that misses records becomes leader: an unclean election, made on purpose.
 
 The other brokers cannot fetch from a leader any more, while every broker still hears the controllers
-and none is fenced. The load writes on; after replica.lag.time.max.ms (3 s here) the leader drops
-its followers from the in-sync set and acknowledges alone. Then it is killed.
+and none is fenced. The load writes on; after replica.lag.time.max.ms (1 s here, 3 s in the model) the
+leader drops its followers from the in-sync set and acknowledges alone. Then it is killed.
 
 What Kafka does: with unclean.leader.election.enable, a replica outside of the in-sync set leads
 within a session timeout, and the old leader cuts its log back to the new one's when it returns. What

@@ -98,6 +98,7 @@ def arguments(results: Path, *more: str) -> list[str]:
         "recovery_deadline_s": 30,
         "transaction_timeout_s": 2,
         "producers": 2,
+        "home_producers": 0,
         "consumers": 2,
     }
     words = ["run", "--results", str(results), "--without-spark"]

@@ -29,7 +29,8 @@ from workloads.registry import WORKLOADS
 pytestmark = pytest.mark.faults
 
 PACE = [
-    "--duration", "4", "--set", "calm_s=0.5", "--set", "producers=2", "--set", "consumers=3",
+    "--duration", "4", "--set", "calm_s=0.5", "--set", "producers=2", "--set", "home_producers=0",
+    "--set", "consumers=3",
 ]  # fmt: skip
 
 

@@ -24,6 +24,11 @@ def config_of(workload: str, **settings: object) -> RunConfig:
     return run_config({"seed": 5, "workload": workload, **settings})
 
 
+def copier_of(config: RunConfig) -> int:
+    """The slot of the first copier."""
+    return next(plan.slot for plan in WORKLOADS["copier"].plans(config) if plan.group)
+
+
 def sends(ops: list[Op]) -> list[Send]:
     return [mop for op in ops for mop in op.mops if isinstance(mop, Send)]
 
@@ -61,12 +66,28 @@ def test_without_idempotence_there_is_no_first_contact() -> None:
 
 
 def test_shares_sizes_and_rate_are_as_asked_for() -> None:
-    config = config_of("transactions", abort_share=0.3, batch_max=5, rate=100, producers=2)
+    config = config_of("transactions", abort_share=0.3, batch_max=5, rate=100, producers=2, home_producers=0)
     planned = schedule(config, 0, 0, 3000)[1:]
     assert sum(p.op.abort for p in planned) / len(planned) == pytest.approx(0.3, abs=0.03)
     assert {len(sends([p.op])) for p in planned} == set(range(1, 6))
     mean = sum(p.wait_s for p in planned) / len(planned)
     assert mean == pytest.approx(2 / 100, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["queue", "transactions", "copier", "groups"])
+def test_a_home_producer_keeps_to_its_partition_and_the_others_span_all(name: str) -> None:
+    config = config_of(name, partitions=4, producers=2, home_producers=5)
+    reached = [
+        {send.tp.partition for send in sends([p.op for p in schedule(config, slot, slot, 200)])}
+        for slot in range(7)
+    ]
+    assert reached == [{0, 1, 2, 3}] * 2 + [{0}, {1}, {2}, {3}, {0}]
+
+
+@pytest.mark.parametrize("name", ["queue", "transactions", "copier", "groups"])
+def test_without_home_producers_the_slots_of_readers_follow_the_producers(name: str) -> None:
+    plans = WORKLOADS[name].plans(config_of(name, producers=2, home_producers=0))
+    assert next(plan.slot for plan in plans if plan.acks is None or plan.group) == 2
 
 
 def test_odd_transactional_producers_read_too_and_every_op_is_a_transaction() -> None:
@@ -88,7 +109,7 @@ def test_odd_transactional_producers_read_too_and_every_op_is_a_transaction() ->
 )
 def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: list[type]) -> None:
     config = config_of("copier", commit=commit)
-    first, subscribe, *copies = [p.op for p in schedule(config, config.producers, 7, 90)]
+    first, subscribe, *copies = [p.op for p in schedule(config, copier_of(config), 7, 90)]
     assert first.f == "first-contact"
     assert isinstance(subscribe.mops[0], Subscribe)
     assert {tuple(map(type, op.mops)) for op in copies} == {tuple(order)}
@@ -98,7 +119,7 @@ def test_a_copier_commits_its_offsets_when_it_is_told_to(commit: str, order: lis
 
 def test_the_values_of_copies_are_reserved_and_overlap_nothing() -> None:
     config = config_of("copier")
-    ops = [planned.op for planned in schedule(config, config.producers, 7, 90)]
+    ops = [planned.op for planned in schedule(config, copier_of(config), 7, 90)]
     taken = [send.value for send in sends(ops)]
     for mop in (mop for op in ops for mop in op.mops):
         if isinstance(mop, Copy):

@@ -15,8 +15,8 @@ from nemesis.schedule import plan
 from nemesis.types import PlannedFault, WorkloadNames
 
 SMALL = {
-    "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1, "consumers": 1,
-    "batch_max": 2, "verb_deadline_s": 5, "transaction_timeout_s": 4,
+    "sut": "simulated", "workload": "queue", "rate": 10, "partitions": 1, "producers": 1,
+    "home_producers": 0, "consumers": 1, "batch_max": 2, "verb_deadline_s": 5, "transaction_timeout_s": 4,
 }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_controllers_have_names_and_a_small_heap_of_their_own() -> None:
 def test_timings_are_tight() -> None:
     found = settings()
     assert found["broker.session.timeout.ms"] == "3000"
-    assert found["replica.lag.time.max.ms"] == "3000"
+    assert found["replica.lag.time.max.ms"] == "1000"
     assert found["auto.create.topics.enable"] == "false"
 
 

@@ -19,6 +19,7 @@ SMALL = {
     "rate": 40,
     "partitions": 1,
     "producers": 2,
+    "home_producers": 0,
     "consumers": 1,
     "fault_s": 2.0,
     "calm_s": 0.5,

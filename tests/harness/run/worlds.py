@@ -36,6 +36,7 @@ SMALL: dict[str, Any] = {
     "duration_s": 1,
     "partitions": 2,
     "producers": 1,
+    "home_producers": 0,
     "consumers": 1,
     "rate": 40,
     "nemesis": "none",

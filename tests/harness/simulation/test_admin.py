@@ -41,6 +41,7 @@ def config(nemesis: str, era: str, **settings: object) -> RunConfig:
         "rate": 20,
         "partitions": 3,
         "producers": 3,
+        "home_producers": 0,
         "consumers": 2,
         "verb_deadline_s": 5,
         "transaction_timeout_s": 4,

@@ -20,6 +20,7 @@ def config(nemesis: str, seed: int, **settings: object) -> RunConfig:
         "rate": 20,
         "partitions": 3,
         "producers": 2,
+        "home_producers": 0,
         "consumers": 1,
         "fault_s": 2.5,
         "calm_s": 1.5,
