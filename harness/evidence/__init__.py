@@ -1,0 +1,35 @@
+"""What the brokers of a real run left on disk, as Arrow tables: the evidence of what they did.
+
+checkpoints          Small text files: what a broker notes of its logs every second or
+                     so, and of itself when it ends.
+control              Control records: transaction markers, and what a KRaft leader
+                     writes into the metadata log.
+coordinator_records  The logs of the coordinators: `__transaction_state` and
+                     `__consumer_offsets`.
+cursor               Kafka's primitive types read from bytes.
+damage               What is wrong with a file that could not be read as a whole: one
+                     clear error a file.
+definitions          Kafka's own definitions of the messages that its logs hold, as
+                     `definitions.jsonl` keeps them.
+directory            A node's data directory → the tables of evidence.
+messages             Messages of Kafka's logs read by their definitions: bytes → the
+                     JSON that Kafka itself would print.
+metadata_records     The metadata log of KRaft (`__cluster_metadata-0`) and its
+                     snapshots.
+producer_state       What a broker computed from a log: producer states (`.snapshot`)
+                     and aborted transactions (`.txnindex`).
+records              The records inside of uncompressed batches: keys and values of the
+                     logs that Kafka keeps for itself.
+segments             Segment files (`.log`, `.checkpoint` of KRaft): the headers of
+                     their batches, by one walk over the file.
+tables               The tables of evidence: what brokers left on disk, as Arrow
+                     schemas.
+
+For judging brokers by their own logs, next to what clients saw. `directory.read` is the way in; the other
+modules can be used alone, such as `coordinator_records` for one record of a coordinator's log.
+
+The package reads files and nothing else: no broker, no network. It reads what Kafka from 3.3 on writes, and
+says what it cannot read: a cut, flipped or foreign file is one `Damage` with file, position and reason, and
+everything else is read. Data that are damaged cannot make it fail or use more memory than a small multiple
+of the file's size. Tests compare it with Kafka's own `DumpLogSegments`, field by field.
+"""

@@ -1,0 +1,162 @@
+"""A node's data directory → the tables of evidence.
+
+Read a copy, or the directory of a node that has ended: files that change meanwhile look damaged. Left out:
+indexes by offset and time (they follow from the batches), directories and files that wait for their deletion
+(`-delete`, `.deleted`) or replace others (`-future`, `.swap`, `.cleaned`), strays (`-stray`).
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from harness.evidence import (
+    checkpoints,
+    control,
+    coordinator_records,
+    metadata_records,
+    producer_state,
+    segments,
+    tables,
+)
+from harness.evidence.damage import Damages
+from harness.evidence.tables import PER_NODE, PER_PARTITION
+
+T = TypeVar("T")
+PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
+SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+SNAPSHOT: Final = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+"""A snapshot of the metadata log."""
+QUORUM_STATE: Final = "quorum-state"
+META: Final = "meta.properties"
+
+
+def read(folder: Path, node: int, take: int = 0) -> dict[str, pa.Table]:
+    """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `tables.schema`.
+
+    A file that cannot be read as a whole is a row of `damage`, with its path below the folder; the rest of
+    it, and all other files, are read.
+    """
+    return _Directory(folder, node, take).read()
+
+
+class _Directory:
+    def __init__(self, folder: Path, node: int, take: int) -> None:
+        self._folder = folder
+        self._node = node
+        self._take = take
+        self._damages = Damages()
+        self._found: dict[str, list[pa.Table]] = {name: [] for name in (*PER_PARTITION, *PER_NODE)}
+
+    def read(self) -> dict[str, pa.Table]:
+        for folder in sorted(path for path in self._folder.iterdir() if path.is_dir()):
+            if place := PARTITION.fullmatch(folder.name):
+                self._partition(folder, place["topic"], int(place["partition"]))
+        nothing: dict[tuple[str, int], pa.Table] = {}
+        for name in checkpoints.OFFSETS:
+            found = self._tried(checkpoints.offsets, self._folder / name, nothing)
+            for (topic, partition), rows in found.items():
+                self._add("ends", rows, topic, partition)
+        self._add("nodes", self._about_the_node())
+        damage = [(str(one.file.relative_to(self._folder)), one.position, one.why) for one in self._damages]
+        self._add("damage", tables.table(tables.DAMAGE, sorted(damage)))
+        return {
+            name: pa.concat_tables(found) if found else tables.schema(name).empty_table()
+            for name, found in self._found.items()
+        }
+
+    def _tried(self, read: Callable[[Path, Damages], T], path: Path, otherwise: T) -> T:
+        """What `read` makes of a file; `otherwise` where it is missing, or cannot be opened (a damage)."""
+        if not path.exists():
+            return otherwise
+        try:
+            return read(path, self._damages)
+        except OSError as error:
+            self._damages.note(path, 0, f"it cannot be read: {error.strerror}")
+            return otherwise
+
+    def _partition(self, folder: Path, topic: str, partition: int) -> None:
+        def add(name: str, rows: pa.Table) -> None:
+            self._add(name, rows, topic, partition)
+
+        logs = sorted(path for path in folder.glob("*.log") if SEGMENT.fullmatch(path.name))
+        for path in logs:
+            self._segment(path, topic, add)
+        if topic == metadata_records.TOPIC:
+            for path in sorted(folder.glob("*.checkpoint")):
+                if SNAPSHOT.fullmatch(path.name):
+                    self._add("metadata", self._tried(self._snapshot, path, tables.METADATA.empty_table()))
+        for path in sorted(folder.glob("*.snapshot")):
+            add("producers", self._tried(producer_state.producers, path, tables.PRODUCERS.empty_table()))
+        for path in sorted(folder.glob("*.txnindex")):
+            add("aborted", self._tried(producer_state.aborted, path, tables.ABORTED.empty_table()))
+        epochs = folder / checkpoints.LEADER_EPOCHS
+        add("epochs", self._tried(checkpoints.leader_epochs, epochs, tables.EPOCHS.empty_table()))
+        topic_id = self._tried(checkpoints.topic_id, folder / checkpoints.PARTITION_METADATA, None)
+        start = segments.offset_of(logs[0]) if logs else -1
+        row: tables.Row = (topic_id, start, len(logs), sum(path.stat().st_size for path in logs))
+        add("partitions", tables.table(tables.PARTITIONS, [row]))
+
+    def _segment(self, path: Path, topic: str, add: Callable[[str, pa.Table], None]) -> None:
+        segment = self._tried(self._batches, path, None)
+        if segment is None:
+            return
+        add("batches", segment.table())
+        add("control", control.read(segment, self._damages))
+        if topic == coordinator_records.TRANSACTION_TOPIC:
+            add("transaction_log", coordinator_records.transactions(segment, self._damages))
+        elif topic == coordinator_records.GROUP_TOPIC:
+            offsets, groups = coordinator_records.groups(segment, self._damages)
+            add("offset_log", offsets)
+            add("group_log", groups)
+        elif topic == metadata_records.TOPIC:
+            self._add("metadata", metadata_records.read(segment, self._damages))
+
+    @staticmethod
+    def _batches(path: Path, damages: Damages) -> segments.Segment | None:
+        segment = segments.read(path)
+        if segment.damage:
+            damages.note(path, segment.damage.position, segment.damage.why)
+        return segment
+
+    @classmethod
+    def _snapshot(cls, path: Path, damages: Damages) -> pa.Table:
+        segment = cls._batches(path, damages)
+        assert segment is not None
+        return metadata_records.read(segment, damages, segments.offset_of(path))
+
+    def _about_the_node(self) -> pa.Table:
+        clean = self._folder / checkpoints.CLEAN_SHUTDOWN
+        quorum = self._folder / f"{metadata_records.TOPIC}-0" / QUORUM_STATE
+        row: tables.Row = (
+            clean.exists(),
+            self._tried(checkpoints.broker_epoch, clean, None),
+            self._tried(_text, quorum, None),
+            self._tried(_text, self._folder / META, None),
+        )
+        return tables.table(tables.NODES, [row])
+
+    def _add(self, name: str, rows: pa.Table, topic: str = "", partition: int = -1) -> None:
+        """Rows of a table, with the columns in front that say where they were found."""
+        where: list[tuple[str, pa.Scalar]] = [
+            ("take", pa.scalar(self._take, pa.int32())),
+            ("node", pa.scalar(self._node, pa.int32())),
+        ]
+        if name in PER_PARTITION:
+            where += [("topic", pa.scalar(topic)), ("partition", pa.scalar(partition, pa.int32()))]
+        columns = [pa.repeat(value, rows.num_rows) for _, value in where]
+        schema = tables.schema(name)
+        if name in PER_PARTITION:
+            columns[2] = columns[2].dictionary_encode()
+        self._found[name].append(pa.table([*columns, *rows.columns], schema=schema))
+
+
+def _text(path: Path, damages: Damages) -> str | None:
+    """A file as text. Raises: OSError."""
+    try:
+        return path.read_text()
+    except UnicodeDecodeError as error:
+        damages.note(path, error.start, "text is not UTF-8")
+        return None

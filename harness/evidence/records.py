@@ -1,0 +1,108 @@
+"""The records inside of uncompressed batches: keys and values of the logs that Kafka keeps for itself.
+
+A record (KIP-98): length varint · attributes i8 · timestamp delta varlong · offset delta varint · key and
+value, each after its length as a varint (-1 = null) · headers. Kafka writes `__transaction_state`,
+`__cluster_metadata` and control batches without compression, and `__consumer_offsets` too unless
+`offsets.topic.compression.codec` says otherwise. A compressed batch is passed
+over, and that is noted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from harness.evidence.cursor import VARLONG_BITS, Cursor, Malformed
+from harness.evidence.damage import Damages
+from harness.evidence.segments import (
+    COMPRESSION,
+    CONTROL,
+    HEADER,
+    LOG_APPEND_TIME,
+    PREFIX,
+    TRANSACTIONAL,
+    Segment,
+)
+
+SHORTEST: Final = 7
+"""Bytes of a record with null key and value and without headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record and what its batch says of it.
+
+    position: of its batch in the file. sequence: -1 = none. control: written by a broker, not a client.
+    """
+
+    position: int
+    offset: int
+    leader_epoch: int
+    timestamp: int
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    control: bool
+    transactional: bool
+    key: bytes | None
+    value: bytes | None
+
+
+def walk(segment: Segment, damages: Damages, *, control_only: bool = False) -> Iterator[LogRecord]:
+    """The records of intact batches, in the order of the file.
+
+    damages: gets compressed batches and malformed ones; the records of the latter from there on are left out.
+    """
+    wanted = segment.intact
+    if control_only:
+        wanted = wanted & (segment.headers["attributes"] & CONTROL != 0)
+    rows = wanted.nonzero()[0]
+    names = HEADER.names or ()
+    with memoryview(segment.data) as data:
+        for position, values in zip(
+            segment.positions[rows].tolist(), segment.headers[rows].tolist(), strict=True
+        ):
+            header = dict(zip(names, values, strict=True))
+            if header["attributes"] & COMPRESSION:
+                damages.note(segment.path, position, "the batch is compressed: its records are not read")
+                continue
+            cursor = Cursor(data, position + HEADER.itemsize, position + PREFIX + header["length"])
+            try:
+                yield from _records(cursor, position, header)
+            except Malformed as error:
+                damages.note(segment.path, error.at, error.why)
+
+
+def _records(cursor: Cursor, position: int, header: dict[str, int]) -> Iterator[LogRecord]:
+    """Raises: Malformed."""
+    if header["records"] * SHORTEST > cursor.left:
+        raise Malformed(cursor.at, f"{header['records']} records do not fit into the batch")
+    append_time = header["attributes"] & LOG_APPEND_TIME
+    for _ in range(header["records"]):
+        size = cursor.varint()
+        begin = cursor.at
+        if size > cursor.left:
+            raise Malformed(begin, f"a record of {size} bytes does not fit into the batch")
+        cursor.take(1)
+        timestamp = header["base_timestamp"] + cursor.varint(VARLONG_BITS)
+        delta = cursor.varint()
+        key, value = cursor.nullable(), cursor.nullable()
+        for _ in range(cursor.varint()):
+            cursor.nullable()
+            cursor.nullable()
+        if cursor.at != begin + size:
+            raise Malformed(begin, f"a record announces {size} bytes and has {cursor.at - begin}")
+        yield LogRecord(
+            position=position,
+            offset=header["base"] + delta,
+            leader_epoch=header["leader_epoch"],
+            timestamp=header["max_timestamp"] if append_time else timestamp,
+            producer_id=header["producer_id"],
+            producer_epoch=header["producer_epoch"],
+            sequence=header["base_sequence"] + delta if header["base_sequence"] >= 0 else -1,
+            control=bool(header["attributes"] & CONTROL),
+            transactional=bool(header["attributes"] & TRANSACTIONAL),
+            key=key,
+            value=value,
+        )
+    if cursor.left:
+        raise Malformed(cursor.at, f"{cursor.left} bytes are left after the last record of the batch")

@@ -1,0 +1,210 @@
+"""Segment files (`.log`, `.checkpoint` of KRaft): the headers of their batches, by one walk over the file.
+
+A batch of Kafka's message format 2 (KIP-98) begins with 61 bytes:
+
+    base offset i64 · length i32 (of all that follows) · leader epoch i32 · magic i8 = 2 · CRC-32C u32 (of
+    all that follows) · attributes i16 · last offset delta i32 · base timestamp i64 · max timestamp i64 ·
+    producer id i64 · producer epoch i16 · base sequence i32 · records i32
+
+The walk needs the lengths alone, so it costs the same for compressed batches, whose records are not read.
+numpy gathers the headers at the positions found. A CRC is computed for each batch; base offset, length and
+leader epoch are outside of it. Where the walk meets something that cannot be a batch it ends: Kafka's
+recovery truncates a log there too (`LogSegment.recover`).
+"""
+
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from crc32c import crc32c
+
+from harness.evidence.damage import Damage
+from harness.evidence.tables import BATCHES
+
+HEADER: Final = np.dtype(
+    [
+        ("base", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("records", ">i4"),
+    ]
+)
+"""The header of a batch in memory: packed, big-endian."""
+PREFIX: Final = 12
+"""Bytes before those that `length` counts."""
+CHECKED_FROM: Final = 21
+"""Index of the first byte that the CRC covers."""
+MAGIC: Final = 2
+COMPRESSION: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The batches of one file.
+
+    path: of the file. data: all its bytes; a map of the file, unless it is empty. positions: where each
+    batch begins. headers: of type HEADER. intact: whether a batch's CRC is the one of its bytes. damage:
+    None = all bytes of the file belong to intact batches with rising offsets.
+    """
+
+    path: Path
+    data: mmap.mmap | bytes
+    positions: npt.NDArray[np.int64]
+    headers: np.ndarray
+    intact: npt.NDArray[np.bool_]
+    damage: Damage | None
+
+    def table(self) -> pa.Table:
+        """The batches as rows of `tables.BATCHES`, in the order of the file."""
+        native = native_columns(self.headers)
+        attributes = native["attributes"]
+        columns = {
+            "segment": np.full(len(self.positions), offset_of(self.path), np.int64),
+            "position": self.positions,
+            "size": native["length"] + np.int32(PREFIX),
+            "base": native["base"],
+            "last": native["base"] + native["last_delta"],
+            "leader_epoch": native["leader_epoch"],
+            "producer_id": native["producer_id"],
+            "producer_epoch": native["producer_epoch"],
+            "base_sequence": native["base_sequence"],
+            "records": native["records"],
+            "base_timestamp": native["base_timestamp"],
+            "max_timestamp": native["max_timestamp"],
+            "compression": (attributes & COMPRESSION).astype(np.int8),
+            "log_append_time": attributes & LOG_APPEND_TIME != 0,
+            "transactional": attributes & TRANSACTIONAL != 0,
+            "control": attributes & CONTROL != 0,
+            "delete_horizon": attributes & DELETE_HORIZON != 0,
+            "crc": native["crc"],
+            "intact": self.intact,
+        }
+        return pa.table([pa.array(columns[name]) for name in BATCHES.names], schema=BATCHES)
+
+
+def offset_of(path: Path) -> int:
+    """The offset that a file of a log is named for; -1 where its name is none."""
+    name = path.name.partition(".")[0].partition("-")[0]
+    return int(name) if name.isdecimal() else -1
+
+
+def native_columns(entries: np.ndarray) -> dict[str, np.ndarray]:
+    """The columns of packed big-endian entries, each as an array of this machine's byte order."""
+    kinds = entries.dtype
+    return {name: entries[name].astype(kinds[name].newbyteorder("=")) for name in kinds.names or ()}
+
+
+def read(path: Path) -> Segment:
+    """The batches of a file. The file must not shrink meanwhile: read copies, or files of an ended node.
+
+    Raises: OSError, where the file cannot be opened.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+    positions, stop = _walk(data)
+    headers = _gather(data, positions)
+    foreign = np.flatnonzero(headers["magic"] != MAGIC)
+    if foreign.size:
+        stop = int(positions[foreign[0]])
+        positions, headers = positions[: foreign[0]], headers[: foreign[0]]
+    intact = _intact(data, positions, headers)
+    damage = _damage(path, data, positions, headers, intact, stop)
+    return Segment(path, data, positions, headers, intact, damage)
+
+
+def _walk(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
+    """Where batches begin, and where the walk ended (the end of the data, unless it met something else)."""
+    length_at = struct.Struct(">i").unpack_from
+    found: list[int] = []
+    append = found.append
+    position, last = 0, len(data) - HEADER.itemsize
+    shortest = HEADER.itemsize - PREFIX
+    while position <= last:
+        (length,) = length_at(data, position + 8)
+        after = position + PREFIX + length
+        if length < shortest or after > len(data):
+            break
+        append(position)
+        position = after
+    return np.array(found, np.int64), position
+
+
+def _gather(data: mmap.mmap | bytes, positions: npt.NDArray[np.int64]) -> np.ndarray:
+    """A copy of the headers at these positions."""
+    if not positions.size:
+        return np.empty(0, HEADER)
+    places = len(data) - HEADER.itemsize + 1
+    # One header at every byte, as a view: nothing is read but what the index picks.
+    return np.ndarray((places,), HEADER, data, strides=(1,))[positions]
+
+
+def _intact(
+    data: mmap.mmap | bytes, positions: npt.NDArray[np.int64], headers: np.ndarray
+) -> npt.NDArray[np.bool_]:
+    begins = (positions + CHECKED_FROM).tolist()
+    ends = (positions + PREFIX + headers["length"]).tolist()
+    with memoryview(data) as view:
+        computed = [crc32c(view[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    same: npt.NDArray[np.bool_] = np.array(computed, np.uint32) == headers["crc"]
+    return same
+
+
+def _damage(
+    path: Path,
+    data: mmap.mmap | bytes,
+    positions: npt.NDArray[np.int64],
+    headers: np.ndarray,
+    intact: npt.NDArray[np.bool_],
+    stop: int,
+) -> Damage | None:
+    """The first thing wrong in the file; at one place, the more exact reason."""
+    found: list[tuple[int, str]] = []
+    broken = np.flatnonzero(~intact)
+    if broken.size:
+        found.append((int(positions[broken[0]]), "the checksum is not the one of the batch's bytes"))
+    ends = headers["base"] + headers["last_delta"]
+    back = np.flatnonzero((headers["base"][1:] <= ends[:-1]) | (headers["last_delta"][1:] < 0))
+    if back.size:
+        found.append((int(positions[back[0] + 1]), "offsets do not rise from the batch before to this one"))
+    if stop < len(data):
+        found.append((stop, _why_no_batch(data, stop)))
+    if not found:
+        return None
+    position, why = min(found)
+    return Damage(path, position, why)
+
+
+def _why_no_batch(data: mmap.mmap | bytes, at: int) -> str:
+    left = len(data) - at
+    if left < HEADER.itemsize:
+        return f"{left} bytes are left, fewer than the header of a batch has"
+    (length,) = struct.unpack_from(">i", data, at + 8)
+    magic = data[at + 16]
+    if not any(data[at : at + HEADER.itemsize]):
+        return "zeros in place of a batch"
+    if magic in (0, 1) and 14 <= length <= left - PREFIX:
+        return f"a message of format {magic}; only batches (format {MAGIC}) are read"
+    if magic != MAGIC:
+        return f"no batch: its magic is {magic}"
+    if length < HEADER.itemsize - PREFIX:
+        return f"no batch: its length is {length}"
+    return f"the batch is cut off: {PREFIX + length} bytes are announced and {left} are left"

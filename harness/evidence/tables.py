@@ -1,0 +1,163 @@
+"""The tables of evidence: what brokers left on disk, as Arrow schemas.
+
+Columns that several tables have. `segment`: base offset that a file is named for. `position`: of a batch
+in its file, bytes. `offset`, `leader_epoch`, `timestamp` (ms, as Kafka wrote it), `producer_id`,
+`producer_epoch`: of a record, as its batch says. `opaque`: bytes of a value that no definition of this
+package reads; null where one does. `body`: all fields of a value as JSON, with the names and forms of
+Kafka's own JSON (`DumpLogSegments`); null for a tombstone and for an opaque value. Other nulls mean that
+the record does not say. Kafka's own -1 stays -1.
+
+`schema` adds the columns that say where a row was found: `take` (a number for when the node's files were
+taken), `node`, and for partitions `topic` and `partition`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+Cell: TypeAlias = "bool | int | float | str | bytes | Sequence[int] | Sequence[dict[str, str | int]] | None"
+TOPIC_PARTITIONS: Final = pa.list_(
+    pa.struct([pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
+)
+
+
+def _table(spec: str) -> pa.Schema:
+    """Schema from `name kind, name kind, …`; a kind with `?` may be null."""
+    kinds = {
+        "i8": pa.int8(),
+        "i16": pa.int16(),
+        "i32": pa.int32(),
+        "i64": pa.int64(),
+        "u32": pa.uint32(),
+        "str": pa.string(),
+        "bool": pa.bool_(),
+        "bytes": pa.binary(),
+        "nodes": pa.list_(pa.int32()),
+        "tps": TOPIC_PARTITIONS,
+    }
+    fields = []
+    for part in spec.split(","):
+        name, kind = part.split()
+        fields.append(pa.field(name, kinds[kind.rstrip("?")], nullable=kind.endswith("?")))
+    return pa.schema(fields)
+
+
+BATCHES: Final = _table(
+    "segment i64, position i64, size i32, base i64, last i64, leader_epoch i32,"
+    "producer_id i64, producer_epoch i16, base_sequence i32, records i32,"
+    "base_timestamp i64, max_timestamp i64, compression i8, log_append_time bool, transactional bool,"
+    "control bool, delete_horizon bool, crc u32, intact bool"
+)
+"""One row a batch, in the order of the file. `last`: offset of its last record, also where compaction
+removed that record. `records`: number in the header. `compression`: 0 none, 1 gzip, 2 snappy, 3 lz4,
+4 zstd. `delete_horizon`: base_timestamp is not one, but when compaction may remove the batch's tombstones.
+`intact`: the CRC is the one of the bytes; columns of other batches can be anything."""
+
+_RECORD: Final = "offset i64, leader_epoch i32, timestamp i64, producer_id i64, producer_epoch i16"
+
+CONTROL: Final = _table(_RECORD + ", type i16, name str, version i16, coordinator_epoch i32?, body str?")
+"""One row a control record. `type` and `name`: of Kafka's `ControlRecordType`; `unknown` where it has none.
+`coordinator_epoch`: of the markers ABORT and COMMIT."""
+
+TRANSACTION_LOG: Final = _table(
+    "offset i64, leader_epoch i32, timestamp i64, transactional_id str, version i16?,"
+    "producer_id i64?, previous_producer_id i64?, next_producer_id i64?,"
+    "producer_epoch i16?, next_producer_epoch i16?, timeout_ms i32?, state str?, partitions tps?,"
+    "client_transaction_version i16?, last_update_ms i64?, start_ms i64?, opaque bytes?"
+)
+"""One row a record of `__transaction_state`: the state of a transactional id from that offset on. `state`:
+a name of Kafka's `TransactionState`. All of version to start_ms null: a tombstone, or an opaque value."""
+
+OFFSET_LOG: Final = _table(
+    _RECORD + ", transactional bool, group str, committed_topic str, committed_partition i32, committed i64?,"
+    "committed_leader_epoch i32?, metadata str?, commit_ms i64?, opaque bytes?"
+)
+"""One row a committed offset in `__consumer_offsets`. `committed`: next offset to read, null = removed, or
+opaque. `transactional`: pending until its producer's marker follows."""
+
+GROUP_LOG: Final = _table(
+    _RECORD + ", type i16, name str, version i16?, group str?, member str?, epoch i32?, body str?,"
+    "opaque bytes?"
+)
+"""One row a record of `__consumer_offsets` that is not an offset. `name`: of its key in Kafka without `Key`,
+such as `GroupMetadata`; `unknown` where `type` has none. `epoch`: generation of a classic group, or group
+epoch."""
+
+METADATA: Final = _table(
+    "snapshot i64, offset i64, leader_epoch i32, timestamp i64, type i16, name str, version i16, broker i32?,"
+    "broker_epoch i64?, topic str?, topic_id str?, partition i32?, leader i32?, partition_leader_epoch i32?,"
+    "partition_epoch i32?, replicas nodes?, isr nodes?, elr nodes?, last_known_elr nodes?,"
+    "removing nodes?, adding nodes?, recovery i8?, fenced i8?, feature str?, level i16?,"
+    "body str?, opaque bytes?"
+)
+"""One row a record of `__cluster_metadata`. `snapshot`: offset that the snapshot with this record ends at,
+-1 = the record stands in the log itself. `name`: of the record in Kafka; `unknown` where `type` has none.
+Columns after `version` are the fields that elections need; a field of a change that is not in the record
+is null (isr, replicas, …) or Kafka's own "no change" (`leader` -2, `recovery` -1, `fenced` 0).
+`fenced` of RegisterBroker is 0 or 1, of BrokerRegistrationChange 1 = fenced, -1 = unfenced."""
+
+EPOCHS: Final = _table("epoch i32, start i64")
+"""`leader-epoch-checkpoint`: the leader epochs of a log, and the first offset of each."""
+
+ENDS: Final = _table("file str, value i64")
+"""One row a partition in a checkpoint at the top of a log directory. `file`: recovery-point-,
+replication- (high watermark), log-start- or cleaner-offset-checkpoint, without `-offset-checkpoint`."""
+
+PRODUCERS: Final = _table(
+    "snapshot i64, producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64, offset_delta i32,"
+    "timestamp i64, coordinator_epoch i32, first_offset_of_transaction i64"
+)
+"""One row a producer in a `.snapshot` file, the state of producers before offset `snapshot`."""
+
+ABORTED: Final = _table("segment i64, producer_id i64, first i64, last i64, last_stable i64")
+"""One row an aborted transaction in a `.txnindex` file; `last`: offset of its marker."""
+
+PARTITIONS: Final = _table("topic_id str?, start i64, files i32, bytes i64")
+"""One row a partition directory. `topic_id`: of `partition.metadata`. `start`: lowest base offset that a
+segment is named for, -1 = no segment. `files`, `bytes`: of its segments."""
+
+NODES: Final = _table("clean_shutdown bool, broker_epoch i64?, quorum_state str?, meta str?")
+"""One row a node. `clean_shutdown`: `.kafka_cleanshutdown` is there. `broker_epoch`: as that file has it.
+`quorum_state`: the controller's file as it is (JSON). `meta`: `meta.properties` as it is."""
+
+DAMAGE: Final = _table("file str, position i64, why str")
+"""One row a file that could not be read as a whole; its rows before `position`, and other files', stand in
+the other tables."""
+
+PER_PARTITION: Final = {
+    "batches": BATCHES,
+    "control": CONTROL,
+    "transaction_log": TRANSACTION_LOG,
+    "offset_log": OFFSET_LOG,
+    "group_log": GROUP_LOG,
+    "epochs": EPOCHS,
+    "ends": ENDS,
+    "producers": PRODUCERS,
+    "aborted": ABORTED,
+    "partitions": PARTITIONS,
+}
+"""Tables with the columns `take`, `node`, `topic` and `partition` before their own."""
+PER_NODE: Final = {"metadata": METADATA, "nodes": NODES, "damage": DAMAGE}
+"""Tables with the columns `take` and `node` before their own."""
+
+
+Row: TypeAlias = tuple["Cell", ...]
+"""Values in the order of a schema's columns."""
+
+
+def table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    """A table of these rows."""
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def schema(name: str) -> pa.Schema:
+    """Of a table of PER_PARTITION or PER_NODE, with the columns that say where a row was found."""
+    where = [pa.field("take", pa.int32(), nullable=False), pa.field("node", pa.int32(), nullable=False)]
+    if name in PER_NODE:
+        return pa.schema([*where, *PER_NODE[name]])
+    where.append(pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False))
+    where.append(pa.field("partition", pa.int32(), nullable=False))
+    return pa.schema([*where, *PER_PARTITION[name]])
