@@ -1,0 +1,176 @@
+"""A whole data directory: the tables, and what damage in one file does to the others."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.evidence import tables
+from harness.evidence.directory import read
+
+LOG = "00000000000000000000.log"
+
+
+def test_the_tables_of_a_node(node: Path) -> None:
+    found = read(node, 3, take=7)
+    assert found.keys() == {*tables.PER_PARTITION, *tables.PER_NODE}
+    for name, table in found.items():
+        assert table.schema.equals(tables.schema(name)), name
+        assert set(table["take"].to_pylist()) <= {7}
+        assert set(table["node"].to_pylist()) <= {3}
+    assert found["damage"].num_rows == 0
+    assert found["batches"].num_rows == 173
+    assert found["control"].num_rows == 12
+    assert found["transaction_log"].num_rows == 19
+    assert found["metadata"].num_rows == 209
+    assert found["ends"].num_rows == 32
+    assert found["partitions"].num_rows == 5
+
+
+def test_decisions_of_a_coordinator(node: Path) -> None:
+    rows = read(node, 3)["transaction_log"].to_pylist()
+    assert {row["transactional_id"] for row in rows} == {"tx-2"}
+    states = [row["state"] for row in rows]
+    assert states[:4] == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+    prepared = rows[2]
+    assert (prepared["topic"], prepared["partition"], prepared["offset"]) == ("__transaction_state", 1, 2)
+    assert prepared["timeout_ms"] == 20000
+    assert {"topic": "data", "partition": 0} in prepared["partitions"]
+    assert not any(row["opaque"] for row in rows)
+
+
+def test_offsets_and_groups(node: Path) -> None:
+    found = read(node, 3)
+    offsets = [row for row in found["offset_log"].to_pylist() if row["group"] == "g3"]
+    assert [row["committed"] for row in offsets] == [5, 6, 7, 8, 9, 10]
+    assert all(row["transactional"] and row["producer_id"] == 4 for row in offsets)
+    names = set(found["group_log"]["name"].to_pylist())
+    assert {"GroupMetadata", "ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment"} <= names
+    epochs = [row["epoch"] for row in found["group_log"].to_pylist() if row["name"] == "GroupMetadata"]
+    assert epochs == sorted(epochs)
+
+
+def test_elections(node: Path) -> None:
+    """The fields of metadata records that elections need have columns of their own."""
+    rows = read(node, 3)["metadata"].to_pylist()
+    registered = [row for row in rows if row["name"] == "RegisterBrokerRecord"]
+    assert sorted(row["broker"] for row in registered) == [1, 2, 2, 3]
+    assert all(row["broker_epoch"] >= 0 and row["fenced"] == 1 for row in registered)
+    topics = {row["topic"]: row["topic_id"] for row in rows if row["name"] == "TopicRecord"}
+    assert topics["in"] == "So_D3SzXRweqsPjnCsDgsQ"
+    made = [row for row in rows if row["name"] == "PartitionRecord" and row["topic_id"] == topics["in"]]
+    assert [(row["partition"], row["partition_leader_epoch"]) for row in made] == [(0, 0), (1, 0)]
+    assert all(sorted(row["replicas"]) == sorted(row["isr"]) == [1, 2, 3] for row in made)
+    assert {row["feature"]: row["level"] for row in rows if row["feature"]}["transaction.version"] == 2
+    assert all(row["snapshot"] == -1 for row in rows)
+    assert all(json.loads(row["body"]) is not None for row in rows)
+
+
+def test_markers(node: Path) -> None:
+    rows = read(node, 3)["control"].to_pylist()
+    mine = [row for row in rows if row["topic"] == "in"]
+    assert [row["name"] for row in mine] == ["COMMIT", "COMMIT", "COMMIT", "ABORT", "COMMIT"]
+    assert all(row["coordinator_epoch"] == 0 and row["producer_id"] == 4 for row in mine)
+    (elected,) = [row for row in rows if row["topic"] == "__cluster_metadata"]
+    assert elected["name"] == "LEADER_CHANGE"
+    assert json.loads(elected["body"])["leaderId"] == 1
+
+
+def test_the_node_itself(node: Path) -> None:
+    (row,) = read(node, 3)["nodes"].to_pylist()
+    assert row["clean_shutdown"] is True
+    assert row["broker_epoch"] == 16
+    assert json.loads(row["quorum_state"])["leaderEpoch"] == 1
+    assert "node.id=3" in row["meta"]
+    (node / ".kafka_cleanshutdown").unlink()
+    (killed,) = read(node, 3)["nodes"].to_pylist()
+    assert killed["clean_shutdown"] is False
+
+
+def test_a_snapshot_of_the_metadata_log(node: Path) -> None:
+    shutil.copy(node / "bootstrap.checkpoint", node / "__cluster_metadata-0" / f"{9:020}-{2:010}.checkpoint")
+    found = read(node, 3)
+    rows = [row for row in found["metadata"].to_pylist() if row["snapshot"] == 9]
+    assert {row["feature"] for row in rows} >= {"metadata.version", "transaction.version"}
+    assert found["damage"].num_rows == 0
+
+
+def test_what_waits_for_deletion_is_left_out(node: Path) -> None:
+    before = read(node, 3)
+    shutil.copytree(node / "in-0", node / "in-0.0123456789abcdef-delete")
+    shutil.copy(node / "in-0" / LOG, node / "in-0" / f"{LOG}.deleted")
+    assert read(node, 3) == before
+
+
+FILES = [
+    f"in-0/{LOG}",
+    f"__transaction_state-1/{LOG}",
+    f"__consumer_offsets-4/{LOG}",
+    f"__cluster_metadata-0/{LOG}",
+    "in-0/00000000000000000010.snapshot",
+    "in-0/00000000000000000000.txnindex",
+    "in-0/leader-epoch-checkpoint",
+    "in-0/partition.metadata",
+    "replication-offset-checkpoint",
+    ".kafka_cleanshutdown",
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_damaged_file_is_one_row_and_the_rest_is_read(node: Path, name: str) -> None:
+    whole = read(node, 3)
+    content = (node / name).read_bytes()
+    (node / name).write_bytes(content[: len(content) * 2 // 3 + 1])
+    found = read(node, 3)
+    (row,) = found["damage"].to_pylist()
+    assert row["file"] == name
+    assert 0 <= row["position"] <= len(content)
+    assert row["why"]
+    for table in ("batches", "transaction_log", "offset_log", "group_log", "metadata", "control"):
+        kept, all_rows = found[table].to_pylist(), whole[table].to_pylist()
+        assert [row for row in all_rows if row in kept] == kept, table
+        if not name.endswith(".log"):
+            assert kept == all_rows
+
+
+def test_a_file_that_cannot_be_opened_is_damage(node: Path) -> None:
+    (node / "in-0" / LOG).unlink()
+    (node / "in-0" / LOG).symlink_to(node)
+    (row,) = read(node, 3)["damage"].to_pylist()
+    assert row["file"] == f"in-0/{LOG}"
+    assert row["why"] == "it cannot be read: Is a directory"
+
+
+def test_compressed_batches_of_a_coordinator_are_named(node: Path) -> None:
+    """`offsets.topic.compression.codec` can be set: what is inside is then not read, and that is said."""
+    from crc32c import crc32c
+
+    path = node / "__consumer_offsets-3" / LOG
+    content = bytearray(path.read_bytes())
+    size = 12 + int.from_bytes(content[8:12], "big")
+    content[22] |= 1
+    content[17:21] = crc32c(bytes(content[21:size])).to_bytes(4, "big")
+    path.write_bytes(bytes(content))
+    (row,) = read(node, 3)["damage"].to_pylist()
+    assert (row["position"], row["why"]) == (0, "the batch is compressed: its records are not read")
+
+
+def test_messages_of_a_newer_kafka_are_opaque(node: Path) -> None:
+    from crc32c import crc32c
+
+    path = node / "__transaction_state-1" / LOG
+    content = bytearray(path.read_bytes())
+    size = 12 + int.from_bytes(content[8:12], "big")
+    key_end = content.index(b"tx-2") + 4
+    assert content[key_end + 1 : key_end + 3] == b"\x00\x01"  # the version, after the value's length
+    content[key_end + 2] = 9
+    content[17:21] = crc32c(bytes(content[21:size])).to_bytes(4, "big")
+    path.write_bytes(bytes(content))
+    found = read(node, 3)
+    assert found["damage"].num_rows == 0
+    first, second, *_ = found["transaction_log"].to_pylist()
+    assert first["transactional_id"] == "tx-2"
+    assert first["state"] is None
+    assert first["opaque"].startswith(b"\x00\x09")
+    assert second["opaque"] is None
