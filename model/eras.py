@@ -23,6 +23,8 @@ class Era:
         back to an older one (Java: since 2.2), else it believes whatever came last.
     joined_in_epoch: KAFKA-7128 (2.0.1): a replica joins the in-sync set when it reached the begin of the
         leader's epoch; else the leader's high watermark, which may be behind, is enough.
+    offset_not_available: KIP-207 (2.2): a new leader does not tell the end of its log before the high
+        watermark has reached the begin of its epoch; else the end that clients receive may go back.
     fenced_offsets: KIP-447 (2.5): offsets in a transaction are taken from members of the present
         generation only, and are not answered while the transaction is open; else the coordinator checks
         neither, and fencing is up to the transactional id: a copier needs one id per input partition, and
@@ -63,6 +65,7 @@ class Era:
     epoch_walk: bool = True
     fenced_fetch: bool = True
     joined_in_epoch: bool = True
+    offset_not_available: bool = True
     fenced_offsets: bool = True
     committed_by_minimum: bool = True
     eligible_replicas: bool = True
@@ -96,7 +99,7 @@ V3_6: Final = replace(
 V2_4: Final = replace(
     V3_6, fenced_offsets=False, unknown_producer_refused=True, verification=False, zookeeper=True
 )
-V2_0: Final = replace(V2_4, fenced_fetch=False)
+V2_0: Final = replace(V2_4, fenced_fetch=False, offset_not_available=False)
 V0_11: Final = replace(V2_0, epoch_walk=False, joined_in_epoch=False, remembered_batches=1)
 V0_10: Final = replace(V0_11, truncate_by_epoch=False, idempotence=False)
 

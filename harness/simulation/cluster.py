@@ -6,6 +6,7 @@ takes no virtual time.
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from harness.simulation.session import SimSession
 from model.broker import Broker
 from model.coordinator.transaction_metadata import ONGOING, PREPARED
 from model.eras import ERAS
+from model.errors import Refused
 from model.metadata.image import MetadataImage
 from model.protocol.coordinator_messages import JoinGroup
 from model.protocol.messages import Fetch
@@ -160,14 +162,15 @@ class SimulatedCluster(Administered):
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """(log start, LSO or HW) from each partition's leader."""
+        """(log start, LSO or HW) from each partition's leader that tells it."""
         found = {}
         for tp in tps:
             replica = self.leader(tp)
-            if replica is not None:
-                high, log = replica.high_watermark, replica.log
-                end = log.stable(high) if isolation is Isolation.READ_COMMITTED else high
-                found[tp] = (log.start, end)
+            if replica is None:
+                continue
+            with suppress(Refused):
+                end = replica.latest_offset(committed=isolation is Isolation.READ_COMMITTED)
+                found[tp] = (replica.log.start, end)
         return found
 
     async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:

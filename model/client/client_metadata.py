@@ -26,6 +26,7 @@ RETRIABLE = frozenset(
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.NOT_CONTROLLER,
     }

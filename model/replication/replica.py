@@ -198,6 +198,16 @@ class Replica:
             return True
         return False
 
+    def latest_offset(self, *, committed: bool) -> int:
+        """The end of the log that clients receive: the last stable offset if `committed`, else the high
+        watermark.
+
+        Raises: Refused (OFFSET_NOT_AVAILABLE, KIP-207: a later end may have been answered before).
+        """
+        if self.era.offset_not_available and self.high_watermark < self.epoch_begin:
+            raise Refused(KafkaError.OFFSET_NOT_AVAILABLE)
+        return self.log.stable(self.high_watermark) if committed else self.high_watermark
+
     def _caught_up(self, remote: RemoteReplica, now: int) -> bool:
         """A replica outside of the set that is about to join it: the high watermark waits for it, else
         it would never get there while records keep coming."""

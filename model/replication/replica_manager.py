@@ -310,7 +310,11 @@ class ReplicaManager:
             if replica is None:
                 parts[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
                 continue
-            log, high = replica.log, replica.high_watermark
-            end = log.stable(high) if request.committed else high
-            parts[tp] = (KafkaError.NONE, log.start if request.earliest else end)
+            try:
+                found = replica.log.start
+                if not request.earliest:
+                    found = replica.latest_offset(committed=request.committed)
+                parts[tp] = (KafkaError.NONE, found)
+            except Refused as refused:
+                parts[tp] = (refused.error, -1)
         return ListOffsetsResponse(parts)

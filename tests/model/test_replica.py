@@ -235,13 +235,38 @@ def test_the_ends_of_a_log_are_told_by_its_leader(
         replica.append(batch(n, 0), 0)
     for follower in (2, 3):
         replica.fetched_by(follower, 2, 0)
-    replica.become(LED._replace(leader=leads, leader_epoch=1, partition_epoch=1), 0)
+    replica.become(LED._replace(leader=leads, leader_epoch=int(leads != 1), partition_epoch=1), 0)
     serving = ReplicaManager(node, lambda _tp, _follower: None)
     asked = ListOffsets([TP, ("none", 0)], earliest=earliest, committed=committed)
     assert serving.list_offsets(asked).parts == {
         TP: answer,
         ("none", 0): (KafkaError.NOT_LEADER_OR_FOLLOWER, -1),
     }
+
+
+@pytest.mark.parametrize(
+    ("era", "earliest", "error"),
+    [
+        ("2.0", False, "NONE"),
+        ("2.4", False, "OFFSET_NOT_AVAILABLE"),
+        ("4.2", False, "OFFSET_NOT_AVAILABLE"),
+        ("4.2", True, "NONE"),
+    ],
+)
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_leader_behind_the_begin_of_its_epoch_does_not_tell_the_end(
+    era: str, earliest: bool, error: str, committed: bool
+) -> None:
+    node = NodeState(1, Settings(era=ERAS[era]))
+    replica = node.replicas[TP] = Replica(1, node.settings)
+    replica.log.copy(batch(0, 0))
+    replica.become(LED._replace(leader_epoch=1), 0)
+    serving = ReplicaManager(node, lambda _tp, _follower: None)
+    asked = ListOffsets([TP], earliest=earliest, committed=committed)
+    assert serving.list_offsets(asked).parts[TP][0].name == error
+    for follower in (2, 3):
+        replica.fetched_by(follower, 1, 0)
+    assert serving.list_offsets(asked).parts == {TP: (KafkaError.NONE, 0 if earliest else 1)}
 
 
 def test_appends_and_fetches_whose_time_has_run_out_are_answered_and_forgotten() -> None:

@@ -3,7 +3,7 @@
 Followers fetch from the leader as consumers do, and the offset that they fetch from says
 what they have. Everything else follows from that."""
 
-from model.scenarios.drivers.partition import PartitionStage
+from model.scenarios.drivers.partition import PartitionStage, without
 from model.scenarios.framework import Steps, scenario
 
 COLUMNS = "LEO 1 | remote LEO 2 | HW 1 | LEO 2 | HW 2 | produce"
@@ -129,3 +129,43 @@ def caught_up_outside_isr(s: PartitionStage) -> Steps:
         | 2 | 2 | 1 | 2 | 1 | 1 2 | 1 2 4"""
     s.rounds(3)
     yield "Broker 3 has m1. | 2 | 2 | 2 | 2 | 2 | 1 2 | 1 2 4"
+
+
+LATEST = "leader | LEO 2 | HW 1 | HW 2 | end = consumer"
+
+
+def _until_the_leader_died(s: PartitionStage) -> Steps:
+    s.produce("m0", to=1).settle().produce("m1", to=1).rounds(2, 3).ask_latest(at=1)
+    yield "m1 is committed, and a consumer asks broker 1 where the log ends. | 1 | 2 | 2 | 1 | 2"
+    s.crash(1).fence(1).tell(2, 3).ask_latest(at=2)
+
+
+@scenario(
+    "The end of the log goes back",
+    source="Kafka up to 2.1; KIP-207",
+    stage=lambda: PartitionStage(settings=without("offset_not_available")),
+    columns=LATEST,
+)
+def end_goes_back(s: PartitionStage) -> Steps:
+    """A new leader has everything that is committed, but does not know that it is: the end that it tells
+    may be before one that a consumer has heard already."""
+    yield from _until_the_leader_died(s)
+    yield "Broker 1 dies. Broker 2 leads, and tells its own HW as the end. | 2 | 2 | down | 1 | 1"
+    s.rounds(3).ask_latest(at=2)
+    yield "Broker 3 fetches from 2: the HW moves. | 2 | 2 | down | 2 | 2"
+
+
+@scenario(
+    "The end of the log has to be known to the leader",
+    source="KIP-207; Kafka: `Partition.fetchOffsetForTimestamp`",
+    stage=PartitionStage,
+    columns=LATEST,
+)
+def offset_not_available(s: PartitionStage) -> Steps:
+    """Since 2.2 a leader refuses to tell the end until its high watermark has reached the begin of its
+    epoch: what was committed before lies below that."""
+    yield from _until_the_leader_died(s)
+    yield """Broker 1 dies. Broker 2 leads from offset 2 on, and its HW is 1: the consumer has to ask again.
+        | 2 | 2 | down | 1 | OFFSET_NOT_AVAILABLE"""
+    s.rounds(3).ask_latest(at=2)
+    yield "Broker 3 fetches from 2: the HW has reached the begin of the epoch. | 2 | 2 | down | 2 | 2"

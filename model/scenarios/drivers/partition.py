@@ -40,6 +40,7 @@ from model.protocol.messages import (
     ElectLeaders,
     Fetch,
     FetchPartition,
+    ListOffsets,
     OffsetForLeaderEpoch,
     PartitionState,
     Produce,
@@ -150,6 +151,12 @@ class PartitionStage:
         """A consumer asks where epoch `asked` ends, with the leader epoch that it knows; `heard`."""
         error, of, end = self._ask(at, OffsetForLeaderEpoch(-1, {TP: (epoch, asked)})).parts[TP]
         self.heard = error.name if error else f"epoch {of} ends at {end}"
+        return self
+
+    def ask_latest(self, *, at: int) -> Self:
+        """A consumer asks for the end of the log; `heard`."""
+        error, end = self._ask(at, ListOffsets((TP,))).parts[TP]
+        self.heard = error.name if error else str(end)
         return self
 
     def _ask(self, n: int, request: AnyRequest) -> Any:
