@@ -218,20 +218,9 @@ class QuorumController:
             if away or epoch not in (-1, self.image.brokers[node].epoch):  # KIP-841, KIP-903
                 return KafkaError.INELIGIBLE_REPLICA, None
         wanted = [n for n in isr if n in self.image.alive() or n in state.isr]
-        after = self._moved(tp, self._changed(tp, state, isr=wanted))
+        after = self._changed(tp, state, isr=wanted)
         self._set(tp, state, after)
         return KafkaError.NONE, after
-
-    def _moved(self, tp: Partition, state: PartitionState) -> PartitionState:
-        """A reassignment ends once all new replicas are in sync (KIP-455)."""
-        if not state.adding and not state.removing:
-            return state
-        if not set(state.adding) <= set(state.isr):
-            return state
-        replicas = tuple(n for n in state.replicas if n not in state.removing)
-        done = state._replace(adding=(), removing=())
-        isr = [n for n in state.isr if n in replicas]
-        return self._changed(tp, done, isr=isr, replicas=replicas)
 
     def _create(self, request: CreateTopics) -> ErrorResponse:
         if request.topic in self.image.topics:
@@ -275,11 +264,8 @@ class QuorumController:
             adding = tuple(n for n in replicas if n not in state.replicas)
             removing = tuple(n for n in state.replicas if n not in replicas)
             whole = (*replicas, *removing)
-            begun = state._replace(adding=adding, removing=removing)
-            after = self._changed(tp, begun, replicas=whole)
-            if after.partition_epoch == state.partition_epoch and after != state:
-                after = after._replace(partition_epoch=state.partition_epoch + 1)
-            self._set(tp, state, self._moved(tp, after))
+            after = self._changed(tp, state, replicas=whole, adding=adding, removing=removing)
+            self._set(tp, state, after)
         return ErrorResponse(KafkaError.NONE)
 
     def _allocate(self) -> AllocateProducerIdsResponse:

@@ -21,6 +21,8 @@ def change(
     preferred: bool = False,
     unclean: bool = False,
     replicas: tuple[int, ...] | None = None,
+    adding: tuple[int, ...] | None = None,
+    removing: tuple[int, ...] | None = None,
     dirty: int = -1,
 ) -> PartitionState:
     """The state that follows, or the same one where nothing changes.
@@ -29,9 +31,16 @@ def change(
         caller where that is meant. preferred: give the leadership back to the first replica, if it is in
         sync. unclean: choose any live replica if no in-sync one is left. dirty: a broker that came back
         after an unclean shutdown: it may have lost the end of its log, and with KIP-966 leaves both sets.
+    replicas, adding, removing: as a reassignment wants them (None: as they are).
     """
-    order = replicas if replicas is not None else state.replicas
-    wanted = tuple(sorted(state.isr if isr is None else isr))
+    target = state._replace(
+        replicas=state.replicas if replicas is None else replicas,
+        isr=tuple(sorted(state.isr if isr is None else isr)),
+        adding=state.adding if adding is None else adding,
+        removing=state.removing if removing is None else removing,
+    )
+    target = _reassigned(target, settings)
+    order, wanted = target.replicas, target.isr
     elr, last = _eligible(state, wanted, settings, dirty)
     if not wanted and not settings.era.eligible_replicas:
         wanted = tuple(sorted(state.isr))  # the last member stays: no other replica may lead
@@ -41,17 +50,27 @@ def change(
         elr = tuple(n for n in elr if n != leader) if clean else ()
     if leader >= 0:
         last = ()
-    made = state._replace(
-        replicas=order,
-        isr=wanted,
-        leader=leader,
-        elr=elr,
-        last_elr=last,
-        leader_epoch=state.leader_epoch + (leader != state.leader),
+    # The new epoch fences a replica that was removed, also where the leader stays.
+    rises = leader != state.leader or not set(state.replicas) <= set(order)
+    made = target._replace(
+        isr=wanted, leader=leader, elr=elr, last_elr=last, leader_epoch=state.leader_epoch + rises
     )
     if "epoch-not-bumped" in settings.bugs:
         made = made._replace(leader_epoch=state.leader_epoch)
     return state if made == state else made._replace(partition_epoch=state.partition_epoch + 1)
+
+
+def _reassigned(state: PartitionState, settings: Settings) -> PartitionState:
+    """A reassignment ends once the new replicas are in sync: the old ones go (KIP-455;
+    PartitionReassignmentReplicas.maybeCompleteReassignment)."""
+    if not state.adding and not state.removing:
+        return state
+    replicas = tuple(n for n in state.replicas if n not in state.removing)
+    isr = tuple(n for n in state.isr if n not in state.removing)
+    needed = replicas if settings.era.whole_reassignment else state.adding
+    if not replicas or not isr or not set(needed) <= set(isr):
+        return state
+    return state._replace(replicas=replicas, isr=isr, adding=(), removing=())
 
 
 def _eligible(

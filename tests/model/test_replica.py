@@ -361,6 +361,39 @@ def test_the_last_leader_leads_again_where_nobody_is_eligible() -> None:
     assert (led.leader, led.isr, led.last_elr) == (1, (1,), ())
 
 
+MOVING = LED._replace(replicas=(4, 1, 2, 3), adding=(4,), removing=(3,))
+
+
+@pytest.mark.parametrize(
+    ("era", "isr", "ends"),
+    [
+        ("4.3", (1, 2, 3, 4), True),
+        ("4.3", (1, 2, 4), True),
+        ("4.3", (1, 2, 3), False),
+        ("4.3", (1, 4), False),  # KAFKA-15665
+        ("3.9", (1, 4), False),
+        ("3.6", (1, 4), True),
+        ("3.6", (1, 2), False),
+    ],
+)
+def test_a_reassignment_ends_and_the_leader_epoch_rises_with_it(
+    era: str, isr: tuple[int, ...], ends: bool
+) -> None:
+    state = MOVING._replace(isr=(1, 2, 3), leader=1)
+    made = change(state, Settings(era=ERAS[era], min_isr=1), {1, 2, 3, 4}, isr=isr)
+    assert (made.leader, made.leader_epoch, made.partition_epoch) == (1, int(ends), int(made != state))
+    if ends:
+        assert (made.replicas, made.adding, made.removing) == ((4, 1, 2), (), ())
+        assert made.isr == tuple(sorted(set(isr) - {3}))
+    else:
+        assert (made.replicas, made.adding, made.removing) == (state.replicas, (4,), (3,))
+
+
+def test_a_reassignment_does_not_end_without_a_replica_in_sync() -> None:
+    state = LED._replace(isr=(3,), leader=3, removing=(3,))
+    assert change(state, Settings(era=ERAS["3.6"]), {1, 2, 3}) is state
+
+
 def test_decisions_have_a_minimum_of_their_own_and_no_unclean_elections() -> None:
     settings = Settings(min_isr=1, unclean=True)
     assert settings_of(settings, "queue") is settings

@@ -127,3 +127,21 @@ def reassignment(s: PartitionStage) -> Steps:
         | 3 4 | – | – | 3 4 | 3 | m0 | m0 | m0"""
     s.tell(1, 2, 3, 4)
     yield "They delete them. | 3 4 | – | – | 3 4 | 3 | – | m0 | m0"
+
+
+@scenario(
+    "A reassignment under the same leader",
+    source="KIP-455; Kafka: `PartitionChangeBuilder`, KAFKA-15021",
+    stage=lambda: PartitionStage((1, 2), spare=(3,)),
+    columns="AR | ISR | leader | leader epoch | partition epoch | fetch = consumer",
+)
+def reassignment_same_leader(s: PartitionStage) -> Steps:
+    """The leader epoch rises when a replica is removed, though the leader stays: fetches of
+    the removed replica are then of an old epoch."""
+    s.produce("m0", to=1).settle().reassign(1, 3).tell(1, 2, 3)
+    yield "Broker 3 is to take the place of broker 2. | 1 3 2 | 1 2 | 1 | 0 | 1 | –"
+    s.rounds(3).consume(1, at=1, epoch=0)
+    yield "Broker 3 has everything and asks for its place. | 1 3 2 | 1 2 | 1 | 0 | 1 | nothing"
+    s.alter(1).altered(1).consume(1, at=1, epoch=0)
+    yield """It is in sync, and broker 2 goes in the same change. Who fetches with epoch 0 is refused.
+        | 1 3 | 1 3 | 1 | 1 | 2 | FENCED_LEADER_EPOCH"""
