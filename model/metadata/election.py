@@ -42,6 +42,7 @@ def change(
     target = _reassigned(target, settings)
     order, wanted = target.replicas, target.isr
     elr, last = _eligible(state, wanted, settings, dirty)
+    shrunk = settings.era.epoch_by_shrink and not set(state.isr) <= set(wanted)
     if not wanted and not settings.era.eligible_replicas:
         wanted = tuple(sorted(state.isr))  # the last member stays: no other replica may lead
     leader, clean = _leader(state, order, wanted, elr, electable, settings, preferred, unclean)
@@ -51,7 +52,7 @@ def change(
     if leader >= 0:
         last = ()
     # The new epoch fences a replica that was removed, also where the leader stays.
-    rises = leader != state.leader or not set(state.replicas) <= set(order)
+    rises = leader != state.leader or shrunk or not set(state.replicas) <= set(order)
     made = target._replace(
         isr=wanted, leader=leader, elr=elr, last_elr=last, leader_epoch=state.leader_epoch + rises
     )

@@ -389,6 +389,19 @@ def test_a_reassignment_ends_and_the_leader_epoch_rises_with_it(
         assert (made.replicas, made.adding, made.removing) == (state.replicas, (4,), (3,))
 
 
+@pytest.mark.parametrize(
+    ("era", "isr", "epoch"),
+    [("3.3", (1, 2), 1), ("3.3", (1, 2, 3), 0), ("3.6", (1, 2), 0), ("4.3", (1, 2), 0)],
+)
+def test_a_smaller_in_sync_set_is_a_new_leader_epoch_before_metadata_version_3_6(
+    era: str, isr: tuple[int, ...], epoch: int
+) -> None:
+    made = change(LED._replace(isr=(1, 2, 3)), Settings(era=ERAS[era]), {1, 2, 3}, isr=isr)
+    assert (made.isr, made.leader, made.leader_epoch) == (isr, 1, epoch)
+    grown = change(made, Settings(era=ERAS[era]), {1, 2, 3}, isr=(1, 2, 3))
+    assert grown.leader_epoch == epoch
+
+
 def test_a_reassignment_does_not_end_without_a_replica_in_sync() -> None:
     state = LED._replace(isr=(3,), leader=3, removing=(3,))
     assert change(state, Settings(era=ERAS["3.6"]), {1, 2, 3}) is state

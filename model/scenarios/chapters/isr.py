@@ -5,8 +5,10 @@ all in sync have it, so that each of them may lead; who is too slow is taken out
 up no write. The leader sees who is slow, the controller decides: with AlterPartition (KIP-497), in whose
 place leaders wrote to ZooKeeper before."""
 
+from model.eras import ERAS
 from model.scenarios.drivers.partition import PartitionStage
 from model.scenarios.framework import Steps, scenario
+from model.settings import Settings
 
 AGREEING = "LEO 1 | remote LEO 3 | HW 1 | HW waits for | ISR | partition epoch | produce"
 CHANGES = "ISR | partition epoch | ISR at 1 | controller's answer"
@@ -37,6 +39,26 @@ def isr_shrink_failure(s: PartitionStage) -> Steps:
     yield """The leader hears of it: m1 is committed. Its producer had got a time-out: it is there all the
         same.
         | 2 | 1 | 2 | 1 2 | 1 2 | 1 | REQUEST_TIMED_OUT"""
+
+
+@scenario(
+    "A smaller ISR is a new leader epoch, before metadata version 3.6",
+    source="KAFKA-15021; Kafka: `MetadataVersion.isLeaderEpochBumpRequiredOnIsrShrink`",
+    stage=lambda: PartitionStage(settings=Settings(era=ERAS["3.3"])),
+    columns="HW 1 | ISR | leader epoch | partition epoch | leader, as 2 knows | consumer",
+)
+def isr_shrink_epoch(s: PartitionStage) -> Steps:
+    """Brokers of those versions needed it. Each shrink stops the replicas that stay, and
+    clients, until they have heard of the new epoch; an ISR that grows keeps the epoch."""
+    s.produce("m0", to=1).settle().produce("m1", to=1).rounds(2).consume(0, at=1, epoch=0)
+    yield "Broker 3 does not fetch m1. | 1 | 1 2 3 | 0 | 0 | 1, epoch 0 | m0"
+    s.wait(3100).alter(1).altered(1).consume(0, at=1, epoch=0)
+    yield """It is taken out of the ISR. A consumer with the epoch of before is refused.
+        | 1 | 1 2 | 1 | 1 | 1, epoch 0 | FENCED_LEADER_EPOCH"""
+    s.tell(1, 2, 3).rounds(2).wait(100).rounds(2).consume(1, at=1, epoch=1)
+    yield "Broker 2 fetches with the new epoch: m1 is committed. | 2 | 1 2 | 1 | 1 | 1, epoch 1 | m1"
+    s.rounds(3).alter(1).altered(1)
+    yield "Broker 3 is let in. | 2 | 1 2 3 | 1 | 2 | 1, epoch 1 | m1"
 
 
 def _bulk(s: PartitionStage, second: int) -> None:
