@@ -29,7 +29,8 @@ class Era:
         generation only, and are not answered while the transaction is open; else the coordinator checks
         neither, and fencing is up to the transactional id: a copier needs one id per input partition, and
         one that has an id per process, as copiers here have, is not exactly-once.
-    committed_by_minimum: KAFKA-15583 (3.7): the high watermark stands still below the minimum.
+    committed_by_minimum: KAFKA-15583 (3.7): the high watermark stands still below the minimum, which is at
+        most the number of replicas; else it moves, and a minimum above that refuses all acks=all.
     eligible_replicas: KIP-966 (4.1): replicas that left the in-sync set while it was at its minimum may
         still be elected.
     epoch_by_shrink: KRaft with a metadata version before 3.6 (KAFKA-15021): the leader epoch rises with every

@@ -38,6 +38,11 @@ class Settings:
     preferred_check_ms: int = 0
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""
 
+    def effective_min_isr(self, replicas: int) -> int:
+        """The minimum of a partition with so many replicas (Partition.effectiveMinIsr,
+        ReplicationControlManager.getTopicEffectiveMinIsr)."""
+        return min(self.min_isr, replicas) if self.era.committed_by_minimum else self.min_isr
+
     def of_decisions(self) -> Self:
         """Those of the topic `__transaction_state`, which the brokers create with a minimum of its own
         (transaction.state.log.min.isr, 2) and without unclean elections, whatever is set for others

@@ -81,7 +81,7 @@ def _eligible(
     everything that was committed."""
     if not settings.era.eligible_replicas:
         return (), ()
-    if len(isr) >= settings.min_isr:
+    if len(isr) >= settings.effective_min_isr(len(state.replicas)):
         return (), ()
     elr = {*state.elr, *state.isr} - {*isr, dirty}
     # The last leader is remembered: it may lead again where no other replica is left

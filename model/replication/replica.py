@@ -74,6 +74,11 @@ class Replica:
         return {*self.state.isr, *(self.proposed or ())}
 
     @property
+    def min_isr(self) -> int:
+        """How many have to be in sync."""
+        return self.settings.effective_min_isr(len(self.state.replicas))
+
+    @property
     def acknowledging(self) -> set[int]:
         """In-sync set that has to reach its minimum for acks=all, once the records are committed."""
         return set(self.state.isr) if self.era.zookeeper else self.maximal_isr
@@ -149,7 +154,7 @@ class Replica:
         """
         if not self.leads:
             raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
-        few = acks == -1 and len(self.state.isr) < self.settings.min_isr
+        few = acks == -1 and len(self.state.isr) < self.min_isr
         if few and "min-isr-ignored" not in self.bugs:
             raise Refused(KafkaError.NOT_ENOUGH_REPLICAS)
         placed = self.log.append(batch, self.state.leader_epoch)
@@ -176,7 +181,7 @@ class Replica:
         """Raise the high watermark as far as it goes. Whether it moved."""
         if not self.leads:
             return False
-        few = len(self.state.isr) < self.settings.min_isr
+        few = len(self.state.isr) < self.min_isr
         if few and self.era.committed_by_minimum and not self.bugs & BELOW_MINIMUM:
             return False
         lowest = self.log.end

@@ -159,7 +159,7 @@ class ReplicaManager:
                 # Whether the record survives is not known here (KAFKA-13574).
                 waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
             elif replica.high_watermark >= needed:
-                few = len(replica.acknowledging) < replica.settings.min_isr
+                few = len(replica.acknowledging) < replica.min_isr
                 if few and "min-isr-ignored" not in self.node.settings.bugs:
                     after = KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
                     waiting.results[tp] = (after, waiting.results[tp][1])

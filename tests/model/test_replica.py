@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from model.eras import ERAS, Era
-from model.errors import KafkaError
+from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch, UnifiedLog
 from model.metadata.election import change
 from model.metadata.image import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
@@ -147,6 +147,33 @@ def test_nothing_is_committed_below_the_minimum(era: str, high: int) -> None:
     one.append(batch(0, 0), 1)
     one.advance(0)
     assert one.high_watermark == high
+
+
+ALONE = LED._replace(replicas=(1,), isr=(1,))
+
+
+@pytest.mark.parametrize("era", ["2.4", "3.6"])
+def test_a_minimum_above_the_number_of_replicas_refused_everything(era: str) -> None:
+    with pytest.raises(Refused, match="NOT_ENOUGH_REPLICAS"):
+        leader(ERAS[era], ALONE).append(batch(0, 0), -1)
+
+
+@pytest.mark.parametrize("era", ["3.9", "4.0", "4.3"])
+def test_the_minimum_is_at_most_the_number_of_replicas(era: str) -> None:
+    node = NodeState(1, Settings(era=ERAS[era]))
+    node.replicas[TP] = leader(ERAS[era], ALONE)
+    serving, told = ReplicaManager(node, lambda _tp, _follower: None), Acked()
+    serving.append({TP: batch(0, 0)}, -1, 30_000, told.append)
+    assert told == [{TP: (KafkaError.NONE, 0)}]
+    assert node.replicas[TP].high_watermark == 1
+
+
+@pytest.mark.parametrize(("replicas", "eligible"), [((1, 2), ()), ((1, 2, 3), (3,))])
+def test_no_replica_is_eligible_once_as_many_are_in_sync_as_there_are(
+    replicas: tuple[int, ...], eligible: tuple[int, ...]
+) -> None:
+    state = LED._replace(replicas=replicas, isr=(1,), elr=(3,))
+    assert change(state, Settings(min_isr=3), {1, 2, 3}, isr=(1, 2)).elr == eligible
 
 
 def waiting(era: str, isr: tuple[int, ...]) -> tuple[NodeState, ReplicaManager, Acked]:

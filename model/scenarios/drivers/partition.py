@@ -429,7 +429,7 @@ def _status(s: PartitionStage, _: str) -> object:
     """What Kafka's metrics call the partition."""
     if s.state.leader < 0:
         return "offline"
-    if len(s.state.isr) < s.settings.min_isr:
+    if len(s.state.isr) < s.settings.effective_min_isr(len(s.state.replicas)):
         return "under min ISR"
     return "under-replicated" if len(s.state.isr) < len(s.state.replicas) else "whole"
 
