@@ -33,6 +33,8 @@ class Era:
         most the number of replicas; else it moves, and a minimum above that refuses all acks=all.
     eligible_replicas: KIP-966 (4.1): replicas that left the in-sync set while it was at its minimum may
         still be elected.
+    unclean_by_setting: KAFKA-12670 (3.9): KRaft heeds unclean.leader.election.enable, as the controller of
+        the ZooKeeper era does; else unclean elections are up to an operator.
     epoch_by_shrink: KRaft with a metadata version before 3.6 (KAFKA-15021): the leader epoch rises with every
         in-sync set that lacks a member of the one before.
     whole_reassignment: KAFKA-15665 (3.8): a reassignment ends when all replicas that it leaves are in sync;
@@ -74,6 +76,7 @@ class Era:
     fenced_offsets: bool = True
     committed_by_minimum: bool = True
     eligible_replicas: bool = True
+    unclean_by_setting: bool = True
     epoch_by_shrink: bool = False
     whole_reassignment: bool = True
     idempotence: bool = True
@@ -97,10 +100,15 @@ V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False)
 V4_1: Final = replace(V4_2, marker_epoch_rises=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
 V3_9: Final = replace(V4_0, server_transaction_version=1, client_transaction_version=1, pending_first=False)
-V3_6: Final = replace(V3_9, committed_by_minimum=False, whole_reassignment=False)
+V3_6: Final = replace(V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False)
 V3_3: Final = replace(V3_6, verification=False, epoch_by_shrink=True)
 V2_4: Final = replace(
-    V3_3, epoch_by_shrink=False, fenced_offsets=False, unknown_producer_refused=True, zookeeper=True
+    V3_3,
+    unclean_by_setting=True,
+    epoch_by_shrink=False,
+    fenced_offsets=False,
+    unknown_producer_refused=True,
+    zookeeper=True,
 )
 V2_0: Final = replace(V2_4, fenced_fetch=False, offset_not_available=False)
 V0_11: Final = replace(V2_0, epoch_walk=False, joined_in_epoch=False, remembered_batches=1)

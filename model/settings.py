@@ -39,7 +39,7 @@ class Settings:
     """Distance between checks for leaders that are not the preferred ones; 0 = none."""
 
     def effective_min_isr(self, replicas: int) -> int:
-        """The minimum of a partition with so many replicas (Partition.effectiveMinIsr,
+        """The minimum of a partition with this number of replicas (Partition.effectiveMinIsr,
         ReplicationControlManager.getTopicEffectiveMinIsr)."""
         return min(self.min_isr, replicas) if self.era.committed_by_minimum else self.min_isr
 

@@ -109,13 +109,13 @@ def _leader(
     if in_sync:
         return in_sync[0], True
     eligible = [n for n in order if n in elr and n in electable]
-    if eligible:
+    if eligible and not isr:
         return eligible[0], True
     if not isr and not elr and settings.era.eligible_replicas:
         known = [n for n in order if n in state.last_elr and n in electable]
         if known:
             return known[0], False
-    if unclean or settings.unclean:
+    if unclean or (settings.unclean and settings.era.unclean_by_setting and not preferred):
         rest = [n for n in order if n in electable]
         if rest:
             return rest[0], False

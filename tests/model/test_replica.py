@@ -429,6 +429,33 @@ def test_a_smaller_in_sync_set_is_a_new_leader_epoch_before_metadata_version_3_6
     assert grown.leader_epoch == epoch
 
 
+@pytest.mark.parametrize(
+    ("era", "asked", "led"),
+    [
+        ("2.4", "", 2),
+        ("3.3", "", -1),
+        ("3.6", "", -1),
+        ("3.6", "unclean", 2),
+        ("3.9", "", 2),
+        ("4.3", "", 2),
+        ("4.3", "preferred", -1),
+    ],
+)
+def test_an_unclean_election_by_the_setting(era: str, asked: str, led: int) -> None:
+    settings = Settings(era=ERAS[era], unclean=True, min_isr=1)
+    state = LED._replace(isr=(1,))
+    made = change(state, settings, {2, 3}, preferred=asked == "preferred", unclean=asked == "unclean")
+    assert made.leader == led
+    assert change(state, replace(settings, unclean=False), {2, 3}).leader == -1
+
+
+def test_who_is_eligible_does_not_lead_beside_a_member_of_the_in_sync_set() -> None:
+    """PartitionChangeBuilder.isValidNewLeader: only where that set is empty."""
+    state = LED._replace(isr=(1,), elr=(2,))
+    assert change(state, Settings(), {2, 3}).leader == -1
+    assert change(state, Settings(), {2, 3}, isr=()).leader == 2
+
+
 def test_a_reassignment_does_not_end_without_a_replica_in_sync() -> None:
     state = LED._replace(isr=(3,), leader=3, removing=(3,))
     assert change(state, Settings(era=ERAS["3.6"]), {1, 2, 3}) is state
