@@ -42,7 +42,7 @@ def test_all_names_of_a_setting_mean_the_same(name: str, prefix: str, library: C
 
 
 def test_a_setting_of_consumers_is_none_of_producers() -> None:
-    assert producer(**{"consumer__socket__timeout__ms": "77"}).socket_timeout_ms == 3000
+    assert producer(**{"consumer__socket__timeout__ms": "77"}).socket_timeout_ms == 2000
     reader = replace(READER, settings={"consumer.socket.timeout.ms": "77"})
     made = effective(reader, LIBRDKAFKA)
     assert made.producer is None

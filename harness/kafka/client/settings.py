@@ -29,7 +29,7 @@ LIBRDKAFKA: Final = ClientLibrary(
         "retry.backoff.ms": 50,
         "retry.backoff.max.ms": 500,
         "socket.connection.setup.timeout.ms": 1000,
-        SOCKET_TIMEOUT: 3000,
+        SOCKET_TIMEOUT: 2000,
         "topic.metadata.refresh.interval.ms": 5000,
         "topic.metadata.propagation.max.ms": 5000,
     },
