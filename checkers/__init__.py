@@ -5,6 +5,7 @@ api         The ways in: a recorded run, portable histories, and tables in memor
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 engine      What carries the checks: the input of kernels, findings, and where they run.
+hits        What each fault hit: what was under way there, and what happened under it.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
 liveness    How the cluster kept serving its producers, fault by fault.
 portable    Portable histories: small histories of others, or written by hand, as JSON.

@@ -16,16 +16,17 @@ from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
+from checkers.hits import hits
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.repeat import repro
 from checkers.witness import EXAMPLES, RunFaults, example
 from core.config import RunConfig
-from core.errors import ExitCode
+from core.errors import ExitCode, HistoryError
 from history.events import FaultFailed, Interrupted, Recovered, incomplete
 from history.reader import History, numbers
 from history.tables import OPEN
-from history.verdict import Anomaly, CheckResult, Liveness, Verdict
+from history.verdict import Anomaly, CheckResult, Fault, Liveness, Verdict
 
 LABELLED: Final = 256
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
@@ -87,7 +88,7 @@ def judge(run: JudgedRun) -> Verdict:
     """
     history, tally = run.history, run.tally
     anomalies = _anomalies(run)
-    served = _liveness(run)
+    served, faults = _served(run)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     unknown = _undecided(run)
     checks = _checks(tally, forbidden, unknown)
@@ -115,8 +116,8 @@ def judge(run: JudgedRun) -> Verdict:
         recovered=seen[-1].recovered if seen else None,
         recovery_s=seen[-1].seconds if seen and seen[-1].recovered else None,
         interrupted=interrupted,
-        faults=run.faults.faults,
-        stats=_stats(run),
+        faults=faults,
+        stats=_stats(run, faults),
         repro=repro(run.config, history.run),
         liveness=served,
     )
@@ -183,13 +184,18 @@ def _anomaly(run: JudgedRun, answers: Answers, name: str, judged: Sequence[Judge
     )
 
 
-def _liveness(run: JudgedRun) -> Liveness:
-    """How the run was served; a crash is one of the check of recovery."""
+def _served(run: JudgedRun) -> tuple[Liveness, list[Fault]]:
+    """How the run was served, and its faults with what they hit; a crash is one of the check of recovery."""
+    served, faults = Liveness(), run.faults.faults
     try:
-        return liveness(run.faults, run.tally.parts_of(recovery.NAME, ServedTimes))
+        served = liveness(run.faults, run.tally.parts_of(recovery.NAME, ServedTimes))
+        found = hits(run.history, served)
+    except HistoryError:
+        raise
     except Exception:  # noqa: BLE001 (named as crashed, and no reason to lose the verdict)
         run.tally.crashed.setdefault(recovery.NAME, traceback.format_exc(limit=-3))
-        return Liveness()
+        return served, faults
+    return served, [msgspec.structs.replace(fault, hits=found[fault.fault]) for fault in faults]
 
 
 def _undecided(run: JudgedRun) -> dict[str, list[str]]:
@@ -241,7 +247,7 @@ def _checks(
     return results
 
 
-def _stats(run: JudgedRun) -> dict[str, float]:
+def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
     ops = run.history.tables["ops"]
     outcome, begin, end = (numbers(ops, n) for n in ("outcome", "invoke_ns", "complete_ns"))
     done = end[end != OPEN]
@@ -255,7 +261,8 @@ def _stats(run: JudgedRun) -> dict[str, float]:
         "records acknowledged": run.tally.acknowledged,
         "records read": int(np.sum(numbers(ops, "n_reads"))),
         "partitions": run.history.tables["tps"].num_rows,
-        "faults": len(run.faults.faults),
+        "faults": len(faults),
+        "faults that hit nothing": sum(bool(fault.hits and fault.hits.nothing) for fault in faults),
         "seconds recorded": round(float(lasted), 3) if len(outcome) else 0.0,
         "seconds to check": round(run.seconds, 3),
         "checked by Spark": int(run.spark),
@@ -282,7 +289,9 @@ def _summary(verdict: Verdict) -> str:
         return f"nothing forbidden was found, but not everything was decided: {first}{more}{also}"
     s = verdict.stats
     fired = f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
+    idle = s["faults that hit nothing"]
+    idly = f", {idle:.0f} of them hit nothing" if idle else ""
     return (
         f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
-        f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{also}{fired}"
+        f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{idly}{also}{fired}"
     )

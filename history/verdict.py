@@ -82,8 +82,40 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
+class FaultHits(msgspec.Struct, frozen=True, kw_only=True):
+    """What was under way where a fault began, and what happened under it (docs/checks.md, "Hits").
+
+    records, records_hit: in flight when it began; of those to partitions that its nodes led, or of its
+        clients. transactions, transactions_hit: open then; of those coordinated by its nodes, or of its
+        clients. None = no leader was known. sending, ending: the transactions hit by what they were at.
+    ops_hit: ops of its clients under way then. members: those of its clients that are in a group.
+    leaders, coordinators: data partitions, and partitions that coordinate an id or a group of this run,
+        that another node led afterwards. controller: whether another node was the active controller.
+    failed, in_doubt: ops that ended so while it was in force.
+    nothing: none of all that, and no partition made a record wait for a second; None = not known.
+    """
+
+    records: int
+    records_hit: int | None
+    transactions: int
+    transactions_hit: int | None
+    sending: int
+    ending: int
+    ops_hit: int
+    members: int
+    leaders: int
+    coordinators: int
+    controller: bool
+    failed: int
+    in_doubt: int
+    nothing: bool | None
+
+
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault as it was in force, seconds since the start of the run; end_s None = never healed."""
+    """One fault as it was in force, seconds since the start of the run; end_s None = never healed.
+
+    hits: None = not measured (a verdict of an older version).
+    """
 
     fault: int
     name: str
@@ -93,6 +125,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     end_s: float | None
     colour: str
     slots: list[int] = []
+    hits: FaultHits | None = None
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):

@@ -97,7 +97,9 @@ def _environment() -> Environment:
         safe_colour=colours.safe,
         safe_url=safe_url,
     )
-    environment.globals.update(count=wording.count, findings=wording.findings, hit=wording.hit)
+    environment.globals.update(
+        count=wording.count, findings=wording.findings, hit=wording.hit, hits=wording.hits
+    )
     return environment
 
 
@@ -141,6 +143,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "witness": lambda example: strips.witness(example, in_force(example, verdict.faults)),
         "in_force": lambda example: in_force(example, verdict.faults),
         "faults": by_time(verdict.faults),
+        "faults_line": wording.sentence(wording.faults_line(verdict)),
         "faults_most": FAULTS_MAX,
         "notes": [(inputs.seconds(event.ns), *said) for event in inputs.events if (said := note(event))],
         "notes_most": NOTES_MAX,

@@ -11,7 +11,7 @@ from typing import Any
 
 from core.errors import ExitCode
 from core.op import Isolation
-from history.verdict import Anomaly, Example, Fault, Verdict
+from history.verdict import Anomaly, Example, Fault, FaultHits, Verdict
 
 NOT_RECOVERED = "not-recovered"
 COMMITS = {
@@ -188,6 +188,58 @@ def hit(fault: Fault) -> str:
         if numbers
     ]
     return "; ".join(parts)
+
+
+def hits(found: FaultHits | None) -> str:
+    """What a fault hit, in words."""
+    if found is None:
+        return "not measured"
+    if found.nothing:
+        return "nothing"
+    at = ", ".join(f"{number(n)} {what}" for n, what in _at(found) if n)
+    parts = [
+        _of(found.records_hit, found.records, "record in flight", "records in flight"),
+        _of(found.transactions_hit, found.transactions, "transaction open", "transactions open")
+        + (f" ({at})" if at else ""),
+        found.ops_hit and f"{count(found.ops_hit, 'op')} of its clients under way",
+        found.members and f"{count(found.members, 'member')} of a group",
+        found.leaders and f"{count(found.leaders, 'leader')} moved",
+        found.coordinators and f"{count(found.coordinators, 'coordinator')} moved",
+        found.controller and "the controller moved",
+        found.failed and f"{count(found.failed, 'op')} failed",
+        found.in_doubt and f"{count(found.in_doubt, 'op')} in doubt",
+    ]
+    told = "; ".join(filter(None, map(str, filter(None, parts))))
+    return told or ("not known" if found.nothing is None else "a record waited for a second or more")
+
+
+def _at(found: FaultHits) -> tuple[tuple[int, str], ...]:
+    return (found.sending, "sending"), (found.ending, "ending")
+
+
+def _of(some: int | None, all_of_them: int, one: str, more: str) -> str:
+    """`2 of 7 records in flight`; "" where there were none, or none of them was hit."""
+    if not all_of_them or some == 0:
+        return ""
+    known = "an unknown number" if some is None else number(some)
+    return f"{known} of {count(all_of_them, one, more)}"
+
+
+def faults_line(verdict: Verdict) -> str:
+    """The faults of a run in one line: how many, which hit nothing, how much of their time was served."""
+    if not verdict.faults:
+        return "none"
+    found = [fault.hits for fault in verdict.faults if fault.hits]
+    idle, unknown = sum(one.nothing is True for one in found), sum(one.nothing is None for one in found)
+    parts = [
+        f"{number(len(verdict.faults))} in force",
+        *[f"{number(idle)} of them hit nothing"] * bool(found),
+    ]
+    parts += [f"{number(unknown)} of them not known to have hit anything"] * bool(unknown)
+    told, share = ", ".join(parts), verdict.liveness.under_faults
+    if share is not None:
+        told += f"; brokers acknowledged records in {number(100 * share)} % of their time"
+    return told
 
 
 def findings(anomaly: Anomaly) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from core.op import End, Phase
 from harness.report.inputs import Inputs
+from harness.report.wording import hits
 from history.events import PhaseStarted
 from history.reader import Process
 from history.verdict import Fault, Stall, Verdict
@@ -148,9 +149,8 @@ def _several(group: list[Span]) -> Span:
 def fault_span(fault: Fault, end: float) -> Span:
     """The time in which a fault was in force."""
     stop = end if fault.end_s is None else max(fault.end_s, fault.begin_s)
-    return Span(
-        fault.begin_s, stop, fault.name, fault.text, fault.colour, fault.end_s is None, str(fault.fault)
-    )
+    text = f"{fault.text}; it hit: {hits(fault.hits)}" if fault.hits else fault.text
+    return Span(fault.begin_s, stop, fault.name, text, fault.colour, fault.end_s is None, str(fault.fault))
 
 
 def _stall_lanes(verdict: Verdict) -> list[TimelineLane]:
