@@ -19,7 +19,8 @@ RECIPES = Path(__file__).resolve().parents[2] / "docker"
 PORTS: Mapping[Listener, int] = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
 HARNESS_PORT = 9095
 """The harness's own listener: cuts of client traffic and proxies do not touch it."""
-
+DATA = "/data"
+"""A node's log directory, in its container."""
 
 CONTROLLER_HEAP = "128m"
 """Enough for metadata alone; a broker has 384 MB."""
@@ -70,7 +71,7 @@ def server_properties(config: RunConfig, node: int, advertised: int, harness: in
         "controller.listener.names": "CONTROLLER",
         "listeners": ",".join(f"{name}://:{port}" for name, port in listeners.items()),
         "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
-        "log.dirs": "/data",
+        "log.dirs": DATA,
     }
     if "broker" in roles:
         own |= {

@@ -26,7 +26,7 @@ from harness.kafka.admin import broker_views, elections, open_transactions
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
-from harness.kafka.containers import engine, firewall, toxiproxy
+from harness.kafka.containers import data, engine, firewall, toxiproxy
 from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
@@ -155,6 +155,13 @@ class KafkaCluster:
                     file.writelines(self._made([node])[0].log())
             except (ClusterError, OSError) as error:
                 _note(folder, f"server.log: {error}\n")
+
+    def copy_data(self, node: int, into: Path) -> None:
+        """Copy the data directory of a node that has ended or is frozen, as `harness.evidence` reads it.
+
+        Raises: ClusterError.
+        """
+        data.copy_data(self._made([node])[0].own, into)
 
     async def stop(self) -> None:
         """Remove everything that carries the run's label; the reaper removes later what cannot be

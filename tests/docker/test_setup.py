@@ -23,6 +23,7 @@ from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.op import TopicPartition
 from core.runtime import run_blocking
+from harness.evidence.directory import read as read_directory
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.containers import engine
 from harness.kafka.containers.images import build, ensure_image
@@ -130,6 +131,11 @@ def test_an_isolated_controller_is_a_node_that_faults_can_hit(folder: Path) -> N
         run_blocking(cluster.collect(folder))
         log = (folder / "1" / "server.log").read_text()
         assert "The controller has asked us to exit controlled shutdown" in log
+        cluster.copy_data(1, folder / "data")
+        found = read_directory(folder / "data", 1)
+        assert found["damage"].to_pylist() == []
+        assert found["nodes"]["clean_shutdown"].to_pylist() == [True]
+        assert found["partitions"]["topic"].to_pylist() == ["__cluster_metadata", "t"]
     finally:
         run_blocking(cluster.stop())
     assert engine.leftovers(cluster.run) == []

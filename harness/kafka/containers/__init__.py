@@ -4,6 +4,8 @@ Containers, their network and their files go through testcontainers, toxics thro
 toxiproxy-python; `nodes` and `toxiproxy` are the two thin layers around them.
 
 cache      The cache folder of this user: resolved jars, locks.
+data       The data directory of a node, copied out of its container without the
+           broker's help.
 engine     The Docker engine: find it, start one where that is possible, remove what a
            run left in it.
 firewall   Cut links between nodes: cuts become firewall rules inside a node's network

@@ -1,0 +1,117 @@
+"""The data directory of a frozen broker, read without it, against Kafka's own DumpLogSegments."""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from core.config import KAFKA_VERSION
+from core.runtime import run_blocking
+from harness.evidence.definitions import FILE, condensed
+from harness.evidence.directory import read
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.containers.engine import RUN_LABEL, connect
+from harness.kafka.containers.images import image_tag
+from harness.kafka.containers.jars import jars
+from tests.docker.conftest import TOPIC
+from tests.harness.evidence.dumped import Comparison, compare, sections
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+TOOL = "java -XX:TieredStopAtLevel=1 -cp '/opt/kafka/libs/*' org.apache.kafka.tools.DumpLogSegments"
+DECODERS = {
+    "__transaction_state": "--transaction-log-decoder",
+    "__consumer_offsets": "--offsets-decoder",
+    "__cluster_metadata": "--cluster-metadata-decoder",
+}
+READ = (".log", ".snapshot", ".txnindex")
+
+
+def work(cluster: KafkaCluster) -> None:
+    """Three transactions, the second aborted, with offsets of a group; and batches of each codec."""
+    servers = cluster.endpoint().args["bootstrap.servers"]
+    for codec in ("none", "gzip", "lz4"):
+        plain = Producer(
+            {"bootstrap.servers": servers, "compression.type": codec, "enable.idempotence": True}
+        )
+        for number in range(30):
+            plain.produce(TOPIC, f"{codec} {number}", partition=number % 2)
+        assert plain.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "read", "auto.offset.reset": "earliest"})
+    consumer.subscribe([TOPIC])
+    assert consumer.consume(1, 30)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "evidence"})
+    producer.init_transactions(30)
+    for number in range(3):
+        producer.begin_transaction()
+        producer.produce(TOPIC, "in a transaction", partition=number)
+        offsets = [TopicPartition(TOPIC, 0, number + 1)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        if number == 1:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    consumer.close()
+
+
+@contextmanager
+def started(cluster: KafkaCluster, data: Path, script: str) -> Iterator["Container"]:
+    """A container with a copy of the data in /data, which runs the script."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.add(data, "data")
+    client = connect()
+    container = client.containers.create(
+        image_tag(KAFKA_VERSION), entrypoint=["sh", "-c", script], labels={RUN_LABEL: cluster.run}
+    )
+    try:
+        container.put_archive("/", packed.getvalue())
+        container.start()
+        yield container
+    finally:
+        container.remove(force=True)
+        client.close()
+
+
+def dumped(cluster: KafkaCluster, data: Path) -> tuple[int, str]:
+    """What DumpLogSegments prints of all files: their number, the text."""
+    calls: dict[str, list[str]] = {}
+    files = [path for path in sorted(data.glob("*/*")) if path.suffix in READ and path.stat().st_size]
+    for path in files:
+        decoder = DECODERS.get(path.parent.name.rpartition("-")[0], "") if path.suffix == ".log" else ""
+        calls.setdefault(decoder, []).append(f"/data/{path.relative_to(data)}")
+    script = "; ".join(
+        f"{TOOL} {decoder} --deep-iteration --files {','.join(names)}" for decoder, names in calls.items()
+    )
+    with started(cluster, data, script) as container:
+        assert container.wait(timeout=120)["StatusCode"] == 0
+        return len(files), container.logs(stderr=False).decode()
+
+
+def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, tmp_path: Path) -> None:
+    work(cluster)
+    run_blocking(cluster.pause([3]))
+    data = tmp_path / "data"
+    cluster.copy_data(3, data)
+    found = read(data, 3)
+    assert found["damage"].to_pylist() == []
+    assert found["nodes"].to_pylist()[0]["clean_shutdown"] is False
+    assert {"evidence"} <= set(found["transaction_log"]["transactional_id"].to_pylist())
+    assert {"COMMIT", "ABORT"} <= set(found["control"]["name"].to_pylist())
+    assert {1, 3} <= set(found["offset_log"]["committed"].to_pylist())
+    files, text = dumped(cluster, data)
+    compared = Comparison()
+    for name, lines in sections(text):
+        compare(data / name, lines, compared)
+    assert compared.differences == []
+    assert compared.files == files
+    assert compared.fields > 1000
+
+
+def test_the_definitions_are_those_of_this_kafka() -> None:
+    assert FILE.read_text().splitlines() == condensed(jars(KAFKA_VERSION))
