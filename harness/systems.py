@@ -125,6 +125,10 @@ def _simulate(plan: RunPlan, run: Run, display: Display) -> bool:
         shutil.rmtree(run.folder, ignore_errors=True)
         raise
     display.say(f"{done.simulated_s:.1f} s simulated")
+    for one in done.broken:
+        display.say(f"the model broke an invariant: {one.name}: {one.text}")
+    for weak in done.weak:
+        display.say(f"known weakness {weak.name}: {weak.text}")
     return False
 
 

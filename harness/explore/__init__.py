@@ -2,6 +2,7 @@
 
 exploration  `inquest explore`: batches of seeds without planted bugs, and rounds of runs
              for each planted bug, on Spark.
+explained    Findings that known weaknesses of Kafka explain, in simulated runs.
 profile      From a seed to a run: which workload under which nemesis, on which
              cluster.
 result       The result of an exploration: as JSON, as a table, as an exit code.

@@ -63,6 +63,15 @@ class Exploration:
         return [one for one in self.clean if one.failures]
 
     @property
+    def weak(self) -> dict[str, list[Trial]]:
+        """Runs without planted bugs in which a known weakness of Kafka did harm, by its name."""
+        found: dict[str, list[Trial]] = {}
+        for one in self.clean:
+            for name in one.weak:
+                found.setdefault(name, []).append(one)
+        return dict(sorted(found.items()))
+
+    @property
     def code(self) -> int:
         """0 where every seed is clean and every mutant that some run can show was found, else 1."""
         as_expected = not self.failed and not any(one.missed for one in self.mutants.values())
@@ -71,7 +80,11 @@ class Exploration:
     def as_json(self) -> dict[str, Any]:
         """As `--json` prints it."""
         return {
-            "clean": {"seeds": len(self.clean), "failures": [_to_repeat(one) for one in self.failed]},
+            "clean": {
+                "seeds": len(self.clean),
+                "failures": [_to_repeat(one) for one in self.failed],
+                "known": {name: [_known(one) for one in runs] for name, runs in self.weak.items()},
+            },
             "mutants": {
                 name: {
                     "hunted": one.hunted,
@@ -120,6 +133,9 @@ class Exploration:
                 f"seconds): {f'{len(failed)} failed' if failed else 'all clean'}"
             )
             said += [f"  seed {one.seed}: {one.why}" for one in failed]
+            for name, runs in self.weak.items():
+                seeds = " ".join(str(one.seed) for one in runs)
+                said.append(f"known weakness {name}: in {len(runs)} seeds: {seeds}")
         if self.mutants:
             count = sum(bool(one.anomaly) for one in self.mutants.values())
             share = math.floor(1000 * count / len(self.mutants)) / 10
@@ -133,6 +149,11 @@ class Exploration:
 def simulated_s(trials: Iterable[Trial]) -> float:
     """Simulated seconds of all of them."""
     return round(sum(one.simulated_s for one in trials), 3)
+
+
+def _known(one: Trial) -> dict[str, Any]:
+    """A run in which a known weakness did harm, with the findings that come from it."""
+    return {"seed": one.seed, "config": one.config, "explained": one.explained}
 
 
 def _to_repeat(one: Trial) -> dict[str, Any]:

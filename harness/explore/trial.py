@@ -1,7 +1,8 @@
 """One run of an exploration: simulated in memory, checked in this process, judged."""
 
 import traceback
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -9,9 +10,10 @@ import msgspec
 from checkers.api import check_tables
 from checkers.catalogue import allowed
 from checkers.engine.check import Tally
-from checkers.engine.findings import Level
+from checkers.engine.findings import Finding, Level
 from core.client_settings import ProducerConfig
 from core.config import RunConfig
+from harness.explore.explained import explained_by
 from harness.simulation.run import Simulated, simulate
 from history import events as ev
 from history.journal import JournalHeader
@@ -22,15 +24,19 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one run.
 
     config: the settings that differ from the defaults. shows: the class that shows its mutant, the principal
-    one before others; "" = none does. anomalies: forbidden classes → number of findings. unknown: what the
-    checks could not decide. broken: invariants of the model that did not hold. unfinished: what the cluster
-    left undone. crashed: the exception that ended the simulation. simulated_s: of the simulated clock.
+    one before others; "" = none does. anomalies: forbidden classes → number of findings. weak: known
+    weaknesses of Kafka that did harm → how often; explained: findings that come from them, by class, which
+    do not fail the run. unknown: what the checks could not decide. broken: invariants of the model that
+    did not hold. unfinished: what the cluster left undone. crashed: the exception that ended the
+    simulation. simulated_s: of the simulated clock.
     """
 
     seed: int
     config: dict[str, Any]
     shows: str = ""
     anomalies: dict[str, int] = {}
+    weak: dict[str, int] = {}
+    explained: dict[str, int] = {}
     unknown: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
@@ -63,10 +69,14 @@ def trial(config: RunConfig, *, invariants: bool = True) -> Trial:
         where = "".join(traceback.format_exception(error, limit=-2)).strip().splitlines()
         return Trial(seed=config.seed, config=told, crashed=" | ".join(map(str.strip, where[-3:])))
     tally = checked(done)
+    found = findings(config, done, tally)
+    explained = explained_by(done.weak, done.journals, found)
     return Trial(
         seed=config.seed,
         config=told,
-        anomalies=forbidden(config, done, tally),
+        anomalies=counted(one for one in found if one not in explained),
+        weak=dict(sorted(Counter(one.name for one in done.weak).items())),
+        explained=counted(explained),
         unknown=tuple(_undecided(tally, done.events)),
         broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
         unfinished=tuple(done.unfinished),
@@ -88,17 +98,25 @@ def producers_of(done: Simulated) -> list[ProducerConfig]:
     return [one.client.producer for one in headers if one.client.producer is not None]
 
 
-def forbidden(config: RunConfig, done: Simulated, tally: Tally) -> dict[str, int]:
-    """How many findings of each class are not allowed in this run."""
+def findings(config: RunConfig, done: Simulated, tally: Tally) -> list[Finding]:
+    """The findings that are not allowed in this run."""
     faults = [event for event in done.events if isinstance(event, ev.FaultStarted)]
     producers = producers_of(done)
-    found: dict[str, int] = {}
-    for finding in tally.findings:
-        if finding.variant is Level.LOG:
-            continue
-        if not allowed(config, faults, producers, finding.name, finding.variant)[0]:
-            found[finding.name] = found.get(finding.name, 0) + 1
-    return dict(sorted(found.items()))
+    return [
+        one
+        for one in tally.findings
+        if one.variant is not Level.LOG and not allowed(config, faults, producers, one.name, one.variant)[0]
+    ]
+
+
+def counted(found: Iterable[Finding]) -> dict[str, int]:
+    """How many there are of each class."""
+    return dict(sorted(Counter(one.name for one in found).items()))
+
+
+def forbidden(config: RunConfig, done: Simulated, tally: Tally) -> dict[str, int]:
+    """How many findings of each class are not allowed in this run."""
+    return counted(findings(config, done, tally))
 
 
 def _undecided(tally: Tally, events: Sequence[ev.Event]) -> list[str]:

@@ -17,6 +17,7 @@ from harness.run.progress import Display, silent
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants.end import unfinished
 from harness.simulation.invariants.observer import Broken, Invariants
+from harness.simulation.invariants.weaknesses import Weakness
 from harness.simulation.scheduler import Scheduler, VirtualRuntime
 from harness.simulation.tracer import Tracing
 from harness.simulation.worker_task import Lines, WorkerTask
@@ -38,6 +39,7 @@ class Simulated:
     """A simulated run that has ended. `journals`: (name, lines) of each process. `calls`: of the scheduler.
 
     broken: safety invariants that did not hold, oldest first (empty also where they were not looked at).
+    weak: those that did not hold because of a known weakness of Kafka.
     unfinished: what the cluster has left undone at the end, in sentences.
     """
 
@@ -49,6 +51,7 @@ class Simulated:
     calls: int
     cluster: SimulatedCluster
     broken: list[Broken] = field(default_factory=list)
+    weak: list[Weakness] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     trace: Trace | None = None
 
@@ -89,6 +92,7 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
     limit = LIMIT_S + config.duration_s
     if not scheduler.run(done, limit=int(limit * 1e6)):
         raise AssertionError(f"{run} did not end within {limit:g} simulated seconds")
+    undone = unfinished(cluster, watched.explained) if watched is not None else unfinished(cluster)
     return Simulated(
         config=config,
         journals=[(str(process), journals[process].lines) for process in sorted(journals)],
@@ -98,7 +102,8 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
         calls=scheduler.events,
         cluster=cluster,
         broken=watched.broken if watched is not None else [],
-        unfinished=unfinished(cluster),
+        weak=watched.weak if watched is not None else [],
+        unfinished=undone,
         trace=tracing.trace() if tracing is not None else None,
     )
 

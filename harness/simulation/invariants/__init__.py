@@ -7,4 +7,6 @@ partition     What has to hold of the replicas of one partition; see `invariants
               the list.
 transactions  What has to hold of committed transactional records: of the transaction
               log and of markers.
+weaknesses    Known weaknesses of Kafka, recognised by their mechanism: what only looks
+              like them is none.
 """

@@ -2,6 +2,7 @@
 
     watched = Invariants(cluster)      # before the cluster starts
     watched.broken                     # what did not hold, in the order of time
+    watched.weak                       # what did not hold because of a known weakness (`weaknesses`)
 
 log-matching          Below the high watermarks of two replicas their logs hold the same batches. (KIP-101)
 leader-completeness   A leader elected cleanly holds every record that was exposed. (KIP-101, KIP-966)
@@ -16,11 +17,16 @@ transaction-states    States, producer ids and epochs of a transactional id foll
 markers               A committed marker was decided before, in what is committed of the transaction log or
                       in what its coordinator has read; producer epochs and coordinator epochs of a producer
                       id do not fall in a partition. (KIP-98, KIP-890)
+decisions-agree       A transaction is not committed in one partition and aborted in another. (KIP-98)
+own-marker            A transaction that is open in a partition ends there by its own marker. (KIP-890)
 offsets-in-order      Last stable offset ≤ high watermark ≤ log end. (KIP-98)
 stable-offset-falls   The last stable offset of a leader falls not within its epoch and incarnation.
                       (KIP-98)
 in-sync-set           In-sync replicas are replicas, and the leader is one of them. (KIP-497)
 clean-election        Who is elected was in sync or eligible, unless unclean elections are allowed. (KIP-966)
+
+decisions-agree and own-marker need clients of transaction version 2 and 4.2 or later: only there each
+transaction has an epoch of its own, by which its records and its marker are known.
 
 Exposed is what lies below the high watermark of a leader of the newest epoch that the metadata quorum
 has committed (with ZooKeeper: that any replica has heard of). An unclean election takes of it what the new
@@ -32,13 +38,14 @@ Nothing here changes the run: the nodes are only read. Each event costs a look a
 replica of its node; work is done where they changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants.partition import Guarded, Watched
 from harness.simulation.invariants.transactions import Decisions
+from harness.simulation.invariants.weaknesses import Mechanisms, Weakness
 from harness.simulation.nodes import SimNode
 from model.broker import Broker
 from model.kraft.kafka_raft_client import LEADER, KafkaRaftClient
@@ -64,7 +71,8 @@ class Broken:
 class _View:
     """A node as it was after its last event. `quorum`: its part of the metadata quorum, None = there is none
     in this era. `committed`: metadata that were compared; `led`: the quorum epoch in which it was seen to
-    lead. `cut`: partitions whose records it lost with the power."""
+    lead. `cut`: partitions whose records it lost with the power. loaded: coordinator epochs of the
+    transaction log that it had loaded; lines: of its log."""
 
     incarnation: int = 0
     quorum: KafkaRaftClient | None = None
@@ -72,13 +80,16 @@ class _View:
     led: int = -1
     watched: dict[Partition, Watched] = field(default_factory=dict)
     cut: set[Partition] = field(default_factory=set)
+    loaded: dict[int, int] = field(default_factory=dict)
+    lines: int = 0
 
 
 class Invariants:
-    """See the module. `broken`: the first of each name and partition, at most 20."""
+    """See the module. `broken`: the first of each name and partition, at most 20. `weak`: all."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.broken: list[Broken] = []
+        self.weak: list[Weakness] = []
         self._settings = cluster.settings
         self._scheduler = cluster.scheduler
         self._told: set[tuple[str, object]] = set()
@@ -86,7 +97,8 @@ class Invariants:
         self._committed: list[tuple[int, object]] = []
         self._quorum_leaders: dict[int, int] = {}
         self._partitions: dict[Partition, Guarded] = {}
-        self._decisions = Decisions(cluster.settings, self._report)
+        self._mechanisms = Mechanisms(cluster.settings.era)
+        self._decisions = Decisions(cluster.settings, self._report, self._blame, self._mechanisms)
         for node in cluster.sim.values():
             node.after = self._after
 
@@ -95,6 +107,34 @@ class Invariants:
             self._told.add((name, where))
             self.broken.append(Broken(time_us=self._scheduler.now, name=name, text=text()))
 
+    def _blame(
+        self,
+        invariant: str,
+        weakness: str,
+        producer_id: int,
+        ended: Mapping[Partition, bool],
+        text: Callable[[], str],
+    ) -> None:
+        if not weakness:
+            self._report(invariant, (producer_id, *ended), text)
+            return
+        self.weak.append(
+            Weakness(
+                time_us=self._scheduler.now,
+                name=weakness,
+                text=f"{invariant}: {text()}",
+                transactional_id=self._mechanisms.ids[producer_id],
+                tps=frozenset(ended),
+            )
+        )
+
+    def explained(self, tp: Partition, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction that is open at the end of the run is so by a known weakness."""
+        name = self._mechanisms.unmarked(tp, producer_id, epoch)
+        if name:
+            self._decisions.no_marker(tp, producer_id, epoch, "is open at the end")
+        return bool(name)
+
     def _after(self, node: SimNode) -> None:
         broker = node.broker
         if broker is None:
@@ -102,6 +142,12 @@ class Invariants:
         view = self._views[node.me]
         if node.incarnation != view.incarnation:
             self._started(view, node, broker)
+        server_log = node.durable.server_log
+        if len(server_log) > view.lines:
+            self._mechanisms.log_lines(server_log[view.lines :])
+            view.lines = len(server_log)
+        if broker.coordinators.transactions.log.epochs != view.loaded:
+            self._coordinates(view, broker)
         quorum = view.quorum
         if quorum is not None:
             if quorum.high_watermark > view.committed:
@@ -135,6 +181,17 @@ class Invariants:
         view.quorum = metadata.quorum if isinstance(metadata, KRaftMetadata) else None
         view.incarnation, view.committed, view.led = node.incarnation, 0, -1
         view.watched.clear()
+        view.loaded = {}
+
+    def _coordinates(self, view: _View, broker: Broker) -> None:
+        """It has loaded partitions of the transaction log, or coordinates some no more."""
+        epochs = broker.coordinators.transactions.log.epochs
+        for number, epoch in epochs.items():
+            tp = (TRANSACTION_TOPIC, number)
+            replica = broker.node.leader_of(tp)
+            if view.loaded.get(number) != epoch and replica is not None:
+                self._decisions.loaded(tp, replica.log, replica.high_watermark)
+        view.loaded = dict(epochs)
 
     def _of(self, tp: Partition) -> Guarded:
         found = self._partitions.get(tp)

@@ -149,7 +149,6 @@ class Guarded:
         """It leads an epoch from now on."""
         epoch = seen.replica.state.leader_epoch
         seen.led, seen.stable = epoch, -1
-        self.decisions.read(seen.replica.log)
         other = self.leaders.setdefault(epoch, seen.node)
         if other != seen.node:
             self._broken("one-leader", lambda: f"nodes {other} and {seen.node} lead epoch {epoch}")

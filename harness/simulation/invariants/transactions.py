@@ -5,9 +5,10 @@ may stand in the log all the same, as in Kafka. So a record may follow any earli
 coordinator (the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from harness.simulation.invariants.weaknesses import Mechanisms
 from model.coordinator.transaction_metadata import (
     ABORTED_WITHOUT_PARTITIONS,
     BEFORE,
@@ -26,17 +27,60 @@ from model.settings import Settings
 
 Report = Callable[[str, object, Callable[[], str]], None]
 """Name of the invariant, where it broke (only the first break there is kept), the text."""
+Blame = Callable[[str, str, int, Mapping[Partition, bool], Callable[[], str]], None]
+"""A break that a known weakness may explain: name of the invariant, name of the weakness ("" = none does),
+producer id, how the transaction ended in which partitions, the text."""
 COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 @dataclass(slots=True)
 class Decisions:
     """Of all transactions of the cluster: (producer id, epoch) -> whether commits and aborts of it were
-    decided. A decision counts once it is committed, or a coordinator has read it: that one acts upon it."""
+    decided. A decision counts once it is committed, or a coordinator has read it: that one acts upon it.
+
+    ended: (producer id, epoch of the records) -> by the own marker, in which partitions, by a commit or not.
+    numbered: each transaction has an epoch of its own, and no late marker ends the next one.
+    """
 
     settings: Settings
     report: Report
+    blame: Blame
+    mechanisms: Mechanisms
     made: set[tuple[int, int, bool]] = field(default_factory=set)
+    ended: dict[tuple[int, int], dict[Partition, bool]] = field(default_factory=dict)
+    numbered: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        era = self.settings.era
+        self.numbered = era.client_transaction_version >= 2 and era.marker_epoch_rises
+
+    def loaded(self, tp: Partition, log: UnifiedLog, high_watermark: int) -> None:
+        """A coordinator has loaded this partition of the transaction log."""
+        self.mechanisms.loaded(tp, log, high_watermark)
+        for _, _, record in log.records():
+            assert isinstance(record, TransactionRecord | TransactionTombstone)
+            self.decide(record)
+
+    def decide(self, record: TransactionRecord | TransactionTombstone) -> None:
+        """A coordinator may act upon this record."""
+        if isinstance(record, TransactionRecord) and record.state in PREPARED:
+            commit = record.state is PREPARE_COMMIT
+            self.made.add((record.producer_id, record.epoch, commit))
+
+    def own_marker(self, tp: Partition, producer_id: int, epoch: int, *, commit: bool) -> None:
+        """The transaction of this epoch has ended in a partition, by its own marker."""
+        ended = self.ended.setdefault((producer_id, epoch), {})
+        ended[tp] = commit
+        if len(set(ended.values())) > 1:
+            name = self.mechanisms.ended_twice(producer_id, epoch)
+            text = f"transaction {producer_id}/{epoch} is committed and aborted: {ended}"
+            self.blame("decisions-agree", name, producer_id, ended, lambda: text)
+
+    def no_marker(self, tp: Partition, producer_id: int, epoch: int, why: str) -> None:
+        """The transaction of this epoch gets no marker of its own in a partition."""
+        name = self.mechanisms.unmarked(tp, producer_id, epoch)
+        text = f"{tp[0]}-{tp[1]}: transaction {producer_id}/{epoch} {why}"
+        self.blame("own-marker", name, producer_id, {tp: False}, lambda: text)
 
     def of(self, tp: Partition, *, log: bool) -> "Committed":
         """What is committed in a partition. log: it is one of the transaction log."""
@@ -45,20 +89,21 @@ class Decisions:
 
 @dataclass(slots=True)
 class Committed:
-    """Markers of one partition. `producers`: producer and coordinator epoch by producer id."""
+    """Markers of one partition. `producers`: producer and coordinator epoch by producer id. `open`: producer
+    epoch of the records of an open transaction, by producer id. whole: nothing of the log was lost."""
 
     tp: Partition
     decisions: Decisions
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    open: dict[int, int] = field(default_factory=dict)
+    whole: bool = True
 
     def begin_anew(self, batches: Iterable[RecordBatch]) -> None:
         """Only these are left: an unclean election."""
+        self.whole = False
         self.producers.clear()
         for batch in batches:
             self._learn(batch)
-
-    def read(self, log: UnifiedLog) -> None:
-        """Every later leader has this log."""
 
     def add(self, batch: RecordBatch) -> None:
         """The next committed batch."""
@@ -73,7 +118,23 @@ class Committed:
             decided = (batch.producer_id, batch.producer_epoch, batch.control == COMMIT)
             if decided not in self.decisions.made:
                 self._broken(batch, "no coordinator decided that")
+        if self.decisions.numbered and self.whole:
+            self._follow(batch)
         self._learn(batch)
+
+    def _follow(self, batch: RecordBatch) -> None:
+        """An open transaction ends by its own marker, which has the next epoch."""
+        producer_id, epoch = batch.producer_id, batch.producer_epoch
+        began = self.open.get(producer_id)
+        if began is not None and (epoch != began + 1 if batch.control else epoch != began):
+            why = f"is open when {batch.control or 'a record'} of epoch {epoch} comes"
+            self.decisions.no_marker(self.tp, producer_id, began, why)
+        elif began is not None and batch.control:
+            self.decisions.own_marker(self.tp, producer_id, began, commit=batch.control == COMMIT)
+        if batch.control:
+            self.open.pop(producer_id, None)
+        elif batch.transactional:
+            self.open[producer_id] = epoch
 
     def _learn(self, batch: RecordBatch) -> None:
         if batch.producer_id == NO_PRODUCER:
@@ -97,25 +158,19 @@ class Committed:
 
 @dataclass(slots=True)
 class TransactionLog(Committed):
-    """A partition of the transaction log. whole: nothing of it was lost. `known`: by transactional id, the
-    leader epoch of the newest record, and the records that its coordinator may have in memory."""
+    """A partition of the transaction log. `known`: by transactional id, the leader epoch of the newest
+    record, and the records that its coordinator may have in memory."""
 
     known: dict[str, tuple[int, list[TransactionRecord]]] = field(default_factory=dict)
-    whole: bool = True
 
     def begin_anew(self, batches: Iterable[RecordBatch]) -> None:
         """Only these are left: an unclean election."""
         self.known.clear()
         self.whole = False
 
-    def read(self, log: UnifiedLog) -> None:
-        """Every later leader has this log."""
-        for _, _, record in log.records():
-            assert isinstance(record, TransactionRecord | TransactionTombstone)
-            self._decided(record)
-
     def add(self, batch: RecordBatch) -> None:
         """The next committed batch."""
+        self.decisions.mechanisms.committed.setdefault(self.tp, {})[batch.base] = batch.epoch
         for record in batch.records:
             if isinstance(record, TransactionTombstone):
                 self.known.pop(record.transactional_id, None)
@@ -138,12 +193,7 @@ class TransactionLog(Committed):
                 lambda: f"{tid}: at offset {batch.base} of {self.tp[0]}-{self.tp[1]} {record} follows {last}",
             )
         self.known[tid] = (batch.epoch, [*before, record])
-        self._decided(record)
-
-    def _decided(self, record: TransactionRecord | TransactionTombstone) -> None:
-        if isinstance(record, TransactionRecord) and record.state in PREPARED:
-            commit = record.state is PREPARE_COMMIT
-            self.decisions.made.add((record.producer_id, record.epoch, commit))
+        self.decisions.decide(record)
 
 
 def follows(before: TransactionRecord, after: TransactionRecord, most: int) -> bool:

@@ -218,6 +218,16 @@ def test_the_exit_code_says_whether_all_is_as_it_should_be() -> None:
     assert Exploration(clean=[fine, failed], mutants={}).code == 1
 
 
+def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    met = Trial(seed=3, config={}, weak={"KAFKA-20734": 2}, explained={"lost-write": 1})
+    outcome = Exploration(clean=[Trial(seed=2, config={}), met], mutants={})
+    assert outcome.code == 0
+    known = outcome.as_json()["clean"]["known"]
+    assert known == {"KAFKA-20734": [{"seed": 3, "config": {}, "explained": {"lost-write": 1}}]}
+    outcome.show()
+    assert "known weakness KAFKA-20734: in 1 seeds: 3" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"
@@ -226,7 +236,7 @@ def test_json_of_the_command() -> None:
     )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert told["clean"] == {"seeds": 2, "failures": []}
+    assert told["clean"] == {"seeds": 2, "failures": [], "known": {}}
     assert list(told["mutants"]) == mutants.split(",")
     one = told["mutants"]["abort-answers-commit"]
     assert (one["found"], one["class"], one["seeds_to_detection"]) == (True, "aborted-read", 1)
@@ -245,7 +255,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
     told = json.loads(result.stdout)
     why = "unknown: nothing was sent or read"
     assert told["clean"] == {
-        "seeds": 1, "failures": [{"seed": 7, "why": why, "config": {"seed": 7}}],
+        "seeds": 1, "failures": [{"seed": 7, "why": why, "config": {"seed": 7}}], "known": {},
     }  # fmt: skip
     one = told["mutants"]["keep-tail"]
     assert (one["found"], one["class"], one["seeds_to_detection"]) == (False, None, None)

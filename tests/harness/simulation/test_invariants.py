@@ -532,6 +532,8 @@ def test_a_decision_counts_once_a_coordinator_has_read_it(leads: bool) -> None:
         led = replica.state._replace(leader=node.me, leader_epoch=1, partition_epoch=1)
         world.invariants._of(tp).decided(led)
         replica.become(led, 0)
+        assert node.broker is not None
+        node.broker.coordinators.transactions.log.epochs[0] = 1  # it has loaded the log
     assert world.look(node) == []
     assert replica.high_watermark == 0
     world.invariants._of(TP).decisions.add(RecordBatch(0, 0, (), 5, 3, control="commit"))

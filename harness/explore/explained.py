@@ -1,0 +1,49 @@
+"""Findings that known weaknesses of Kafka explain, in simulated runs.
+
+A weakness is recognised by its mechanism (`harness.simulation.invariants.weaknesses`) and names a
+transactional id and partitions. A finding comes from it only if it is of a class as which half a transaction
+shows, about a transaction of this id, and in one of these partitions.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.checks.atomicity import TORN
+from checkers.checks.durability import LOST
+from checkers.checks.isolation import ABORTED
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE
+from checkers.checks.stability import HANGING, STUCK
+from checkers.engine.findings import Finding, What
+from harness.simulation.invariants.weaknesses import Weakness
+from history.journal import Line
+from history.reader import numbers
+from history.rows import rows_of
+
+HALF: Final = frozenset({TORN, LOST, ABORTED, SKIP, SKIP_INSIDE, STUCK, HANGING})
+"""Classes as which half a transaction shows."""
+
+
+def explained_by(
+    weak: Sequence[Weakness], journals: Sequence[tuple[str, list[Line]]], found: Sequence[Finding]
+) -> list[Finding]:
+    """Those of the findings that come from one of the weaknesses."""
+    suspected = [one for one in found if one.name in HALF]
+    if not weak or not suspected:
+        return []
+    rows = rows_of(journals)
+    tables, names = rows.tables(), rows.names()["txn_id"]
+    tps = [(row["topic"], row["partition"]) for row in tables["tps"].to_pylist()]
+    ids = {row["process"]: row["txn_id"] for row in tables["processes"].to_pylist()}
+    process_of = numbers(tables["ops"], "process")
+    op_of, tp_of = (numbers(tables["sends"], name) for name in ("op", "tp"))
+
+    def explains(one: Weakness, finding: Finding) -> bool:
+        ops = finding.ops[:1] if finding.name == TORN else [shown.op for shown in finding.only(What.SEND)]
+        for op in ops:
+            number = ids[int(process_of[op])]
+            if number < 0 or names[number] != one.transactional_id:
+                return False
+        touched = {tps[tp] for tp in tp_of[op_of == ops[0]]} if finding.tp < 0 else {tps[finding.tp]}
+        return bool(touched & one.tps)
+
+    return [finding for finding in suspected if any(explains(one, finding) for one in weak)]
