@@ -61,6 +61,8 @@ class Era:
         so that a coordinator that loads knows them; else it does not learn them.
     leaderless_deleted: KAFKA-20734 (4.3): a coordinator takes a partition that has no leader just then for
         deleted, and leaves the transaction's marker out there for good; else it waits for a leader.
+    offsets_when_committed: KIP-848, KAFKA-16973 (4.0): a new group coordinator answers an offset that it read
+        in its log once that is committed; the one before (the default up to 3.9) answers it at once.
     acts_when_committed: no release has it: a transaction coordinator that loads answers
         COORDINATOR_LOAD_IN_PROGRESS, and neither sends markers nor ends what timed out, until everything that
         it has read is committed (docs/findings/uncommitted-transaction-state.md); else it acts at once.
@@ -90,6 +92,7 @@ class Era:
     begins_at_zero: bool = True
     ids_logged: bool = True
     leaderless_deleted: bool = True
+    offsets_when_committed: bool = True
     acts_when_committed: bool = False
     zookeeper: bool = False
 
@@ -99,7 +102,13 @@ V4_3: Final = Era()
 V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False)
 V4_1: Final = replace(V4_2, marker_epoch_rises=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
-V3_9: Final = replace(V4_0, server_transaction_version=1, client_transaction_version=1, pending_first=False)
+V3_9: Final = replace(
+    V4_0,
+    server_transaction_version=1,
+    client_transaction_version=1,
+    pending_first=False,
+    offsets_when_committed=False,
+)
 V3_6: Final = replace(V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False)
 V3_3: Final = replace(V3_6, verification=False, epoch_by_shrink=True)
 V2_4: Final = replace(

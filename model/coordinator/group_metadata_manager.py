@@ -1,8 +1,9 @@
 """The log of the group coordinator and its state in memory: groups and committed offsets.
 
 The state is the replay of a partition of `__consumer_offsets`: the newest record of a key counts. Groups are
-replayed to the end of the log, offsets as far as they are committed. Offsets that a transaction committed are
-pending until its marker: a commit makes them effective, an abort drops them.
+replayed to the end of the log, offsets as far as they are committed (before 4.0: all that a new coordinator
+finds in the log). Offsets that a transaction committed are pending until its marker: a commit makes them
+effective, an abort drops them.
 """
 
 from collections.abc import Callable, Sequence
@@ -144,12 +145,14 @@ class GroupMetadataManager(CoordinatorRuntime):
             group.dismiss(KafkaError.NOT_COORDINATOR)
 
     def _replay(self, number: int, replica: Replica) -> None:
-        """Groups as they were written last, offsets as far as they are committed."""
+        """Groups as they were written last, offsets as the era has it
+        (GroupMetadataManager.doLoadGroupsAndOffsets, CoordinatorLoaderImpl)."""
         offsets, written = CommittedOffsets(self.bugs), replica.log.records()
         if "groups-forget-on-load" in self.bugs:
             # Readers begin again where nothing is committed.
             offsets.applied, written = replica.log.end, iter(())
-        offsets.apply(replica.log, replica.high_watermark)
+        waits = self.node.settings.era.offsets_when_committed
+        offsets.apply(replica.log, replica.high_watermark if waits else replica.log.end)
         groups = {
             record.group: ClassicGroup.restored(record, self.node.now)
             for _, _, record in written

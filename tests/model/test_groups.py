@@ -365,6 +365,33 @@ def test_offsets_are_pending_across_a_change_of_the_coordinator() -> None:
     assert fetched(world, P0) == [9]
 
 
+@pytest.mark.parametrize(
+    ("era", "stable", "answered"),
+    [
+        ("2.4", False, [5]),
+        ("3.9", False, [5]),
+        ("3.9", True, [5]),
+        ("4.0", False, [3]),
+        ("4.0", True, KafkaError.UNSTABLE_OFFSET_COMMIT),
+        ("4.3", False, [3]),
+    ],
+)
+def test_what_a_coordinator_has_read_and_is_not_committed(era: str, stable: bool, answered: Any) -> None:
+    world = OneBroker(era=ERAS[era])
+    joined = alone(world)
+    commit(world, joined, p0=3)
+    world.lag(TP)
+    number = world.send(OffsetCommit("g", joined.generation, joined.member, {P0: 5}))
+    assert fetched(world, P0, stable=False) == [3]
+    world.next_epoch(TP)
+    world.run(200)
+    assert number not in world.replies
+    assert fetched(world, P0, stable=stable) == answered
+    world.catch_up(TP)
+    assert fetched(world, P0) == [5]
+    assert world.replies.pop(number).error is NONE
+
+
 def test_an_offset_that_was_committed_later_stays() -> None:
     world = OneBroker()
     joined = alone(world)

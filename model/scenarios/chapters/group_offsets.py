@@ -3,6 +3,7 @@
 Offsets are records of the group's partition of `__consumer_offsets`, and so are its generations:
 "p0=3" and "[2]" in the tables."""
 
+from model.eras import ERAS
 from model.protocol.messages import Fetch
 from model.scenarios.drivers.cluster import TV1, lone
 from model.scenarios.drivers.raw_member import RawMemberStage, two
@@ -32,6 +33,51 @@ def group_coordinator(s: RawMemberStage) -> Steps:
         | 103 → 1 → broker 3 | Stable 2 | A* B | unknown | 3"""
     s.commits("A", 5)
     yield "It commits again. No member had to join again. | 103 → 1 → broker 3 | Stable 2 | A* B | ok | 5"
+
+
+ANSWERED = "coordinator = coordinator of the group | commit = others learn | log = offsets log | offset p0"
+
+
+def _third_coordinator(s: RawMemberStage, second: str) -> Steps:
+    s.commits("", 3).hold(Fetch, of=1, to=2).wait(600).commits("", 5)
+    yield """3 is committed. A commit of 5 is in the logs of brokers 2 and 3, not yet in that of broker 1,
+        which is in sync.
+        | 103 → 1 → broker 2 | waits | p0=3 p0=5 | UNSTABLE_OFFSET_COMMIT"""
+    s.hold(Fetch, of=1, to=3, times=2).crash(2).lose(Fetch).wait(4000)
+    yield second
+    s.crash(3).let().lose().wait(4000)
+    yield """Broker 3 dies before broker 1 has fetched the record. The commit was not acknowledged.
+        | 103 → 1 → broker 1 | unknown | p0=3 | 3"""
+
+
+@scenario(
+    "An offset that is answered and goes back",
+    source="Kafka up to 3.9: `GroupMetadataManager.doLoadGroupsAndOffsets`",
+    stage=lambda: RawMemberStage(Settings(era=ERAS["3.9"]), ((1,), (1,)), (1, 2, 3)),
+    columns=ANSWERED,
+)
+def offset_answered_early(s: RawMemberStage) -> Steps:
+    """The old group coordinator answers what it has read in its log, whether that is committed or not."""
+    yield from _third_coordinator(
+        s,
+        """Broker 2 dies, broker 3 reads the log and answers 5: a member begins there.
+        | 103 → 1 → broker 3 | unknown | p0=3 p0=5 | 5""",
+    )
+
+
+@scenario(
+    "An offset is answered once it is committed",
+    source="KIP-848; KAFKA-16973; Kafka: `CoordinatorLoaderImpl`",
+    stage=lambda: RawMemberStage(Settings(), ((1,), (1,)), (1, 2, 3)),
+    columns=ANSWERED,
+)
+def offset_answered_when_committed(s: RawMemberStage) -> Steps:
+    """The group coordinator of 4.0 reads its log to the end as well, and waits before it answers."""
+    yield from _third_coordinator(
+        s,
+        """Broker 2 dies, broker 3 reads the log; 5 is not committed yet: a member has to ask again.
+        | 103 → 1 → broker 3 | unknown | p0=3 p0=5 | UNSTABLE_OFFSET_COMMIT""",
+    )
 
 
 @scenario(
