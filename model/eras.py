@@ -63,6 +63,8 @@ class Era:
         deleted, and leaves the transaction's marker out there for good; else it waits for a leader.
     offsets_when_committed: KIP-848, KAFKA-16973 (4.0): a new group coordinator answers an offset that it read
         in its log once that is committed; the one before (the default up to 3.9) answers it at once.
+    unloads_late: KAFKA-20634 (4.0.0 to 4.3.0): a group coordinator that leads no more takes the high
+        watermark that it hears as a follower for that of its own records, and answers what was cut off.
     acts_when_committed: no release has it: a transaction coordinator that loads answers
         COORDINATOR_LOAD_IN_PROGRESS, and neither sends markers nor ends what timed out, until everything that
         it has read is committed (docs/findings/uncommitted-transaction-state.md); else it acts at once.
@@ -93,13 +95,14 @@ class Era:
     ids_logged: bool = True
     leaderless_deleted: bool = True
     offsets_when_committed: bool = True
+    unloads_late: bool = False
     acts_when_committed: bool = False
     zookeeper: bool = False
 
 
 # Each has what the next one has, but for what came with that.
 V4_3: Final = Era()
-V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False)
+V4_2: Final = replace(V4_3, ids_logged=False, leaderless_deleted=False, unloads_late=True)
 V4_1: Final = replace(V4_2, marker_epoch_rises=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
 V3_9: Final = replace(
@@ -108,6 +111,7 @@ V3_9: Final = replace(
     client_transaction_version=1,
     pending_first=False,
     offsets_when_committed=False,
+    unloads_late=False,
 )
 V3_6: Final = replace(V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False)
 V3_3: Final = replace(V3_6, verification=False, epoch_by_shrink=True)

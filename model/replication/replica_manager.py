@@ -26,7 +26,7 @@ from model.protocol.messages import (
 )
 from model.protocol.requests import Answer
 from model.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
-from model.replication.node import NodeState
+from model.replication.node import GROUP_TOPIC, NodeState
 from model.replication.replica import Replica
 
 Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
@@ -39,12 +39,14 @@ NO_ERRORS: Final[Mapping[Partition, KafkaError]] = {}
 
 @dataclass(slots=True)
 class DelayedProduce:
-    """An append that waits. `needs`: high watermark by partition."""
+    """An append that waits. `needs`: high watermark by partition. unloaded: the group coordinator that
+    wrote knows that it is none any more."""
 
     needs: dict[Partition, int]
     results: dict[Partition, tuple[KafkaError, int]]
     until: int
     done: Done
+    unloaded: bool = False
 
 
 @dataclass(slots=True)
@@ -154,7 +156,7 @@ class ReplicaManager:
         """Take out what is decided; whether all is, and `done` was called. A new epoch of the same leader
         decides nothing (Partition.checkEnoughReplicasReachOffset)."""
         for tp, needed in list(waiting.needs.items()):
-            replica = self.node.leader_of(tp)
+            replica = self.node.leader_of(tp) or self._unloading(tp, waiting)
             if replica is None:
                 # Whether the record survives is not known here (KAFKA-13574).
                 waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
@@ -172,6 +174,13 @@ class ReplicaManager:
             return False
         waiting.done(waiting.results)
         return True
+
+    def _unloading(self, tp: Partition, waiting: DelayedProduce) -> Replica | None:
+        """The replica of a group coordinator that leads no more and was not unloaded yet: that happens in
+        the background (here: with its next tick). Until then it listens to the high watermark
+        (CoordinatorPartitionWriter.ListenerAdapter)."""
+        late = tp[0] == GROUP_TOPIC and self.node.settings.era.unloads_late and not waiting.unloaded
+        return self.node.replicas.get(tp) if late else None
 
     # ---- fetch
 
@@ -276,7 +285,10 @@ class ReplicaManager:
         """Answer requests whose time has run out."""
         now = self.node.now
         for tp, waits in self.appends.items():
-            if any(w.until <= now for w in waits):
+            gone = self.node.leader_of(tp) is None
+            for waiting in waits:
+                waiting.unloaded |= gone
+            if gone or any(w.until <= now for w in waits):
                 self.appends[tp] = [w for w in waits if tp in w.needs and not self._settle(w)]
         for tp, fetches in list(self.parked.items()):
             left = [

@@ -4,8 +4,10 @@ Offsets are records of the group's partition of `__consumer_offsets`, and so are
 "p0=3" and "[2]" in the tables."""
 
 from model.eras import ERAS
+from model.protocol.controller_messages import BrokerHeartbeat
 from model.protocol.messages import Fetch
-from model.scenarios.drivers.cluster import TV1, lone
+from model.replication.node import GROUP_TOPIC
+from model.scenarios.drivers.cluster import GROUP, TV1, lone
 from model.scenarios.drivers.raw_member import RawMemberStage, two
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
@@ -78,6 +80,53 @@ def offset_answered_when_committed(s: RawMemberStage) -> Steps:
         """Broker 2 dies, broker 3 reads the log; 5 is not committed yet: a member has to ask again.
         | 103 → 1 → broker 3 | unknown | p0=3 p0=5 | UNSTABLE_OFFSET_COMMIT""",
     )
+
+
+LATE = """coordinator = coordinator of the group | commit = others learn | log 2 = offsets log at 2
+    | log = offsets log | offset p0"""
+
+
+def _leads_no_more(s: RawMemberStage, answer: str) -> Steps:
+    s.commits("", 3).init("A").add_group("A").offsets("A", 9).wait(600)
+    s.hold(BrokerHeartbeat, of=2, times=100).wait(1800).hold(Fetch, to=2, times=2).wait(600).commits("", 5)
+    yield """3 is committed, 9 (of another partition) belongs to an open transaction. A commit of 5 is in the
+        log of broker 2 only, whose heartbeats do not arrive.
+        | 103 → 1 → broker 2 | waits | p0=3 in0=9 p0=5 | p0=3 in0=9 p0=5 | UNSTABLE_OFFSET_COMMIT"""
+    while s.coordinator(GROUP, GROUP_TOPIC) == 2:
+        s.wait(100)
+    yield f"""Broker 2 is fenced; broker 3 leads without 5.
+        | 103 → 1 → broker 3 | {answer} | p0=3 in0=9 p0=5 | p0=3 in0=9 | COORDINATOR_LOAD_IN_PROGRESS"""
+    s.end("A", commit=True)
+
+
+@scenario(
+    "A commit is acknowledged that was cut off",
+    source="KAFKA-20634",
+    stage=lambda: RawMemberStage(Settings(era=ERAS["4.2-tv1"]), ((1,), (1,)), (1, 2, 3)),
+    columns=LATE,
+)
+def cut_off_commit_acknowledged(s: RawMemberStage) -> Steps:
+    """A group coordinator waits until the high watermark has passed what it wrote. In 4.0.0 to 4.3.0 it also
+    listens between the time when its broker begins to follow and the time when it is unloaded."""
+    yield from _leads_no_more(s, "waits")
+    yield """The transaction is committed. Broker 2 cuts 5 off; at its offset it gets the marker and a high
+        watermark behind that: the commit of 5 is acknowledged, and lost.
+        | 103 → 1 → broker 3 | ok | p0=3 in0=9 | p0=3 in0=9 | COORDINATOR_LOAD_IN_PROGRESS"""
+    s.let().lose().wait(500)
+    yield "Broker 3 has read the log. | 103 → 1 → broker 3 | ok | p0=3 in0=9 | p0=3 in0=9 | 3"
+
+
+@scenario(
+    "The same where a follower does not listen",
+    source="KAFKA-20634 (4.3.1)",
+    stage=lambda: RawMemberStage(Settings(era=ERAS["4.3-tv1"]), ((1,), (1,)), (1, 2, 3)),
+    columns=LATE,
+)
+def cut_off_commit_refused(s: RawMemberStage) -> Steps:
+    """The client asks the next coordinator."""
+    yield from _leads_no_more(s, "NOT_COORDINATOR")
+    yield """Broker 2 had refused the commit when it began to follow; now the marker is at its offset.
+        | 103 → 1 → broker 3 | NOT_COORDINATOR | p0=3 in0=9 | p0=3 in0=9 | COORDINATOR_LOAD_IN_PROGRESS"""
 
 
 @scenario(

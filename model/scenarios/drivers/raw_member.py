@@ -142,9 +142,10 @@ def _members(s: RawMemberStage, _: str) -> object:
     return [s.alias(name) + ("*" if name == group.leader else "") for name in group.members]
 
 
-def _log(s: RawMemberStage, _: str) -> object:
-    """The group's partition of `__consumer_offsets`: offsets of partitions, generations in brackets."""
-    replica = s.replica((GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)))
+def _log(s: RawMemberStage, n: str) -> object:
+    """The group's partition of `__consumer_offsets`, of the leader or a broker: offsets of partitions,
+    generations in brackets."""
+    replica = s.replica((GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)), int(n or -1))
     if replica is None:
         return "down"
     return [_brief(record) for _, _, record in replica.log.records()]
@@ -168,7 +169,7 @@ COLUMNS: Mapping[str, Callable[[RawMemberStage, str], object]] = {
     "members": _members,
     "others learn": lambda s, _: s.told.get(""),
     "offset p0": lambda s, _: s.position(data(0)),
-    "offsets log": _log,
+    r"offsets log(?: at (\d))?": _log,
     "coordinator of the group": _where,
     **raw_producer.COLUMNS,
 }
