@@ -8,6 +8,8 @@ engine      What carries the checks: the input of kernels, findings, and where t
 hits        What each fault hit: what was under way there, and what happened under it.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
 liveness    How the cluster kept serving its producers, fault by fault.
+marker_evidence  Evidence for transactions that ended differently by partition: markers left
+            out, decisions not in the log.
 portable    Portable histories: small histories of others, or written by hand, as JSON.
 repeat      The command line that repeats a run.
 served      How much of a time lies within a second after an acknowledgement.

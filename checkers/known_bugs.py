@@ -12,18 +12,23 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-
 from checkers.allowed import is_true
-from checkers.checks.atomicity import TORN, TornTransaction
+from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST, LostWrite
 from checkers.checks.isolation import ABORTED
-from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine.evidence import FetchedRecords, Wanted, fetch
-from checkers.engine.findings import FAIL, NEVER, OK, RC, Finding, What
-from core.cluster import OpenTransaction
+from checkers.engine.findings import FAIL, OK, Finding, What
+from checkers.marker_evidence import (
+    Suspicion,
+    fates,
+    left_out,
+    left_out_wanted,
+    uncommitted,
+    uncommitted_wanted,
+)
 from history.reader import History, OpRecord, numbers
 
 STATISTICS_NS: Final = 2_000_000_000
@@ -33,21 +38,7 @@ VERIFICATION: Final = "transaction.partition.verification.enable"
 VERIFIED: Final = (3, 6)
 """First version whose brokers ask the coordinator before they add a transaction's first record."""
 
-Match = Callable[["Suspicion"], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A finding that may bear a bug's signature, in its run; `fetched`: the records that `wanted` named."""
-
-    history: History
-    finding: Finding
-    fetched: FetchedRecords
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The settings of the run."""
-        return self.history.config
+Match = Callable[[Suspicion], bool]
 
 
 def _nothing(history: History, finding: Finding) -> Wanted | None:
@@ -161,19 +152,8 @@ def _late_end(suspicion: Suspicion) -> bool:
 
 def _split_by_partition(fetched: FetchedRecords, op: int) -> bool:
     """In some partitions all of its records are visible, in the others none."""
-    fates = _fates(fetched, op).values()
-    return {frozenset(some) for some in fates} == {frozenset({True}), frozenset({False})}
-
-
-def _fates(fetched: FetchedRecords, op: int) -> dict[int, set[bool]]:
-    """Of each partition: whether its acknowledged records of this transaction are visible."""
-    by_tp: dict[int, set[bool]] = {}
-    for row in fetched.sends.get(op, ()):
-        if row.outcome == OK:
-            reads = fetched.reads_of.get((row.tp, row.value), ())
-            visible = any(read.isolation == RC and read.op != op for read in reads)
-            by_tp.setdefault(row.tp, set()).add(visible)
-    return by_tp
+    found = fates(fetched, op).values()
+    return {frozenset(some) for some in found} == {frozenset({True}), frozenset({False})}
 
 
 def _fresh_partition(suspicion: Suspicion) -> bool:
@@ -205,93 +185,6 @@ def _unverified(suspicion: Suspicion) -> bool:
             return False
         row = finding.opened[0]
     return not row.transactional_id and row.coordinator >= 0
-
-
-def _behind(history: History, finding: Finding) -> tuple[int, ...]:
-    """The transactions whose records a finding is about; of a skip: those that may be committed."""
-    if isinstance(finding, Skipped):
-        between = range(finding.records[0].offset + 1, finding.records[-1].offset)
-        rows = history.sends({finding.tp: {"place": between}})
-        return tuple({row.op for row in rows if row.place in between and row.op_outcome != FAIL})
-    if isinstance(finding, TornTransaction):
-        return finding.ops[:1]
-    return tuple(shown.op for shown in finding.only(What.SEND))
-
-
-def _left_out_wanted(history: History, finding: Finding) -> Wanted | None:
-    if not history.left_out:
-        return None
-    if isinstance(finding, StuckLso | HangingTransaction):
-        return Wanted()
-    behind = _behind(history, finding)
-    return Wanted(written=behind) if behind else None
-
-
-def _left_out(suspicion: Suspicion) -> bool:
-    """A coordinator's log says that it left out markers of each transaction behind the finding. All
-    partitions that got their markers show one end of the transaction: only those left out differ."""
-    history, finding = suspicion.history, suspicion.finding
-    if isinstance(finding, StuckLso):
-        return bool(finding.opened) and _never_marked(history, finding.tp, finding.opened[0])
-    if isinstance(finding, HangingTransaction):
-        return _never_marked(history, finding.tp, finding.opened)
-    behind = _behind(history, finding)
-    if isinstance(finding, Skipped):
-        behind = tuple(op for op in behind if _committed(suspicion, op))
-    return bool(behind) and all(_only_left_out_differ(suspicion, op) for op in behind)
-
-
-def _committed(suspicion: Suspicion, op: int) -> bool:
-    """The client got its acknowledgement, or a record of the transaction is visible."""
-    visible = any(True in fate for fate in _fates(suspicion.fetched, op).values())
-    return suspicion.history.op(op).outcome == OK or visible
-
-
-def _only_left_out_differ(suspicion: Suspicion, number: int) -> bool:
-    history = suspicion.history
-    op, left_out = history.op(number), _without_marker(history, number)
-    possible = {OK: {True}, FAIL: {False}}.get(op.outcome, {True, False})
-    marked = [fate for tp, fate in _fates(suspicion.fetched, number).items() if tp not in left_out]
-    ends = set().union(*marked)
-    return bool(left_out) and len(ends) <= 1 and ends <= possible
-
-
-def _without_marker(history: History, number: int) -> set[int]:
-    """Partitions whose markers a coordinator left out after this transaction began, and before a later one of
-    its transactional id committed."""
-    op = history.op(number)
-    mine = _transactional_id(history, op.process)
-    if not op.txn or not mine:
-        return set()
-    same = [history.ops_of(one) for one in history.processes if _transactional_id(history, one) == mine]
-    rows = np.concatenate(same)
-    invoked = numbers(history.tables["ops"], "invoke_ns")[rows]
-    txn, outcome = (numbers(history.tables["ops"], name)[rows] for name in ("txn", "outcome"))
-    later = (invoked > op.invoke_ns) & (txn == 1) & (outcome == OK)
-    until = history.op(int(rows[later][np.argmin(invoked[later])])).ended_ns if later.any() else NEVER
-    return {
-        history.tp_numbers[name]
-        for ns, one in history.left_out
-        if one.transactional_id == mine and op.invoke_ns <= ns <= until
-        for name in one.partitions & history.tp_numbers.keys()
-    }
-
-
-def _never_marked(history: History, tp: int, opened: OpenTransaction) -> bool:
-    """No coordinator claims the transaction, and one left out a marker of its producer in this partition."""
-    ids = {
-        _transactional_id(history, process)
-        for process in history.processes
-        if any(one.producer_id == opened.producer_id for one in history.identities(process))
-    }
-    return not opened.transactional_id and any(
-        one.transactional_id in ids and history.tp(tp) in one.partitions for _, one in history.left_out
-    )
-
-
-def _transactional_id(history: History, process: int) -> str:
-    known = history.processes.get(process)
-    return known.transactional_id if known else ""
 
 
 def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
@@ -396,8 +289,30 @@ replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`).""",
         " transaction ended one way. Of a transaction that stays open: the log names its id and partition,"
         " and no coordinator claims it.",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
-        match=_left_out,
-        wanted=_left_out_wanted,
+        match=left_out,
+        wanted=left_out_wanted,
+    ),
+    "uncommitted-state": KnownBug(
+        title="New transaction coordinator acted upon state that was not committed",
+        url="findings/uncommitted-transaction-state.md",
+        link="the report",
+        versions="brokers 2.4 to 4.4",
+        doc="""\
+A coordinator loads its log to the end, and acts upon records there that are not committed: it tells a
+producer that a partition is in its transaction, or sends markers. Its successor was in sync, and does not
+have those records. So an acknowledged record of an acknowledged commit is hidden or lost, an aborted one
+becomes visible, or one half of a transaction is aborted.
+
+In runs of a workload it takes two deaths of coordinators while a follower of their log lags in sync
+(`failover:lagging`), with replica.lag.time.max.ms near Kafka's default.""",
+        evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor, in sync"
+        " then, whose log ended before it and not below the high watermark, while the transaction was under"
+        " way. `__transaction_state`, read whole at the end, does not name the partition in this transaction,"
+        " which has an acknowledged record there; or it lacks the decision whose markers a coordinator says"
+        " that it sent after loading. In all other partitions the transaction ended one way.",
+        anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
+        match=uncommitted,
+        wanted=uncommitted_wanted,
     ),
 }
 """Id -> bug."""

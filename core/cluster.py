@@ -106,6 +106,7 @@ class Roles:
     leaders: node that leads each partition, internal topics included; -1 where none does, or
         where no two of the nodes that answer name the same.
     isr: in-sync replicas as the agreed leader (else any node) reports them.
+    replicas: all replicas, the preferred leader first, as the same node reports them.
     controller: leader of the metadata quorum (DescribeQuorum), -1 unknown. The `controller_id` of
         Metadata is a random live broker in KRaft and never used.
     answering: brokers that answered.
@@ -116,6 +117,7 @@ class Roles:
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     isr: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    replicas: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     controller: int = -1
     answering: tuple[int, ...] = ()
     agreed: bool = False
@@ -167,8 +169,8 @@ class Cluster(Protocol):
         engine died), for which the system itself is not to blame. Bounded (5 s), never raises."""
 
     async def collect(self, into: Path) -> None:
-        """Write each node's log to `into/<node>/server.log`. Never raises; says what it missed
-        in `into/<node>/missing.txt`."""
+        """Write each node's log to `into/<node>/server.log`, and the transaction coordinators' log to
+        `into/transaction_log.parquet`. Bounded, never raises; says what it missed in `missing.txt` there."""
 
     async def stop(self) -> None:
         """Leave nothing behind; idempotent; never raises."""
@@ -332,6 +334,9 @@ class Clients(Protocol):
     @property
     def slots(self) -> tuple[ClientSlot, ...]:
         """All load clients."""
+
+    def acked_ns(self, slot: int) -> int:
+        """When the client last learned that a broker acknowledged a record of its; 0 = never."""
 
     async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
         """SIGKILL each when it gets to the point; after 2 s wherever it is then."""

@@ -19,6 +19,17 @@ LEFT_OUT: Final = re.compile(
     r"^(?P<wall>\S+) .*Couldn't find leader endpoint for partitions \w+\((?P<partitions>.*)\)"
     r" while trying to send transaction markers for (?P<id>.+), these partitions are likely deleted"
 )
+LEADS: Final = re.compile(
+    r"^(?P<wall>\S+) .*\[Broker id=(?P<node>\d+)\] Leader __transaction_state-(?P<partition>\d+)"
+    r" with topic id .* starts at leader epoch (?P<epoch>\d+) from offset (?P<start>\d+) with partition"
+    r" epoch \d+, high watermark (?P<high>\d+), ISR \[(?P<isr>[\d, ]*)\]"
+)
+SENT: Final = re.compile(
+    r"^(?P<wall>\S+) .*Sending txn markers for \w+\((?P<id>.+),\d+,(?P<result>COMMIT|ABORT),"
+    r"TransactionMetadata\(.*?\bproducerId=(?P<producer>\d+),.*?\bproducerEpoch=(?P<epoch>-?\d+),"
+    r".*?\btopicPartitions=\w*[\[(](?P<partitions>.*?)[\])],.*?\btxnLastUpdateTimestamp=(?P<updated>\d+)"
+    r".* after loading partition (?P<partition>\d+)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,24 +61,103 @@ def write_virtual(run: Run, node: int, lines: Sequence[tuple[int, str]]) -> None
     write_atomically(folder / "server.log", "".join(texts))
 
 
-def markers_left_out(run: Run) -> list[MarkersLeftOut]:
-    """Every such line of every broker's log; none where the run has no logs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorElected:
+    """A broker became leader of a partition of `__transaction_state`, and so the coordinator of its ids.
+
+    start: the end of its log then, up to which it loads. high_watermark: up to where it knew the log to be
+    committed. isr: the in-sync replicas then.
+    """
+
+    node: int
+    wall: datetime
+    partition: int
+    epoch: int
+    start: int
+    high_watermark: int
+    isr: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersSent:
+    """A coordinator that had loaded a decision sent its markers.
+
+    updated_ms: the time of the decision, as its record in the log has it. partition: of the log. partitions:
+    as `topic-partition`.
+    """
+
+    node: int
+    wall: datetime
+    partition: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    updated_ms: int
+    partitions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLogs:
+    """What the logs of all brokers say; nothing where the run has none."""
+
+    left_out: list[MarkersLeftOut]
+    elected: list[CoordinatorElected]
+    sent: list[MarkersSent]
+
+
+def broker_logs(run: Run) -> BrokerLogs:
+    """Every line of every broker's log that says one of these.
 
     Raises: HistoryError.
     """
-    found: list[MarkersLeftOut] = []
+    logs = BrokerLogs(left_out=[], elected=[], sent=[])
     for path in sorted(run.cluster.glob("[0-9]*/server.log")):
         try:
             lines = path.read_text(errors="replace").splitlines()
         except OSError as error:
             raise HistoryError(f"{path} cannot be read: {error}") from error
-        found += [
-            MarkersLeftOut(
-                node=int(path.parent.name),
-                wall=datetime.fromisoformat(match["wall"]),
-                transactional_id=match["id"],
-                partitions=frozenset(match["partitions"].split(", ")),
-            )
-            for match in filter(None, map(LEFT_OUT.match, lines))
-        ]
-    return found
+        node = int(path.parent.name)
+        for line in lines:  # a search for plain words is fast, and few lines have them
+            if "Couldn't find leader endpoint" in line and (match := LEFT_OUT.match(line)):
+                logs.left_out.append(_left_out(node, match))
+            elif " Leader __transaction_state-" in line and (match := LEADS.match(line)):
+                logs.elected.append(_elected(match))
+            elif "Sending txn markers for " in line and (match := SENT.match(line)):
+                logs.sent.append(_sent(node, match))
+    return logs
+
+
+def _left_out(node: int, match: re.Match[str]) -> MarkersLeftOut:
+    return MarkersLeftOut(
+        node=node,
+        wall=datetime.fromisoformat(match["wall"]),
+        transactional_id=match["id"],
+        partitions=frozenset(match["partitions"].split(", ")),
+    )
+
+
+def _elected(match: re.Match[str]) -> CoordinatorElected:
+    return CoordinatorElected(
+        node=int(match["node"]),
+        wall=datetime.fromisoformat(match["wall"]),
+        partition=int(match["partition"]),
+        epoch=int(match["epoch"]),
+        start=int(match["start"]),
+        high_watermark=int(match["high"]),
+        isr=frozenset(map(int, re.findall(r"\d+", match["isr"]))),
+    )
+
+
+def _sent(node: int, match: re.Match[str]) -> MarkersSent:
+    return MarkersSent(
+        node=node,
+        wall=datetime.fromisoformat(match["wall"]),
+        partition=int(match["partition"]),
+        transactional_id=match["id"],
+        producer_id=int(match["producer"]),
+        producer_epoch=int(match["epoch"]),
+        commit=match["result"] == "COMMIT",
+        updated_ms=int(match["updated"]),
+        partitions=frozenset(filter(None, match["partitions"].split(", "))),
+    )

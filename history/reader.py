@@ -29,7 +29,9 @@ import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
-from history.broker_logs import VIRTUAL, MarkersLeftOut, markers_left_out
+from core.transaction_log import TransactionLog
+from history import transaction_log
+from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.events import Event, decode
 from history.run_folder import FORMAT, Run
 from history.tables import CLUSTERED, OPEN, TABLES
@@ -257,13 +259,36 @@ class History:
         return np.asarray(ops[low:high])
 
     @cached_property
+    def _anchor(self) -> tuple[datetime, int]:
+        """One moment by the wall clock of brokers, and in ns; a simulated run has virtual time alone."""
+        if self.names.start_wall:
+            return datetime.fromisoformat(self.names.start_wall), self.names.start_ns
+        return VIRTUAL, 0
+
+    def wall_ns(self, wall: datetime) -> int:
+        """The time of a broker's wall clock in ns, as events have it."""
+        moment, ns = self._anchor
+        return ns + int((wall - moment).total_seconds() * 1e9)
+
+    def wall_ms(self, ns: int) -> int:
+        """ms since 1970 by the wall clock of brokers, as records have it."""
+        moment, at_ns = self._anchor
+        return int(moment.timestamp() * 1000) + (ns - at_ns) // 1_000_000
+
+    @cached_property
+    def broker_logs(self) -> BrokerLogs:
+        """What the brokers' logs say. Raises: HistoryError."""
+        return broker_logs(self.run)
+
+    @cached_property
     def left_out(self) -> list[tuple[int, MarkersLeftOut]]:
         """Markers that coordinators left out, each with its time in ns. Raises: HistoryError."""
-        began, start_ns = VIRTUAL, 0
-        if self.names.start_wall:
-            began, start_ns = datetime.fromisoformat(self.names.start_wall), self.names.start_ns
-        found = markers_left_out(self.run)
-        return [(start_ns + int((one.wall - began).total_seconds() * 1e9), one) for one in found]
+        return [(self.wall_ns(one.wall), one) for one in self.broker_logs.left_out]
+
+    @cached_property
+    def transaction_log(self) -> TransactionLog:
+        """What the run read of `__transaction_state`. Raises: HistoryError."""
+        return transaction_log.read(self.run.transaction_log)
 
     @cached_property
     def bounds(self) -> dict[int, dict[int, Bound]]:

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 RESULTS = Path("results")
+TRANSACTION_LOG = "transaction_log.parquet"
 FORMAT = 3
 """Version of the run folder; a newer one is refused."""
 
@@ -24,6 +25,7 @@ class Run:
         self.history = folder / "history"
         self.names = folder / "history" / "names.json"
         self.cluster = folder / "cluster"
+        self.transaction_log = folder / "cluster" / TRANSACTION_LOG
         self.checked = folder / "checked"
         self.anomalies = folder / "checked" / "anomalies.parquet"
         self.verdict = folder / "verdict.json"

@@ -2,6 +2,7 @@
 
 from nemesis.families.client import CLIENT
 from nemesis.families.elections import ELECTIONS
+from nemesis.families.failover import FAILOVER
 from nemesis.families.links import LINKS
 from nemesis.families.partition import PARTITION
 from nemesis.families.power import POWER
@@ -20,7 +21,7 @@ reports here is either a bug that needs no fault, or a false alarm.""",
     colour="#999999",
 )
 
-FAMILIES = (PARTITION, KILL, PAUSE, RESTART, ELECTIONS, CLIENT, LINKS, UNCLEAN, POWER)
+FAMILIES = (PARTITION, KILL, PAUSE, RESTART, FAILOVER, ELECTIONS, CLIENT, LINKS, UNCLEAN, POWER)
 
 RANDOM = Nemesis(
     name="random",

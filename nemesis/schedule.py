@@ -29,7 +29,7 @@ FENCING_S = 1.0
 BRIEF_S = (1.0, 2.0)
 """Lengths of faults after which nothing stays in force but a client that is down."""
 OUTLIVE_S = 2.0
-"""How much longer than the timeout of transactions a client stands still."""
+"""How much longer than the time-out that it outlives a fault is."""
 GAP_S = 0.1
 """Least pause between two faults of a family: the first is healed before the next begins."""
 CALM_SHARE = 0.25
@@ -68,6 +68,7 @@ class Times:
     calm: float
     session: float
     transaction: float
+    verb: float
     brokers: int
 
     @classmethod
@@ -83,6 +84,7 @@ class Times:
             calm=config.calm_s,
             session=int(given) / 1000,
             transaction=config.transaction_timeout_s,
+            verb=config.verb_deadline_s,
             brokers=config.brokers,
         )
 
@@ -101,6 +103,8 @@ class Times:
             return BRIEF_S
         if kind.hold is Hold.TRANSACTION:
             return (self.transaction + OUTLIVE_S,) * 2
+        if kind.hold is Hold.VERB:
+            return (self.verb + OUTLIVE_S,) * 2
         if kind.apply_s:  # a part of the fault: it is felt before it is in force
             return (max(BRIEF_S[0], low - kind.apply_s), max(BRIEF_S[1], high - kind.apply_s))
         return (low, high)
@@ -118,6 +122,7 @@ class Times:
         timeouts = {
             Hold.LONG: ("session", self.session, FENCING_S),
             Hold.TRANSACTION: ("transaction", self.transaction, OUTLIVE_S),
+            Hold.VERB: ("verb", self.verb, OUTLIVE_S),
         }
         if kind.hold in timeouts:
             name, timeout, more = timeouts[kind.hold]
@@ -349,6 +354,8 @@ def _impossible(asked: FaultName, name: str, terms: Constraints) -> str:
     kind = nemesis.kinds[name]
     if config.brokers < kind.brokers:
         return f"needs at least {kind.brokers} brokers, there are {config.brokers}"
+    if why := kind.refuses(config):
+        return why
     least, why = terms.times.least(kind)
     if least > terms.room:
         return (

@@ -135,6 +135,8 @@ class Hold(StrEnum):
     """1 to 2 s: what it does is done at once, so that several happen in a run."""
     TRANSACTION = "transaction"
     """2 s longer than the timeout of transactions."""
+    VERB = "verb"
+    """2 s longer than a client waits for anything (`RunConfig.verb_deadline_s`): what waits is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,8 @@ class Kind:
     doc: what is done, one phrase. targeted: it takes a target (else it hits the whole cluster).
     weight: how often it is drawn among its family; 0 = only by name, or as what another kind
         stands for. brokers: fewest with which it does anything. drawn_from: fewest brokers with
-        which it is drawn, where that is more. stands_for: kinds to draw from in its place. brokers_only: it
+        which it is drawn, where that is more. refuses: why a run with this config cannot have it, and
+        what to set; "" = it can. stands_for: kinds to draw from in its place. brokers_only: it
         does nothing to an isolated controller. apply_s, apply_each_s: about how long putting it in
         force takes, in all and for each broker, one after the other. Meanwhile no other fault
         begins or ends, so what goes from broker to broker is only drawn where its family is alone.
@@ -156,6 +159,7 @@ class Kind:
     weight: int = 1
     brokers: int = 1
     drawn_from: int = 1
+    refuses: Callable[[RunConfig], str] = lambda _: ""
     stands_for: tuple[str, ...] = ()
     brokers_only: bool = False
     apply_s: float = 0.0

@@ -157,6 +157,10 @@ class ClientPool:
 
     # -- nemeses (core.cluster.Clients)
 
+    def acked_ns(self, slot: int) -> int:
+        """When the client of a slot last learned that a record was acknowledged; 0 = never."""
+        return self._handles[slot].progress.acked_ns
+
     async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
         """SIGKILL each when it gets to the point; after `crash_s` wherever it is then.
 

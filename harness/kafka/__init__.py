@@ -9,6 +9,10 @@ client         A session over confluent-kafka.
 cluster        A real Kafka cluster in containers: KRaft nodes of any released
                version from 3.3 on.
 containers     Docker: engine, images, nodes, network faults, cleaning up.
+transaction_log  Reading `__transaction_state` of a running cluster: what coordinators
+               wrote down, to the high watermark.
+transaction_value  The format of records in `__transaction_state`: TransactionLogKey and
+               TransactionLogValue.
 waiting        Waiting: with a deadline for something that is not there yet, and for
                several things done at once.
 

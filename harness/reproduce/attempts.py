@@ -19,7 +19,7 @@ from harness.kafka.waiting import NotYet, until
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers, Say
-from history.broker_logs import markers_left_out
+from history.broker_logs import broker_logs
 from history.run_folder import Run
 
 WATCH_S = TIMEOUT_S + 30.0
@@ -132,7 +132,7 @@ def confirmed(attempt: ScheduleRun, transactional_id: str, left_out: bool, folde
     else it showed something else."""
     if attempt.shows is not Shows.SHOWN or not left_out:
         return attempt
-    for line in markers_left_out(Run(folder)):
+    for line in broker_logs(Run(folder)).left_out:
         if line.transactional_id == transactional_id:
             who = f"broker {line.node} left out markers in {', '.join(sorted(line.partitions))}"
             return replace(attempt, text=f"{attempt.text}; {who}")

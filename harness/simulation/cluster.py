@@ -128,12 +128,13 @@ class SimulatedCluster(Administered):
         epochs: dict[TopicPartition, int] = {}
         versions: dict[TopicPartition, int] = {}
         isr: dict[TopicPartition, tuple[int, ...]] = {}
+        replicas: dict[TopicPartition, tuple[int, ...]] = {}
         for view in views.values():
             for key, state in view.items():
                 tp = TopicPartition(*key)
                 if state.partition_epoch >= versions.get(tp, -1):
                     versions[tp], epochs[tp] = state.partition_epoch, state.leader_epoch
-                    leaders[tp], isr[tp] = state.leader, state.isr
+                    leaders[tp], isr[tp], replicas[tp] = state.leader, state.isr, state.replicas
         same = len({tuple(sorted((tp, s.leader) for tp, s in v.items())) for v in views.values()})
         controller = next((broker.me for broker in self.running if broker.metadata.controls), -1)
         return Roles(
@@ -141,6 +142,7 @@ class SimulatedCluster(Administered):
             leaders=leaders,
             leader_epochs=epochs,
             isr=isr,
+            replicas=replicas,
             controller=controller,
             answering=tuple(sorted(views)),
             agreed=len(views) == len(self.brokers) and same == 1,

@@ -2,6 +2,8 @@
 
 client     The nemesis `client`: loading clients die in mid-work, or stand still.
 elections  The nemesis `elections`: leaders move on a healthy cluster, at once.
+failover   The nemesis `failover`: a second death, before the cluster is whole after the
+           first one.
 links      The nemesis `links`: what lies between clients and brokers is slow, narrow or breaks.
 partition  The nemesis `partition`: links between brokers, or from clients to a broker, are cut.
 power      The nemesis `power`: nodes lose what was not flushed to disk.

@@ -8,6 +8,7 @@ from nemesis.types import AimedFault, ClusterView, Effect, Environment, Hold, Ki
 REPLICAS = Kind(
     doc="all replicas of one of the workload's partitions, while a coordinator lives on",
     targeted=False,
+    hold=Hold.VERB,
     brokers=4,
     drawn_from=4,
 )
@@ -43,11 +44,12 @@ def _aim_kill(step: PlannedFault, view: ClusterView) -> AimedFault:
     return aim_down(step, view, ("was killed (SIGKILL)", "were killed (SIGKILL)"))
 
 
-async def kill(env: Environment, hit: AimedFault) -> None:
-    """SIGKILL the nodes of a hit, and hold them down."""
+async def kill(env: Environment, hit: AimedFault, *nodes: int) -> None:
+    """SIGKILL the nodes of a hit (or these of them, one stage of several), and hold them down."""
     assert isinstance(env.cluster, Killable)
-    env.down.append(hit)
-    await env.cluster.kill(hit.nodes)
+    if hit not in env.down:
+        env.down.append(hit)
+    await env.cluster.kill(nodes or hit.nodes)
 
 
 async def revive(env: Environment, hit: AimedFault) -> None:

@@ -9,7 +9,7 @@ import pytest
 from checkers.api import check
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
-from history.broker_logs import markers_left_out
+from history.broker_logs import broker_logs
 from history.events import TransactionsOpen
 from history.run_folder import Run
 from history.tables import TABLES
@@ -134,7 +134,7 @@ def test_a_partition_that_waits_for_its_marker_for_ever(
 
 
 def test_a_run_without_brokers_logs_has_none(tmp_path: Path) -> None:
-    assert markers_left_out(Run(tmp_path)) == []
+    assert broker_logs(Run(tmp_path)).left_out == []
 
 
 def skipping(*others: Outcome) -> Built:

@@ -30,6 +30,9 @@ RECOVERY_S = 5.0
 class NoClients:
     slots: tuple[ClientSlot, ...] = ()
 
+    def acked_ns(self, slot: int) -> int:
+        return 0
+
     async def crash(self, slots: Sequence[int], point: CrashPoint) -> None: ...
     async def restart(self, slots: Sequence[int]) -> None: ...
     async def pause(self, slots: Sequence[int]) -> None: ...

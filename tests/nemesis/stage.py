@@ -34,6 +34,8 @@ CLIENTS = (
 NAMES = WorkloadNames(data=DATA, transactional_ids=("tx-0", "tx-1"), groups=("g",), clients=CLIENTS)
 LAG_S = 3.0
 """How long followers that cannot fetch stay in sync."""
+ALWAYS = 2**62
+"""A client gets records acknowledged all the time, if nothing else is said."""
 START_S = 6.0
 """How long a started broker is not in sync."""
 
@@ -202,8 +204,12 @@ class Recording(Recorder):
         alive = self.alive
         leaders = {tp: self._leader(tp) for tp in DATA}
         isr = {tp: self._isr(tp, leader) for tp, leader in leaders.items()}
+        held = self.brokers[:3]
         for topic in (TRANSACTION_TOPIC, GROUP_TOPIC):
-            leaders |= {TopicPartition(topic, n): alive[0] if alive else -1 for n in range(5)}
+            internal = [TopicPartition(topic, n) for n in range(5)]
+            leaders |= dict.fromkeys(internal, alive[0] if alive else -1)
+            isr |= dict.fromkeys(internal, tuple(node for node in held if node in alive))
+        replicas = self.order | {tp: held for tp in isr if tp not in self.order}
         voters = [node for node in self.nodes if node not in self.brokers] or self.brokers
         up = [node for node in voters if node not in self.dead | self.frozen]
         controller = up[-1] if up else -1
@@ -211,6 +217,7 @@ class Recording(Recorder):
             ns=self.clock.now_ns(),
             leaders=leaders,
             isr=isr,
+            replicas=replicas,
             controller=controller,
             answering=alive,
             agreed=alive == self.brokers,
@@ -220,7 +227,9 @@ class Recording(Recorder):
         alive = [node for node in self.alive if node in self.order[tp]]
         if self.led.get(tp) in alive:
             return self.led[tp]
-        return alive[tp.partition % len(alive)] if alive else -1
+        usual = sorted(self.order[tp])[tp.partition % len(self.order[tp])]
+        preferred = [node for node in self.order[tp] if node in alive]
+        return usual if usual in alive else preferred[0] if alive else -1
 
     def _isr(self, tp: TopicPartition, leader: int) -> tuple[int, ...]:
         now = self.clock.now_s
@@ -271,10 +280,14 @@ class RecordingClients(Recorder):
         self.down: set[int] = set()
         self.paused: set[int] = set()
         self.points: list[CrashPoint] = []
+        self.acked: dict[int, int] = {}
 
     @property
     def whole(self) -> bool:
         return not self.down and not self.paused
+
+    def acked_ns(self, slot: int) -> int:
+        return self.acked.get(slot, ALWAYS)
 
     async def crash(self, slots: Sequence[int], point: CrashPoint) -> None:
         self.points.append(point)

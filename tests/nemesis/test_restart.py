@@ -69,7 +69,7 @@ def test_a_rolling_restart_takes_every_broker_once_and_waits_for_each(controller
 
 def whole(cluster: Recording, node: int) -> bool:
     roles: Roles = run_blocking(cluster.roles())
-    return node in roles.answering and all(node in isr for isr in roles.isr.values())
+    return node in roles.answering and all(node in roles.isr[tp] for tp in DATA)
 
 
 def test_the_order_of_a_rolling_restart_is_drawn() -> None:

@@ -35,8 +35,19 @@ from nemesis.types import Hold, PlannedFault, WorkloadNames
 
 UNHURRIED = hypothesis_settings(deadline=None)  # the machine may be loaded
 
-FAMILIES = ("partition", "kill", "pause", "restart", "elections", "client", "links", "unclean", "power")
-RANDOM = FAMILIES[:6]
+FAMILIES = (
+    "partition",
+    "kill",
+    "pause",
+    "restart",
+    "failover",
+    "elections",
+    "client",
+    "links",
+    "unclean",
+    "power",
+)
+RANDOM = tuple(family for family in FAMILIES[:7] if family != "failover")
 """What `random` draws from."""
 WISHES = [
     f"{family}{kind and ':'}{kind}{target and '@'}{target}"
@@ -46,9 +57,9 @@ WISHES = [
     if not (kind and target) or NEMESES[family].kinds[kind].targeted
     if not target or any(kind.targeted for kind in NEMESES[family].kinds.values())
 ]
-WIDE = ("kill:replicas", "restart:replicas")
-"""Names that need more than three brokers."""
-SLOW = ("restart:rolling", "client", "client:pause", "unclean", "unclean:lagging")
+WIDE = ("kill:replicas", "restart:replicas", "failover:lagging")
+"""Names that need more than three brokers, or a lag time of their own."""
+SLOW = ("restart:rolling", "client", "client:pause", "unclean", "unclean:lagging", "failover:lagging")
 """Names one fault of which may fill a short phase."""
 QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in SLOW]
 WISHES = [wish for wish in WISHES if not wish.startswith(("restart:rolling", *WIDE))]
@@ -134,7 +145,7 @@ def test_every_name_is_fully_drawn_and_reads_back(text: str, seed: int, brokers:
 def test_a_default_phase_of_20_s_has_two_faults_at_least(text: str, seed: int) -> None:
     steps = plan(text, configured(seed, duration_s=20))
     # A client that outlives its transaction's timeout stands still for more than half of the phase.
-    alone = NEMESES[steps[0].family].kinds[steps[0].kind].hold is Hold.TRANSACTION
+    alone = NEMESES[steps[0].family].kinds[steps[0].kind].hold in (Hold.TRANSACTION, Hold.VERB)
     assert len(steps) >= (1 if alone else 2)
     assert 0.9 <= steps[0].at_s <= 2
 
@@ -170,6 +181,8 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
             "unclean": "10",
             "client:crash": "2",
             "restart": "4",
+            "failover": "5",
+            "failover:recovering": "6",
         }
         assert least in [seconds for name, seconds in asked.items() if name in text]
         assert duration_s < 2.5 * float(least)
@@ -237,7 +250,7 @@ for text in ("random", "partition@random,kill@random,pause@random", "partition",
 
 
 def test_lengths_and_pauses_are_around_their_means() -> None:
-    steps = plan("kill", configured(duration_s=3000, fault_s=8, calm_s=2))
+    steps = plan("kill:one", configured(duration_s=3000, fault_s=8, calm_s=2))
     holds = [step.hold_s for step in steps[:-1]]
     pauses = [after.at_s - before.at_s - before.hold_s for before, after in pairwise(steps)]
     assert len(steps) == pytest.approx(300, rel=0.05)

@@ -123,16 +123,19 @@ def agree(
     leaders: dict[TopicPartition, int] = {}
     epochs: dict[TopicPartition, int] = {}
     isr: dict[TopicPartition, tuple[int, ...]] = {}
+    replicas: dict[TopicPartition, tuple[int, ...]] = {}
     for tp in sorted({tp for view in views.values() for tp in view.partitions}):
         reported = {node: view.partitions[tp] for node, view in views.items() if tp in view.partitions}
         leaders[tp], epochs[tp] = _leader(reported, needed)
         witness = reported.get(leaders[tp]) or max(reported.values(), key=lambda one: one.leader_epoch)
         isr[tp] = tuple(sorted(witness.isr_nodes))
+        replicas[tp] = tuple(witness.replica_nodes)
     return Roles(
         ns=ns,
         leaders=leaders,
         leader_epochs=epochs,
         isr=isr,
+        replicas=replicas,
         controller=_controller(quorums),
         answering=tuple(sorted(views)),
         agreed=set(views) == set(nodes) and _same_leaders(views),

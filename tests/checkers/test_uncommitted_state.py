@@ -1,0 +1,179 @@
+"""The label `uncommitted-state`: it needs a log that went back, and what the log lacks."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from checkers.api import check
+from core.op import Outcome
+from core.transaction_log import TransactionLog, TransactionRecord
+from history import transaction_log
+from history.broker_logs import broker_logs
+from history.run_folder import Run
+from history.verdict import Verdict
+from tests.checkers.test_markers_left_out import ID, line, torn
+from tests.histories.built import Built
+from tests.histories.folders import write_run
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGAN_MS = int(BEGAN.timestamp() * 1000)
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+
+def wall(at_s: float) -> str:
+    return (BEGAN + timedelta(seconds=at_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def leads(at_s: float, node: int, epoch: int, start: int, high: int, isr: str, partition: int = 3) -> str:
+    return (
+        f"{wall(at_s)} INFO state.change.logger - [Broker id={node}] Leader __transaction_state-{partition}"
+        f" with topic id Some(ot0Xz) starts at leader epoch {epoch} from offset {start} with partition"
+        f" epoch 1, high watermark {high}, ISR [{isr}], adding replicas [] and removing replicas [] ."
+        " Previous leader Some(1) and previous leader epoch was 0.\n"
+    )
+
+
+def sent(commit: bool, updated_s: float, *partitions: str, transactional_id: str = ID) -> str:
+    result, state = ("COMMIT", "PREPARE_COMMIT") if commit else ("ABORT", "PREPARE_ABORT")
+    updated = BEGAN_MS + int(updated_s * 1000)
+    return (
+        f"{wall(12)} INFO kafka.coordinator.transaction.TransactionStateManager - [Transaction State Manager"
+        " 2]: Sending txn markers for TransactionalIdCoordinatorEpochAndTransitMetadata("
+        f"{transactional_id},4,{result},TransactionMetadata(transactionalId={transactional_id},"
+        " producerId=2000, prevProducerId=2000, nextProducerId=-1, producerEpoch=0, lastProducerEpoch=-1,"
+        f" txnTimeoutMs=40000, state={state}, pendingState=Optional[COMPLETE_ABORT],"
+        f" topicPartitions=[{', '.join(partitions)}], txnStartTimestamp=1, txnLastUpdateTimestamp={updated}),"
+        "TxnTransitMetadata[producerId=2000, txnLastUpdateTimestamp=7]) after loading partition 3\n"
+    )
+
+
+B = leads(11.2, 2, 1, 78, 77, "2,3")
+C = leads(13, 3, 2, 77, 77, "3")
+"""While the transaction is open, broker 2 loads one record that is not committed; broker 3 has not got it."""
+
+
+def record(
+    at_s: float, state: str, *partitions: str, offset: int = 0, **changes: object
+) -> TransactionRecord:
+    made = TransactionRecord(
+        partition=3,
+        offset=offset,
+        ms=BEGAN_MS + int(at_s * 1000),
+        transactional_id=ID,
+        state=state,
+        producer_id=2000,
+        producer_epoch=0,
+        partitions=partitions,
+        updated_ms=BEGAN_MS + int(at_s * 1000),
+    )
+    return replace(made, **changes)
+
+
+def log(*records: TransactionRecord, whole: bool = True) -> TransactionLog:
+    numbered = tuple(replace(one, offset=offset) for offset, one in enumerate(records))
+    return TransactionLog(records=numbered, whole=frozenset({3} if whole else set()))
+
+
+EARLIER = record(5, "CompleteCommit")
+LACKS_Z = log(EARLIER, record(10.5, "Ongoing", "x-0", "y-0"), record(13.5, "PrepareCommit", "x-0", "y-0"))
+LACKS_ALL = log(EARLIER)
+ABORTS = ("x-0", "y-0", "z-0")
+COMMITTED = log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(13.5, "PrepareCommit", *ABORTS))
+
+
+def judged(folder: Path, built: Built, logged: TransactionLog, *lines: str) -> Verdict:
+    run = write_run(folder, built.tables())
+    server = run.cluster / "2" / "server.log"
+    server.parent.mkdir(parents=True)
+    server.write_text("".join(lines))
+    transaction_log.write(run.transaction_log, logged)
+    return check(run, without_spark=True)
+
+
+@pytest.mark.parametrize(
+    ("built", "logged", "lines", "labelled"),
+    [
+        # the log does not name z, or nothing of the transaction
+        (torn(OK, {0, 1}), LACKS_Z, [B, C], True),
+        (torn(OK, {0}), LACKS_ALL, [B, C], True),
+        (torn(FAIL, {2}), LACKS_Z, [B, C], True),
+        (torn(FAIL, {0, 1, 2}), LACKS_ALL, [B, C], True),
+        (torn(INFO, {2}), LACKS_Z, [B, C], True),
+        # a decision was acted upon that the log lacks
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, *ABORTS)], True),
+        (
+            torn(FAIL, {0}),
+            log(EARLIER, record(10.5, "Ongoing", *ABORTS)),
+            [B, C, sent(True, 11, *ABORTS)],
+            True,
+        ),
+        # near misses: the log
+        (torn(OK, {0, 1}), COMMITTED, [B, C], False),
+        (torn(OK, {0}), LACKS_Z, [B, C], False),  # y is named, and not visible
+        (torn(OK, {0, 1}), log(*LACKS_Z.records, whole=False), [B, C], False),
+        (torn(OK, {0, 1}), log(replace(EARLIER, transactional_id="another")), [B, C], False),
+        (torn(OK, {0, 1}), TransactionLog(), [B, C], False),
+        # near misses: the coordinators
+        (torn(OK, {0, 1}), LACKS_Z, [], False),
+        (torn(OK, {0, 1}), LACKS_Z, [B], False),
+        (torn(OK, {0, 1}), LACKS_Z, [B, leads(13, 3, 2, 78, 77, "3")], False),  # it had that record
+        (torn(OK, {0, 1}), LACKS_Z, [leads(11.2, 2, 1, 78, 78, "2,3"), C], False),  # committed, and lost
+        (torn(OK, {0, 1}), LACKS_Z, [leads(11.2, 2, 1, 78, 77, "1,2"), C], False),  # not in sync: unclean
+        (torn(OK, {0, 1}), LACKS_Z, [leads(3, 2, 1, 78, 77, "2,3"), leads(6, 3, 2, 77, 77, "3")], False),
+        (torn(OK, {0, 1}), LACKS_Z, [leads(70, 2, 1, 78, 77, "2,3"), leads(75, 3, 2, 77, 77, "3")], False),
+        (
+            torn(OK, {0, 1}),
+            LACKS_Z,
+            [B.replace("state-3", "state-4"), C.replace("state-3", "state-4")],
+            False,
+        ),
+        # near misses: the decision
+        (torn(OK, {1}), COMMITTED, [B, C, sent(True, 13.5, *ABORTS)], False),  # it is in the log
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 8, *ABORTS)], False),  # of the transaction before
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, "y-0")], False),
+        (torn(OK, {1}), COMMITTED, [B, C, sent(False, 11, *ABORTS, transactional_id="txn-9")], False),
+        (torn(OK, {1}), COMMITTED, [sent(False, 11, *ABORTS)], False),
+    ],
+)
+def test_the_label_needs_the_log_that_went_back_and_what_it_lacks(
+    tmp_path: Path, built: Built, logged: TransactionLog, lines: list[str], labelled: bool
+) -> None:
+    verdict = judged(tmp_path / "run", built, logged, *lines)
+    found = {name: each.known_bug for name, each in verdict.anomalies.items() if each.disallowed}
+    assert found
+    assert verdict.exit_code == 1
+    assert set(found.values()) == ({"uncommitted-state"} if labelled else {""})
+
+
+def test_markers_left_out_explain_first(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", torn(OK, {0, 1}), LACKS_Z, B, C, line(12, "z-0"))
+    found = {each.known_bug for each in verdict.anomalies.values() if each.disallowed}
+    assert found == {"KAFKA-20734"}
+
+
+def test_the_transaction_log_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = Run(tmp_path).transaction_log
+    assert transaction_log.read(path).missing == "it was not recorded"
+    written = TransactionLog(records=LACKS_Z.records, whole=frozenset({1, 3}), missing="the end of t-2")
+    transaction_log.write(path, written)
+    assert transaction_log.read(path) == written
+
+
+def test_what_brokers_say_of_coordinators(tmp_path: Path) -> None:
+    server = tmp_path / "cluster" / "2" / "server.log"
+    server.parent.mkdir(parents=True)
+    server.write_text(B + sent(True, 11, "x-0", "y-0") + sent(False, 11))
+    logs = broker_logs(Run(tmp_path))
+    (elected,) = logs.elected
+    assert (elected.node, elected.partition, elected.epoch, elected.start) == (2, 3, 1, 78)
+    assert (elected.high_watermark, elected.isr) == (77, frozenset({2, 3}))
+    first, second = logs.sent
+    assert (first.transactional_id, first.producer_id, first.producer_epoch) == (ID, 2000, 0)
+    assert (first.commit, first.updated_ms, first.partitions) == (
+        True,
+        BEGAN_MS + 11_000,
+        frozenset({"x-0", "y-0"}),
+    )
+    assert (second.commit, second.partitions) == (False, frozenset())
