@@ -15,11 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.config import run_config
 from core.errors import HistoryError
 from harness.report import build, page, wording
 from history.verdict import FaultLiveness, Liveness, Verdict
 from tests.browser.report_findings import FOLDERS, HOSTILE, anomalous, lost_write
 from tests.browser.report_runs import FAULTS, Folder, clean, empty
+from workloads.registry import WORKLOADS
 
 
 class Parsed(HTMLParser):
@@ -417,3 +419,17 @@ def test_verdicts_of_the_fixtures_are_verdicts() -> None:
     for make in FOLDERS.values():
         verdict = make().verdict
         assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
+
+
+def test_the_producers_with_a_home_are_told_where_the_workload_has_them() -> None:
+    def slots(workload: str, homes: int) -> int:
+        config = run_config({"seed": 1, "workload": workload, "home_producers": homes})
+        return len(WORKLOADS[workload].plans(config))
+
+    assert {name for name in WORKLOADS if slots(name, 2) == slots(name, 0) + 2} == set(wording.HOMES)
+    for workload, told in (
+        ("queue", "4 and 2 with one partition each, acks all"),
+        ("fencing", "4, acks all"),
+    ):
+        config = run_config({"seed": 1, "workload": workload, "home_producers": 2}).short()
+        assert dict(wording.tested(config))["Producers"].startswith(told)
