@@ -191,7 +191,9 @@ def _anomalies() -> dict[str, Anomaly]:
 LIVENESS = Liveness(
     available=0.87,
     faults=[
-        FaultLiveness(fault=0, stalled_s=5.2, partition="queue-3", partition_stalled_s=6.9, recovered_s=1.4),
+        FaultLiveness(
+            fault=0, stalled_s=5.2, partition="queue-3", partition_stalled_s=6.9, recovered_s=1.4, served=0.47
+        ),
         FaultLiveness(fault=1, stalled_s=0.3, partition="queue-1", partition_stalled_s=3.1, recovered_s=0.8),
         FaultLiveness(fault=2, stalled_s=2.4, partition="queue-0", partition_stalled_s=2.9, recovered_s=None),
     ],

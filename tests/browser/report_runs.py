@@ -20,7 +20,7 @@ from history import events as ev
 from history import jsonl
 from history.run_folder import FORMAT, Run
 from history.tables import OPEN, TABLES
-from history.verdict import CheckResult, Fault, FaultLiveness, Liveness, Verdict
+from history.verdict import CheckResult, Fault, FaultHits, FaultLiveness, Liveness, Verdict
 from tests.browser import report_histories
 from tests.browser.report_histories import START_NS, TXN_IDS, UNITS, ns
 
@@ -47,6 +47,22 @@ FAULTS = (
         end_s=26.5,
         colour="#b3541e",
         text="node 2 (leader of queue-0 and queue-3) cut off from nodes 1 and 3",
+        hits=FaultHits(
+            records=7,
+            records_hit=3,
+            transactions=2,
+            transactions_hit=1,
+            sending=0,
+            ending=1,
+            ops_hit=0,
+            members=0,
+            leaders=0,
+            coordinators=0,
+            controller=False,
+            failed=4,
+            in_doubt=0,
+            nothing=False,
+        ),
     ),
     Fault(
         fault=1,
