@@ -186,7 +186,7 @@ REPRODUCTIONS = {
         good=NO_LAG,
         versions=("4.3.1", "4.3.1"),
         play=uncommitted_abort,
-        label="",
+        label="uncommitted-state",
     ),
     "uncommitted-partition": Reproduction(
         title="A commit is acknowledged, and one partition of its transaction never gets a marker.",
@@ -194,7 +194,7 @@ REPRODUCTIONS = {
         good=NO_LAG,
         versions=("4.3.1", "4.3.1"),
         play=uncommitted_partition,
-        label="",
+        label="uncommitted-state",
     ),
 }
 """By the name that `inquest reproduce` takes."""
