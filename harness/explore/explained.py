@@ -2,11 +2,14 @@
 
 A weakness is recognised by its mechanism (`harness.simulation.invariants.weaknesses`) and names a
 transactional id and partitions. A finding comes from it only if it is of a class as which half a transaction
-shows, about a transaction of this id, and in one of these partitions.
+shows, about a transaction of this id that wrote to one of these partitions and began before the harm. It may
+be about another partition: records without a marker of their own decide what the transaction seems to be.
 """
 
 from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
@@ -15,6 +18,7 @@ from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.findings import Finding, What
 from harness.simulation.invariants.weaknesses import Weakness
+from harness.simulation.scheduler import BASE_NS
 from history.journal import Line
 from history.reader import numbers
 from history.rows import rows_of
@@ -34,16 +38,20 @@ def explained_by(
     tables, names = rows.tables(), rows.names()["txn_id"]
     tps = [(row["topic"], row["partition"]) for row in tables["tps"].to_pylist()]
     ids = {row["process"]: row["txn_id"] for row in tables["processes"].to_pylist()}
-    process_of = numbers(tables["ops"], "process")
+    process_of, begun = (numbers(tables["ops"], name) for name in ("process", "invoke_ns"))
     op_of, tp_of = (numbers(tables["sends"], name) for name in ("op", "tp"))
 
     def explains(one: Weakness, finding: Finding) -> bool:
         ops = finding.ops[:1] if finding.name == TORN else [shown.op for shown in finding.only(What.SEND)]
         for op in ops:
             number = ids[int(process_of[op])]
-            if number < 0 or names[number] != one.transactional_id:
+            if (
+                number < 0
+                or names[number] != one.transactional_id
+                or begun[op] > one.time_us * 1000 + BASE_NS
+            ):
                 return False
-        touched = {tps[tp] for tp in tp_of[op_of == ops[0]]} if finding.tp < 0 else {tps[finding.tp]}
+        touched = {tps[tp] for tp in tp_of[np.isin(op_of, ops)]} if ops else {tps[finding.tp]}
         return bool(touched & one.tps)
 
     return [finding for finding in suspected if any(explains(one, finding) for one in weak)]

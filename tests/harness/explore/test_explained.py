@@ -1,0 +1,71 @@
+"""KAFKA-20734 in simulated runs: explore counts it, a recorded run labels it, and the mended era is clean."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.api import check
+from core.config import RunConfig, run_config
+from harness.explore.explained import explained_by
+from harness.explore.profile import BASE
+from harness.explore.trial import checked, findings, trial
+from harness.run.planning import planned
+from harness.simulation.run import simulate
+from harness.simulation.run_folder import record
+from history.run_folder import Run
+from history.seal import seal
+from tests.harness.simulation.stored import Pin
+
+SEEDS = Pin(first=10, within=40)
+
+
+def config(seed: int, era: str) -> RunConfig:
+    settings = {"workload": "transactions", "preset": "safe", "nemesis": "kill:replicas", "brokers": 5}
+    load = {"producers": 6, "partitions": 6, "fault_s": 4.5, "transaction_timeout_s": 10}
+    return run_config({**BASE, **settings, **load, "seed": seed, "era": era})
+
+
+@pytest.fixture(scope="module")
+def torn() -> RunConfig:
+    """A run in which a marker was left out, and that shows."""
+    for seed in SEEDS.numbers():
+        made = trial(config(seed, "4.3"))
+        if made.explained:
+            assert made.failures == []
+            assert set(made.weak) == {"KAFKA-20734"}
+            return config(seed, "4.3")
+    pytest.fail(f"none of {SEEDS.within} seeds shows it")
+
+
+@pytest.mark.slow
+def test_the_mended_era_is_clean_where_the_other_is_not(torn: RunConfig) -> None:
+    twin = trial(config(torn.seed, "4.3-mended"))
+    assert (twin.failures, twin.weak) == ([], {})
+
+
+@pytest.mark.slow
+def test_what_resembles_it_is_not_explained(torn: RunConfig) -> None:
+    done = simulate(torn)
+    found = findings(torn, done, checked(done))
+    assert explained_by(done.weak, done.journals, found)
+    changes: tuple[dict[str, Any], ...] = (
+        {"transactional_id": "another"},
+        {"tps": frozenset({("transactions", 99)})},
+        {"time_us": 0},  # before the transaction began
+    )
+    for change in changes:
+        others = [replace(one, **change) for one in done.weak]
+        assert explained_by(others, done.journals, found) == []
+
+
+@pytest.mark.slow
+def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: RunConfig, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.journal.mkdir(parents=True)
+    run.config.write_text(torn.model_dump_json())
+    record(torn, planned(torn).steps, run)
+    seal(run)
+    found = check(run, without_spark=True).anomalies
+    assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}
