@@ -11,8 +11,6 @@ cluster        A real Kafka cluster in containers: KRaft nodes of any released
 containers     Docker: engine, images, nodes, network faults, cleaning up.
 transaction_log  Reading `__transaction_state` of a running cluster: what coordinators
                wrote down, to the high watermark.
-transaction_value  The format of records in `__transaction_state`: TransactionLogKey and
-               TransactionLogValue.
 waiting        Waiting: with a deadline for something that is not there yet, and for
                several things done at once.
 

@@ -11,9 +11,11 @@ from core.cluster import TRANSACTION_TOPIC
 from core.errors import ClusterError
 from core.op import Isolation
 from core.transaction_log import TransactionLog, TransactionRecord
+from harness.evidence.coordinator_records import transaction_value, transactional_id
+from harness.evidence.cursor import Malformed
+from harness.evidence.messages import UnknownMessage
 from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
-from harness.kafka.transaction_value import transaction_value, transactional_id
 
 READ_S: Final = 15.0
 """About 50 000 records a second, on a machine that does nothing else."""
@@ -89,18 +91,26 @@ def _read(
 
 
 def _record(message: Message, number: int, offset: int) -> TransactionRecord | None:
-    """Raises: ClusterError."""
+    """None = of a type with another meaning. Raises: ClusterError."""
     key, value = message.key(), message.value()
-    name = transactional_id(key) if isinstance(key, bytes) else None
-    if name is None:
+    if not isinstance(key, bytes):
         return None
+    try:
+        name = transactional_id(key)
+    except UnknownMessage:
+        return None
+    except Malformed as error:
+        raise ClusterError(f"{TRANSACTION_TOPIC}-{number}, key at offset {offset}: {error}") from error
     ms, epoch = message.timestamp()[1], message.leader_epoch()
     leader_epoch = -1 if epoch is None else epoch
     if not isinstance(value, bytes):
         return TransactionRecord(
             partition=number, offset=offset, ms=ms, leader_epoch=leader_epoch, transactional_id=name
         )
-    state = transaction_value(value)
+    try:
+        state = transaction_value(value)
+    except (UnknownMessage, Malformed) as error:
+        raise ClusterError(f"{TRANSACTION_TOPIC}-{number}, value at offset {offset}: {error}") from error
     return TransactionRecord(
         partition=number,
         offset=offset,
@@ -111,7 +121,7 @@ def _record(message: Message, number: int, offset: int) -> TransactionRecord | N
         producer_id=state.producer_id,
         producer_epoch=state.producer_epoch,
         timeout_ms=state.timeout_ms,
-        partitions=state.partitions,
-        started_ms=state.started_ms,
-        updated_ms=state.updated_ms,
+        partitions=tuple(f"{topic}-{at}" for topic, at in state.partitions),
+        started_ms=state.start_ms,
+        updated_ms=state.last_update_ms,
     )

@@ -17,6 +17,7 @@ from harness.kafka.cluster import KafkaCluster
 from harness.kafka.containers.engine import RUN_LABEL, connect
 from harness.kafka.containers.images import image_tag
 from harness.kafka.containers.jars import jars
+from harness.kafka.transaction_log import transaction_log
 from tests.docker.conftest import TOPIC
 from tests.harness.evidence.dumped import Comparison, compare, sections
 
@@ -95,6 +96,7 @@ def dumped(cluster: KafkaCluster, data: Path) -> tuple[int, str]:
 
 def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, tmp_path: Path) -> None:
     work(cluster)
+    consumed = transaction_log(cluster.admin)
     run_blocking(cluster.pause([3]))
     data = tmp_path / "data"
     cluster.copy_data(3, data)
@@ -104,6 +106,11 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, t
     assert {"evidence"} <= set(found["transaction_log"]["transactional_id"].to_pylist())
     assert {"COMMIT", "ABORT"} <= set(found["control"]["name"].to_pylist())
     assert {1, 3} <= set(found["offset_log"]["committed"].to_pylist())
+    states = {(one.partition, one.offset): (one.transactional_id, one.state) for one in consumed.records}
+    rows = found["transaction_log"].to_pylist()
+    on_disk = {(row["partition"], row["offset"]): (row["transactional_id"], row["state"]) for row in rows}
+    assert consumed.missing == ""
+    assert {place: on_disk[place] for place in on_disk.keys() & states.keys()} == states
     files, text = dumped(cluster, data)
     compared = Comparison()
     for name, lines in sections(text):
