@@ -53,8 +53,9 @@ class Era:
     marker_epoch_rises: KIP-1228 (4.2): the marker of an end by transaction version 2 needs a higher epoch
         than the open transaction, so that one of an earlier transaction does not end it (KAFKA-19446).
     pending_first: KAFKA-18660 (4.0): while a change of a transactional id is pending, a client that
-        adds a partition has to wait before its producer id and epoch are looked at; else a producer is
-        refused for good that begins a transaction with the new id which the end of its last one brought.
+        adds a partition has to wait before its producer id and epoch are looked at (one that ends a
+        transaction of version 2 in any era); else a producer is refused for good that begins a transaction
+        with the new id which the end of its last one brought.
     begins_at_zero: KAFKA-18202 (4.1), with clients of transaction version 2: a transaction of a producer
         that the log does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
     ids_logged: KAFKA-20310 (4.3): the transaction log has the producer ids before and after the present one,

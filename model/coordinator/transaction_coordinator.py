@@ -131,7 +131,12 @@ class TransactionCoordinator:
         record = transaction.prepare_end(
             commit, self.node.now, version, next_id=next_id, fence=True, bump=bump
         )
-        self.log.end(number, transaction, record, done)
+
+        def fenced(error: KafkaError) -> None:
+            transaction.fence_failed = version < 2 and error is not KafkaError.NONE
+            done(error)
+
+        self.log.end(number, transaction, record, fenced)
 
     def _next_id(self, transaction: TransactionMetadata, version: int) -> int:
         """The producer id that follows this transaction, where its own has no epoch left."""
@@ -204,7 +209,7 @@ class TransactionCoordinator:
             newer = error is KafkaError.NONE and self.client_version >= 2
             answer(ProducerIdResponse(error, *((told.producer_id, told.epoch) if newer else ())))
 
-        number, transaction = self.log.of(request.transactional_id, request.producer_id)
+        number, transaction = self.log.find(request.transactional_id)
         decided = self._decide(transaction, request)
         if decided is not None:
             told = transaction.record
@@ -222,6 +227,8 @@ class TransactionCoordinator:
             return KafkaError.NONE  # it was aborted when its time had run out
         if "end-txn-ignores-epoch" in self.bugs and transaction.state is ONGOING:
             epoch = transaction.record.epoch  # a fenced producer ends its successor's transaction
+        if transaction.pending is not None and self.client_version >= 2:
+            return KafkaError.CONCURRENT_TRANSACTIONS
         if producer_id != transaction.record.producer_id:
             overflow = self.client_version >= 2 and transaction.repeats_overflow(producer_id, epoch)
             if not overflow:

@@ -94,12 +94,14 @@ class TransactionTombstone(NamedTuple):
 class TransactionMetadata:
     """See the module. `record`: the state; `pending`: the state that it is about to take.
 
-    most: the epoch that is never given to a client (32767 in Kafka).
+    most: the epoch that is never given to a client (32767 in Kafka). fence_failed: the log did not take the
+    record of a fence, whose epoch counts all the same (before transaction version 2; KAFKA-9666).
     """
 
     record: TransactionRecord
     most: int
     pending: TransactionState | None = None
+    fence_failed: bool = False
 
     @property
     def state(self) -> TransactionState:
@@ -189,15 +191,20 @@ class TransactionMetadata:
         fence: bool = False,
         bump: bool = True,
     ) -> TransactionRecord:
-        """The first phase. The epoch rises from transaction version 2 on, and with a fence: once."""
+        """The first phase. The epoch rises from transaction version 2 on, and with a fence: once
+        (KAFKA-19367). The client's is the one before, so that version 2 lets a producer that was fenced by
+        a time-out have the next one; before that the raised epoch counts at once, and no client gets it.
+        """
         known = self.record
         if fence:
             assert self.pending is PREPARE_EPOCH_FENCE, f"{known.transactional_id}: no fence"
             self.pending = None
         epoch, last = known.epoch, known.last_epoch
         if version >= 2 or fence:
-            epoch = min(epoch + bump, self.most)
-            last = NO_EPOCH if fence else known.epoch
+            epoch = min(epoch + (bump and not self.fence_failed), self.most)
+            last = known.epoch if version >= 2 else NO_EPOCH
+        if fence and version < 2:
+            self.record = known._replace(epoch=epoch, last_epoch=last)
         return self._prepare(
             PREPARE_COMMIT if commit else PREPARE_ABORT,
             epoch=epoch,
@@ -210,7 +217,7 @@ class TransactionMetadata:
 
     def prepare_complete(self, now: int) -> TransactionRecord:
         """The second phase: all markers are written."""
-        known = self.record
+        known, self.fence_failed = self.record, False
         rotated = known.next_id != NO_PRODUCER
         return self._prepare(
             COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
@@ -262,8 +269,6 @@ class TransactionMetadata:
             valid = epoch == known.epoch
         if not valid:
             return KafkaError.PRODUCER_FENCED
-        if self.pending is not None:
-            return KafkaError.CONCURRENT_TRANSACTIONS
         if self.state in ENDED and not again:
             return KafkaError.INVALID_TXN_STATE if commit else None
         return self._end_by_state(commit)

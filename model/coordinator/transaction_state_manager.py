@@ -101,17 +101,6 @@ class TransactionStateManager(CoordinatorRuntime):
             raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
         return number, transaction
 
-    def of(self, transactional_id: str, producer_id: int) -> tuple[int, TransactionMetadata]:
-        """As `find`, of an id whose producer id is this one or was until now.
-
-        Raises: Refused.
-        """
-        number, transaction = self.find(transactional_id)
-        record = transaction.record
-        if producer_id not in (record.producer_id, record.previous_id):
-            raise Refused(KafkaError.INVALID_PRODUCER_ID_MAPPING)
-        return number, transaction
-
     def write(
         self,
         number: int,

@@ -252,13 +252,61 @@ def test_an_id_that_is_not_the_newest_is_fenced_whatever_its_epoch() -> None:
     assert world.init("t", first.producer_id + 5, 0).error is KafkaError.PRODUCER_FENCED
 
 
-def test_a_producer_that_was_fenced_by_a_timeout_gets_no_epoch_of_its_own_again() -> None:
-    world = OneBroker(era=TV1)
+@pytest.mark.parametrize(
+    ("era", "answer"), [("3.9", (KafkaError.PRODUCER_FENCED, -1)), ("4.3-tv1", (NONE, 1)), ("4.3", (NONE, 1))]
+)
+def test_whether_a_producer_that_was_fenced_by_a_timeout_gets_the_next_epoch(
+    era: str, answer: tuple[KafkaError, int]
+) -> None:
+    # KAFKA-19367: from transaction version 2 on the coordinator knows which epoch it had.
+    world = OneBroker(era=ERAS[era])
     producer = world.init(ms=1000)
-    world.add(producer, 0)
+    assert world.add(producer, 0) is NONE
     world.run(3000)
+    assert world.transaction().state is S.COMPLETE_ABORT
     again = world.init("t", producer.producer_id, 0)
-    assert again.error is KafkaError.PRODUCER_FENCED
+    assert (again.error, again.producer_epoch) == answer
+    assert world.init().producer_epoch == 2  # its successor fences it in any case
+    assert world.init("t", producer.producer_id, 0).error is KafkaError.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize(
+    ("era", "meanwhile", "kept"),
+    [
+        ("3.9", KafkaError.PRODUCER_FENCED, 1),
+        ("4.0", KafkaError.CONCURRENT_TRANSACTIONS, 0),
+        ("4.3-tv1", KafkaError.CONCURRENT_TRANSACTIONS, 0),
+    ],
+)
+def test_a_fence_that_the_log_does_not_take(era: str, meanwhile: KafkaError, kept: int) -> None:
+    # KAFKA-9666: its epoch counts before it is written, and stays; not so in version 2 (KAFKA-19367).
+    world = OneBroker(era=ERAS[era])
+    producer = world.init(ms=5000)
+    assert world.add(producer, 0) is NONE
+    world.lag(log_of(world))
+    number = world.send(InitProducerId("t", 5000))
+    assert world.end(producer, commit=True).error is meanwhile
+    world.until(lambda: number in world.replies)
+    assert world.replies.pop(number).error is KafkaError.COORDINATOR_NOT_AVAILABLE
+    assert (world.transaction().state, world.transaction().record.epoch) == (S.ONGOING, kept)
+    world.send(InitProducerId("t", 5000))
+    world.catch_up(log_of(world))
+    assert (world.transaction().state, world.transaction().record.epoch) == (S.PREPARE_ABORT, 1)
+    world.catch_up(log_of(world))
+    assert world.transaction().state is S.COMPLETE_ABORT
+    assert not world.transaction().fence_failed
+
+
+def test_an_end_waits_for_what_is_pending_before_its_producer_is_looked_at() -> None:
+    # KAFKA-18660, in transaction version 2: the producer may have the id that is pending.
+    for era, answer in (("4.3", KafkaError.CONCURRENT_TRANSACTIONS), ("4.3-tv1", KafkaError.PRODUCER_FENCED)):
+        world = OneBroker(era=ERAS[era])
+        producer = world.init()
+        assert world.add(producer, 0) is NONE
+        world.lag(log_of(world))
+        world.send(EndTxn("t", producer.producer_id, producer.producer_epoch, True))
+        stranger = msgspec.structs.replace(producer, producer_epoch=5)
+        assert world.end(stranger, commit=True).error is answer
 
 
 def test_one_init_at_a_time() -> None:
@@ -1058,7 +1106,7 @@ def test_refusals_change_nothing() -> None:
     producer = world.init()
     before = world.transaction().record
     with pytest.raises(Refused):
-        coordinating(world).transactions.log.of("t", 99)
+        coordinating(world).transactions.log.find("u")
     world.end(msgspec.structs.replace(producer, producer_epoch=7), commit=True)
     world.add(msgspec.structs.replace(producer, producer_epoch=7), 0)
     assert world.transaction().record == before

@@ -60,7 +60,7 @@ def unfinished_predecessor(s: RawProducerStage) -> Steps:
 
 @scenario(
     "The time of a transaction, and its limits",
-    source="KIP-98; KAFKA-6119 (the higher epoch)",
+    source="KIP-98; KAFKA-6119 (the higher epoch); KAFKA-19367",
     stage=_one,
     columns="A learns | coordinator | log | LSO | read_committed",
 )
@@ -80,8 +80,9 @@ def transaction_timeout(s: RawProducerStage) -> Steps:
     s.end("A", commit=True)
     yield "A comes too late. | PRODUCER_FENCED | CompleteAbort 2/1 | a [abort] | 2 | –"
     s.init("A", bump=True)
-    yield """It cannot ask for the next epoch of its own either: it must begin again, like any other client.
-        | PRODUCER_FENCED | CompleteAbort 2/1 | a [abort] | 2 | –"""
+    yield """It asks for the next epoch of its own. The coordinator knows which one it had, and gives it that
+        of the abort. (With transaction version 1 in the cluster it must begin again, like any other client.)
+        | ok | Empty 2/1 | a [abort] | 2 | –"""
 
 
 @scenario(
