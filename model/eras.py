@@ -58,6 +58,8 @@ class Era:
         with the new id which the end of its last one brought.
     begins_at_zero: KAFKA-18202 (4.1), with clients of transaction version 2: a transaction of a producer
         that the log does not know must begin at sequence 0, else OUT_OF_ORDER_SEQUENCE_NUMBER.
+    old_epoch_first: KAFKA-19690 (3.9.2, 4.0.2, 4.1.1): a batch of an older producer epoch is refused with
+        INVALID_PRODUCER_EPOCH, which clients survive, before its verification is looked at.
     ids_logged: KAFKA-20310 (4.3): the transaction log has the producer ids before and after the present one,
         so that a coordinator that loads knows them; else it does not learn them.
     leaderless_deleted: KAFKA-20734 (4.3): a coordinator takes a partition that has no leader just then for
@@ -93,6 +95,7 @@ class Era:
     marker_epoch_rises: bool = True
     pending_first: bool = True
     begins_at_zero: bool = True
+    old_epoch_first: bool = True
     ids_logged: bool = True
     leaderless_deleted: bool = True
     offsets_when_committed: bool = True
@@ -111,6 +114,7 @@ V3_9: Final = replace(
     server_transaction_version=1,
     client_transaction_version=1,
     pending_first=False,
+    old_epoch_first=False,
     offsets_when_committed=False,
     unloads_late=False,
 )

@@ -154,13 +154,21 @@ class AddPartitionsToTxnManager:
     # ---- at the append
 
     def check(self, tp: Partition, batch: RecordBatch, token: int) -> None:
-        """May this batch be appended now? token: of its verification, -1 = it had none.
+        """May this batch be appended now? token: of its verification, -1 = it had none. A batch that
+        is in the log already needs none (UnifiedLog.analyzeAndValidateProducerState).
 
-        Raises: Refused (INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER).
+        Raises: Refused (INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER).
         """
         if not self.needs(tp, batch):
             return
         replica = self.node.replicas[tp]
+        if replica.log.recognised(batch) is not None:
+            return
+        before = replica.log.producers.get(batch.producer_id)
+        old = before is not None and batch.producer_epoch < before.epoch
+        settings = self.node.settings
+        if old and settings.era.old_epoch_first and "old-epoch-appended" not in settings.bugs:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
         guard = self.guards.get((tp, batch.producer_id))
         if (
             guard is None

@@ -952,6 +952,48 @@ def test_a_marker_between_the_question_and_the_append_takes_the_answer_away() ->
     assert world.read(0, committed=False) == []
 
 
+@pytest.mark.parametrize(
+    ("era", "error"),
+    [
+        ("3.9", KafkaError.INVALID_TXN_STATE),
+        ("4.0", KafkaError.INVALID_PRODUCER_EPOCH),
+        ("4.3-tv1", KafkaError.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_an_old_epoch_is_seen_before_the_answer_that_was_taken_away(era: str, error: KafkaError) -> None:
+    # KAFKA-19690: the marker of a fence came between.
+    world = OneBroker(era=ERAS[era])
+    producer = world.init()
+    world.add(producer, 0)
+    world.hold = of_leaders
+    number = world.send(produce(producer, 0, 0, "late"))
+    (ask,) = world.held
+    world.hold = lambda _: False
+    assert world.init().producer_epoch == 2
+    assert world.controls(0) == [("abort", 1)]
+    world.broker.answered(world.now, ask, AddPartitionsToTxnResponse(NONE, {P0: NONE}))
+    world.run(100)
+    assert world.written(number) is error
+
+
+def test_what_is_in_the_log_already_needs_no_verification() -> None:
+    world = OneBroker(era=TV1)
+    producer = world.init()
+    world.add(producer, 0)
+    assert world.write(producer, 0, 0, "a") is NONE
+    assert world.end(producer, commit=True).error is NONE
+    world.add(producer, 0)
+    world.hold = of_leaders
+    number = world.send(produce(producer, 0, 0, "a"))  # again
+    (ask,) = world.held
+    world.hold = lambda _: False
+    assert world.end(producer, commit=True).error is NONE
+    world.broker.answered(world.now, ask, AddPartitionsToTxnResponse(NONE, {P0: NONE}))
+    world.run(100)
+    assert world.replies.pop(number).results == {P0: (NONE, 0)}
+    assert world.read(0) == ["a"]
+
+
 def test_a_marker_does_not_take_the_answer_of_the_next_transaction_away() -> None:
     # KAFKA-18575: the client has the next epoch from the end, and is faster than the marker.
     world = OneBroker()
