@@ -138,7 +138,7 @@ class UnifiedLog:
         A batch that its producer's state remembers is not appended again: the remembered one is
         returned, recognisable by its base.
 
-        Raises: Refused (sequence, producer epoch, coordinator epoch), with nothing changed.
+        Raises: Refused (sequence, producer epoch, coordinator epoch, open transaction), with nothing changed.
         """
         if batch.producer_id != NO_PRODUCER and self.era.idempotence:
             if batch.control:
@@ -147,6 +147,7 @@ class UnifiedLog:
                 return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
             else:
                 self._check_sequence(batch)
+                self._check_transaction(batch)
         placed = batch._replace(base=self.end, epoch=epoch)
         self.copy(placed)
         return placed
@@ -199,6 +200,12 @@ class UnifiedLog:
             raise Refused(
                 KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{batch.sequence} after {producer.last_sequence}"
             )
+
+    def _check_transaction(self, batch: RecordBatch) -> None:
+        """ProducerAppendInfo.appendDataBatch: a producer writes nothing else in its transaction."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is not None and producer.began >= 0 and not batch.transactional:
+            raise Refused(KafkaError.INVALID_TXN_STATE, "a transaction is open")
 
     def _check_marker(self, marker: RecordBatch) -> None:
         """ProducerAppendInfo.checkProducerEpoch and checkCoordinatorEpoch."""

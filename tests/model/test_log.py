@@ -97,6 +97,17 @@ def test_sequences_have_no_gaps_and_epochs_do_not_go_back() -> None:
     assert log.append(sent(7, 4, 0, "b"), 1).base == 1
 
 
+def test_a_producer_writes_nothing_else_while_its_transaction_is_open() -> None:
+    log = log_of()
+    log.append(sent(7, 0, 0, "a", txn=True), 1)
+    assert refused(log, sent(7, 0, 1, "b")) is KafkaError.INVALID_TXN_STATE
+    assert refused(log, sent(7, 1, 0, "b")) is KafkaError.INVALID_TXN_STATE
+    assert refused(log, sent(7, 0, 5, "b")) is KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER  # looked at first
+    log.append(sent(8, 0, 0, "c"), 1)
+    log.append(marker(7, 0, "commit"), 1)
+    assert log.append(sent(7, 0, 1, "b"), 1).base == 3
+
+
 def test_sequences_wrap() -> None:
     log = UnifiedLog(ERAS["4.1"])
     log.append(sent(7, 0, 2**31 - 2, "a", "b"), 1)  # unknown producer: any sequence is taken
@@ -151,7 +162,7 @@ def test_cutting_back_takes_epochs_producers_and_transactions_with_it() -> None:
     log.truncate(1)
     assert (log.end, log.epochs, log.aborted) == (1, [(1, 0)], [])
     assert log.producers[7].began == 0
-    assert log.append(sent(7, 0, 1, "c"), 3).base == 1
+    assert log.append(sent(7, 0, 1, "c", txn=True), 3).base == 1
 
 
 def test_cutting_in_the_middle_of_a_batch_takes_the_whole_batch() -> None:
