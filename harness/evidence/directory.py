@@ -2,7 +2,8 @@
 
 Read a copy, or the directory of a node that has ended: files that change meanwhile look damaged. Left out:
 indexes by offset and time (they follow from the batches), directories and files that wait for their deletion
-(`-delete`, `.deleted`) or replace others (`-future`, `.swap`, `.cleaned`), strays (`-stray`).
+(`-delete`, `.deleted`) or replace others (`-future`, `.swap`, `.cleaned`), strays (`-stray`), and
+`bootstrap.checkpoint`, whose records the metadata log begins with.
 """
 
 import re

@@ -120,8 +120,8 @@ def read(path: Path) -> Segment:
     with path.open("rb") as file:
         size = file.seek(0, 2)
         data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
-    positions, stop = _walk(data)
-    headers = _gather(data, positions)
+    positions, stop = walk_lengths(data)
+    headers = gather(data, positions)
     foreign = np.flatnonzero(headers["magic"] != MAGIC)
     if foreign.size:
         stop = int(positions[foreign[0]])
@@ -131,7 +131,7 @@ def read(path: Path) -> Segment:
     return Segment(path, data, positions, headers, intact, damage)
 
 
-def _walk(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
+def walk_lengths(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
     """Where batches begin, and where the walk ended (the end of the data, unless it met something else)."""
     length_at = struct.Struct(">i").unpack_from
     found: list[int] = []
@@ -148,7 +148,7 @@ def _walk(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
     return np.array(found, np.int64), position
 
 
-def _gather(data: mmap.mmap | bytes, positions: npt.NDArray[np.int64]) -> np.ndarray:
+def gather(data: mmap.mmap | bytes, positions: npt.NDArray[np.int64]) -> np.ndarray:
     """A copy of the headers at these positions."""
     if not positions.size:
         return np.empty(0, HEADER)

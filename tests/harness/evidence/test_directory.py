@@ -1,13 +1,16 @@
 """A whole data directory: the tables, and what damage in one file does to the others."""
 
 import json
+import random
 import shutil
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from harness.evidence import tables
 from harness.evidence.directory import read
+from tests.harness.evidence.conftest import NODE
 
 LOG = "00000000000000000000.log"
 
@@ -144,8 +147,6 @@ def test_a_file_that_cannot_be_opened_is_damage(node: Path) -> None:
 
 def test_compressed_batches_of_a_coordinator_are_named(node: Path) -> None:
     """`offsets.topic.compression.codec` can be set: what is inside is then not read, and that is said."""
-    from crc32c import crc32c
-
     path = node / "__consumer_offsets-3" / LOG
     content = bytearray(path.read_bytes())
     size = 12 + int.from_bytes(content[8:12], "big")
@@ -157,8 +158,6 @@ def test_compressed_batches_of_a_coordinator_are_named(node: Path) -> None:
 
 
 def test_messages_of_a_newer_kafka_are_opaque(node: Path) -> None:
-    from crc32c import crc32c
-
     path = node / "__transaction_state-1" / LOG
     content = bytearray(path.read_bytes())
     size = 12 + int.from_bytes(content[8:12], "big")
@@ -174,3 +173,58 @@ def test_messages_of_a_newer_kafka_are_opaque(node: Path) -> None:
     assert first["state"] is None
     assert first["opaque"].startswith(b"\x00\x09")
     assert second["opaque"] is None
+
+
+def with_right_checksums(content: bytearray) -> bytes:
+    """The same bytes, so that damage reaches what reads the records."""
+    position = 0
+    while position + 61 <= len(content):
+        end = position + 12 + int.from_bytes(content[position + 8 : position + 12], "big", signed=True)
+        if not position + 61 <= end <= len(content):
+            break
+        crc = crc32c(bytes(content[position + 21 : end]))
+        content[position + 17 : position + 21] = crc.to_bytes(4, "big")
+        position = end
+    return bytes(content)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".log")])
+def test_damage_under_a_right_checksum_is_at_most_one_row(tmp_path: Path, name: str) -> None:
+    """A file alone, flipped, shortened and stretched at random places; no exception."""
+    content = (NODE / name).read_bytes()
+    draw = random.Random(f"damage {name}")
+    path = tmp_path / name
+    path.parent.mkdir()
+    damaged = 0
+    for _ in range(60):
+        changed = bytearray(content)
+        at = draw.randrange(len(changed))
+        match draw.randrange(4):
+            case 0:
+                changed[at] ^= 1 << draw.randrange(8)
+            case 1:
+                changed[at] = draw.choice((0, 0x7F, 0x80, 0xFF))
+            case 2:
+                del changed[at : at + draw.randrange(1, 40)]
+            case 3:
+                changed[at:at] = draw.randbytes(draw.randrange(1, 40))
+        path.write_bytes(with_right_checksums(changed))
+        rows = read(tmp_path, 1)["damage"].to_pylist()
+        assert len(rows) <= 1
+        damaged += len(rows)
+    assert damaged > 20
+
+
+def test_a_malformed_record_is_damage_at_its_byte(node: Path) -> None:
+    path = node / "in-0" / LOG
+    content = bytearray(path.read_bytes())
+    record = 72 + 61  # of the second batch, a marker
+    content[record] += 2  # the record says that it is one byte longer
+    path.write_bytes(with_right_checksums(content))
+    found = read(node, 3)
+    (row,) = found["damage"].to_pylist()
+    assert (row["file"], row["position"]) == (f"in-0/{LOG}", record + 1)
+    assert "a record of" in row["why"]
+    markers = [one["offset"] for one in found["control"].to_pylist() if one["topic"] == "in"]
+    assert markers == [3, 5, 7, 9]
+    assert found["batches"]["intact"].to_pylist().count(False) == 0
