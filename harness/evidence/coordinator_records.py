@@ -61,6 +61,10 @@ class TransactionLogValue:
     start_ms: int
 
 
+COLUMNS: Final = tuple(one.name for one in fields(TransactionLogValue))
+"""Columns of `tables.TRANSACTION_LOG` that hold a value."""
+
+
 def transactional_id(key: bytes) -> str:
     """The transactional id that a key of `__transaction_state` names.
 
@@ -134,14 +138,14 @@ def transactions(segment: Segment, damages: Damages) -> pa.Table:
 def _transaction(record: LogRecord) -> Row:
     """Raises: Malformed; UnknownMessage, of the key."""
     begin: Row = (record.offset, record.leader_epoch, record.timestamp, transactional_id(record.key or b""))
-    nothing: Row = (None,) * len(fields(TransactionLogValue))
+    nothing: Row = (None,) * len(COLUMNS)
     if record.value is None:
         return *begin, *nothing, None
     try:
         value = transaction_value(record.value)
     except UnknownMessage:
         return *begin, *nothing, record.value
-    columns: dict[str, Cell] = {one.name: getattr(value, one.name) for one in fields(value)}
+    columns: dict[str, Cell] = {name: getattr(value, name) for name in COLUMNS}
     rows: list[dict[str, str | int]] = [{"topic": topic, "partition": at} for topic, at in value.partitions]
     columns["partitions"] = rows
     return *begin, *columns.values(), None

@@ -48,11 +48,18 @@ class Cursor:
 
     def integer(self, size: int, *, signed: bool = True) -> int:
         """The next number of `size` bytes."""
-        return int.from_bytes(self.take(size), "big", signed=signed)
+        begin, after = self.at, self.at + size
+        if after > self.end:
+            raise Malformed(begin, f"{size} bytes are announced and {self.left} are left")
+        self.at = after
+        return int.from_bytes(self.data[begin:after], "big", signed=signed)
 
     def unsigned_varint(self, bits: int = VARINT_BITS) -> int:
         """The next unsigned variable-length number of at most `bits` bits."""
         begin = at = self.at
+        if at < self.end and (value := self.data[at]) < 0x80:  # most lengths
+            self.at = at + 1
+            return value
         value = shift = 0
         while True:
             if at >= self.end:

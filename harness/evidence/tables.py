@@ -57,8 +57,8 @@ removed that record. `records`: number in the header. `compression`: 0 none, 1 g
 _RECORD: Final = "offset i64, leader_epoch i32, timestamp i64, producer_id i64, producer_epoch i16"
 
 CONTROL: Final = _table(_RECORD + ", type i16, name str, version i16, coordinator_epoch i32?, body str?")
-"""One row a control record. `type` and `name`: of Kafka's `ControlRecordType`; `unknown` where it has none.
-`coordinator_epoch`: of the markers ABORT and COMMIT."""
+"""One row a control record of a segment. `type` and `name`: of Kafka's `ControlRecordType`; `unknown` where
+it has none. `coordinator_epoch`: of the markers ABORT and COMMIT."""
 
 TRANSACTION_LOG: Final = _table(
     "offset i64, leader_epoch i32, timestamp i64, transactional_id str, version i16?,"
