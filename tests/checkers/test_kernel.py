@@ -113,12 +113,13 @@ def lossy(records: int) -> Built:
 
 
 def test_a_variant_does_not_crowd_out_another() -> None:
-    """A hundred records that were given up and overtaken, then one that had been acknowledged."""
+    """More records than are kept were given up and overtaken, then one that had been acknowledged."""
+    last = CAP + 36
     built = Built(tps=["x"])
     built.processes[1] = Process(idempotent=False)
-    final = Op(process=9, f="final", invoke=9_000, complete=9_001, phase=Phase.FINAL)
-    for n in range(101):
-        outcome = Outcome.OK if n == 100 else Outcome.INFO
+    final = Op(process=9, f="final", invoke=90_000, complete=90_001, phase=Phase.FINAL)
+    for n in range(last + 1):
+        outcome = Outcome.OK if n == last else Outcome.INFO
         for half, offset in enumerate((2 * n + 1, 2 * n)):
             op = Op(process=1, f="send", invoke=20 * n + 2 * half, complete=20 * n + 2 * half + 1)
             op.outcome = Outcome.OK if half else outcome
@@ -127,10 +128,10 @@ def test_a_variant_does_not_crowd_out_another() -> None:
             final.mops.append(Read(tp=0, offset=offset, value=2 * n + half))
     final.mops.sort(key=lambda mop: mop.offset if isinstance(mop, Read) else -1)
     built.ops.append(final)
-    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=202, read_to=202)]
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=2 * last + 2, read_to=2 * last + 2)]
     tally = check_tables(built.tables(), portable=False)
     counts = {v: n for (name, v), n in tally.counts.items() if name == "nonmonotonic-send"}
-    assert counts == {"abandoned": 100, "0": 1}
+    assert counts == {"abandoned": last, "0": 1}
     kept = Counter(f.variant for f in tally.findings if f.name == "nonmonotonic-send")
     assert kept == {"abandoned": CAP, "0": 1}
 
