@@ -60,12 +60,13 @@ def _opened(finding: StuckLso | HangingTransaction) -> OpenTransaction | None:
 
 
 def fates(fetched: FetchedRecords, op: int) -> dict[int, set[bool]]:
-    """Of each partition: whether its acknowledged records of this transaction are visible."""
+    """Of each partition: whether the records of this transaction that were written are visible. A record in
+    doubt was written if it is visible."""
     by_tp: dict[int, set[bool]] = {}
     for row in fetched.sends.get(op, ()):
-        if row.outcome == OK:
-            reads = fetched.reads_of.get((row.tp, row.value), ())
-            visible = any(read.isolation == RC and read.op != op for read in reads)
+        reads = fetched.reads_of.get((row.tp, row.value), ())
+        visible = any(read.isolation == RC and read.op != op for read in reads)
+        if row.outcome == OK or visible:
             by_tp.setdefault(row.tp, set()).add(visible)
     return by_tp
 

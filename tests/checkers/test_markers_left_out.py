@@ -175,3 +175,19 @@ def test_a_skip_is_explained_where_each_committed_record_between_is(
 ) -> None:
     skip = judged(tmp_path / "run", skipping(*others), *lines).anomalies["int-poll-skip"]
     assert (skip.allowed, skip.known_bug) == (False, "KAFKA-20734" if labelled else "")
+
+
+@pytest.mark.parametrize(("left_out", "labelled"), [("z-0", True), ("x-0", False)])
+def test_a_record_in_doubt_proves_that_its_transaction_took_effect(
+    tmp_path: Path, left_out: str, labelled: bool
+) -> None:
+    """The transaction is aborted in x and y, and its record in z, which nobody acknowledged, is visible."""
+    built = skipping()
+    (mine, *_) = built.ops
+    mine.outcome = INFO
+    mine.mops[2] = Send(tp=2, value=value_of(1, 2), outcome=INFO)
+    for op in built.ops:
+        if op.f == "final" and built.processes[op.process].isolation == Isolation.READ_COMMITTED:
+            op.mops = [mop for mop in op.mops if isinstance(mop, Read) and mop.tp != 1]
+    skip = judged(tmp_path / "run", built, line(12, left_out)).anomalies["int-poll-skip"]
+    assert (skip.allowed, skip.known_bug) == (False, "KAFKA-20734" if labelled else "")
