@@ -282,7 +282,9 @@ that partition ends: it decides them too. So an acknowledged record is lost, an 
 visible, or a partition hangs.
 
 In runs of a workload it takes a cluster with more brokers than replicas, and a fault that stops all
-replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`).""",
+replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
+isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
+60 s, in 2 of 4 shorter ones with 4 producers.""",
         evidence="A coordinator's log says that it left out markers of this transactional id, because it knew"
         " no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
         " transaction began and before a later one of that id committed; and in all other partitions the"
@@ -304,7 +306,8 @@ have those records. So an acknowledged record of an acknowledged commit is hidde
 becomes visible, or one half of a transaction is aborted.
 
 In runs of a workload it takes two deaths of coordinators while a follower of their log lags in sync
-(`failover:lagging`), with replica.lag.time.max.ms near Kafka's default.""",
+(`failover:lagging`), with replica.lag.time.max.ms near Kafka's default. On 4.3.1 with 5 brokers, an
+isolated controller and 12 producers, `transactions` showed it in 9 of 10 runs of 60 s.""",
         evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor, in sync"
         " then, whose log ended before it and not below the high watermark, while the transaction was under"
         " way. `__transaction_state`, read whole at the end, does not name the partition in this transaction,"
