@@ -20,7 +20,7 @@ from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine.evidence import FetchedRecords, Wanted, fetch
-from checkers.engine.findings import FAIL, OK, Finding, What
+from checkers.engine.findings import FAIL, OK, Finding, Shown, What
 from checkers.marker_evidence import (
     Suspicion,
     fates,
@@ -29,6 +29,7 @@ from checkers.marker_evidence import (
     uncommitted,
     uncommitted_wanted,
 )
+from core.session import UNAWAITED
 from history.reader import History, OpRecord, numbers
 
 STATISTICS_NS: Final = 2_000_000_000
@@ -92,14 +93,24 @@ def _epoch_bump(suspicion: Suspicion) -> bool:
     sends = finding.only(What.SEND)
     if process is None or not process.idempotent or process.transactional_id or not sends:
         return False
-    begin, acked = sends[0].invoke_ns, sends[0].done_ns
-    until = acked if acked >= 0 else history.op(sends[0].op).ended_ns
+    begin, until = sends[0].invoke_ns, _under_way_until(suspicion, sends[0])
+    # `epoch_cnt` counts answers of InitProducerId; librdkafka raises this epoch without asking
     return any(
-        later.epoch_cnt > earlier.epoch_cnt >= 1
+        later.producer_epoch > earlier.producer_epoch >= 0
         and later.producer_id == earlier.producer_id
         and begin <= later.ns <= until + STATISTICS_NS
         for earlier, later in pairwise(history.identities(finding.process))
     )
+
+
+def _under_way_until(suspicion: Suspicion, sent: Shown) -> int:
+    """When a record was acknowledged, or its op ended; of a record without a waiting client: when its client
+    gave it up at the latest."""
+    if sent.done_ns >= 0:
+        return sent.done_ns
+    op = suspicion.history.op(sent.op)
+    waits_s = suspicion.config.get("verb_deadline_s", 0) if op.error == UNAWAITED else 0
+    return op.ended_ns + round(waits_s * 1e9)
 
 
 def _late_end_wanted(history: History, finding: Finding) -> Wanted | None:
@@ -205,7 +216,7 @@ An OUT_OF_ORDER_SEQUENCE_NUMBER error on one partition makes librdkafka bump its
 partitions. A batch of another partition may be written but not yet acknowledged. librdkafka sends it
 again under the new epoch, with sequence 0, and the broker appends it a second time.""",
         evidence="The producer is idempotent and not transactional, and its statistics show a raised epoch"
-        " counter (`eos.epoch_cnt`) under the same producer id between sending the record and its"
+        " (`eos.producer_epoch`) under the same producer id between sending the record and its"
         " acknowledgement.",
         anomalies=(DUPLICATE,),
         match=_epoch_bump,

@@ -28,7 +28,7 @@ from history.reader import History, numbers
 from history.tables import OPEN
 from history.verdict import Anomaly, CheckResult, Fault, Liveness, Verdict
 
-LABELLED: Final = 2048
+LABELLED: Final = 4096
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
 
 Answers = Mapping[tuple[str, Variant], Answer]

@@ -27,7 +27,7 @@ FINAL: Final = 6
 NEVER: Final = 2**63 - 1
 """A time that does not come."""
 
-CAP: Final = 256
+CAP: Final = 1024
 """Findings kept of one class and variant in one partition; counts stay exact."""
 TRANSACTION_READS: Final = 8
 """Reads of a transaction's records in a witness."""

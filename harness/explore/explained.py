@@ -6,17 +6,18 @@ shows, about a transaction of this id that wrote to one of these partitions and 
 be about another partition: records without a marker of their own decide what the transaction seems to be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST
 from checkers.checks.isolation import ABORTED
-from checkers.checks.poll_order import SKIP, SKIP_INSIDE
+from checkers.checks.poll_order import SKIP, SKIP_INSIDE, Skipped
 from checkers.checks.stability import HANGING, STUCK
-from checkers.engine.findings import Finding, What
+from checkers.engine.findings import FAIL, OK, RC, Finding, What
 from harness.simulation.invariants.weaknesses import Weakness
 from harness.simulation.scheduler import BASE_NS
 from history.journal import Line
@@ -42,7 +43,12 @@ def explained_by(
     op_of, tp_of = (numbers(tables["sends"], name) for name in ("op", "tp"))
 
     def explains(one: Weakness, finding: Finding) -> bool:
-        ops = finding.ops[:1] if finding.name == TORN else [shown.op for shown in finding.only(What.SEND)]
+        if isinstance(finding, Skipped):
+            ops = _skipped(tables, finding)
+        elif finding.name == TORN:
+            ops = list(finding.ops[:1])
+        else:
+            ops = [shown.op for shown in finding.only(What.SEND)]
         for op in ops:
             number = ids[int(process_of[op])]
             if (
@@ -55,3 +61,17 @@ def explained_by(
         return bool(touched & one.tps)
 
     return [finding for finding in suspected if any(explains(one, finding) for one in weak)]
+
+
+def _skipped(tables: Mapping[str, pa.Table], finding: Skipped) -> list[int]:
+    """The transactions that took effect, as far as is known, and have records that the skip passed over."""
+    sends, reads = tables["sends"], tables["reads"]
+    op_of, tp_of, place, value, outcome = (
+        numbers(sends, name) for name in ("op", "tp", "place", "value", "op_outcome")
+    )
+    first, last = finding.records[0].offset, finding.records[-1].offset
+    between = (tp_of == finding.tp) & (place > first) & (place < last) & (outcome != FAIL)
+    seen = numbers(reads, "value")[numbers(reads, "isolation") == RC]
+    visible = op_of[np.isin(value, seen)]
+    took_effect = (outcome == OK) | np.isin(op_of, visible)
+    return [int(op) for op in np.unique(op_of[between & took_effect])]

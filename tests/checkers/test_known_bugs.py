@@ -10,17 +10,25 @@ from checkers.api import check
 from checkers.known_bugs import VERIFICATION
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
+from core.session import UNAWAITED
 from history.events import TransactionsOpen
 from history.tables import TABLES
 from history.verdict import Verdict
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
-from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
 
 S = 1_000_000_000
 
 
-def judged(folder: Path, built: Built, producers: list[dict[str, int]] | None = None) -> Verdict:
+def judged(
+    folder: Path, built: Built, producers: list[dict[str, int]] | None = None, first_error: str = ""
+) -> Verdict:
+    """first_error: of the op that ended first."""
     tables = built.tables()
+    if first_error:
+        rows = tables["ops"].to_pylist()
+        rows[0]["error"] = NAMES["error"].index(first_error)
+        tables["ops"] = pa.Table.from_pylist(rows, schema=TABLES["ops"])
     tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
     return check(write_run(folder, tables), without_spark=True)
 
@@ -49,15 +57,9 @@ def twice(*, idempotent: bool = True) -> Built:
 
 
 def epochs(*changes: tuple[int, int], producer_id: int = 7) -> list[dict[str, int]]:
-    """(epoch_cnt, seconds) each."""
+    """(epoch + 1, seconds) each. librdkafka raises the epoch by itself: InitProducerId was answered once."""
     return [
-        {
-            "process": 1,
-            "producer_id": producer_id,
-            "producer_epoch": count - 1,
-            "epoch_cnt": count,
-            "ns": at * S,
-        }
+        {"process": 1, "producer_id": producer_id, "producer_epoch": count - 1, "epoch_cnt": 1, "ns": at * S}
         for count, at in changes
     ]
 
@@ -86,10 +88,22 @@ def test_a_duplicate_after_an_epoch_bump_is_labelled(
     assert ("signature" in verdict.summary) is bool(bug)
 
 
+@pytest.mark.parametrize(("bumped_s", "bug"), [(17, "librdkafka-4953"), (21, "librdkafka-4953"), (30, "")])
+def test_a_record_that_nobody_waited_for_is_under_way_until_its_client_gives_it_up(
+    tmp_path: Path, bumped_s: int, bug: str
+) -> None:
+    built = twice()
+    (op, *_) = built.ops
+    op.complete, op.outcome = 10 * S + 1, Outcome.INFO
+    op.mops = [Send(tp=0, value=value_of(1, 0), outcome=Outcome.INFO)]
+    verdict = judged(tmp_path / "run", built, epochs((1, 2), (2, bumped_s)), first_error=UNAWAITED)
+    assert verdict.anomalies["duplicate"].known_bug == bug
+
+
 def test_the_example_shows_the_identity_of_the_producer(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", twice(), epochs((1, 2), (2, 12), (3, 60)))
     (example,) = verdict.anomalies["duplicate"].examples
-    assert example.producer == {"producer_id": 7, "epoch": 1, "epoch_cnt": 2}
+    assert example.producer == {"producer_id": 7, "epoch": 1, "epoch_cnt": 1}
 
 
 def test_a_producer_without_idempotence_has_no_such_bug(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from core.config import run_config
+from core.session import UNAWAITED
 from history import jsonl
 from history.events import Event, Recovered, RunStarted
 from history.run_folder import Run
@@ -19,7 +20,7 @@ STARTED = RunStarted(ns=0, wall="2026-01-01T00:00:00Z", run="test", versions={})
 RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
 NAMES = {
     "f": ["send", "poll", "txn", "assign", "subscribe", "crash", "final"],
-    "error": ["_TIMED_OUT"],
+    "error": ["_TIMED_OUT", UNAWAITED],
     "group": [f"group-{n}" for n in range(3)],
     "txn_id": [f"txn-{n}" for n in range(40)],
 }

@@ -59,7 +59,16 @@ WISHES = [
 ]
 WIDE = ("kill:replicas", "restart:replicas", "failover:lagging")
 """Names that need more than three brokers, or a lag time of their own."""
-SLOW = ("restart:rolling", "client", "client:pause", "unclean", "unclean:lagging", "failover:lagging")
+SLOW = (
+    "restart:rolling",
+    "restart:replicas",
+    "kill:replicas",
+    "client",
+    "client:pause",
+    "unclean",
+    "unclean:lagging",
+    "failover:lagging",
+)
 """Names one fault of which may fill a short phase."""
 QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in SLOW]
 WISHES = [wish for wish in WISHES if not wish.startswith(("restart:rolling", *WIDE))]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from checkers.api import check
+from checkers.checks.poll_order import Skipped
 from core.config import RunConfig, run_config
 from harness.explore.explained import explained_by
-from harness.explore.profile import BASE
+from harness.explore.profile import BASE, clean
 from harness.explore.trial import checked, findings, trial
 from harness.run.planning import planned
 from harness.simulation.run import simulate
@@ -69,3 +70,15 @@ def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: RunConfig, tmp_pa
     seal(run)
     found = check(run, without_spark=True).anomalies
     assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}
+
+
+@pytest.mark.slow
+def test_a_skip_over_such_records_is_explained() -> None:
+    """The skip is in a partition that got its marker: an abort, while the one left out shows the commit."""
+    skipping = clean(5234)
+    done = simulate(skipping)
+    skips = [one for one in findings(skipping, done, checked(done)) if isinstance(one, Skipped)]
+    assert skips
+    assert explained_by(done.weak, done.journals, skips) == skips
+    others = [replace(one, transactional_id="another") for one in done.weak]
+    assert explained_by(others, done.journals, skips) == []
