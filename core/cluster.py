@@ -124,10 +124,14 @@ class Roles:
 
     def coordinator(self, topic: str, name: str) -> int:
         """Node that coordinates a transactional id (TRANSACTION_TOPIC) or group (GROUP_TOPIC)."""
+        tp = self.coordinating(topic, name)
+        return self.leaders.get(tp, -1) if tp else -1
+
+    def coordinating(self, topic: str, name: str) -> TopicPartition | None:
+        """Partition of the coordinators' log that a transactional id or group belongs to; None = the topic is
+        not known."""
         count = sum(tp.topic == topic for tp in self.leaders)
-        if count == 0:
-            return -1
-        return self.leaders.get(TopicPartition(topic, java_hash(name) % count), -1)
+        return TopicPartition(topic, java_hash(name) % count) if count else None
 
 
 class Cluster(Protocol):

@@ -2,13 +2,11 @@
 
 from functools import partial
 
-from core.cluster import TRANSACTION_TOPIC, Killable, Partitionable, Roles
+from core.cluster import TRANSACTION_TOPIC, Killable, Partitionable
 from core.config import RunConfig
 from core.generator import source
-from core.java_hash import java_hash
-from core.op import TopicPartition
-from nemesis.families.partition import cut, mend, ordered, unfed
-from nemesis.families.process import kill, revive
+from nemesis.families.partition import cut, ordered, unfed
+from nemesis.families.process import kill, mend_and_revive, revive
 from nemesis.targets import TARGETS, described, find, listed, unnamed
 from nemesis.types import (
     AimedFault,
@@ -64,12 +62,6 @@ def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
     return unnamed(target, names)
 
 
-def _log(transactional_id: str, roles: Roles) -> TopicPartition:
-    """The partition of the coordinators' log that an id belongs to."""
-    count = sum(tp.topic == TRANSACTION_TOPIC for tp in roles.leaders)
-    return TopicPartition(TRANSACTION_TOPIC, java_hash(transactional_id) % max(1, count))
-
-
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     aim = find(step.target, source(step.seed, "aim"), view, answering=True, brokers=True)
     first = described(aim.node, view, aim.role)
@@ -78,7 +70,9 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         return AimedFault(step=step, nodes=(aim.node,), text=text)
     named = aim.role.partition(" of ")[2]
     data = {str(tp): tp for tp in view.names.data}
-    tp = _log(named, view.roles) if step.target == COORDINATOR else data[named]
+    log = view.roles.coordinating(TRANSACTION_TOPIC, named)
+    tp = log if step.target == COORDINATOR else data[named]
+    assert tp is not None  # `find` saw who coordinates the id
     replicas = view.roles.replicas.get(tp, ())
     order = [aim.node, *(node for node in replicas if node != aim.node)]
     if len(order) < 3:
@@ -174,17 +168,10 @@ async def _not_served(env: Environment, hit: AimedFault, since_ns: int) -> str:
     (tp,) = hit.tps
     roles = await env.cluster.roles()
     ids = {one.slot: one.transactional_id for one in env.clients.slots if one.transactional_id}
-    mine = [slot for slot, name in ids.items() if _log(name, roles) == tp]
+    mine = [slot for slot, name in ids.items() if roles.coordinating(TRANSACTION_TOPIC, name) == tp]
     if any(env.clients.acked_ns(slot) >= since_ns for slot in mine):
         return ""
     return f"no record of clients {mine} was acknowledged"
-
-
-async def _undo(env: Environment, hit: AimedFault) -> None:
-    try:
-        await mend(env, hit)
-    finally:
-        await revive(env, hit)
 
 
 FAILOVER = Nemesis(
@@ -231,7 +218,7 @@ replica.lag.time.max.ms of `broker_settings` to 30000, Kafka's default. Let clie
         ),
     },
     targets={target: TARGETS[target] for target in ("leader", COORDINATOR)},
-    effect=Effect(_aim, _apply, _undo),
+    effect=Effect(_aim, _apply, mend_and_revive),
     lacks=_lacks,
     in_random=False,
 )

@@ -2,6 +2,7 @@
 
 from core.cluster import Killable, Pausable, Powered, Restartable
 from core.generator import source
+from nemesis.families.partition import mend
 from nemesis.targets import TARGETS, described, find, replicas
 from nemesis.types import AimedFault, ClusterView, Effect, Environment, Hold, Kind, Nemesis, PlannedFault
 
@@ -59,6 +60,14 @@ async def revive(env: Environment, hit: AimedFault) -> None:
     held = {node for other in others for node in other.nodes}
     await env.cluster.revive([node for node in hit.nodes if node not in held])
     env.down[:] = others
+
+
+async def mend_and_revive(env: Environment, hit: AimedFault) -> None:
+    """Mend the cuts of a hit, and start its nodes, also where mending fails."""
+    try:
+        await mend(env, hit)
+    finally:
+        await revive(env, hit)
 
 
 def _aim_pause(step: PlannedFault, view: ClusterView) -> AimedFault:

@@ -3,8 +3,8 @@
 from core.cluster import Killable, Partitionable
 from core.config import RunConfig
 from core.generator import source
-from nemesis.families.partition import cut, mend, ordered, unfed
-from nemesis.families.process import kill, revive
+from nemesis.families.partition import cut, ordered, unfed
+from nemesis.families.process import kill, mend_and_revive
 from nemesis.targets import TARGETS, described, find, unreplicated
 from nemesis.types import (
     AimedFault,
@@ -74,13 +74,6 @@ async def _not_alone(env: Environment, hit: AimedFault) -> str:
     return f"node {leader} is not alone in sync: {sets}"
 
 
-async def _undo(env: Environment, hit: AimedFault) -> None:
-    try:
-        await mend(env, hit)
-    finally:
-        await revive(env, hit)
-
-
 UNCLEAN = Nemesis(
     name="unclean",
     doc="""\
@@ -111,7 +104,7 @@ All of it is what the setting trades for availability: a control, not a bug.""",
         )
     },
     targets={"leader": TARGETS["leader"]},
-    effect=Effect(_aim, _apply, _undo),
+    effect=Effect(_aim, _apply, mend_and_revive),
     refuses=_refuses,
     in_random=False,
 )

@@ -57,7 +57,7 @@ def twice(*, idempotent: bool = True) -> Built:
 
 
 def epochs(*changes: tuple[int, int], producer_id: int = 7) -> list[dict[str, int]]:
-    """(epoch + 1, seconds) each. librdkafka raises the epoch by itself: InitProducerId was answered once."""
+    """(epoch + 1, seconds) each. librdkafka raises the epoch alone: a broker answered InitProducerId once."""
     return [
         {"process": 1, "producer_id": producer_id, "producer_epoch": count - 1, "epoch_cnt": 1, "ns": at * S}
         for count, at in changes
@@ -89,7 +89,7 @@ def test_a_duplicate_after_an_epoch_bump_is_labelled(
 
 
 @pytest.mark.parametrize(("bumped_s", "bug"), [(17, "librdkafka-4953"), (21, "librdkafka-4953"), (30, "")])
-def test_a_record_that_nobody_waited_for_is_under_way_until_its_client_gives_it_up(
+def test_a_record_without_a_waiting_client_is_under_way_until_its_client_gives_it_up(
     tmp_path: Path, bumped_s: int, bug: str
 ) -> None:
     built = twice()
