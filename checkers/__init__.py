@@ -8,6 +8,7 @@ engine      What carries the checks: the input of kernels, findings, and where t
 hits        What each fault hit: what was under way there, and what happened under it.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
 liveness    How the cluster kept serving its producers, fault by fault.
+logs        Judging the logs that brokers left behind: no client is asked.
 marker_evidence  Evidence for transactions that ended differently by partition: markers left
             out, decisions not in the log.
 portable    Portable histories: small histories of others, or written by hand, as JSON.

@@ -2,6 +2,8 @@
 
 broker_logs  The brokers' logs of a run (`cluster/<node>/server.log`), for what a check
             needs of them.
+evidence    The evidence of a run: what brokers left on disk, as Arrow tables
+            (`evidence/<table>.parquet`).
 events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).
 jsonl       JSON Lines: files of one JSON value a line, appended as things happen and
@@ -27,6 +29,7 @@ The folder of a run, `results/<utc>-<workload>-<nemesis>-<seed>/`:
     cluster/<node>/   logs of the brokers        trace.jsonl     messages and states (simulated runs)
     history/          sealed tables, names.json  checked/        anomalies.parquet
     cluster/transaction_log.parquet   contents of `__transaction_state` at the end
+    evidence/         what brokers left on disk, as tables
     verdict.json      report.html  junit.xml     soak            the session that this run belongs to
     shrunk.json       the run that this one was shrunk from
 

@@ -26,6 +26,7 @@ class Run:
         self.names = folder / "history" / "names.json"
         self.cluster = folder / "cluster"
         self.transaction_log = folder / "cluster" / TRANSACTION_LOG
+        self.evidence = folder / "evidence"
         self.checked = folder / "checked"
         self.anomalies = folder / "checked" / "anomalies.parquet"
         self.verdict = folder / "verdict.json"

@@ -1,5 +1,6 @@
 """A reference model of Kafka: replication, transactions, groups. No clock, no threads.
 
+accepting    The model as acceptor: a log that the model's brokers must have accepted.
 broker       One node of a modelled cluster: broker, controller of the quorum, or both.
 client       Kafka's clients.
 coordinator  Coordinators of transactions and groups, and the logs that they keep.

@@ -1,4 +1,4 @@
-"""What the brokers of a real run left on disk, as Arrow tables: the evidence of what they did.
+"""What the brokers of a real run left on disk, as the tables of `history.evidence`.
 
 checkpoints          Small text files: what a broker notes of its logs every second or
                      so, and of itself when it ends.
@@ -22,8 +22,6 @@ records              The records inside of uncompressed batches: keys and values
                      logs that Kafka keeps for itself.
 segments             Segment files (`.log`, `.checkpoint` of KRaft): the headers of
                      their batches, by one walk over the file.
-tables               The tables of evidence: what brokers left on disk, as Arrow
-                     schemas.
 
 For judging brokers by their own logs, next to what clients saw. `directory.read` is the way in; the other
 modules can be used alone, such as `coordinator_records` for one record of a coordinator's log.

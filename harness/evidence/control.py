@@ -14,7 +14,7 @@ from harness.evidence.damage import Damages
 from harness.evidence.messages import Message, UnknownMessage, decode
 from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
-from harness.evidence.tables import CONTROL, Row, table
+from history.evidence import CONTROL, Row, table
 
 TYPES: Final = {
     0: ("ABORT", "EndTxnMarker"),

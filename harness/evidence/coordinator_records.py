@@ -17,7 +17,7 @@ from harness.evidence.definitions import definitions
 from harness.evidence.messages import Message, UnknownMessage, Value, decode
 from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
-from harness.evidence.tables import GROUP_LOG, OFFSET_LOG, TRANSACTION_LOG, Cell, Row, table
+from history.evidence import GROUP_LOG, OFFSET_LOG, TRANSACTION_LOG, Cell, Row, table
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
 GROUP_TOPIC: Final = "__consumer_offsets"

@@ -20,10 +20,10 @@ from harness.evidence import (
     metadata_records,
     producer_state,
     segments,
-    tables,
 )
 from harness.evidence.damage import Damages
-from harness.evidence.tables import PER_NODE, PER_PARTITION
+from history import evidence
+from history.evidence import PER_NODE, PER_PARTITION
 
 T = TypeVar("T")
 PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)")
@@ -34,13 +34,18 @@ QUORUM_STATE: Final = "quorum-state"
 META: Final = "meta.properties"
 
 
-def read(folder: Path, node: int, take: int = 0) -> dict[str, pa.Table]:
-    """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `tables.schema`.
+def read(
+    folder: Path, node: int, take: int = 0, at_ns: int = -1, why: str = evidence.END
+) -> dict[str, pa.Table]:
+    """The tables of a node by their name (PER_PARTITION and PER_NODE), with the columns of `evidence.schema`.
+
+    take, at_ns, why: of `evidence.TAKES`.
 
     A file that cannot be read as a whole is a row of `damage`, with its path below the folder; the rest of
     it, and all other files, are read.
     """
-    return _Directory(folder, node, take).read()
+    tables = _Directory(folder, node, take).read()
+    return tables | {"takes": evidence.table(evidence.schema("takes"), [(take, node, at_ns, why)])}
 
 
 class _Directory:
@@ -62,9 +67,9 @@ class _Directory:
                 self._add("ends", rows, topic, partition)
         self._add("nodes", self._about_the_node())
         damage = [(str(one.file.relative_to(self._folder)), one.position, one.why) for one in self._damages]
-        self._add("damage", tables.table(tables.DAMAGE, sorted(damage)))
+        self._add("damage", evidence.table(evidence.DAMAGE, sorted(damage)))
         return {
-            name: pa.concat_tables(found) if found else tables.schema(name).empty_table()
+            name: pa.concat_tables(found) if found else evidence.schema(name).empty_table()
             for name, found in self._found.items()
         }
 
@@ -88,17 +93,17 @@ class _Directory:
         if topic == metadata_records.TOPIC:
             for path in sorted(folder.glob("*.checkpoint")):
                 if SNAPSHOT.fullmatch(path.name):
-                    self._add("metadata", self._tried(self._snapshot, path, tables.METADATA.empty_table()))
+                    self._add("metadata", self._tried(self._snapshot, path, evidence.METADATA.empty_table()))
         for path in sorted(folder.glob("*.snapshot")):
-            add("producers", self._tried(producer_state.producers, path, tables.PRODUCERS.empty_table()))
+            add("producers", self._tried(producer_state.producers, path, evidence.PRODUCERS.empty_table()))
         for path in sorted(folder.glob("*.txnindex")):
-            add("aborted", self._tried(producer_state.aborted, path, tables.ABORTED.empty_table()))
+            add("aborted", self._tried(producer_state.aborted, path, evidence.ABORTED.empty_table()))
         epochs = folder / checkpoints.LEADER_EPOCHS
-        add("epochs", self._tried(checkpoints.leader_epochs, epochs, tables.EPOCHS.empty_table()))
+        add("epochs", self._tried(checkpoints.leader_epochs, epochs, evidence.EPOCHS.empty_table()))
         topic_id = self._tried(checkpoints.topic_id, folder / checkpoints.PARTITION_METADATA, None)
         start = segments.offset_of(logs[0]) if logs else -1
-        row: tables.Row = (topic_id, start, len(logs), sum(path.stat().st_size for path in logs))
-        add("partitions", tables.table(tables.PARTITIONS, [row]))
+        row: evidence.Row = (topic_id, start, len(logs), sum(path.stat().st_size for path in logs))
+        add("partitions", evidence.table(evidence.PARTITIONS, [row]))
 
     def _segment(self, path: Path, topic: str, add: Callable[[str, pa.Table], None]) -> None:
         segment = self._tried(self._batches, path, None)
@@ -131,13 +136,13 @@ class _Directory:
     def _about_the_node(self) -> pa.Table:
         clean = self._folder / checkpoints.CLEAN_SHUTDOWN
         quorum = self._folder / f"{metadata_records.TOPIC}-0" / QUORUM_STATE
-        row: tables.Row = (
+        row: evidence.Row = (
             clean.exists(),
             self._tried(checkpoints.broker_epoch, clean, None),
             self._tried(_text, quorum, None),
             self._tried(_text, self._folder / META, None),
         )
-        return tables.table(tables.NODES, [row])
+        return evidence.table(evidence.NODES, [row])
 
     def _add(self, name: str, rows: pa.Table, topic: str = "", partition: int = -1) -> None:
         """Rows of a table, with the columns in front that say where they were found."""
@@ -148,7 +153,7 @@ class _Directory:
         if name in PER_PARTITION:
             where += [("topic", pa.scalar(topic)), ("partition", pa.scalar(partition, pa.int32()))]
         columns = [pa.repeat(value, rows.num_rows) for _, value in where]
-        schema = tables.schema(name)
+        schema = evidence.schema(name)
         if name in PER_PARTITION:
             columns[2] = columns[2].dictionary_encode()
         self._found[name].append(pa.table([*columns, *rows.columns], schema=schema))

@@ -15,7 +15,7 @@ from harness.evidence.definitions import definitions
 from harness.evidence.messages import Message, UnknownMessage, decode
 from harness.evidence.records import LogRecord, walk
 from harness.evidence.segments import Segment
-from harness.evidence.tables import METADATA, Cell, Row, table
+from history.evidence import METADATA, Cell, Row, table
 
 TOPIC: Final = "__cluster_metadata"
 FRAME: Final = 1

@@ -24,7 +24,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from harness.evidence.damage import Damage
-from harness.evidence.tables import BATCHES
+from history.evidence import BATCHES
 
 HEADER: Final = np.dtype(
     [

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from harness.evidence import tables
 from harness.evidence.directory import read
+from history import evidence
 from tests.harness.evidence.conftest import NODE
 
 LOG = "00000000000000000000.log"
@@ -17,11 +17,12 @@ LOG = "00000000000000000000.log"
 
 def test_the_tables_of_a_node(node: Path) -> None:
     found = read(node, 3, take=7)
-    assert found.keys() == {*tables.PER_PARTITION, *tables.PER_NODE}
+    assert found.keys() == {*evidence.PER_PARTITION, *evidence.PER_NODE}
     for name, table in found.items():
-        assert table.schema.equals(tables.schema(name)), name
+        assert table.schema.equals(evidence.schema(name)), name
         assert set(table["take"].to_pylist()) <= {7}
         assert set(table["node"].to_pylist()) <= {3}
+    assert found["takes"].to_pylist() == [{"take": 7, "node": 3, "at_ns": -1, "why": evidence.END}]
     assert found["damage"].num_rows == 0
     assert found["batches"].num_rows == 173
     assert found["control"].num_rows == 12

@@ -1,20 +1,30 @@
-"""The tables of evidence: what brokers left on disk, as Arrow schemas.
+"""The evidence of a run: what brokers left on disk, as Arrow tables (`evidence/<table>.parquet`).
+
+A *take* is one look at nodes' files: when a node was killed, before it was started again, and of every node
+at the end of the run. Takes are numbered from 0 in the order of time; the last one has all nodes. Simulated
+clusters write the same tables.
 
 Columns that several tables have. `segment`: base offset that a file is named for. `position`: of a batch
 in its file, bytes. `offset`, `leader_epoch`, `timestamp` (ms, as Kafka wrote it), `producer_id`,
-`producer_epoch`: of a record, as its batch says. `opaque`: bytes of a value that no definition of this
-package reads; null where one does. `body`: all fields of a value as JSON, with the names and forms of
-Kafka's own JSON (`DumpLogSegments`); null for a tombstone and for an opaque value. Other nulls mean that
-the record does not say. Kafka's own -1 stays -1.
+`producer_epoch`: of a record, as its batch says. `opaque`: bytes of a value that no definition of
+`harness.evidence` reads; null where one does. `body`: all fields of a value as JSON, with the names and
+forms of Kafka's own JSON (`DumpLogSegments`); null for a tombstone and for an opaque value. Other nulls mean
+that the record does not say. Kafka's own -1 stays -1.
 
-`schema` adds the columns that say where a row was found: `take` (a number for when the node's files were
-taken), `node`, and for partitions `topic` and `partition`.
+`schema` adds the columns that say where a row was found: `take`, `node`, and for partitions `topic` and
+`partition`. Rows of a partition stand together, by take, node, and place in the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from core.errors import HistoryError
+from core.op import TopicPartition
 
 Cell: TypeAlias = "bool | int | float | str | bytes | Sequence[int] | Sequence[dict[str, str | int]] | None"
 TOPIC_PARTITIONS: Final = pa.list_(
@@ -125,6 +135,12 @@ DAMAGE: Final = _table("file str, position i64, why str")
 """One row a file that could not be read as a whole; its rows before `position`, and other files', stand in
 the other tables."""
 
+END: Final = "end"
+KILLED: Final = "killed"
+TAKES: Final = _table("at_ns i64, why str")
+"""One row a node of a take. `at_ns`: time of the run, when its files were taken. `why`: END, or KILLED:
+the node's process had ended without a shutdown, and was not started again yet."""
+
 PER_PARTITION: Final = {
     "batches": BATCHES,
     "control": CONTROL,
@@ -138,7 +154,7 @@ PER_PARTITION: Final = {
     "partitions": PARTITIONS,
 }
 """Tables with the columns `take`, `node`, `topic` and `partition` before their own."""
-PER_NODE: Final = {"metadata": METADATA, "nodes": NODES, "damage": DAMAGE}
+PER_NODE: Final = {"metadata": METADATA, "nodes": NODES, "damage": DAMAGE, "takes": TAKES}
 """Tables with the columns `take` and `node` before their own."""
 
 
@@ -161,3 +177,75 @@ def schema(name: str) -> pa.Schema:
     where.append(pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False))
     where.append(pa.field("partition", pa.int32(), nullable=False))
     return pa.schema([*where, *PER_PARTITION[name]])
+
+
+class Evidence:
+    """The evidence of a run, table by table. A run without evidence has no takes."""
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        """Tables by name; missing ones are empty. Sorted by the way (`merged`)."""
+        self._tables = dict(tables)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Evidence":
+        """What `write` wrote into `Run.evidence`; nothing where there is no such folder.
+
+        Raises: HistoryError.
+        """
+        found = {}
+        for name in (*PER_PARTITION, *PER_NODE):
+            path = folder / f"{name}.parquet"
+            if folder.exists():
+                found[name] = _read(path, schema(name))
+        return cls(found)
+
+    def table(self, name: str) -> pa.Table:
+        """A table of PER_PARTITION or PER_NODE, with the columns of `schema`."""
+        found = self._tables.get(name)
+        return schema(name).empty_table() if found is None else found
+
+    def of(self, name: str, tp: TopicPartition) -> pa.Table:
+        """The rows of one partition."""
+        rows = self.table(name)
+        mine = pc.and_(pc.equal(rows["topic"], tp.topic), pc.equal(rows["partition"], tp.partition))
+        return rows.filter(mine)
+
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions that some node had a directory of, the internal topics' too."""
+        rows = self.table("partitions").select(["topic", "partition"]).to_pylist()
+        return sorted({TopicPartition(row["topic"], row["partition"]) for row in rows})
+
+
+def merged(found: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
+    """The tables of several nodes and takes as one set, in the order that the module says."""
+    every = list(found)
+    tables = {}
+    for name in (*PER_PARTITION, *PER_NODE):
+        table = pa.concat_tables([schema(name).empty_table(), *(one[name] for one in every if name in one)])
+        by = table.select([key for key in ORDER if key in table.column_names])
+        if "topic" in by.column_names:  # Arrow sorts no dictionaries
+            by = by.set_column(by.column_names.index("topic"), "topic", by["topic"].cast(pa.string()))
+        places = pc.sort_indices(by, [(key, "ascending") for key in by.column_names])
+        tables[name] = table.unify_dictionaries().take(places)
+    return tables
+
+
+ORDER: Final = ("topic", "partition", "take", "node", "snapshot", "segment", "position", "offset", "epoch")
+"""Tables are sorted by those of these columns that they have."""
+
+
+def write(folder: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Write the tables of a run. Raises: OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _read(path: Path, wanted: pa.Schema) -> pa.Table:
+    try:
+        found = pq.ParquetFile(path).read()
+        if not found.schema.equals(wanted):
+            raise HistoryError(f"{path}: its columns are not those of this table of evidence")
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {error}") from None
+    return found

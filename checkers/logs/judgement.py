@@ -1,0 +1,89 @@
+"""What a rule about logs says: findings, what it could not decide, how often it was asked.
+
+Plain values that can be pickled: rules run in this process or in Spark's workers.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.op import TopicPartition
+
+CAP: Final = 256
+"""Findings kept of one rule in one unit of work; counts stay exact."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRule:
+    """A rule.
+
+    name: its identifier, such as `replicas-equal`. ring: 0 audit, 1 acceptance by the model, 3 lineage and
+    decisions. anomaly: class of the catalogue that a finding belongs to. claim: what has to hold, one
+    sentence. source: KIP, JIRA or file of Kafka.
+    """
+
+    name: str
+    ring: int
+    anomaly: str
+    claim: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFinding:
+    """A place in a log that a rule refuses.
+
+    rule: its name. tp, offset: the place; offset -1 = the partition as a whole. take, nodes: where the rows
+    stand that show it. sentence: the story for an expert: what stands there, what has to hold. before: the
+    state before that place, as the model has it, "" = there is none. producer_id, producer_epoch,
+    transactional_id: of the transaction that it is about, -1 and "" = none.
+    """
+
+    rule: str
+    tp: TopicPartition
+    offset: int
+    take: int
+    nodes: tuple[int, ...]
+    sentence: str
+    before: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    transactional_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDoubt:
+    """What kept a rule from deciding, in one partition (None = anywhere)."""
+
+    rule: str
+    tp: TopicPartition | None
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Judgement:
+    """What was found. asked: rule -> how often it was applied to a row (or pair of rows) that it could have
+    refused: 0 = this run exercised it not at all. counts: rule -> findings, exact."""
+
+    findings: list[LogFinding] = field(default_factory=list)
+    doubts: list[LogDoubt] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def refuse(self, finding: LogFinding) -> None:
+        """Count a finding, and keep it where there are not too many."""
+        self.counts[finding.rule] += 1
+        if self.counts[finding.rule] <= CAP:
+            self.findings.append(finding)
+
+
+def joined(judgements: Iterable[Judgement]) -> Judgement:
+    """Several judgements as one."""
+    whole = Judgement()
+    for one in judgements:
+        whole.findings += one.findings
+        whole.doubts += one.doubts
+        whole.asked += one.asked
+        whole.counts += one.counts
+    return whole
