@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -185,6 +186,7 @@ class Evidence:
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         """Tables by name; missing ones are empty. Sorted by the way (`merged`)."""
         self._tables = dict(tables)
+        self._places: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
 
     @classmethod
     def load(cls, folder: Path) -> "Evidence":
@@ -205,15 +207,36 @@ class Evidence:
         return schema(name).empty_table() if found is None else found
 
     def of(self, name: str, tp: TopicPartition) -> pa.Table:
-        """The rows of one partition."""
-        rows = self.table(name)
-        mine = pc.and_(pc.equal(rows["topic"], tp.topic), pc.equal(rows["partition"], tp.partition))
-        return rows.filter(mine)
+        """The rows of one partition. Raises: HistoryError, where they do not stand together."""
+        if name not in self._places:
+            self._places[name] = _places(self.table(name))
+        first, rows = self._places[name].get(tp, (0, 0))
+        return self.table(name).slice(first, rows)
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions that some node had a directory of, the internal topics' too."""
         rows = self.table("partitions").select(["topic", "partition"]).to_pylist()
         return sorted({TopicPartition(row["topic"], row["partition"]) for row in rows})
+
+
+def _places(rows: pa.Table) -> dict[TopicPartition, tuple[int, int]]:
+    """Of each partition of a table: its first row, and how many it has.
+
+    Raises: HistoryError.
+    """
+    by = {
+        "topic": rows["topic"].cast(pa.string()),  # Arrow groups by no dictionaries that differ by chunk
+        "partition": rows["partition"],
+        "row": pa.array(np.arange(rows.num_rows)),
+    }
+    found = pa.table(by).group_by(["topic", "partition"])
+    places = {}
+    for row in found.aggregate([("row", "min"), ("row", "max"), ("row", "count")]).to_pylist():
+        tp = TopicPartition(row["topic"], row["partition"])
+        places[tp] = (row["row_min"], row["row_count"])
+        if row["row_max"] - row["row_min"] >= row["row_count"]:
+            raise HistoryError(f"evidence: rows of {tp} do not stand together")
+    return places
 
 
 def merged(found: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:

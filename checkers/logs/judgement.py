@@ -64,12 +64,14 @@ class LogDoubt:
 @dataclass(slots=True, kw_only=True)
 class Judgement:
     """What was found. asked: rule -> how often it was applied to a row (or pair of rows) that it could have
-    refused: 0 = this run exercised it not at all. counts: rule -> findings, exact."""
+    refused: 0 = this run exercised it not at all. counts: rule -> findings, exact. crashed: rule -> how;
+    the engine enters it."""
 
     findings: list[LogFinding] = field(default_factory=list)
     doubts: list[LogDoubt] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    crashed: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, finding: LogFinding) -> None:
         """Count a finding, and keep it where there are not too many."""
@@ -86,4 +88,5 @@ def joined(judgements: Iterable[Judgement]) -> Judgement:
         whole.doubts += one.doubts
         whole.asked += one.asked
         whole.counts += one.counts
+        whole.crashed = one.crashed | whole.crashed
     return whole

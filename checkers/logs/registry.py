@@ -1,0 +1,42 @@
+"""The rules about logs, by the modules that apply them.
+
+To add rules: a module here that exports `RULES` and `judge`, and its line in `LOCAL` or `WHOLE`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from checkers.logs.judgement import Judgement, LogRule
+from core.op import TopicPartition
+from history.evidence import Evidence
+from history.reader import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRules:
+    """Rules that one partition decides. judge: it is called for each partition, and answers with an empty
+    judgement where its rules are not about that one."""
+
+    rules: tuple[LogRule, ...]
+    judge: Callable[[Evidence, TopicPartition], Judgement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRules:
+    """Rules that need several partitions, or the clients' history beside them (None = there is none)."""
+
+    rules: tuple[LogRule, ...]
+    judge: Callable[[Evidence, History | None], Judgement]
+
+
+LOCAL: Final[dict[str, LocalRules]] = {}
+"""Name of the module -> its rules."""
+WHOLE: Final[dict[str, WholeRules]] = {}
+"""Name of the module -> its rules."""
+RULES: Final[dict[str, LogRule]] = {
+    rule.name: rule
+    for rules in (*(one.rules for one in LOCAL.values()), *(one.rules for one in WHOLE.values()))
+    for rule in rules
+}
+"""Identifier -> rule."""

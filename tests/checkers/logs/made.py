@@ -1,0 +1,56 @@
+"""Small evidence, made by hand."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from core.op import TopicPartition
+from history.evidence import END, merged, schema
+
+TP = TopicPartition("q", 0)
+Rows = Mapping[str, Iterable[Mapping[str, Any]]]
+
+
+def tables(rows: Rows, nodes: Iterable[int] = (1, 2, 3)) -> dict[str, pa.Table]:
+    """Tables of evidence from rows by table; columns that a row leaves out are 0, "" or null. One take of
+    these nodes at the end."""
+    takes = [{"take": 0, "node": node, "at_ns": 9_000_000_000, "why": END} for node in nodes]
+    found: dict[str, pa.Table] = {}
+    for name, some in {"takes": takes, **rows}.items():
+        wanted = schema(name)
+        columns = [
+            pa.array([row.get(one.name, _absent(one)) for row in some], _plain(one.type)).cast(one.type)
+            for one in wanted
+        ]
+        found[name] = pa.table(columns, schema=wanted)
+    return merged([found])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _absent(one: pa.Field) -> Any:
+    if one.nullable:
+        return None
+    absent: list[tuple[Any, Any]] = [(pa.types.is_string, ""), (pa.types.is_boolean, False)]
+    return next((value for fits, value in absent if fits(_plain(one.type))), 0)
+
+
+def at(tp: TopicPartition, node: int, **columns: Any) -> dict[str, Any]:
+    """A row of one node's copy of a partition."""
+    return {"take": 0, "node": node, "topic": tp.topic, "partition": tp.partition, **columns}
+
+
+def batch(tp: TopicPartition, node: int, base: int, **columns: Any) -> dict[str, Any]:
+    """A plain batch of one record; its CRC is its base offset unless it is given."""
+    default = {"base": base, "last": base, "records": 1, "producer_id": -1, "producer_epoch": -1}
+    return at(
+        tp, node, **{**default, "base_sequence": -1, "crc": base, "intact": True, "size": 80, **columns}
+    )
+
+
+def whole(tp: TopicPartition, node: int) -> dict[str, Any]:
+    """The directory of a partition."""
+    return at(tp, node, start=0, files=1, bytes=1000)
