@@ -138,9 +138,11 @@ the other tables."""
 
 END: Final = "end"
 KILLED: Final = "killed"
+LOST_POWER: Final = "lost power"
 TAKES: Final = _table("at_ns i64, why str")
-"""One row a node of a take. `at_ns`: time of the run, when its files were taken. `why`: END, or KILLED:
-the node's process had ended without a shutdown, and was not started again yet."""
+"""One row a node of a take. `at_ns`: time of the run, when its files were taken. `why`: END; or KILLED:
+the node's process had ended without a shutdown, and was not started again yet; or LOST_POWER: likewise, and
+what the node had not flushed is gone."""
 
 PER_PARTITION: Final = {
     "batches": BATCHES,

@@ -1,11 +1,19 @@
 """Judging the logs that brokers left behind (`history.evidence`): no client is asked.
 
-accept_metadata  Ring 1: the metadata log (`__cluster_metadata`).
-accept_offsets   Ring 1: the log of the group coordinator (`__consumer_offsets`).
+accept_metadata  The metadata log (`__cluster_metadata`), record by record, against
+                 the model's controller.
+accept_offsets   The log of the group coordinator (`__consumer_offsets`), record by
+                 record, against what it may write.
+audit            Ring 0: what the files of brokers say of one partition agrees,
+                 replica with replica and file with log.
+decisions        Ring 3, transactions: the coordinators' log decides, markers obey,
+                 clients learn it.
 engine           Where the rules about logs run: in this process, or one Spark task
                  for some partitions.
-judgement        What a rule about logs says: findings, what it could not decide,
-                 how often it was asked.
+judgement        What a rule about logs says: findings, what it could not decide, how
+                 often it was asked.
+lineage          Ring 3, records: what leaders of one epoch had, the leaders of later
+                 epochs have.
 registry         The rules about logs, by the modules that apply them.
 
 A rule reads evidence and nothing else, or evidence beside the history of the clients where it says so. Where
