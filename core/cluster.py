@@ -176,6 +176,11 @@ class Cluster(Protocol):
         """Write each node's log to `into/<node>/server.log`, and the transaction coordinators' log to
         `into/transaction_log.parquet`. Bounded, never raises; says what it missed in `missing.txt` there."""
 
+    async def take_evidence(self, into: Path) -> list[str]:
+        """End all nodes at once, and write what nodes left on disk into `into` (`history.evidence`): at the
+        end, and at each kill, as it was before the node was started again. Bounded, never raises; what
+        could not be taken, in sentences."""
+
     async def stop(self) -> None:
         """Leave nothing behind; idempotent; never raises."""
 

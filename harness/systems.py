@@ -111,7 +111,10 @@ class System:
         write_atomically(run.schedule, jsonl.encode(plan.steps))
         wall = datetime.now(UTC).isoformat(timespec="milliseconds")
         started = RunStarted(ns=runtime.now_ns(), wall=wall, run=run.name, versions=versions(plan.config))
-        return RunProgram(plan, cluster, clients, runtime, recorder, display, started, logs=run.cluster)
+        logs, evidence = run.cluster, run.evidence
+        return RunProgram(
+            plan, cluster, clients, runtime, recorder, display, started, logs=logs, evidence=evidence
+        )
 
 
 def _simulate(plan: RunPlan, run: Run, display: Display) -> bool:

@@ -29,7 +29,7 @@ The folder of a run, `results/<utc>-<workload>-<nemesis>-<seed>/`:
     cluster/<node>/   logs of the brokers        trace.jsonl     messages and states (simulated runs)
     history/          sealed tables, names.json  checked/        anomalies.parquet
     cluster/transaction_log.parquet   contents of `__transaction_state` at the end
-    evidence/         what brokers left on disk, as tables
+    evidence/         what brokers left on disk, as tables (copies/: while they are read)
     verdict.json      report.html  junit.xml     soak            the session that this run belongs to
     shrunk.json       the run that this one was shrunk from
 

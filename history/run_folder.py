@@ -27,6 +27,7 @@ class Run:
         self.cluster = folder / "cluster"
         self.transaction_log = folder / "cluster" / TRANSACTION_LOG
         self.evidence = folder / "evidence"
+        self.copies = folder / "copies"
         self.checked = folder / "checked"
         self.anomalies = folder / "checked" / "anomalies.parquet"
         self.verdict = folder / "verdict.json"

@@ -22,6 +22,8 @@ records              The records inside of uncompressed batches: keys and values
                      logs that Kafka keeps for itself.
 segments             Segment files (`.log`, `.checkpoint` of KRaft): the headers of
                      their batches, by one walk over the file.
+takes                The takes of one run: what was found at kills and at the end,
+                     gathered and written as the run's evidence.
 
 For judging brokers by their own logs, next to what clients saw. `directory.read` is the way in; the other
 modules can be used alone, such as `coordinator_records` for one record of a coordinator's log.

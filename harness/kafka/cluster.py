@@ -31,6 +31,7 @@ from harness.kafka.containers import data, engine, firewall, toxiproxy
 from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
+from harness.kafka.evidence import NodeEvidence
 from harness.kafka.transaction_log import transaction_log as read_log
 from harness.kafka.waiting import NotYet, on_each, until
 from history import transaction_log
@@ -60,7 +61,10 @@ class KafkaCluster:
     ) -> None:
         """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""
         self._config = config
-        self.run = Run(run_dir).name
+        run = Run(run_dir)
+        self.run = run.name
+        self._copies = run.copies
+        self._evidence = NodeEvidence(run.copies)
         self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
         self._ready_deadline_s = ready_deadline_s
         self._plan = reserve()
@@ -104,7 +108,7 @@ class KafkaCluster:
         self._client = engine.ensure()
         assert self._config.kafka is not None
         self._image = ensure_image(self._client, self._config.kafka.version)
-        self._reaper = start_reaper(self.run)
+        self._reaper = start_reaper(self.run, self._copies)
         if self._toxiproxy:
             self._proxies = self._start_proxies()
         run_engine = RunEngine(self._client, self.run)
@@ -168,6 +172,16 @@ class KafkaCluster:
             except (ClusterError, OSError) as error:
                 _note(folder, f"server.log: {error}\n")
 
+    async def take_evidence(self, into: Path) -> list[str]:
+        """SIGKILL to all nodes at once; their data directories then, and at earlier kills."""
+        try:
+            nodes = self._made(self._nodes)
+            kill_all(nodes)
+            self._evidence.at_end(nodes)
+        except ClusterError as error:
+            self._evidence.miss(str(error))
+        return self._evidence.write(into)
+
     def copy_data(self, node: int, into: Path) -> None:
         """Copy the data directory of a node that has ended or is frozen, as `harness.evidence` reads it.
 
@@ -220,14 +234,16 @@ class KafkaCluster:
         on_each(NodeContainer.shut_down, self._made(controllers))
 
     async def revive(self, nodes: Sequence[int]) -> None:
-        """Start ended nodes, with their data, addresses and cuts."""
+        """Start ended nodes, with their data, addresses and cuts; what they left on disk is taken before, but
+        for nodes that were shut down."""
 
         def one(node: NodeContainer) -> None:
-            if not node.is_up():
-                node.start()
-                self._links.reapply(node.number)  # long before the JVM reaches the network
+            node.start()
+            self._links.reapply(node.number)  # long before the JVM reaches the network
 
-        on_each(one, self._made(nodes))
+        down = [node for node in self._made(nodes) if not node.is_up()]
+        self._evidence.before_start(down)
+        on_each(one, down)
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """Freeze by the cgroup freezer."""

@@ -45,7 +45,8 @@ class EventWriter(Protocol):
 class RunProgram:
     """One run, from starting the cluster to the end of the final reads.
 
-    started: the first event. logs: folder for the logs of the nodes. stable_s: see `log_ends.STABLE_S`.
+    started: the first event. logs, evidence: folders for the logs of the nodes, and for what they leave on
+    disk. stable_s: see `log_ends.STABLE_S`.
     """
 
     plan: RunPlan
@@ -57,6 +58,7 @@ class RunProgram:
     started: ev.RunStarted
     _: KW_ONLY
     logs: Path
+    evidence: Path
     stable_s: float = STABLE_S
     phase: Phase = Phase.SETUP
     """The newest one."""
@@ -92,8 +94,7 @@ class RunProgram:
             await self._recover()
             await self._quiesce()
             await self._final_reads()
-            self._enter(Phase.COLLECT)
-            await self.cluster.collect(self.logs)
+            await self._collect()
         except GeneratorExit:  # a simulation that was given up: nothing can be awaited any more
             raise
         except BaseException:
@@ -218,6 +219,13 @@ class RunProgram:
             rows = tuple(await self.cluster.open_transactions(tps))
             self._write(ev.TransactionsOpen(ns=self._now(), rows=rows))
         return bounds
+
+    async def _collect(self) -> None:
+        self._enter(Phase.COLLECT)
+        await self.cluster.collect(self.logs)
+        for why in await self.cluster.take_evidence(self.evidence):
+            self._write(ev.Note(ns=self._now(), text=f"evidence is missing: {why}"))
+            self.display.say(f"evidence is missing: {why}")
 
     # -- supervision --------------------------------------------------------------------------
 

@@ -214,6 +214,10 @@ class SimulatedCluster(Administered):
     async def collect(self, into: Path) -> None:
         """The nodes' logs stay in memory; `run_folder` writes them."""
 
+    async def take_evidence(self, into: Path) -> list[str]:
+        """Nothing is written yet."""
+        return []
+
     async def stop(self) -> None:
         """Nothing is left behind: the nodes are objects, and stay as they are."""
 

@@ -87,7 +87,9 @@ def _simulate(plan: RunPlan, run: str, display: Display, *, invariants: bool, tr
     )
     recorder = Lines[ev.Event]()
     started = ev.RunStarted(ns=runtime.now_ns(), wall="", run=run, versions={})
-    program = RunProgram(plan, cluster, clients, runtime, recorder, display, started, logs=Path())
+    program = RunProgram(
+        plan, cluster, clients, runtime, recorder, display, started, logs=Path(), evidence=Path()
+    )
     done = scheduler.spawn(program.run())
     limit = LIMIT_S + config.duration_s
     if not scheduler.run(done, limit=int(limit * 1e6)):

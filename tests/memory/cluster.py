@@ -103,6 +103,9 @@ class MemoryCluster:
             (into / str(node)).mkdir(parents=True, exist_ok=True)
             (into / str(node) / "server.log").write_text("in memory\n")
 
+    async def take_evidence(self, into: Path) -> list[str]:
+        return [why] if (why := self.config.broker_settings.get("memory.evidence")) else []
+
     async def stop(self) -> None:
         self._stopped.set()
         if self._listener is not None:

@@ -268,6 +268,9 @@ class Recording(Recorder):
         raise NotImplementedError
 
     async def collect(self, into: Path) -> None: ...
+    async def take_evidence(self, into: Path) -> list[str]:
+        return []
+
     async def stop(self) -> None: ...
 
 

@@ -2,7 +2,9 @@
 
 import io
 import tarfile
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +20,25 @@ LEFT_OUT: Final = frozenset({".index", ".timeindex"})
 CHUNK: Final = 2 << 20
 
 
-def copy_data(container: "Container", into: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much may be copied of one node, in bytes, and in how many seconds."""
+
+    bytes: int
+    seconds: float
+
+
+UNLIMITED: Final = Limit(1 << 62, 1e9)
+
+
+def copy_data(container: "Container", into: Path, limit: Limit = UNLIMITED) -> int:
     """Copy a node's data directory, without indexes, so that `into` has the folders of its partitions.
 
     The node has ended or is frozen: the engine cannot copy a file that shrinks meanwhile.
-    Raises: ClusterError; part of the files may then be there.
+    Returns the number of bytes. Raises: ClusterError, OSError; part of the files may then be there.
     """
     what = f"the data of {container.name} could not be copied"
+    deadline, copied = time.monotonic() + limit.seconds, 0
     into.mkdir(parents=True, exist_ok=True)
     with explained(what):
         chunks, _ = container.get_archive(DATA, chunk_size=CHUNK)
@@ -32,11 +46,17 @@ def copy_data(container: "Container", into: Path) -> None:
             with tarfile.open(fileobj=io.BufferedReader(_Stream(iter(chunks))), mode="r|") as archive:
                 for member in archive:
                     path = PurePosixPath(member.name)
+                    if time.monotonic() > deadline:
+                        raise ClusterError(f"{what} within {limit.seconds:.0f} s")
                     if member.isfile() and path.suffix not in LEFT_OUT:
+                        copied += member.size
+                        if copied > limit.bytes:
+                            raise ClusterError(f"{what}: they are more than {limit.bytes >> 20} MiB")
                         member.name = str(path.relative_to(path.parts[0]))
                         archive.extract(member, into, set_attrs=False, filter="data")
         except tarfile.TarError as error:
             raise ClusterError(f"{what}: {error}") from error
+    return copied
 
 
 class _Stream(io.RawIOBase):

@@ -1,14 +1,16 @@
 """The reaper: a small process that removes what a harness left that was killed.
 
-`python -m harness.kafka.containers.reaper <run>` waits on its stdin. The harness holds the other end.
-When that end closes without the line `done` (SIGKILL, out of memory, a crash, or an engine that was
-too slow), the reaper removes all containers and networks of the run. It has a session of its own, so
-that a Ctrl-C does not reach it.
+`python -m harness.kafka.containers.reaper <run> <copies>` waits on its stdin. The harness holds the other
+end. When that end closes without the line `done` (SIGKILL, out of memory, a crash, or an engine that was
+too slow), the reaper removes all containers and networks of the run, and the copies of its nodes' data. It
+has a session of its own, so that a Ctrl-C does not reach it.
 """
 
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from core.errors import ClusterError
 from harness.kafka.containers import engine
@@ -53,11 +55,14 @@ class Reaper:
             self._process.wait()
 
 
-def start_reaper(run: str) -> Reaper:
-    """Start the reaper of a run; it watches until this process ends or dismisses it."""
+def start_reaper(run: str, copies: Path) -> Reaper:
+    """Start the reaper of a run; it watches until this process ends or dismisses it.
+
+    copies: a folder that is no longer needed then.
+    """
     return Reaper(
         subprocess.Popen(
-            [sys.executable, "-m", "harness.kafka.containers.reaper", run],
+            [sys.executable, "-m", "harness.kafka.containers.reaper", run, str(copies)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
@@ -94,9 +99,10 @@ def reap(run: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Wait for the end of stdin, then reap unless dismissed."""
-    (run,) = arguments
+    run, copies = arguments
     if sys.stdin.buffer.read().endswith(DONE):
         return 0
+    shutil.rmtree(copies, ignore_errors=True)
     left = reap(run)
     for line in left:
         engine.say(f"left behind by {run}: {line}")

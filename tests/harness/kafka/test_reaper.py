@@ -24,28 +24,40 @@ def _no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
 
 
-def reaper() -> subprocess.Popen[bytes]:
+def reaper(copies: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", IMPATIENT, "some-run"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", IMPATIENT, "some-run", str(copies)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
-def test_dismissed_it_ends_without_a_word() -> None:
-    with reaper() as process:
+@pytest.fixture
+def copies(tmp_path: Path) -> Path:
+    """A folder with the copy of a node's data."""
+    folder = tmp_path / "copies"
+    (folder / "1").mkdir(parents=True)
+    return folder
+
+
+def test_dismissed_it_ends_without_a_word(copies: Path) -> None:
+    with reaper(copies) as process:
         _, err = process.communicate(b"done\n", timeout=30)
         assert err == b""
     assert process.returncode == 0
+    assert copies.exists()
 
 
-def test_an_end_without_dismissal_makes_it_act() -> None:
-    with reaper() as process:
+def test_an_end_without_dismissal_makes_it_act(copies: Path) -> None:
+    with reaper(copies) as process:
         _, err = process.communicate(b"", timeout=30)
     assert process.returncode == 1
     assert b"left behind by some-run: no Docker engine answers" in err
+    assert not copies.exists()
 
 
-def test_it_lives_in_its_own_session_and_dismissal_is_idempotent() -> None:
-    handle = start_reaper("some-run")
+def test_it_lives_in_its_own_session_and_dismissal_is_idempotent(tmp_path: Path) -> None:
+    handle = start_reaper("some-run", tmp_path)
     assert os.getsid(handle.pid) == handle.pid != os.getsid(0)
     handle.dismiss()
     handle.dismiss()
@@ -53,8 +65,8 @@ def test_it_lives_in_its_own_session_and_dismissal_is_idempotent() -> None:
         os.kill(handle.pid, 0)
 
 
-def test_dismissing_one_that_was_killed_is_no_error() -> None:
-    handle = start_reaper("some-run")
+def test_dismissing_one_that_was_killed_is_no_error(tmp_path: Path) -> None:
+    handle = start_reaper("some-run", tmp_path)
     os.kill(handle.pid, signal.SIGKILL)
     handle.dismiss()
 

@@ -131,6 +131,7 @@ class _World:
             silent(),
             ev.RunStarted(ns=0, wall="", run="run", versions={}),
             logs=self.run_folder.cluster,
+            evidence=self.run_folder.evidence,
             stable_s=stable_s,
         )
 

@@ -1,0 +1,85 @@
+"""What nodes left on disk: copied out of their containers, parsed, and gone again but for the tables.
+
+The engine copies files of an ended container as well as of a running one, on any machine and for any user
+that may use it. The copy stands in the run folder while it is parsed.
+
+At the end of a run all nodes are killed: what they wrote by then is there, whether it was flushed or not
+(the page cache is the host's). A shutdown in order would append to the logs that are judged, and take
+longer. What only a shutdown writes (snapshots of producers at the end of a log) is missing, therefore;
+nodes that were started again after a kill have them.
+"""
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from core.errors import ClusterError
+from harness.evidence import directory
+from harness.evidence.takes import Takes
+from harness.kafka.containers.data import Limit, copy_data
+from harness.kafka.containers.nodes import NodeContainer
+from harness.kafka.waiting import on_each
+from history.evidence import END, KILLED
+
+SHUT_DOWN: Final = (0, 143)
+"""Exit codes of a server that ended in order (143 = by SIGTERM), and of a node that never ran."""
+KILLED_BYTES: Final = 2 << 30
+"""How much the takes of one run may read at kills."""
+KILLED_S: Final = 10.0
+"""How long one take at a kill may hold up the start of its nodes."""
+END_BYTES: Final = 1 << 30
+"""How much of each node is read at the end."""
+END_S: Final = 60.0
+
+
+class NodeEvidence:
+    """The takes of a run's containers. Never raises: `write` says what could not be taken."""
+
+    def __init__(self, copies: Path) -> None:
+        """copies: a folder that exists only while nodes are copied and parsed."""
+        self._copies = copies
+        self._takes = Takes()
+        self._left = KILLED_BYTES
+
+    def before_start(self, nodes: Sequence[NodeContainer]) -> None:
+        """Of these nodes, which are down, take those that ended without a shutdown."""
+        if killed := [node for node in nodes if node.exit_code() not in SHUT_DOWN]:
+            self._left -= self._take(killed, KILLED, Limit(self._left // len(killed), KILLED_S))
+
+    def at_end(self, nodes: Sequence[NodeContainer]) -> None:
+        """Take all nodes, which are down."""
+        self._take(nodes, END, Limit(END_BYTES, END_S))
+
+    def miss(self, why: str) -> None:
+        """Something could not be taken; a sentence."""
+        self._takes.miss(why)
+
+    def write(self, into: Path) -> list[str]:
+        """Write the tables of all takes; what is missing, in sentences."""
+        return self._takes.write(into)
+
+    def _take(self, nodes: Sequence[NodeContainer], why: str, limit: Limit) -> int:
+        """One take; the bytes that were copied."""
+        number, at_ns = self._takes.begin(), time.monotonic_ns()
+        copied: dict[int, int] = {}
+
+        def copy(node: NodeContainer) -> None:
+            try:
+                copied[node.number] = copy_data(node.own, self._copies / str(node.number), limit)
+            except (ClusterError, OSError) as error:
+                self._takes.miss(f"take {number} ({why}) of node {node.number}: {error}")
+
+        try:
+            on_each(copy, nodes)
+            for node in sorted(copied):
+                try:
+                    found = directory.read(self._copies / str(node), node, number, at_ns, why)
+                except OSError as error:
+                    self._takes.miss(f"take {number} ({why}) of node {node}: {error}")
+                else:
+                    self._takes.add(found)
+        finally:
+            shutil.rmtree(self._copies, ignore_errors=True)
+        return sum(copied.values())
