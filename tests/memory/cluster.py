@@ -104,7 +104,7 @@ class MemoryCluster:
             (into / str(node) / "server.log").write_text("in memory\n")
 
     async def take_evidence(self, into: Path) -> list[str]:
-        return [why] if (why := self.config.broker_settings.get("memory.evidence")) else []
+        return []
 
     async def stop(self) -> None:
         self._stopped.set()

@@ -1,6 +1,7 @@
 """The phases of a run: the same promises in real and in virtual time."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,24 @@ def test_what_runs_the_cluster_is_not_the_cluster(world: World) -> None:
     (note,) = of(events, ev.Note)
     assert (note.text, note.incomplete) == ("the Docker engine is gone", True)
     assert not of(events, ev.Recovered)
+
+
+def test_evidence_that_is_missing_breaks_no_run(world: World) -> None:
+    asked = []
+
+    async def take_evidence(into: Path) -> list[str]:
+        asked.append((into, world.recorder.events[-1]))
+        return ["node 2: the engine does not answer"]
+
+    world.begin(**KILL)
+    setattr(world.cluster, "take_evidence", take_evidence)  # noqa: B010
+    events = world.run()
+    ((into, last),) = asked
+    assert into == world.run_folder.evidence
+    assert isinstance(last, ev.PhaseStarted)
+    assert last.phase is Phase.COLLECT
+    (note,) = of(events, ev.Note)
+    assert (note.text, note.incomplete) == ("evidence is missing: node 2: the engine does not answer", False)
 
 
 def test_an_interrupted_run_heals_and_ends_without_final_reads(world: World) -> None:
