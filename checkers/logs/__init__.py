@@ -8,6 +8,8 @@ audit            Ring 0: what the files of brokers say of one partition agrees,
                  replica with replica and file with log.
 decisions        Ring 3, transactions: the coordinators' log decides, markers obey,
                  clients learn it.
+elections        What the metadata log of KRaft says of one partition: its leaders,
+                 epoch by epoch.
 engine           Where the rules about logs run: in this process, or one Spark task
                  for some partitions.
 judgement        What a rule about logs says: findings, what it could not decide, how
@@ -15,6 +17,8 @@ judgement        What a rule about logs says: findings, what it could not decide
 lineage          Ring 3, records: what leaders of one epoch had, the leaders of later
                  epochs have.
 registry         The rules about logs, by the modules that apply them.
+replicas         The logs of one partition, one for each node and take, as columns;
+                 where two of them differ.
 
 A rule reads evidence and nothing else, or evidence beside the history of the clients where it says so. Where
 evidence is silent the answer is a doubt, never a pass. A unit of work is one partition (`Evidence.of`).

@@ -2,11 +2,23 @@
 
 No model and no client is asked. Producer snapshots and the index of aborted transactions are compared with
 the batches by the acceptors of ring 1.
+
+What a node that died leaves behind may be cut off at its end; recovery truncates it there. Files of a node
+that still ran when they were read may lack their newest bytes: there a doubt takes the place of a finding.
 """
 
+import re
+from collections.abc import Iterable
+from itertools import combinations
 from typing import Final
 
-from checkers.logs.judgement import LogRule
+import numpy as np
+
+from checkers.logs.elections import METADATA, elections
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.replicas import Comparison, Replica, compare, last_take, newest, replicas
+from core.op import TopicPartition
+from history.evidence import LOST_POWER, Evidence
 
 DIVERGENCE: Final = "replica-divergence"
 DAMAGED: Final = "damaged-log"
@@ -67,3 +79,207 @@ COMMITTED: Final = LogRule(
 )
 
 RULES: Final = (INTACT, DENSE, EPOCHS_RISE, EPOCH_CHECKPOINT, ENDS, MATCHING, COMMITTED)
+
+SEGMENT: Final = re.compile(r"([0-9]{20})\.log")
+COORDINATES: Final = ("replication", "recovery-point", "log-start")
+"""Checkpoints that name an offset of the log."""
+
+
+def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+    """Apply the rules to one partition."""
+    audit = _Audit(evidence, tp)
+    for log in audit.logs:
+        audit.intact(log)
+        audit.readable(log)
+        audit.dense(log)
+        audit.epochs_rise(log)
+        audit.epoch_checkpoint(log)
+        audit.ends(log)
+    audit.matching()
+    audit.committed()
+    return audit.judgement
+
+
+class _Audit:
+    def __init__(self, evidence: Evidence, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.evidence = evidence
+        self.logs = replicas(evidence, tp)
+        self.judgement = Judgement()
+
+    # ---- one log
+
+    def intact(self, log: Replica) -> None:
+        """Checksums."""
+        every = log.every
+        self.judgement.asked[INTACT.name] += len(every["base"])
+        for at in np.flatnonzero(~every["intact"]).tolist():
+            offset, last = int(every["base"][at]), at == len(every["base"]) - 1
+            text = f"{log.where()}: the batch at offset {offset} has not the checksum of its bytes"
+            cut = last or (log.why == LOST_POWER and offset >= log.marks.get("recovery-point", 0))
+            self._torn(log, offset, text, cut=cut)
+
+    def readable(self, log: Replica) -> None:
+        """Files of the partition that could not be read as a whole."""
+        every, folder = log.every, f"{self.tp.topic}-{self.tp.partition}/"
+        rows = self.evidence.table("damage").to_pylist()
+        for row in rows:
+            if (row["take"], row["node"]) != (log.take, log.node) or not row["file"].startswith(folder):
+                continue
+            name = SEGMENT.fullmatch(row["file"].removeprefix(folder))
+            text = f"{log.where()}: {row['file']} at byte {row['position']}: {row['why']}"
+            if name is None:
+                self.judgement.asked[INTACT.name] += 1
+                self._torn(log, -1, text, cut=True)
+                continue
+            segment = int(name[1])
+            mine = every["segment"] == segment
+            if not (every["position"][mine] == row["position"]).any():  # other rules speak of batches
+                end = int(every["last"][mine][-1]) + 1 if mine.any() else segment
+                self._torn(log, end, text, cut=not (every["segment"] > segment).any())
+
+    def _torn(self, log: Replica, offset: int, text: str, *, cut: bool) -> None:
+        """cut: it is the end of a file that grows."""
+        if not cut or (not log.died and log.clean):
+            self._refuse(INTACT, offset, [log], text)
+        elif not log.died:
+            self._doubt(INTACT, f"{text}; the node may have written there when its files were read")
+
+    def dense(self, log: Replica) -> None:
+        """No gaps and no overlaps."""
+        every = log.every
+        base, last, intact = every["base"], every["last"], every["intact"]
+        whole = intact[1:] & intact[:-1] & (base[1:] >= log.compacted)
+        self.judgement.asked[DENSE.name] += int(whole.sum())
+        for at in np.flatnonzero(whole & (base[1:] != last[:-1] + 1)).tolist():
+            text = f"the batch at offset {base[at + 1]} follows the one that ends with offset {last[at]}"
+            self._refuse(DENSE, int(base[at + 1]), [log], f"{log.where()}: {text}")
+        many = intact & (every["records"] != last - base + 1) & (base >= log.compacted)
+        for at in np.flatnonzero(many).tolist():
+            text = f"the batch of offsets {base[at]} to {last[at]} has {every['records'][at]} records"
+            self._refuse(DENSE, int(base[at]), [log], f"{log.where()}: {text}")
+        if len(base) and intact[0] and base[0] > max(log.start, log.compacted) and log.start >= 0:
+            text = f"the segment that is named for offset {log.start} begins with offset {base[0]}"
+            self._refuse(DENSE, int(base[0]), [log], f"{log.where()}: {text}")
+
+    def epochs_rise(self, log: Replica) -> None:
+        """Leader epochs along the log."""
+        base, epoch = log.whole["base"], log.whole["leader_epoch"]
+        self.judgement.asked[EPOCHS_RISE.name] += max(0, log.count - 1)
+        for at in np.flatnonzero(epoch[1:] < epoch[:-1]).tolist():
+            text = f"leader epoch {epoch[at + 1]} at offset {base[at + 1]} follows leader epoch {epoch[at]}"
+            self._refuse(EPOCHS_RISE, int(base[at + 1]), [log], f"{log.where()}: {text}")
+
+    def epoch_checkpoint(self, log: Replica) -> None:
+        """`leader-epoch-checkpoint` against the batches."""
+        rule = EPOCH_CHECKPOINT
+        if not log.epochs:
+            if log.count:
+                self._doubt(rule, f"{log.where()} has no leader-epoch-checkpoint")
+            return
+        epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
+        bases = log.whole["base"][first].tolist()
+        self.judgement.asked[rule.name] += len(bases)
+        for at, (epoch, base) in enumerate(zip(epochs.tolist(), bases, strict=True)):
+            start = log.epochs.get(epoch)
+            older = start is not None and start < base
+            if start == base or (older and (base <= log.compacted or (at == 0 and log.start > 0))):
+                continue
+            written = "leaves it out" if start is None else f"says offset {start}"
+            text = f"leader epoch {epoch} begins with offset {base}; leader-epoch-checkpoint {written}"
+            self._refuse(rule, base, [log], f"{log.where()}: {text}")
+        for epoch, start in log.epochs.items():
+            if (
+                epoch in epochs
+                or start >= log.end
+                or start < max(bases[:1], default=0)
+                or start < log.compacted
+            ):
+                continue
+            text = f"leader-epoch-checkpoint has leader epoch {epoch} from offset {start}, no batch has it"
+            if log.died:  # a follower truncates its epochs in memory first (truncateFromEndAsyncFlush)
+                self._doubt(rule, f"{log.where()}: {text}; it died before it wrote the file again, perhaps")
+            else:
+                self._refuse(rule, start, [log], f"{log.where()}: {text}")
+
+    def ends(self, log: Replica) -> None:
+        """Checkpoints of offsets against the end of the log."""
+        for name in COORDINATES:
+            if name not in log.marks or log.died:  # what died had more, or truncated a moment before
+                continue
+            self.judgement.asked[ENDS.name] += 1
+            if log.marks[name] > log.end:
+                text = f"the log ends at offset {log.end}, its {name} checkpoint says {log.marks[name]}"
+                self._refuse(ENDS, log.end, [log], f"{log.where()}: {text}")
+
+    # ---- logs against each other
+
+    def matching(self) -> None:
+        """Logs that share a batch share all before it."""
+        logs = [log for log in self.logs if log.count and log.ordered]
+        main = newest(last_take(logs) or logs)
+        if main is None:
+            return
+        apart = []
+        for log in logs:
+            if log is not main:
+                found = compare(main, log)
+                self._match(found)
+                if found.right < log.count:
+                    apart.append(log)
+        for one, other in combinations(apart, 2):
+            self._match(compare(one, other))
+
+    def _match(self, found: Comparison) -> None:
+        later = found.common_later
+        self.judgement.asked[MATCHING.name] += found.same
+        if later >= 0:
+            text = f"{found.differ()}; but both have a batch of one leader epoch at offset {later}"
+            self._refuse(MATCHING, found.offset, (found.one, found.other), text)
+
+    def committed(self) -> None:
+        """Logs at the end of the run below their high watermarks; a quorum of controllers notes none."""
+        if self.tp == METADATA:
+            return
+        logs = [log for log in last_take(self.logs) if log.ordered and log.count]
+        main = max(logs, key=lambda log: (log.high_watermark, log.last_epoch), default=None)
+        if main is None or len(logs) < 2:
+            return
+        lineage = elections(self.evidence, self.tp)
+        for log in logs:
+            if log.high_watermark < 0:
+                self._doubt(COMMITTED, f"{log.where()} has no checkpoint of its high watermark")
+            if log is main or log.high_watermark < 0:
+                continue
+            found = compare(main, log)
+            self.judgement.asked[COMMITTED.name] += found.same
+            high = min(log.high_watermark, main.high_watermark)
+            if not 0 <= found.offset < high or log.end <= found.offset:
+                continue
+            text = f"{found.differ()}; both know offsets below {high} to be committed"
+            if (
+                excuse := lineage.may_lose(min(log.last_epoch, main.last_epoch) - 1)
+                if not lineage.unknown
+                else ""
+            ):
+                self._doubt(COMMITTED, f"{text}; {excuse}")
+            else:
+                self._refuse(COMMITTED, found.offset, (main, log), text)
+
+    # ---- answers
+
+    def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
+        every = tuple(logs)
+        self.judgement.refuse(
+            LogFinding(
+                rule=rule.name,
+                tp=self.tp,
+                offset=offset,
+                take=max(log.take for log in every),
+                nodes=tuple(sorted({log.node for log in every})),
+                sentence=f"{self.tp}: {text}.",
+            )
+        )
+
+    def _doubt(self, rule: LogRule, why: str) -> None:
+        self.judgement.doubts.append(LogDoubt(rule=rule.name, tp=self.tp, why=why))

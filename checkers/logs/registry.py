@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from checkers.logs import audit
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -30,7 +31,7 @@ class WholeRules:
     judge: Callable[[Evidence, History | None], Judgement]
 
 
-LOCAL: Final[dict[str, LocalRules]] = {}
+LOCAL: Final[dict[str, LocalRules]] = {"audit": LocalRules(rules=audit.RULES, judge=audit.judge)}
 """Name of the module -> its rules."""
 WHOLE: Final[dict[str, WholeRules]] = {}
 """Name of the module -> its rules."""

@@ -1,0 +1,208 @@
+"""The logs of one partition, one for each node and take, as columns; where two of them differ.
+
+The unit of all comparisons is the batch: followers append the bytes that they fetch, so that the logs of two
+replicas have the same batches (Kafka compacts each replica on its own: below `compacted` nothing is said).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from core.op import TopicPartition
+from history.evidence import END, KILLED, Evidence
+
+Array = npt.NDArray[Any]
+COMPARED: Final = (
+    "base", "last", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "records", "crc",
+    "base_timestamp", "max_timestamp", "compression", "log_append_time", "transactional", "control",
+)  # fmt: skip
+"""Columns of a batch that are the same in every replica. Segments begin elsewhere in each."""
+_READ: Final = ("segment", "position", "intact", *COMPARED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replica:
+    """The log of a partition on one node, in one take.
+
+    why: of the take. clean: the node had shut down cleanly. files: offset that the first segment is named
+    for, and the last one. every: columns of all batches; whole: of the intact ones. marks: checkpoints of
+    the node by name (`evidence.ENDS`). epochs: leader epoch -> first offset, as `leader-epoch-checkpoint`
+    has them. compacted: no batch below it is where its leader put it, perhaps. ordered: offsets rise.
+    """
+
+    take: int
+    node: int
+    why: str
+    clean: bool
+    start: int
+    every: dict[str, Array]
+    whole: dict[str, Array]
+    marks: dict[str, int]
+    epochs: dict[int, int]
+    compacted: int
+    ordered: bool
+
+    @property
+    def died(self) -> bool:
+        """The take shows what a death left."""
+        return self.why != END
+
+    @property
+    def count(self) -> int:
+        """Intact batches."""
+        return len(self.whole["base"])
+
+    @property
+    def end(self) -> int:
+        """Offset after the last record."""
+        return int(self.whole["last"][-1]) + 1 if self.count else max(self.start, 0)
+
+    @property
+    def last_epoch(self) -> int:
+        """Leader epoch of the last batch, -1 = it has none."""
+        return int(self.whole["leader_epoch"][-1]) if self.count else -1
+
+    @property
+    def high_watermark(self) -> int:
+        """As its broker noted it last, -1 = it did not."""
+        return self.marks.get("replication", -1)
+
+    def where(self) -> str:
+        """The node and the take in words."""
+        what = "at the end" if self.why == END else f"when it was {self.why}"
+        return f"node {self.node} {what.replace('was lost', 'had lost')} (take {self.take})"
+
+    def batch(self, index: int) -> str:
+        """A batch in words."""
+        row = {name: column[index] for name, column in self.whole.items()}
+        text = "a control record" if row["control"] else f"{row['records']} records"
+        text += f" at offset {row['base']} of leader epoch {row['leader_epoch']}"
+        if row["producer_id"] >= 0:
+            text += f", producer {row['producer_id']}/{row['producer_epoch']}"
+        if row["base_sequence"] >= 0:
+            text += f" from sequence {row['base_sequence']}"
+        return f"{text}, checksum {row['crc']:08x}"
+
+
+def replicas(evidence: Evidence, tp: TopicPartition) -> list[Replica]:
+    """All logs of a partition, by take and node."""
+    reasons = {(row["take"], row["node"]): row["why"] for row in evidence.table("takes").to_pylist()}
+    nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
+    clean = {(row["take"], row["node"]) for row in nodes if row["clean_shutdown"]}
+    batches = dict(_by_log(evidence.of("batches", tp), _READ))
+    marks = _pairs(evidence.of("ends", tp), "file", "value")
+    epochs = _pairs(evidence.of("epochs", tp), "epoch", "start")
+    compacted = max((one.get("cleaner", 0) for one in marks.values()), default=0)
+    nothing = {name: np.empty(0, np.int64) for name in _READ} | {"intact": np.empty(0, np.bool_)}
+    found = []
+    for row in evidence.of("partitions", tp).select(["take", "node", "start"]).to_pylist():
+        place = row["take"], row["node"]
+        every = batches.get(place, nothing)
+        intact = every["intact"]
+        whole = every if intact.all() else {name: column[intact] for name, column in every.items()}
+        one = Replica(
+            take=row["take"],
+            node=row["node"],
+            why=reasons.get(place, KILLED),
+            clean=place in clean,
+            start=row["start"],
+            every=every,
+            whole=whole,
+            marks=marks.get(place, {}),
+            epochs=epochs.get(place, {}),
+            compacted=compacted,
+            ordered=bool((whole["base"][1:] > whole["last"][:-1]).all()),
+        )
+        found.append(one)
+    return found
+
+
+def last_take(logs: Sequence[Replica]) -> list[Replica]:
+    """Those of the end of the run."""
+    return [one for one in logs if one.why == END]
+
+
+def newest(logs: Sequence[Replica]) -> Replica | None:
+    """The log with the newest leader epoch, and of these the longest: what a clean leader has."""
+    return max(logs, key=lambda one: (one.last_epoch, one.end), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two logs, batch by batch from the later one of their beginnings on.
+
+    same: batches that agree. left, right: index of the first batch of each log that has no equal in the
+    other; the number of batches where there is none.
+    """
+
+    one: Replica
+    other: Replica
+    same: int
+    left: int
+    right: int
+
+    @property
+    def offset(self) -> int:
+        """Where they part: all records below are the same; -1 = nowhere, each has all of the other."""
+        bases = [int(log.whole["base"][at]) for log, at in self._next() if at < log.count]
+        return min(bases, default=-1)
+
+    def _next(self) -> tuple[tuple[Replica, int], tuple[Replica, int]]:
+        return (self.one, self.left), (self.other, self.right)
+
+    @property
+    def common_later(self) -> int:
+        """Offset of a later batch that has the same leader epoch in both logs, -1 = there is none."""
+        sides = [(log.whole["base"][at:], log.whole["leader_epoch"][at:]) for log, at in self._next()]
+        (a, a_epochs), (b, b_epochs) = sides
+        if not len(a) or not len(b):
+            return -1
+        _, left, right = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+        equal = np.flatnonzero(a_epochs[left] == b_epochs[right])
+        return int(a[left[equal[0]]]) if equal.size else -1
+
+    def differ(self) -> str:
+        """What stands where they part, in words."""
+        texts = []
+        for log, at in self._next():
+            what = log.batch(at) if at < log.count else f"nothing after offset {log.end - 1}"
+            texts.append(f"{log.where()} has {what}")
+        return "; ".join(texts)
+
+
+def compare(one: Replica, other: Replica) -> Comparison:
+    """Two logs whose offsets rise."""
+    begin = max(_first(one), _first(other), one.compacted)
+    left, right = (int(np.searchsorted(log.whole["base"], begin)) for log in (one, other))
+    many = min(one.count - left, other.count - right)
+    differs = np.zeros(many, np.bool_)
+    for name in COMPARED:
+        differs |= one.whole[name][left : left + many] != other.whole[name][right : right + many]
+    same = int(np.argmax(differs)) if differs.any() else many
+    return Comparison(one, other, same, left + same, right + same)
+
+
+def _first(log: Replica) -> int:
+    return int(log.whole["base"][0]) if log.count else 0
+
+
+def _by_log(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[int, int], dict[str, Array]]]:
+    """The columns of each (take, node); rows of one stand together."""
+    columns = {name: rows[name].to_numpy() for name in ("take", "node", *names)}
+    take, node = columns.pop("take"), columns.pop("node")
+    if not len(take):
+        return
+    cuts = np.flatnonzero((np.diff(take) != 0) | (np.diff(node) != 0)) + 1
+    for low, high in zip([0, *cuts.tolist()], [*cuts.tolist(), len(take)], strict=True):
+        yield (int(take[low]), int(node[low])), {name: column[low:high] for name, column in columns.items()}
+
+
+def _pairs(rows: pa.Table, key: str, value: str) -> dict[tuple[int, int], dict[Any, int]]:
+    found: dict[tuple[int, int], dict[Any, int]] = {}
+    for row in rows.select(["take", "node", key, value]).to_pylist():
+        found.setdefault((row["take"], row["node"]), {})[row[key]] = row[value]
+    return found

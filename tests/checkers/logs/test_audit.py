@@ -1,0 +1,283 @@
+"""Ring 0: each rule fires at its place, and is silent on the same evidence without the fault."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from checkers.logs.audit import RULES, judge
+from checkers.logs.elections import METADATA
+from checkers.logs.judgement import Judgement, joined
+from harness.evidence.directory import read
+from history.evidence import END, KILLED, LOST_POWER, Evidence, merged
+from tests.checkers.logs.made import TP, Rows, at, batch, tables, whole
+from tests.harness.evidence.conftest import NODE
+
+Made = dict[str, list[dict[str, Any]]]
+FIRST_OF_EPOCH = {1: 0, 3: 40, 4: 60}
+DEAD, OLD_TAIL = 0, 60
+"""Take of the node that died in leader epoch 3, with batches from OLD_TAIL on that epoch 4 never had."""
+
+
+def log(take: int, node: int, end: int) -> list[dict[str, Any]]:
+    """Batches of ten records."""
+    rows = []
+    for base in range(0, end, 10):
+        epoch = max(epoch for epoch, first in FIRST_OF_EPOCH.items() if first <= base)
+        sent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": base}
+        rows.append(batch(TP, node, base, last=base + 9, records=10, leader_epoch=epoch, take=take, **sent))
+    return rows
+
+
+def clean() -> Made:
+    """Nodes 1 to 3 at the end (take 1) have offsets 0 to 99; node 1 died before (take 0), and its tail was
+    not committed."""
+    batches = [row for node in (1, 2, 3) for row in log(1, node, 100)]
+    tail = [
+        batch(TP, 1, base, last=base + 9, records=10, leader_epoch=3, take=DEAD, crc=base + 1)
+        for base in (60, 70, 80)
+    ]
+    batches += [*log(DEAD, 1, OLD_TAIL), *tail]
+    for number, row in enumerate(batches):
+        row["position"] = number * 80
+    places = [(DEAD, 1), (1, 1), (1, 2), (1, 3)]
+    epochs = [
+        at(TP, node, take=take, epoch=epoch, start=start)
+        for take, node in places
+        for epoch, start in FIRST_OF_EPOCH.items()
+        if take or epoch < 4
+    ]
+    marks = {"replication": 100, "recovery-point": 50, "log-start": 0}
+    ends = [
+        at(TP, node, take=1, file=name, value=value) for node in (1, 2, 3) for name, value in marks.items()
+    ]
+    ends.append(at(TP, 1, take=DEAD, file="replication", value=60))
+    return {
+        "takes": [
+            {"take": DEAD, "node": 1, "at_ns": 1, "why": KILLED},
+            *({"take": 1, "node": node, "at_ns": 2, "why": END} for node in (1, 2, 3)),
+        ],
+        "batches": batches,
+        "partitions": [whole(TP, node) | {"take": take} for take, node in places],
+        "epochs": epochs,
+        "ends": ends,
+        "nodes": [{"take": 1, "node": node, "clean_shutdown": True} for node in (1, 2, 3)],
+        "damage": [],
+        "metadata": [],
+    }
+
+
+def judged(rows: Rows) -> Judgement:
+    return judge(Evidence(tables(rows)), TP)
+
+
+def one(made: Made, table: str, **where: Any) -> dict[str, Any]:
+    """The row that has these values."""
+    (found,) = [row for row in made[table] if where.items() <= row.items()]
+    return found
+
+
+def test_clean_evidence_is_silent_and_asks_every_rule() -> None:
+    found = judged(clean())
+    assert not found.findings
+    assert not found.doubts
+    assert all(found.asked[rule.name] for rule in RULES)
+
+
+def flipped(made: Made) -> None:
+    one(made, "batches", take=1, node=2, base=30)["intact"] = False
+
+
+def cut_in_the_middle(made: Made) -> None:
+    made["damage"] = [damage("q-0/00000000000000000000.log", position=777, why="cut")]
+    for row in made["batches"]:
+        if (row["take"], row["node"]) == (1, 2) and row["base"] >= 50:
+            row["segment"] = 50
+
+
+def damage(file: str, *, take: int = 1, node: int = 2, position: int, why: str) -> dict[str, Any]:
+    return {"take": take, "node": node, "file": file, "position": position, "why": why}
+
+
+def unreadable_checkpoint(made: Made) -> None:
+    made["damage"] = [damage("q-0/leader-epoch-checkpoint", position=3, why="no number")]
+
+
+def dropped_everywhere(made: Made) -> None:
+    made["batches"] = [row for row in made["batches"] if row["base"] != 30]
+
+
+def too_few_records(made: Made) -> None:
+    one(made, "batches", take=1, node=1, base=20)["records"] = 9
+
+
+def first_dropped(made: Made) -> None:
+    made["batches"] = [row for row in made["batches"] if row["base"] != 0]
+
+
+def lowered_epoch(made: Made) -> None:
+    for row in made["batches"]:
+        if row["base"] == 50:
+            row["leader_epoch"] = 2
+
+
+def epoch_left_out(made: Made) -> None:
+    made["epochs"].remove(one(made, "epochs", take=1, node=3, epoch=3))
+
+
+def epoch_moved(made: Made) -> None:
+    one(made, "epochs", take=1, node=3, epoch=3)["start"] = 50
+
+
+def epoch_of_nothing(made: Made) -> None:
+    made["epochs"].append(at(TP, 2, take=1, epoch=2, start=20))
+
+
+def watermark_beyond(made: Made) -> None:
+    one(made, "ends", take=1, node=2, file="replication")["value"] = 101
+
+
+def recovery_beyond(made: Made) -> None:
+    one(made, "ends", take=1, node=1, file="recovery-point")["value"] = 200
+
+
+def last_dropped(made: Made) -> None:
+    made["batches"].remove(one(made, "batches", take=1, node=3, base=90))
+
+
+def other_bytes(made: Made) -> None:
+    one(made, "batches", take=1, node=3, base=60)["crc"] = 1
+
+
+def other_sequence(made: Made) -> None:
+    one(made, "batches", take=DEAD, node=1, base=20)["base_sequence"] = 21
+
+
+def dropped_in_one(made: Made) -> None:
+    made["batches"].remove(one(made, "batches", take=1, node=2, base=30))
+
+
+def other_tail_below_the_watermark(made: Made) -> None:
+    for base in (60, 70, 80, 90):
+        none = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
+        one(made, "batches", take=1, node=3, base=base).update(leader_epoch=3, crc=base + 1, **none)
+    made["epochs"].remove(one(made, "epochs", take=1, node=3, epoch=4))
+
+
+FIRES: dict[Callable[[Made], None], dict[str, tuple[int, tuple[int, ...]]]] = {
+    flipped: {"batches-intact": (30, (2,)), "log-matching": (30, (1, 2)), "replicas-equal": (30, (1, 2))},
+    cut_in_the_middle: {"batches-intact": (50, (2,))},
+    unreadable_checkpoint: {"batches-intact": (-1, (2,))},
+    dropped_everywhere: {"offsets-dense": (40, (1,))},
+    too_few_records: {
+        "offsets-dense": (20, (1,)),
+        "log-matching": (20, (1,)),
+        "replicas-equal": (20, (1, 2)),
+    },
+    first_dropped: {"offsets-dense": (10, (1,)), "epoch-checkpoint": (10, (1,))},
+    lowered_epoch: {"epochs-rise": (50, (1,)), "epoch-checkpoint": (50, (1,))},
+    epoch_left_out: {"epoch-checkpoint": (40, (3,))},
+    epoch_moved: {"epoch-checkpoint": (40, (3,))},
+    epoch_of_nothing: {"epoch-checkpoint": (20, (2,))},
+    watermark_beyond: {"ends-within-log": (100, (2,))},
+    recovery_beyond: {"ends-within-log": (100, (1,))},
+    last_dropped: {"ends-within-log": (90, (3,))},
+    other_bytes: {"log-matching": (60, (1, 3)), "replicas-equal": (60, (1, 3))},
+    other_sequence: {"log-matching": (20, (1,))},
+    dropped_in_one: {
+        "offsets-dense": (40, (2,)),
+        "log-matching": (30, (1, 2)),
+        "replicas-equal": (30, (1, 2)),
+    },
+    other_tail_below_the_watermark: {"replicas-equal": (60, (1, 3))},
+}
+
+
+@pytest.mark.parametrize("tamper", FIRES, ids=lambda tamper: tamper.__name__)
+def test_each_rule_fires_at_the_place(tamper: Callable[[Made], None]) -> None:
+    made = deepcopy(clean())
+    tamper(made)
+    found: dict[str, tuple[int, tuple[int, ...]]] = {}
+    for each in judged(made).findings:
+        assert each.tp == TP
+        found.setdefault(each.rule, (each.offset, each.nodes))
+    assert found == FIRES[tamper]
+
+
+def test_every_rule_of_the_audit_has_a_case() -> None:
+    assert {name for fired in FIRES.values() for name in fired} == {rule.name for rule in RULES}
+
+
+def test_what_a_death_cut_off_is_legal() -> None:
+    made = clean()
+    one(made, "batches", take=DEAD, node=1, base=80)["intact"] = False
+    made["damage"] = [damage("q-0/00000000000000000000.log", take=DEAD, node=1, position=9999, why="cut")]
+    found = judged(made)
+    assert not found.findings
+    assert not found.doubts
+
+
+def test_damage_before_the_end_of_a_log_is_none_that_a_death_leaves() -> None:
+    made = clean()
+    one(made, "batches", take=DEAD, node=1, base=70)["intact"] = False
+    assert [each.offset for each in judged(made).findings] == [70]
+    made["takes"][0]["why"] = LOST_POWER
+    assert not judged(made).findings
+
+
+def test_the_newest_bytes_of_a_node_that_ran_are_in_doubt() -> None:
+    made = clean()
+    made["nodes"] = []
+    made["damage"] = [damage("q-0/00000000000000000000.log", position=9999, why="cut")]
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["batches-intact"]
+
+
+def test_an_epoch_that_a_dead_node_had_just_truncated_is_in_doubt() -> None:
+    made = clean()
+    made["epochs"].append(at(TP, 1, take=DEAD, epoch=2, start=20))
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
+
+
+def test_compacted_offsets_are_not_compared() -> None:
+    made = clean()
+    made["ends"].append(at(TP, 2, take=1, file="cleaner", value=60))
+    dropped_in_one(made)
+    assert not judged(made).findings
+
+
+def test_after_an_unclean_election_replicas_may_differ() -> None:
+    made = clean()
+    other_tail_below_the_watermark(made)
+    made["metadata"] = elections((1, 1), (3, 2), (4, 3))
+    assert len(judged(made).findings) == 1
+    made["metadata"][-1]["isr"] = [3]
+    made["metadata"][-2]["isr"] = [2]
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["replicas-equal"]
+
+
+def elections(*leaders: tuple[int, int]) -> list[dict[str, Any]]:
+    """A metadata log with one topic and these (leader epoch, leader), all of them in sync."""
+    rows: list[dict[str, Any]] = [{"name": "TopicRecord", "topic": "q", "topic_id": "id"}]
+    for epoch, leader in leaders:
+        name = "PartitionChangeRecord" if len(rows) > 1 else "PartitionRecord"
+        state = {"partition_leader_epoch": epoch, "leader": leader, "isr": [1, 2, 3]}
+        rows.append({"name": name, "topic_id": "id", "partition": 0, **state})
+    return [
+        {"take": 1, "node": 1, "snapshot": -1, "offset": number, **row} for number, row in enumerate(rows)
+    ]
+
+
+def test_the_files_of_a_real_broker_are_in_order() -> None:
+    evidence = Evidence(merged([read(NODE, 1)]))
+    found = joined(judge(evidence, tp) for tp in evidence.partitions())
+    assert not found.findings
+    assert {doubt.why for doubt in found.doubts} == set()
+    assert found.asked["epoch-checkpoint"] > len(evidence.partitions()) / 2
+    assert METADATA in evidence.partitions()
