@@ -247,7 +247,8 @@ def merged(found: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
     tables = {}
     for name in (*PER_PARTITION, *PER_NODE):
         table = pa.concat_tables([schema(name).empty_table(), *(one[name] for one in every if name in one)])
-        by = table.select([key for key in ORDER if key in table.column_names])
+        order = ORDER if name in PER_PARTITION else ORDER[2:]  # metadata name topics
+        by = table.select([key for key in order if key in table.column_names])
         if "topic" in by.column_names:  # Arrow sorts no dictionaries
             by = by.set_column(by.column_names.index("topic"), "topic", by["topic"].cast(pa.string()))
         places = pc.sort_indices(by, [(key, "ascending") for key in by.column_names])

@@ -82,14 +82,15 @@ def _row(record: LogRecord, names: dict[int, str]) -> Row:
         fields = decode(name, version, cursor)
     except UnknownMessage:
         return *begin, *([None] * len(FIELDS)), None, record.value
-    return *begin, *_columns(name, fields), json.dumps(fields), None
+    return *begin, *columns(name, fields), json.dumps(fields), None
 
 
-def _columns(name: str, fields: Message) -> list[Cell]:
-    columns: dict[str, Cell] = {}
+def columns(name: str, fields: Message) -> list[Cell]:
+    """The columns FIELDS of a record with these fields."""
+    found: dict[str, Cell] = {}
     for column, sources in FIELDS.items():
-        found = next((fields[source] for source in sources if source in fields), None)
-        columns[column] = int(found) if isinstance(found, bool) else found  # type: ignore[assignment]
+        value = next((fields[source] for source in sources if source in fields), None)
+        found[column] = int(value) if isinstance(value, bool) else value  # type: ignore[assignment]
     if named := NAMED.get(name):
-        columns[named] = str(fields["name"])
-    return list(columns.values())
+        found[named] = str(fields["name"])
+    return list(found.values())

@@ -6,9 +6,15 @@ client_runtime  The state machines of a modelled client in virtual time: pumped,
                 answered, paused, killed, waited for.
 cluster         The simulated cluster: `Cluster` and what nemeses need, over nodes
                 of the reference model.
+disk            A copy of what the disk of a simulated node holds, which the node's
+                further life leaves alone.
+evidence        The evidence of a simulated run: the tables of `history.evidence` from
+                what is durable.
 invariants      Safety invariants of a simulated cluster.
 message_text    What a message of the model says, in few words, by what it is about
                 (see `history.trace.TracedMessage`).
+metadata_log    The metadata log of a simulated node as Kafka writes it: rows of the
+                tables of `history.evidence`.
 network         Connections between nodes and clients: delay, order, cuts, resets.
 nodes           Processes of a simulated cluster's nodes: they run, stand still, die and
                 come back.

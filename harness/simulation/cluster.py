@@ -17,11 +17,13 @@ from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
 from harness.simulation.admin import Administered
 from harness.simulation.client_runtime import Sender
+from harness.simulation.disk import Disk, copied
 from harness.simulation.network import CLIENTS, Network, cuts_from
 from harness.simulation.nodes import Caller, NodeProcess, SimNode
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.session import SimSession
+from history.evidence import END
 from model.broker import Broker
 from model.coordinator.transaction_metadata import ONGOING, PREPARED
 from model.eras import ERAS
@@ -76,6 +78,8 @@ class SimulatedCluster(Administered):
         for me in self.nodes:
             self._add(me, rng, self._broker)
         self.sim = dict(self._everyone)
+        self.takes: list[list[Disk]] = []
+        """What was on the disks of crashed nodes before they came back."""
         if (zookeeper := self.zookeeper) is not None:
             self._add(self.ensemble, rng, lambda _: Ensemble(zookeeper))
         self._proxies = Proxies(self.network, scheduler, random.Random(f"{config.seed}/toxics"))
@@ -211,11 +215,18 @@ class SimulatedCluster(Administered):
         """Nothing can happen to a simulation."""
         return ""
 
+    def disks(self) -> list[list[Disk]]:
+        """What disks had at each take so far, and what all have now. No node is shut down for that."""
+        return [*self.takes, [self._disk(node, END) for node in self.nodes]]
+
+    def _disk(self, node: int, why: str) -> Disk:
+        return Disk(node=node, ns=self.scheduler.ns, why=why, durable=copied(self.sim[node].durable))
+
     async def collect(self, into: Path) -> None:
         """The nodes' logs stay in memory; `run_folder` writes them."""
 
     async def take_evidence(self, into: Path) -> list[str]:
-        """Nothing is written yet."""
+        """The disks stay as they are now; `run_folder` writes what they hold (`evidence.tables`)."""
         return []
 
     async def stop(self) -> None:
@@ -235,6 +246,9 @@ class SimulatedCluster(Administered):
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start again."""
+        crashed = [node for node in nodes if self.sim[node].crashed]
+        if crashed:
+            self.takes.append([self._disk(node, self.sim[node].crashed) for node in crashed])
         for node in nodes:
             self.sim[node].start()
 

@@ -12,6 +12,7 @@ from typing import Any
 from core.cluster import Listener
 from harness.simulation.network import Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
+from history.evidence import KILLED, LOST_POWER
 from model.broker import TICK_MS, Broker, Durable
 from model.protocol.controller_messages import QuorumFetch
 from model.protocol.messages import Fetch
@@ -91,8 +92,9 @@ class Incoming:
 
 
 class SimNode:
-    """One node. peers: all nodes. begin: starts its process. `up`, `paused`: of its process. `broker`: the
-    process, where it is one and runs."""
+    """One node. peers: all nodes. begin: starts its process. `up`, `paused`: of its process. `crashed`: how
+    its process ended without a shutdown (KILLED, LOST_POWER), "" = it did not. `broker`: the process, where
+    it is one and runs."""
 
     def __init__(
         self,
@@ -107,6 +109,7 @@ class SimNode:
         self.me = me
         self.rng = rng
         self.up = self.paused = False
+        self.crashed = ""
         self.durable = Durable()
         self.broker: Broker | None = None
         self.incarnation = 0
@@ -137,7 +140,7 @@ class SimNode:
         """Start the process, with what survived. No-op where it runs."""
         if self.up:
             return
-        self.up, self.paused = True, False
+        self.up, self.paused, self.crashed = True, False, ""
         self.incarnation += 1
         self._process = process = self._begin(self)
         self.broker = process if isinstance(process, Broker) else None
@@ -148,7 +151,7 @@ class SimNode:
         """SIGKILL: only what is durable is left."""
         if not self.up:
             return
-        self.up = self.paused = False
+        self.up, self.paused, self.crashed = False, False, KILLED
         self.broker = self._process = None
         self._incoming.clear()
         self._backlog.clear()
@@ -159,6 +162,7 @@ class SimNode:
     def lose_power(self) -> None:
         """The process ends, and with it what was not flushed to disk."""
         self.kill()
+        self.crashed = LOST_POWER
         for log in self.durable.logs.values():
             log.lose_power()
 
@@ -193,6 +197,7 @@ class SimNode:
         if self.broker is not None and self.broker.may_end:
             self.durable = self.broker.end()
             self.kill()
+            self.crashed = ""
 
     def _when_running(self, call: Callable[[], None]) -> None:
         """Now, or when the process is resumed."""

@@ -1,6 +1,6 @@
-"""A simulated run as a run folder: the files of a real run, and `trace.jsonl`, the messages and states of the
-nodes, which no real cluster tells. Of the brokers' logs only what a check reads is there. Also: which
-settings a simulation cannot honour.
+"""A simulated run as a run folder: the files of a real run, its evidence too, and `trace.jsonl`, the messages
+and states of the nodes, which no real cluster tells. Of the brokers' server logs only what a check reads is
+there. Also: which settings a simulation cannot honour.
 """
 
 import hashlib
@@ -12,10 +12,11 @@ import msgspec
 from core.config import RunConfig
 from core.errors import HistoryError
 from harness.simulation.cluster import MIN_ISR, TOPIC_SETTINGS, UNCLEAN
+from harness.simulation.evidence import tables
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import BASE_NS
+from history import evidence, jsonl
 from history import journal as j
-from history import jsonl
 from history import trace as tr
 from history.broker_logs import write_virtual
 from history.run_folder import Run, write_atomically
@@ -66,7 +67,10 @@ def schedule(run: Run) -> tuple[PlannedFault, ...]:
 
 
 def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simulated:
-    """Simulate and write journals, events, schedule and trace into a new run folder. Raises: OSError."""
+    """Simulate and write journals, events, schedule, evidence and trace into a new run folder.
+
+    Raises: OSError.
+    """
     write_atomically(run.schedule, jsonl.encode(steps))
     done = simulate(config, run=run_id(config, steps), steps=steps, trace=True)
     for name, (header, *lines) in done.journals:
@@ -79,6 +83,7 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
         write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, line.text) for line in told])
+    evidence.write(run.evidence, tables(done.cluster))
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
     return done

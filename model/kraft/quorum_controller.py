@@ -103,7 +103,7 @@ class QuorumController:
             case AlterPartitionReassignments():
                 return self._reassign(request)
             case AllocateProducerIds():
-                return self._allocate()
+                return self._allocate(request.broker)
         raise AssertionError(f"unknown request {request!r}")
 
     # ---- brokers
@@ -268,9 +268,9 @@ class QuorumController:
             self._set(tp, state, after)
         return ErrorResponse(KafkaError.NONE)
 
-    def _allocate(self) -> AllocateProducerIdsResponse:
+    def _allocate(self, broker: int) -> AllocateProducerIdsResponse:
         first = self.image.next_id
-        self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE))
+        self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE, broker))
         return AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE)
 
     # ---- records

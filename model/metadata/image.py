@@ -33,9 +33,10 @@ class PartitionRecord(NamedTuple):
 
 
 class ProducerIdsRecord(NamedTuple):
-    """Producer ids below `next` were handed out to brokers."""
+    """Producer ids below `next` were handed out to brokers, the newest ones to `broker`."""
 
     next: int
+    broker: int
 
 
 MetadataRecord = RegisterBrokerRecord | BrokerRegistrationChangeRecord | PartitionRecord | ProducerIdsRecord
@@ -74,7 +75,7 @@ class MetadataImage:
             case PartitionRecord((topic, number) as partition, state):
                 self.partitions[partition] = state
                 self.topics[topic] = max(self.topics.get(topic, 0), number + 1)
-            case ProducerIdsRecord(next_):
+            case ProducerIdsRecord(next_, _):
                 self.next_id = next_
 
     def alive(self) -> set[int]:
