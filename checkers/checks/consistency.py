@@ -8,7 +8,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import Finding, PartitionResult, Variant, What
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, distinct
 from history.reader import Array, History
 
 INCONSISTENT = "inconsistent-offsets"
@@ -77,7 +77,7 @@ def _contradictions(p: KernelView, bad: Array) -> Array:
 
 def _differing(p: KernelView, value_at: Array, rows: Array) -> Array:
     slots = p.slots(p.sends["offset"][rows])
-    return np.unique(slots[value_at[slots] != p.sends["value"][rows]])
+    return distinct(slots[value_at[slots] != p.sends["value"][rows]])
 
 
 def _conflict(p: KernelView, slot: int) -> Finding:

@@ -20,7 +20,7 @@ from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import INFO, OK, RC, Finding, PartitionResult, Shown, at, got, reader, sent
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, distinct
 from history.reader import Array, Columns, History, columns
 from history.tables import OPEN
 
@@ -156,7 +156,7 @@ def _ww(p: KernelView) -> Edges:
 
 
 def _once(a: Array, b: Array) -> Edges:
-    keys = np.unique(a.astype(np.int64) << 32 | b.astype(np.int64))
+    keys = distinct(a.astype(np.int64) << 32 | b.astype(np.int64))
     return np.stack((keys >> 32, keys & 0xFFFFFFFF)).astype(np.int32)
 
 
@@ -201,6 +201,10 @@ def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Componen
     """
     part = np.zeros(len(clock["outcome"]), bool)
     part[edges.ravel()] = True
+    if not (clock["complete_ns"] < clock["invoke_ns"]).any():  # else they are damaged
+        window = _windows(edges, clock["complete_ns"])
+        part &= window > 0
+        edges = edges[:, (window[edges[0]] == window[edges[1]]) & (window[edges[0]] > 0)]
     ops = np.flatnonzero(part)
     graph: Array = (np.cumsum(part, dtype=np.int32) - 1)[edges]
     size: int = len(ops)
@@ -218,6 +222,28 @@ def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Componen
     big = np.bincount(label, minlength=1)[label] > 1 if len(ops) else np.zeros(0, bool)
     _, dense = np.unique(label[big], return_inverse=True)
     return Components(ops[big], dense, int(dense.max(initial=-1)) + 1)
+
+
+def _windows(edges: Edges, complete_ns: Array) -> Array:
+    """The window that each op lies in, 0 = none: only ops of one window can be on a cycle together.
+
+    In the order of completion real time leads onwards only, so every cycle has a backward edge among `edges`.
+    A window is a range of ops that backward edges cover without a gap. Each op of a cycle lies in one, since
+    the cycle has to come back over it; and two windows share no cycle, since the edge back from the later to
+    the earlier one would cover the gap. complete_ns: of each op.
+    """
+    size = len(complete_ns)
+    a, b = edges
+    rank: Array | None = None
+    if (complete_ns[1:] < complete_ns[:-1]).any():  # a portable history: ops are numbered otherwise
+        rank = np.empty(size, np.int32)
+        rank[np.argsort(complete_ns, kind="stable")] = np.arange(size, dtype=np.int32)
+        a, b = rank[a], rank[b]
+    back = a > b
+    steps = np.bincount(b[back], minlength=size + 1) - np.bincount(a[back] + 1, minlength=size + 1)
+    covered = np.cumsum(steps)[:size] > 0
+    window = np.where(covered, np.cumsum(np.diff(covered, prepend=False), dtype=np.int32), 0)
+    return window if rank is None else np.asarray(window[rank])
 
 
 def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:

@@ -27,7 +27,7 @@ from checkers.engine.findings import (
     runs,
     sent,
 )
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, distinct
 from history.reader import Array, History
 
 TWICE = "eos-duplicate"
@@ -132,7 +132,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     group = p.known.group[p.owner[rows]]
     rows, group = rows[group >= 0], group[group >= 0]
     pair = group.astype(np.int64) << 32 | p.sends["src_tp"][rows]
-    for one in np.unique(pair).tolist():  # groups and inputs, not rows: they are few
+    for one in distinct(pair).tolist():  # groups and inputs, not rows: they are few
         part.copied.append(_copied(p, result, rows[pair == one], one >> 32, one & 0xFFFFFFFF))
     if part.inputs or part.copied:
         result.parts[NAME] = part
@@ -152,7 +152,7 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
     result.report(TWICE, offsets[counts > 1], twice)
     pending = rows[~committed & ~p.failed[rows]]
     pending = np.setdiff1d(pending, p.fates(pending)[0])
-    open_inputs = np.unique(inputs[pending])
+    open_inputs = distinct(inputs[pending])
     return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
 
 

@@ -22,7 +22,7 @@ from checkers.engine.findings import (
     Variant,
     at,
 )
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, distinct
 from core.op import CommitKind
 from history.reader import History, columns
 
@@ -79,7 +79,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     late = (sends["invoke_ns"] > tenure.fenced[p.owner]) & (sends["outcome"] != FAIL)
     late &= (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
-    result.parts[NAME] = np.unique(sends["op"][late])
+    result.parts[NAME] = distinct(sends["op"][late])
     lowest = np.full(len(p.known.processes), NEVER)
     rows = np.flatnonzero(sends["place"] >= 0)
     np.minimum.at(lowest, p.owner[rows], sends["place"][rows])
@@ -108,7 +108,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     commits = columns(run.tables["commits"], ("op", "process", "kind", "invoke_ns"))
     fenced = tenure.fenced[run.known.process_rows(commits["process"])]
     too_late = (commits["kind"] == CommitKind.TXN) & (commits["invoke_ns"] > fenced)
-    suspects = np.unique(np.concatenate([*late.values(), commits["op"][too_late]]))
+    suspects = distinct(np.concatenate([*late.values(), commits["op"][too_late]]))
     rows = np.flatnonzero(np.isin(ops["op"], suspects) & (ops["txn"] == 1))
     outcome = ops["outcome"][rows]
     proven = (outcome == INFO) & np.isin(ops["op"][rows], run.proven)

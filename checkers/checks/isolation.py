@@ -17,6 +17,8 @@ PRECOMMITTED = "precommitted-read"
 
 _UNSENT, _RC, _RU, _LOG = range(4)
 LEVELS: Final = dict(enumerate(Level))
+NOT_PROMISED: Final = (Level.RU, Level.LOG)
+"""Kafka hides nothing at these levels."""
 
 
 class AbortedRead(Finding):
@@ -60,10 +62,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
     failed = one_of_each_op(p, written & np.append(p.failed, False)[p.writer])
     codes = np.where(never[p.writer[failed]], _UNSENT, level[failed])
-    result.report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS)
+    result.report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS, NOT_PROMISED)
     own = (p.of_writer(sends["op"], -1) == reads["op"]) & (p.of_writer(sends["txn"], 0) == 1)
     early = one_of_each_op(p, written & own)
-    result.report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), level[early], LEVELS)
+    result.report(
+        PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), level[early], LEVELS, NOT_PROMISED
+    )
 
 
 def one_of_each_op(p: KernelView, reads: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.allowed import never
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, at
-from checkers.engine.partition_view import SPARSE, KernelView
+from checkers.engine.partition_view import SPARSE, KernelView, distinct
 from history.events import Recovered
 from history.reader import Array, History
 
@@ -73,7 +73,7 @@ def _bins(ns: Array) -> Array:
         return bins
     low, high = int(bins.min()), int(bins.max())
     if high - low > SPARSE * len(bins) + 1024:
-        return np.unique(bins)
+        return distinct(bins)
     flags = np.zeros(high - low + 1, bool)
     flags[bins - low] = True
     return np.flatnonzero(flags) + low

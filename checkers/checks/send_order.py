@@ -7,7 +7,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import OK, RU, Finding, PartitionResult, Variant
+from checkers.engine.findings import OK, PLAIN, RU, Finding, PartitionResult, Variant
 from checkers.engine.partition_view import KernelView
 from core.op import AssignmentKind
 from history.reader import Array, History
@@ -118,7 +118,8 @@ def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
     def interleaved(pair: int) -> Finding:
         return _finding(p, Interleaved, int(s[pair]), int(t[pair]))
 
-    result.report(SKIP, np.flatnonzero(order[high - 1] > order[low]), interleaved)
+    hits = np.flatnonzero(order[high - 1] > order[low])
+    result.report(SKIP, hits, interleaved, legal=PLAIN.values())
 
 
 def _finding(p: KernelView, kind: type[Finding], s: int, t: int) -> Finding:

@@ -8,7 +8,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import Finding, PartitionResult, Variant, What
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, distinct
 from history.reader import Array, History
 
 DUPLICATE = "duplicate"
@@ -53,7 +53,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     odd = np.flatnonzero((p.writer < 0) | (place != reads["offset"]))
     if not len(odd):
         return
-    suspects = np.unique(reads["value"][odd])
+    suspects = distinct(reads["value"][odd])
     near = np.flatnonzero(np.isin(reads["value"], suspects))
     acks = np.flatnonzero(p.acked & p.committed & np.isin(sends["value"], suspects))
     values = np.concatenate((reads["value"][near], sends["value"][acks]))

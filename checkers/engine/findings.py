@@ -29,6 +29,8 @@ NEVER: Final = 2**63 - 1
 
 CAP: Final = 1024
 """Findings kept of one class and variant in one partition; counts stay exact."""
+LEGAL_SHARE: Final = 32
+"""Only this part of it is kept where every configuration permits the finding: as examples."""
 TRANSACTION_READS: Final = 8
 """Reads of a transaction's records in a witness."""
 
@@ -237,16 +239,19 @@ class Found:
         make: Callable[[int], Finding],
         codes: Array | None = None,
         variants: Mapping[int, Variant] = PLAIN,
+        legal: Collection[Variant] = (),
     ) -> None:
         """Count all hits of a class; keep the first `cap` of each variant as findings.
 
-        hits: what `make` takes (a row, an offset …). codes: of each hit, a key of `variants`.
+        hits: what `make` takes (a row, an offset …). codes: of each hit, a key of `variants`. legal: variants
+        that every configuration permits: fewer of them are kept.
         """
         for code, variant in variants.items():
             mine = hits if codes is None else hits[codes == code]
             if len(mine):
                 self.counts[name, variant] += len(mine)
-                made = map(make, mine[: self.cap].tolist())
+                kept = self.cap // LEGAL_SHARE if variant in legal else self.cap
+                made = map(make, mine[:kept].tolist())
                 self.findings += [_entered(each, name, variant) for each in made]
 
     def add(self, name: str, findings: Collection[Finding]) -> None:

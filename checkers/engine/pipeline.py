@@ -18,7 +18,7 @@ import pyarrow as pa
 from checkers.engine.check import Check, Kernel, Tally, WholeRun
 from checkers.engine.findings import CAP, FAIL, OK, PartitionResult
 from checkers.engine.kernel_input import READS, SENDS, TABLES, KernelInput, kernel_input
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, distinct
 from checkers.engine.spark import scatter
 from core.errors import HistoryError
 from history.events import Event
@@ -104,7 +104,7 @@ def _twice(check: Callable[[Array, set[int] | None], list[PartitionResult]]) -> 
 
 def _all_proven(results: Sequence[PartitionResult]) -> Array:
     """Ops proven committed in some partition."""
-    return np.unique(np.concatenate([NO_OPS, *(r.proven for r in results)]))
+    return distinct(np.concatenate([NO_OPS, *(r.proven for r in results)]))
 
 
 def _proven_elsewhere(results: Sequence[PartitionResult]) -> tuple[Array, list[int]]:
@@ -121,7 +121,7 @@ def _proven_elsewhere(results: Sequence[PartitionResult]) -> tuple[Array, list[i
         if len(ops):
             again.append(result.tp)
             needed.append(ops)
-    return np.unique(np.concatenate(needed)), again
+    return distinct(np.concatenate(needed)), again
 
 
 def check_partition(
@@ -140,8 +140,8 @@ def check_partition(
         result.crashed = dict.fromkeys(kernels, traceback.format_exc(limit=-3))
         return result
     result.unread = view.unread
-    result.proven = np.unique(sends["op"][view.open_txn & view.seen])
-    result.waiting = np.unique(sends["op"][view.open_txn & ~(view.seen & (sends["outcome"] != FAIL))])
+    result.proven = distinct(sends["op"][view.open_txn & view.seen])
+    result.waiting = distinct(sends["op"][view.open_txn & ~(view.seen & (sends["outcome"] != FAIL))])
     for name, kernel in kernels.items():
         result.guarded(name, functools.partial(kernel, view, result))
     return result
