@@ -2,10 +2,14 @@
 
 allowed     Where Kafka allows what: the ground of a run, and the rules that several checks share.
 api         The ways in: a recorded run, portable histories, and tables in memory.
+bugs_in_logs  Signatures of known bugs of the transaction coordinator in what brokers' logs
+            show.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 hits        What each fault hit: what was under way there, and what happened under it.
+judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
+            whether it counts.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
 liveness    How the cluster kept serving its producers, fault by fault.
 logs        Judging the logs that brokers left behind: no client is asked.

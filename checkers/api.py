@@ -21,11 +21,14 @@ from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from checkers.engine.pipeline import Runner, in_process, spark_runner
 from checkers.engine.spark import spark
+from checkers.judged_logs import JudgedLogs
+from checkers.logs import engine as log_engine
 from checkers.portable.tables import PortableTables, cases
 from checkers.verdict import JudgedFinding, JudgedRun, judge
 from core.config import recorded_config
 from core.errors import HistoryError, SparkError
 from history.events import Event
+from history.evidence import Evidence
 from history.reader import History, load
 from history.run_folder import Run, write_atomically
 from history.verdict import Verdict
@@ -40,11 +43,11 @@ def check(run: Run, *, master: str | None = None, without_spark: bool = False) -
     Raises: HistoryError (damaged, incomplete or newer folder), OSError (cannot write).
     """
     begin = time.perf_counter()
-    sealed = load(run)
+    sealed, evidence = load(run), Evidence.load(run.evidence)
     config = recorded_config(run.config)
-    tally, by_spark = _run(sealed, master, without_spark=without_spark)
+    tally, logs, by_spark = _run(sealed, evidence, master, without_spark=without_spark)
     seconds = time.perf_counter() - begin
-    judged = JudgedRun(history=sealed, config=config, tally=tally, seconds=seconds, spark=by_spark)
+    judged = JudgedRun(history=sealed, config=config, tally=tally, seconds=seconds, spark=by_spark, logs=logs)
     verdict = judge(judged)
     run.checked.mkdir(exist_ok=True)
     write_atomically(run.anomalies, _parquet(judged.findings))
@@ -52,15 +55,31 @@ def check(run: Run, *, master: str | None = None, without_spark: bool = False) -
     return verdict
 
 
-def _run(sealed: History, master: str | None, *, without_spark: bool) -> tuple[Tally, bool]:
-    """The tally, and whether Spark made it."""
+def _run(
+    sealed: History, evidence: Evidence, master: str | None, *, without_spark: bool
+) -> tuple[Tally, JudgedLogs, bool]:
+    """The tally, what the brokers' logs say, and whether Spark made both."""
     if not without_spark:
         try:
             with spark(master) as session:
-                return _guarded(sealed, spark_runner(session)), True
+                tally = _guarded(sealed, spark_runner(session))
+                runner = log_engine.spark_runner(session, sealed.run.evidence)
+                return tally, judged_logs(evidence, sealed, runner), True
         except SparkError as error:
             print(f"inquest: {error}; checking in this process instead", file=sys.stderr)
-    return _guarded(sealed, in_process), False
+    return _guarded(sealed, in_process), judged_logs(evidence, sealed), False
+
+
+def judged_logs(
+    evidence: Evidence, history: History | None, runner: log_engine.Runner | None = None
+) -> JudgedLogs:
+    """What the brokers' logs say. runner: None = this process.
+
+    Raises: HistoryError, where a file proves damaged.
+    """
+    begin = time.perf_counter()
+    judgement = log_engine.judge_all(evidence, history, runner=runner)
+    return JudgedLogs(evidence=evidence, judgement=judgement, seconds=time.perf_counter() - begin)
 
 
 def _guarded(sealed: History, runner: Runner) -> Tally:

@@ -9,12 +9,14 @@ from typing import Final
 from checkers.allowed import Answer, FaultInForce, Producing, ground
 from checkers.checks import CHECKS
 from checkers.engine.check import AnomalyClass
+from checkers.logs.classes import CLASSES
 from core.config import RunConfig
 
 ANOMALIES: Final[dict[str, AnomalyClass]] = {
-    name: kind for check in CHECKS.values() for name, kind in check.anomalies.items()
+    **{name: kind for check in CHECKS.values() for name, kind in check.anomalies.items()},
+    **CLASSES,
 }
-"""Identifier -> class, the most severe first."""
+"""Identifier -> class: those of the checks, the most severe first, then those that only logs show."""
 
 INFORMATIONAL: Final = frozenset({"offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime"})
 """Classes that are legal in every configuration."""

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+from checkers import bugs_in_logs
 from checkers.allowed import is_true
+from checkers.bugs_in_logs import TransactionLogs
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST, LostWrite
 from checkers.checks.isolation import ABORTED
@@ -21,6 +23,9 @@ from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckL
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine.evidence import FetchedRecords, Wanted, fetch
 from checkers.engine.findings import FAIL, OK, Finding, Shown, What
+from checkers.logs.classes import HANGING as HANGING_PARTITION
+from checkers.logs.judgement import LogFinding
+from checkers.logs.registry import RULES
 from checkers.marker_evidence import (
     Suspicion,
     fates,
@@ -30,6 +35,7 @@ from checkers.marker_evidence import (
     uncommitted_wanted,
 )
 from core.session import UNAWAITED
+from history.evidence import Evidence
 from history.reader import History, OpRecord, numbers
 
 STATISTICS_NS: Final = 2_000_000_000
@@ -40,6 +46,7 @@ VERIFIED: Final = (3, 6)
 """First version whose brokers ask the coordinator before they add a transaction's first record."""
 
 Match = Callable[[Suspicion], bool]
+LogMatch = Callable[[TransactionLogs, LogFinding], bool]
 
 
 def _nothing(history: History, finding: Finding) -> Wanted | None:
@@ -53,6 +60,7 @@ class KnownBug:
     link: what to call its url. versions: where it is. doc: its story, in Markdown. evidence: what a finding
     must show. All four are words of docs/known-bugs.md.
     wanted: the records that `match` needs beside the finding; None = it does not bear the signature.
+    in_logs: class of a finding in brokers' logs -> whether it bears the signature.
     """
 
     title: str
@@ -64,6 +72,22 @@ class KnownBug:
     anomalies: tuple[str, ...]
     match: Match = field(repr=False)
     wanted: Callable[[History, Finding], Wanted | None] = field(default=_nothing, repr=False)
+    in_logs: Mapping[str, LogMatch] = field(default_factory=dict, repr=False)
+
+
+def labels_of_logs(history: History, evidence: Evidence, findings: Sequence[LogFinding]) -> list[str]:
+    """Of each finding in brokers' logs: the id of the known bug whose signature it bears, "" = none.
+
+    Raises: HistoryError, where a file cannot be read.
+    """
+    logs = TransactionLogs(history, evidence)
+
+    def label(finding: LogFinding) -> str:
+        named = RULES[finding.rule].anomaly if finding.rule in RULES else ""
+        matches = ((name, bug.in_logs.get(named)) for name, bug in KNOWN_BUGS.items())
+        return next((name for name, match in matches if match and match(logs, finding)), "")
+
+    return [label(finding) for finding in findings]
 
 
 def labels(history: History, findings: Sequence[Finding]) -> list[str]:
@@ -184,9 +208,8 @@ def _unverified(suspicion: Suspicion) -> bool:
     """The transaction that holds the partition's LSO is one that its coordinator does not claim, and
     brokers add records to a partition without asking the coordinator. A coordinator that did not
     answer claims nothing: that proves nothing."""
-    config, finding = suspicion.config, suspicion.finding
-    verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
-    if verified and _version(config) >= VERIFIED:
+    finding = suspicion.finding
+    if _verifies(suspicion.config):
         return False
     if isinstance(finding, HangingTransaction):
         row = finding.opened
@@ -196,6 +219,16 @@ def _unverified(suspicion: Suspicion) -> bool:
             return False
         row = finding.opened[0]
     return not row.transactional_id and row.coordinator >= 0
+
+
+def _verifies(config: Mapping[str, Any]) -> bool:
+    """Brokers ask the coordinator before they add a transaction's first record to a partition."""
+    verified = is_true(config.get("broker_settings", {}).get(VERIFICATION, "true"))
+    return verified and _version(config) >= VERIFIED
+
+
+def _unverified_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
+    return not _verifies(logs.history.config)
 
 
 def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
@@ -279,6 +312,7 @@ wait for ever. Since 3.6 brokers ask the coordinator before they append.""",
         " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6).",
         anomalies=(STUCK, HANGING),
         match=_unverified,
+        in_logs={HANGING_PARTITION: _unverified_in_logs},
     ),
     "KAFKA-20734": KnownBug(
         title="Transaction ended without a marker in a partition that had no leader just then",
@@ -303,6 +337,7 @@ isolated controller and 12 producers, `transactions` under `restart:replicas` sh
         " and no coordinator claims it.",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=left_out,
+        in_logs=dict.fromkeys(bugs_in_logs.CLASSES, bugs_in_logs.marker_left_out),
         wanted=left_out_wanted,
     ),
     "uncommitted-state": KnownBug(
@@ -326,6 +361,7 @@ isolated controller and 12 producers, `transactions` showed it in 9 of 10 runs o
         " that it sent after loading. In all other partitions the transaction ended one way.",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=uncommitted,
+        in_logs=dict.fromkeys(bugs_in_logs.CLASSES, bugs_in_logs.state_went_back),
         wanted=uncommitted_wanted,
     ),
 }

@@ -203,7 +203,7 @@ def _not_in_log(suspicion: Suspicion, number: int) -> set[int]:
     partition = records[0].partition
     later = _later(history, op, mine, ())
     until_ns = later.invoke_ns if later else NEVER
-    if partition not in log.whole or not _went_back(history, partition, op.invoke_ns, until_ns):
+    if partition not in log.whole or not went_back(history, partition, op.invoke_ns, until_ns):
         return set()
     begin_ms = history.wall_ms(op.invoke_ns)
     until_ms = history.wall_ms(until_ns) if later else NEVER
@@ -222,7 +222,7 @@ def _not_in_log(suspicion: Suspicion, number: int) -> set[int]:
     return {tp for tp in written if history.tp(tp) not in named or history.tp(tp) in marked}
 
 
-def _went_back(history: History, partition: int, since_ns: int, until_ns: int) -> bool:
+def went_back(history: History, partition: int, since_ns: int = 0, until_ns: int = NEVER) -> bool:
     """A coordinator of this partition of the log loaded what its successor, in sync then, did not have, and
     what was not committed; the one led before `until_ns`, the other after `since_ns`."""
     elected = {one.epoch: one for one in history.broker_logs.elected if one.partition == partition}

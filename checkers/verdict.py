@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
-from checkers.allowed import Answer, ground
+from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS, recovery
 from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
@@ -17,6 +17,7 @@ from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
 from checkers.hits import hits
+from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.repeat import repro
@@ -54,6 +55,7 @@ class JudgedRun:
     tally: Tally
     seconds: float
     spark: bool
+    logs: JudgedLogs = field(default_factory=JudgedLogs)
     findings: list[JudgedFinding] = field(default_factory=list)
 
     @cached_property
@@ -87,13 +89,17 @@ def judge(run: JudgedRun) -> Verdict:
     Raises: HistoryError, where records of an example cannot be read.
     """
     history, tally = run.history, run.tally
-    anomalies = _anomalies(run)
+    here = ground(run.config, run.faults.faults, history.processes.values())
+    logs = section(run.logs, history, here)
+    anomalies = _anomalies(run, here)
     served, faults = _served(run)
-    forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     unknown = _undecided(run)
-    checks = _checks(tally, forbidden, unknown)
+    checks = _checks(tally, [name for name, anomaly in anomalies.items() if anomaly.disallowed], unknown)
+    anomalies = with_logs(anomalies, logs)
+    forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
     reasons += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]
+    reasons += undecided(logs)
     interrupted = any(isinstance(event, Interrupted) for event in history.events)
     found = {name for name, _ in tally.reported}
     expect = {name: name in found for name in run.config.expect}
@@ -120,14 +126,14 @@ def judge(run: JudgedRun) -> Verdict:
         stats=_stats(run, faults),
         repro=repro(run.config, history.run),
         liveness=served,
+        logs=logs,
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
 
 
-def _anomalies(run: JudgedRun) -> dict[str, Anomaly]:
-    """Every class that was found. Leaves its findings in `run.findings`."""
+def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
+    """Every class that the clients' history shows. Leaves its findings in `run.findings`."""
     counts = run.tally.reported
-    here = ground(run.config, run.faults.faults, run.history.processes.values())
     answers = {(name, one): ANOMALIES[name].rule(here, one) for name, one in counts}
     found = [name for name in ANOMALIES if any(key[0] == name for key in counts)]
     judged = {name: _judged(run, answers, name) for name in found}

@@ -173,12 +173,85 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     under_faults: float | None = None
 
 
+class LogTake(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at nodes' files (`history.evidence`). at_s: the earliest of its nodes, seconds of the run."""
+
+    take: int
+    why: str
+    nodes: list[int]
+    at_s: float
+
+
+class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a log that a rule refuses.
+
+    sentence: what stands there, and what has to hold. before: the state before it, "" = there is none.
+    offset: -1 = the partition as a whole. take, nodes: where it stands. allowed, why: whether configuration
+    or faults permit it. producer_id, producer_epoch: -1, transactional_id: "" = it is about none.
+    """
+
+    rule: str
+    sentence: str
+    partition: str
+    offset: int
+    take: int
+    nodes: list[int]
+    allowed: bool
+    why: str
+    before: str = ""
+    known_bug: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    transactional_id: str = ""
+
+
+class LogRuleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one rule about logs.
+
+    asked: how often it was applied to something that it could have refused. found: exact. disallowed: of
+    those, what nothing in configuration or faults permits. doubts: what it could not decide, capped, in
+    words. status `unasked`: this run has nothing that it could have refused.
+    """
+
+    ring: int
+    anomaly: str
+    claim: str
+    status: Literal["valid", "invalid", "unknown", "crashed", "unasked"]
+    asked: int
+    found: int = 0
+    disallowed: int = 0
+    doubts: list[str] = []
+    why: str = ""
+
+
+class Logs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the brokers' logs say (docs/checks.md, section "Brokers' logs").
+
+    why: why nothing was judged, "" = it was. count: whether findings make the verdict invalid; else they
+    make it unknown. exercised: share of the rules that were asked. places: capped by rule. seconds: spent.
+    """
+
+    why: str = ""
+    count: bool = False
+    takes: list[LogTake] = []
+    rules: dict[str, LogRuleResult] = {}
+    exercised: float = 0.0
+    places: list[LogPlace] = []
+    seconds: float = 0.0
+
+    @property
+    def refused(self) -> int:
+        """Places that nothing permits."""
+        return sum(rule.disallowed for rule in self.rules.values())
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of verdict.json.
 
     exit_code: docs/architecture.md, "Exit codes". summary: the verdict in one plain sentence.
     unknown: what could not be decided, in words. expect: class -> found (controls).
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
+    logs: None = a verdict of an older version.
     recovery_s: None where the run did not recover or did not get that far.
     """
 
@@ -200,3 +273,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     stats: dict[str, float]
     repro: str
     liveness: Liveness = msgspec.field(default_factory=Liveness)
+    logs: Logs | None = None

@@ -6,6 +6,8 @@ accept_offsets   The log of the group coordinator (`__consumer_offsets`), record
                  record, against what it may write.
 audit            Ring 0: what the files of brokers say of one partition agrees,
                  replica with replica and file with log.
+classes          Anomaly classes that only logs show, and where Kafka permits their
+                 findings.
 decisions        Ring 3, transactions: the coordinators' log decides, markers obey,
                  clients learn it.
 elections        What the metadata log of KRaft says of one partition: its leaders,

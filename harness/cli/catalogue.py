@@ -15,6 +15,7 @@ import msgspec
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
 from checkers.known_bugs import KNOWN_BUGS
+from checkers.logs.registry import RULES
 from checkers.portable.format import json_schema
 from core.config import PRESETS, RunConfig
 from harness.reproduce import rates
@@ -31,6 +32,7 @@ def lists() -> dict[str, dict[str, str]]:
         "workloads": {name: _first_line(workload.doc) for name, workload in WORKLOADS.items()},
         "nemeses": {name: _first_line(nemesis.doc) for name, nemesis in NEMESES.items()},
         "checks": {name: check.claim for name, check in CHECKS.items()},
+        "log rules": {name: rule.claim for name, rule in RULES.items()},
         "anomalies": {name: anomaly.title for name, anomaly in ANOMALIES.items()},
         "presets": {
             name: ", ".join(f"{key}={value}" for key, value in settings.items()) or "the defaults"
@@ -81,6 +83,36 @@ def _lines() -> Iterator[str]:
     yield from (f"| {name} | {bug.title} | {bug.evidence} |" for name, bug in KNOWN_BUGS.items())
 
 
+RINGS: dict[int, str] = {
+    0: "What the files of brokers say of one partition agrees: replica with replica, file with log. No model"
+    " takes part.",
+    1: "A log, record by record in the order of its offsets, is one that the brokers of the model would have"
+    " appended.",
+    3: "The logs of several partitions, and what clients saw, fit together.",
+}
+"""Ring of rules about logs -> what its rules have in common. Ring 2 compares the model with a broker, request
+by request: it judges no run."""
+
+
+def log_rules() -> str:
+    """The page of the rules about logs."""
+    lines = [
+        "# Rules about brokers' logs",
+        "",
+        "Generated from `checkers/logs/registry.py` by `make catalogue`: do not edit. How these rules count:"
+        " [checks.md](checks.md#5-brokers-logs).",
+    ]
+    for ring, what in RINGS.items():
+        lines += ["", f"## Ring {ring}", "", what, "", "| rule | what has to hold | class | source |"]
+        lines += ["|---|---|---|---|"]
+        lines += [
+            f"| {rule.name} | {rule.claim} | {rule.anomaly} | {rule.source} |"
+            for rule in RULES.values()
+            if rule.ring == ring
+        ]
+    return "\n".join(lines) + "\n"
+
+
 def _schema(schema: dict[str, Any]) -> str:
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
@@ -91,6 +123,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "verdict.schema.json": lambda: _schema(msgspec.json.schema(Verdict)),
     "portable-history.schema.json": json_schema,
     "known-bugs.md": rates.page,
+    "log-rules.md": log_rules,
     "model.md": page,
 }
 """File of docs/ -> what makes its content."""

@@ -54,7 +54,7 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
     """
     from checkers.api import check
     from harness import report as reports
-    from harness.report.wording import faults_line
+    from harness.report.wording import faults_line, logs_line
 
     verdict = check(run_folder, master=engine.master, without_spark=engine.without_spark)
     page = "none"
@@ -64,6 +64,7 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
         typer.echo(f"inquest: no report: {error}", err=True)
     typer.echo(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
     typer.echo(f"faults: {faults_line(verdict)}")
+    typer.echo(f"logs: {logs_line(verdict.logs)}")
     typer.echo(f"report: {page}")
     typer.echo(f"repeat: {verdict.repro}")
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)

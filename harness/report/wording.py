@@ -11,7 +11,7 @@ from typing import Any
 
 from core.errors import ExitCode
 from core.op import Isolation
-from history.verdict import Anomaly, Example, Fault, FaultHits, Verdict
+from history.verdict import Anomaly, Example, Fault, FaultHits, Logs, Verdict
 
 NOT_RECOVERED = "not-recovered"
 COMMITS = {
@@ -240,6 +240,26 @@ def faults_line(verdict: Verdict) -> str:
     if share is not None:
         told += f"; brokers acknowledged records in {number(100 * share)} % of their time"
     return told
+
+
+def logs_line(logs: Logs | None) -> str:
+    """What the brokers' logs say, in one line."""
+    if logs is None or logs.why:
+        return f"not judged: {logs.why if logs else 'the verdict is of an older version'}"
+    by: dict[str, list[str]] = {}
+    for name, rule in logs.rules.items():
+        by.setdefault(rule.status, []).append(name)
+    nodes = {node for take in logs.takes for node in take.nodes}
+    asked = sum(rule.asked > 0 for rule in logs.rules.values())
+    rules = f"{asked} of {count(len(logs.rules), 'rule')} had something to judge"
+    permitted = sum(rule.found - rule.disallowed for rule in logs.rules.values())
+    parts = ["nothing refused"]
+    if logs.refused:
+        parts = [f"{count(logs.refused, 'place')} refused by {', '.join(by['invalid'])}"]
+    parts += [f"{number(permitted)} refused that this configuration permits"] * bool(permitted)
+    parts += [f"{number(len(by.get('unknown', ())))} rules left something open"] * ("unknown" in by)
+    parts += [f"crashed: {', '.join(by.get('crashed', ()))}"] * ("crashed" in by)
+    return f"{rules} in the logs of {count(len(nodes), 'node')}: {'; '.join(parts)}"
 
 
 def findings(anomaly: Anomaly) -> str:

@@ -1,0 +1,65 @@
+"""Signatures of known bugs of the transaction coordinator in what brokers' logs show.
+
+Each needs a second witness beside the finding: a line of a coordinator's log, or what coordinators had when
+they were elected. Not here: the registry (`checkers.known_bugs`).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
+from checkers.logs.judgement import LogFinding
+from checkers.marker_evidence import went_back
+from core.cluster import TRANSACTION_TOPIC
+from history.evidence import Evidence
+from history.reader import History
+
+CLASSES: Final = (LOST_DECISION, TORN_DECISION, HANGING)
+"""Classes of findings about one transaction's end."""
+
+
+@dataclass(frozen=True)
+class TransactionLogs:
+    """What the logs of coordinators say about transactional ids, in its run."""
+
+    history: History
+    evidence: Evidence
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = self.evidence.table("transaction_log")
+        wanted = ["partition", "transactional_id", "producer_id"]
+        return list(rows.group_by(wanted).aggregate([]).to_pylist()) if rows.num_rows else []
+
+    def ids(self, finding: LogFinding) -> set[str]:
+        """The transactional ids that a finding may be about."""
+        if finding.transactional_id:
+            return {finding.transactional_id}
+        rows = self._rows
+        return {row["transactional_id"] for row in rows if 0 <= finding.producer_id == row["producer_id"]}
+
+    def partitions(self, transactional_ids: set[str]) -> set[int]:
+        """The partitions of `__transaction_state` that hold these ids."""
+        return {row["partition"] for row in self._rows if row["transactional_id"] in transactional_ids}
+
+
+def marker_left_out(logs: TransactionLogs, finding: LogFinding) -> bool:
+    """A coordinator's log says that it left out a marker of this transactional id in this partition."""
+    ids = logs.ids(finding)
+    return any(
+        one.transactional_id in ids and _is_about(finding, one.partitions) for _, one in logs.history.left_out
+    )
+
+
+def _is_about(finding: LogFinding, partitions: frozenset[str]) -> bool:
+    """A finding in the coordinator's log is about all partitions of the transaction."""
+    return finding.tp.topic == TRANSACTION_TOPIC or str(finding.tp) in partitions
+
+
+def state_went_back(logs: TransactionLogs, finding: LogFinding) -> bool:
+    """A coordinator of this transactional id loaded the end of its log, and a successor, in sync then, did
+    not have it."""
+    own = finding.tp.topic == TRANSACTION_TOPIC
+    partitions = {finding.tp.partition} if own else logs.partitions(logs.ids(finding))
+    return any(went_back(logs.history, partition) for partition in partitions)

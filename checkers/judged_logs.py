@@ -1,0 +1,208 @@
+"""What brokers' logs add to the verdict of a run: its section `logs`, and whether it counts."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from checkers.allowed import Answer, Ground
+from checkers.catalogue import ANOMALIES
+from checkers.checks.durability import LOST
+from checkers.engine.findings import Acks
+from checkers.known_bugs import KNOWN_BUGS, labels_of_logs
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.registry import RULES
+from checkers.witness import EXAMPLES
+from history.events import Note
+from history.evidence import Evidence
+from history.reader import History
+from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake
+
+LOGS_COUNT: Final = False
+"""Whether a finding in logs makes a verdict invalid, as one of clients does; else it makes it unknown. Not
+before a long series of clean runs is free of them: rules that are wrong would accuse Kafka."""
+
+VARIANTS: Final[Mapping[str, str]] = {LOST: Acks.ALL}
+"""Of classes whose permission depends on more: rules about logs judge acks=all alone."""
+DOUBTS: Final = 8
+"""Doubts of one rule that a verdict has in words."""
+MISSING: Final = "evidence is missing: "
+"""How the note of a run begins that says why some of it was not taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedLogs:
+    """The logs of a run under judgement. seconds: spent on it."""
+
+    evidence: Evidence = field(default_factory=lambda: Evidence({}))
+    judgement: Judgement = field(default_factory=Judgement)
+    seconds: float = 0.0
+
+
+def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
+    """The section `logs`. Raises: HistoryError, where a label needs a file that cannot be read."""
+    takes = _takes(judged.evidence, history)
+    if not takes:
+        missing = [event.text for event in history.events if isinstance(event, Note)]
+        told = [text.removeprefix(MISSING) for text in missing if text.startswith(MISSING)]
+        return Logs(why=told[0] if told else "the run kept no evidence of its brokers' logs")
+    found = judged.judgement
+    answers = {
+        name: ANOMALIES[r.anomaly].rule(here, VARIANTS.get(r.anomaly, "")) for name, r in RULES.items()
+    }
+    results = {name: _result(rule, found, answers[name]) for name, rule in RULES.items()}
+    return Logs(
+        count=LOGS_COUNT,
+        takes=takes,
+        rules=results,
+        exercised=round(sum(one.asked > 0 for one in results.values()) / max(1, len(results)), 4),
+        places=_places(judged, history, answers),
+        seconds=round(judged.seconds, 3),
+    )
+
+
+def _takes(evidence: Evidence, history: History) -> list[LogTake]:
+    rows = defaultdict(list)
+    for row in evidence.table("takes").to_pylist():
+        rows[row["take"]].append(row)
+    return [
+        LogTake(
+            take=take,
+            why=some[0]["why"],
+            nodes=sorted(row["node"] for row in some),
+            at_s=round(history.seconds(min(row["at_ns"] for row in some)), 3),
+        )
+        for take, some in sorted(rows.items())
+    ]
+
+
+def _result(rule: LogRule, found: Judgement, answer: Answer) -> LogRuleResult:
+    permitted, permission = answer
+    many, asked = found.counts[rule.name], found.asked[rule.name]
+    doubts = [doubt for doubt in found.doubts if doubt.rule == rule.name]
+    status: Literal["valid", "invalid", "unknown", "crashed", "unasked"] = "valid" if asked else "unasked"
+    why = ""
+    if rule.name in found.crashed:
+        status, why = "crashed", found.crashed[rule.name]
+    elif many and not permitted:
+        status, why = "invalid", permission
+    elif doubts:
+        status = "unknown"
+    elif many:
+        why = f"allowed here: {permission}"
+    told = [f"{doubt.tp}: {doubt.why}" if doubt.tp else doubt.why for doubt in doubts[:DOUBTS]]
+    if len(doubts) > DOUBTS:
+        told.append(f"and {len(doubts) - DOUBTS} more")
+    return LogRuleResult(
+        ring=rule.ring,
+        anomaly=rule.anomaly,
+        claim=rule.claim,
+        status=status,
+        asked=asked,
+        found=many,
+        disallowed=0 if permitted else many,
+        doubts=told,
+        why=why,
+    )
+
+
+def _places(judged: JudgedLogs, history: History, answers: Mapping[str, Answer]) -> list[LogPlace]:
+    """Examples of each rule: forbidden ones first, then by place."""
+    shown: dict[str, list[LogFinding]] = defaultdict(list)
+    for one in sorted(judged.judgement.findings, key=lambda one: (one.tp, one.offset, one.take)):
+        if len(shown[one.rule]) < EXAMPLES:
+            shown[one.rule].append(one)
+    findings = [one for name in sorted(shown, key=lambda name: answers[name][0]) for one in shown[name]]
+    bugs = labels_of_logs(history, judged.evidence, findings)
+    return [_place(one, answers[one.rule], bug) for one, bug in zip(findings, bugs, strict=True)]
+
+
+def _place(one: LogFinding, answer: Answer, bug: str) -> LogPlace:
+    return LogPlace(
+        rule=one.rule,
+        sentence=one.sentence,
+        partition=str(one.tp),
+        offset=one.offset,
+        take=one.take,
+        nodes=list(one.nodes),
+        allowed=answer[0],
+        why=answer[1],
+        before=one.before,
+        known_bug=bug,
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        transactional_id=one.transactional_id,
+    )
+
+
+def undecided(logs: Logs) -> list[str]:
+    """What keeps the verdict from being valid, in words. A doubt of a single rule does not: rules overlap,
+    and logs do not say everything; a ring that decided nothing does."""
+    reasons = []
+    for name, rule in logs.rules.items():
+        if rule.status == "crashed":
+            reasons.append(f"brokers' logs: the rule {name} crashed")
+        elif rule.disallowed and not logs.count:
+            places = [place for place in logs.places if place.rule == name]
+            first = f"the first: {places[0].sentence}" if places else "none was kept"
+            bugs = {place.known_bug for place in places}
+            known = f" all with the signature of {bugs.pop()};" if len(bugs) == 1 and "" not in bugs else ""
+            many = f"{rule.disallowed} place" + "s" * (rule.disallowed > 1)
+            reasons.append(f"brokers' logs: {rule.anomaly} by the rule {name} in {many};{known} {first}")
+    for ring in sorted({rule.ring for rule in logs.rules.values()}):
+        mine = [rule for rule in logs.rules.values() if rule.ring == ring]
+        doubts = [why for rule in mine for why in rule.doubts]
+        if doubts and not any(rule.asked for rule in mine):
+            reasons.append(f"brokers' logs: no rule of ring {ring} could be asked: {doubts[0]}")
+    return reasons
+
+
+def with_logs(anomalies: Mapping[str, Anomaly], logs: Logs) -> dict[str, Anomaly]:
+    """The anomalies of clients and, where findings in logs count, those of logs."""
+    merged = dict(anomalies)
+    for name in ANOMALIES if logs.count else ():
+        rules = {key: rule for key, rule in logs.rules.items() if rule.anomaly == name and rule.found}
+        if rules:
+            places = [place for place in logs.places if place.rule in rules]
+            merged[name] = _added(name, merged.get(name), list(rules.values()), places)
+    return {name: merged[name] for name in ANOMALIES if name in merged}
+
+
+def _added(
+    name: str, before: Anomaly | None, rules: Sequence[LogRuleResult], places: Sequence[LogPlace]
+) -> Anomaly:
+    """A class with what the clients' history showed of it before, and what logs show."""
+    kind, examples = ANOMALIES[name], [_example(place) for place in places[:EXAMPLES]]
+    disallowed = sum(rule.disallowed for rule in rules) + (before.disallowed if before else 0)
+    shown = (before.examples if before else []) + examples
+    bugs = {one.known_bug for one in shown if not one.allowed}
+    bug = bugs.pop() if len(bugs) == 1 and sum(not one.allowed for one in shown) == disallowed else ""
+    if before and before.disallowed and before.known_bug != bug:
+        bug = ""
+    return Anomaly(
+        title=kind.title,
+        literature=kind.literature,
+        meaning=kind.meaning,
+        count=sum(rule.found for rule in rules) + (before.count if before else 0),
+        disallowed=disallowed,
+        allowed=disallowed == 0,
+        why="; ".join(
+            dict.fromkeys([*([before.why] if before else []), *(place.why for place in places[:1])])
+        ),
+        known_bug=bug,
+        known_bug_url=KNOWN_BUGS[bug].url if bug else "",
+        examples=shown,
+    )
+
+
+def _example(place: LogPlace) -> Example:
+    known = place.producer_id >= 0
+    return Example(
+        sentence=place.sentence[:1].upper() + place.sentence[1:],
+        allowed=place.allowed,
+        why=place.why,
+        known_bug=place.known_bug,
+        partition=place.partition,
+        offsets=[place.offset] if place.offset >= 0 else [],
+        producer={"producer_id": place.producer_id, "epoch": place.producer_epoch} if known else {},
+    )

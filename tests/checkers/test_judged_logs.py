@@ -1,0 +1,218 @@
+"""What brokers' logs add to a verdict: findings, doubts, crashes, evidence that is missing or damaged."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from checkers import judged_logs
+from checkers.api import check
+from checkers.catalogue import ANOMALIES
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
+from core.errors import HistoryError
+from core.op import TopicPartition
+from harness.report.wording import logs_line
+from history.events import Event, Note
+from history.evidence import Evidence, write
+from history.verdict import Verdict
+from tests.checkers.logs.made import TP, batch, tables, whole
+from tests.checkers.test_verdict import history
+from tests.histories.folders import RECOVERED, STARTED, write_run
+
+RULE = LogRule(name="alike", ring=0, anomaly="replica-divergence", claim="replicas are alike", source="…")
+
+
+def evidence(damaged: int = -1) -> dict[str, pa.Table]:
+    """Four batches in each of three replicas; the third replica's batch at `damaged` has another checksum."""
+    batches = [
+        batch(TP, node, base, crc=1 if (node, base) == (3, damaged) else base * 7)
+        for node in (1, 2, 3)
+        for base in range(4)
+    ]
+    return tables({"batches": batches, "partitions": [whole(TP, node) for node in (1, 2, 3)]})
+
+
+def alike(found: Evidence, tp: TopicPartition) -> Judgement:
+    judged = Judgement()
+    for row in found.of("batches", tp).to_pylist():
+        judged.asked[RULE.name] += 1
+        if row["crc"] != row["base"] * 7:
+            judged.refuse(refused(tp, row["base"], row["node"]))
+    return judged
+
+
+def refused(tp: TopicPartition, offset: int, node: int) -> LogFinding:
+    told = f"the batch at offset {offset} of {tp} has another checksum on node {node}"
+    return LogFinding(
+        rule=RULE.name, tp=tp, offset=offset, take=0, nodes=(node,), sentence=told, before="log end 2"
+    )
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Judgement]], None]:
+    """Puts one rule in the place of all."""
+
+    def use(judge: Callable[[Evidence, TopicPartition], Judgement]) -> None:
+        for registered in (LOCAL, WHOLE, RULES):
+            for name in list(registered):
+                monkeypatch.delitem(registered, name)
+        monkeypatch.setitem(LOCAL, "alike", LocalRules(rules=(RULE,), judge=judge))
+        monkeypatch.setitem(RULES, RULE.name, RULE)
+
+    return use
+
+
+def judged(
+    folder: Path,
+    found: Mapping[str, pa.Table] | None,
+    settings: dict[str, Any] | None = None,
+    *events: Event,
+    read: int = 4,
+) -> Verdict:
+    """The verdict of a run whose clients saw nothing wrong, unless the final reads fell short."""
+    told = history(read=read, end=read).tables()
+    run = write_run(folder, told, settings=settings, events=(STARTED, *events, RECOVERED))
+    if found is not None:
+        write(run.evidence, found)
+    verdict = check(run, without_spark=True)
+    assert msgspec.json.decode(run.verdict.read_bytes(), type=Verdict) == verdict
+    return verdict
+
+
+def test_a_run_whose_logs_agree_is_valid(tmp_path: Path, only: Callable[..., None]) -> None:
+    only(alike)
+    verdict = judged(tmp_path / "run", evidence())
+    assert (verdict.valid, verdict.exit_code) == (True, 0)
+    assert verdict.logs is not None
+    rule = verdict.logs.rules["alike"]
+    assert (rule.status, rule.asked, rule.found) == ("valid", 12, 0)
+    assert (verdict.logs.exercised, verdict.logs.refused, verdict.logs.why) == (1.0, 0, "")
+    (take,) = verdict.logs.takes
+    assert (take.why, take.nodes, take.at_s) == ("end", [1, 2, 3], 9.0)
+    line = "1 of 1 rule had something to judge in the logs of 3 nodes: nothing refused"
+    assert logs_line(verdict.logs) == line
+
+
+def test_a_refused_place_makes_the_verdict_unknown(tmp_path: Path, only: Callable[..., None]) -> None:
+    only(alike)
+    verdict = judged(tmp_path / "run", evidence(damaged=2))
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert verdict.logs is not None
+    rule = verdict.logs.rules["alike"]
+    assert (rule.status, rule.found, rule.disallowed) == ("invalid", 1, 1)
+    (place,) = verdict.logs.places
+    assert (place.partition, place.offset, place.nodes, place.before) == ("q-0", 2, [3], "log end 2")
+    (reason,) = verdict.unknown
+    for part in ("brokers' logs", "replica-divergence", "alike", "1 place", "offset 2 of q-0"):
+        assert part in reason
+
+
+def test_a_refused_place_counts_once_findings_in_logs_count(
+    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(alike)
+    monkeypatch.setattr(judged_logs, "LOGS_COUNT", True)
+    verdict = judged(tmp_path / "run", evidence(damaged=2))
+    assert (verdict.valid, verdict.exit_code, verdict.unknown) == (False, 1, [])
+    anomaly = verdict.anomalies["replica-divergence"]
+    assert (anomaly.count, anomaly.disallowed) == (1, 1)
+    assert [(one.partition, one.offsets) for one in anomaly.examples] == [("q-0", [2])]
+    clean = judged(tmp_path / "clean", evidence())
+    assert (clean.valid, clean.anomalies) == (True, {})
+
+
+def test_findings_of_clients_and_of_logs_are_counted_together(
+    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(alike)
+    monkeypatch.setitem(RULES, RULE.name, LogRule(**{**fields(RULE), "anomaly": "lost-write"}))
+    assert judged(tmp_path / "a", evidence(damaged=2), read=3).anomalies["lost-write"].count == 1
+    monkeypatch.setattr(judged_logs, "LOGS_COUNT", True)
+    lost = judged(tmp_path / "b", evidence(damaged=2), read=3).anomalies["lost-write"]
+    assert (lost.count, lost.disallowed, len(lost.examples)) == (2, 2, 2)
+
+
+def fields(rule: LogRule) -> dict[str, Any]:
+    return {name: getattr(rule, name) for name in ("name", "ring", "anomaly", "claim", "source")}
+
+
+def test_what_the_configuration_permits_is_shown_and_harms_nothing(
+    tmp_path: Path, only: Callable[..., None]
+) -> None:
+    only(alike)
+    verdict = judged(tmp_path / "run", evidence(damaged=2), {"unclean_leader_election": True})
+    assert (verdict.valid, verdict.exit_code) == (True, 0)
+    assert verdict.logs is not None
+    rule = verdict.logs.rules["alike"]
+    assert (rule.status, rule.found, rule.disallowed) == ("valid", 1, 0)
+    assert "unclean" in rule.why
+    assert verdict.logs.places[0].allowed
+
+
+def test_a_rule_that_crashes_never_passes(tmp_path: Path, only: Callable[..., None]) -> None:
+    def broken(found: Evidence, tp: TopicPartition) -> Judgement:
+        raise ValueError("no such column")
+
+    only(broken)
+    verdict = judged(tmp_path / "run", evidence())
+    assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
+    assert verdict.unknown == ["brokers' logs: the rule alike crashed"]
+    assert verdict.logs is not None
+    assert verdict.logs.rules["alike"].status == "crashed"
+    assert "no such column" in verdict.logs.rules["alike"].why
+
+
+@pytest.mark.parametrize(("asked", "valid"), [(5, True), (0, "unknown")])
+def test_a_doubt_is_shown_and_a_ring_that_decided_nothing_is_unknown(
+    tmp_path: Path, only: Callable[..., None], asked: int, valid: object
+) -> None:
+    def doubting(found: Evidence, tp: TopicPartition) -> Judgement:
+        one = Judgement(doubts=[LogDoubt(rule="alike", tp=tp, why="the beginning is gone")])
+        one.asked["alike"] = asked
+        return one
+
+    only(doubting)
+    verdict = judged(tmp_path / "run", evidence())
+    assert verdict.valid == valid
+    assert verdict.logs is not None
+    rule = verdict.logs.rules["alike"]
+    assert (rule.status, rule.doubts) == ("unknown", ["q-0: the beginning is gone"])
+    assert all("ring 0" in reason for reason in verdict.unknown)
+
+
+def test_a_run_without_evidence_is_judged_by_its_clients_and_says_so(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "old", None)
+    assert (verdict.valid, verdict.exit_code) == (True, 0)
+    assert logs_line(verdict.logs) == "not judged: the run kept no evidence of its brokers' logs"
+    note = Note(ns=2_000_000, text="evidence is missing: no node could be stopped")
+    missing = judged(tmp_path / "missing", None, None, note)
+    assert missing.logs is not None
+    assert (missing.valid, missing.logs.why) == (True, "no node could be stopped")
+
+
+def test_a_damaged_file_of_evidence_is_one_clear_error(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", history().tables())
+    write(run.evidence, evidence())
+    (run.evidence / "batches.parquet").write_bytes(b"PAR1")
+    with pytest.raises(HistoryError, match=r"batches\.parquet: ") as raised:
+        check(run, without_spark=True)
+    assert raised.value.exit_code == 64
+    assert not run.verdict.exists()
+
+
+def test_a_verdict_of_an_older_version_is_read(tmp_path: Path) -> None:
+    told = msgspec.to_builtins(judged(tmp_path / "run", None))
+    del told["logs"]
+    assert msgspec.convert(told, Verdict).logs is None
+
+
+def test_every_rule_has_a_class_of_the_catalogue_and_a_sentence() -> None:
+    for name, rule in RULES.items():
+        assert rule.name == name
+        assert rule.anomaly in ANOMALIES, name
+        assert rule.claim.endswith("."), name
+        assert rule.source, name
