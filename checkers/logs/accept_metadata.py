@@ -4,9 +4,24 @@ Each node's log is judged, committed or not: a leader of the quorum has applied 
 record is what an active controller may decide in the state that the records before it make.
 """
 
-from typing import Final
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
-from checkers.logs.judgement import LogRule
+import pyarrow as pa
+
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting import metadata_records as log
+from model.accepting.metadata_log import MetadataLog
+from model.accepting.metadata_records import LogImage, MetadataLogRecord
+from model.protocol.messages import Partition, PartitionState
+
+METADATA: Final = TopicPartition("__cluster_metadata", 0)
+TOPIC, BROKER = 2, 4
+"""Kinds of resources that have settings (ConfigResource.Type)."""
 
 
 def _rule(name: str, claim: str, source: str, anomaly: str = "model-violation") -> LogRule:
@@ -20,7 +35,11 @@ RULES: Final = (
         "KIP-595; Raft, 5.3",
         "replica-divergence",
     ),
-    _rule("metadata-in-order", "Offsets of the metadata log rise, and its epochs do not fall.", "KIP-595"),
+    _rule(
+        "metadata-in-order",
+        "An offset of the metadata log has one record, and its epochs do not fall.",
+        "KIP-595",
+    ),
     _rule(
         "leader-epoch-rises",
         "The leader epoch of a partition rises with every change of its leader, and never falls.",
@@ -66,3 +85,284 @@ RULES: Final = (
         "snapshot-is-image", "A snapshot holds what the records of the log before its offset make.", "KIP-630"
     ),
 )
+
+
+class _Row(NamedTuple):
+    """The columns of a metadata record that are looked at, by the names of `history.evidence.METADATA`."""
+
+    offset: int
+    leader_epoch: int
+    name: str
+    broker: int | None
+    broker_epoch: int | None
+    topic: str | None
+    topic_id: str | None
+    partition: int | None
+    leader: int | None
+    partition_leader_epoch: int | None
+    partition_epoch: int | None
+    replicas: Sequence[int] | None
+    isr: Sequence[int] | None
+    elr: Sequence[int] | None
+    last_known_elr: Sequence[int] | None
+    removing: Sequence[int] | None
+    adding: Sequence[int] | None
+    recovery: int | None
+    fenced: int | None
+    feature: str | None
+    level: int | None
+    body: str | None
+    opaque: bytes | None
+
+
+class _Log(NamedTuple):
+    """The metadata log of a node in a take. snapshots: rows by the offset where one ends."""
+
+    take: int
+    node: int
+    rows: list[_Row]
+    snapshots: dict[int, list[_Row]]
+
+    def end(self) -> tuple[int, int]:
+        """Epoch and offset of the last record."""
+        return (self.rows[-1].leader_epoch, self.rows[-1].offset) if self.rows else (-1, -1)
+
+
+def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+    """The rules of this module, for `__cluster_metadata-0`; nothing for other partitions."""
+    judgement = Judgement()
+    if tp != METADATA:
+        return judgement
+    logs = _logs(evidence.table("metadata"))
+    starts = {
+        (row["take"], row["node"]): int(row["start"]) for row in evidence.of("partitions", tp).to_pylist()
+    }
+    # By Raft, the log with the newest epoch, and among those the longest, has all that was ever committed.
+    logs.sort(key=lambda one: (one.take, one.end()), reverse=True)
+    judged: list[_Log] = []
+    for one in logs:
+        _in_order(one, judgement)
+        since = max((_agree(one, other, judgement) for other in judged), default=-1)
+        if not judged or since <= one.end()[1]:
+            _accepted(one, since, starts.get((one.take, one.node), 0), judgement)
+            judged.append(one)
+    damaged = [row for row in evidence.table("damage").to_pylist() if METADATA.topic in row["file"]]
+    for row in damaged:
+        _doubt(judgement, f"{row['file']} of node {row['node']}, take {row['take']}: {row['why']}")
+    return judgement
+
+
+def _logs(table: pa.Table) -> list[_Log]:
+    """The logs of all nodes and takes; those without a record are left out."""
+    where = zip(*(table[name].to_pylist() for name in ("take", "node", "snapshot")), strict=True)
+    rows = map(_Row._make, zip(*(table[name].to_pylist() for name in _Row._fields), strict=True))
+    found: dict[tuple[int, int], _Log] = {}
+    for (take, node, snapshot), row in zip(where, rows, strict=True):
+        mine = found.setdefault((take, node), _Log(take, node, [], {}))
+        if snapshot < 0:
+            mine.rows.append(row)
+        else:
+            mine.snapshots.setdefault(snapshot, []).append(row)
+    for one in found.values():
+        one.rows.sort(key=lambda row: row.offset)
+    return list(found.values())
+
+
+def _doubt(judgement: Judgement, why: str, *rules: str) -> None:
+    """Of these rules, or of all."""
+    for rule in rules or (one.name for one in RULES):
+        judgement.doubts.append(LogDoubt(rule=rule, tp=METADATA, why=why))
+
+
+def _refuse(judgement: Judgement, rule: str, offset: int, where: Sequence[_Log], why: str) -> None:
+    judgement.refuse(
+        LogFinding(
+            rule=rule,
+            tp=METADATA,
+            offset=offset,
+            take=where[0].take,
+            nodes=tuple(dict.fromkeys(one.node for one in where)),
+            sentence=f"at offset {offset} of {METADATA.topic}: {why}",
+        )
+    )
+
+
+# ---- one log as a log, and beside others
+
+
+def _in_order(one: _Log, judgement: Judgement) -> None:
+    for before, row in zip(one.rows, one.rows[1:], strict=False):
+        judgement.asked["metadata-in-order"] += 1
+        if row.offset <= before.offset or row.leader_epoch < before.leader_epoch:
+            why = (
+                f"a record of epoch {row.leader_epoch} stands behind offset {before.offset}, which has epoch "
+            )
+            _refuse(judgement, "metadata-in-order", row.offset, [one], f"{why}{before.leader_epoch}")
+
+
+def _agree(one: _Log, other: _Log, judgement: Judgement) -> int:
+    """The first offset from which on the two have no record in common."""
+    mine, theirs = ({row.offset: row for row in log.rows} for log in (one, other))
+    if not mine or not theirs:
+        return 0
+    common = [at for at, row in mine.items() if at in theirs and theirs[at].leader_epoch == row.leader_epoch]
+    if not common:
+        return 0
+    begin, last = max(one.rows[0].offset, other.rows[0].offset), max(common)
+    for at in sorted({*mine, *theirs}):
+        if not begin <= at <= last:
+            continue
+        judgement.asked["metadata-logs-agree"] += 1
+        if mine.get(at) != theirs.get(at):
+            what = (
+                f"node {log.node} has {_said(rows.get(at))}" for log, rows in ((one, mine), (other, theirs))
+            )
+            why = f"{', '.join(what)}, though both have the same record at {last}"
+            _refuse(judgement, "metadata-logs-agree", at, [one, other], why)
+    return last + 1
+
+
+def _said(row: _Row | None) -> str:
+    return "nothing" if row is None else f"{row.name} {row.body or ''} of epoch {row.leader_epoch}"
+
+
+# ---- the records of a log
+
+
+def _accepted(one: _Log, since: int, start: int, judgement: Judgement) -> None:
+    """Ask the acceptor about a log; what it refuses before `since` is a finding in another one."""
+    names: dict[str, str] = {}
+    images = {at: _image(rows, names) for at, rows in one.snapshots.items() if at > 0}
+    acceptor = MetadataLog(snapshots=images)
+    begin = 0
+    if start > 0:
+        begin = min((at for at in images if at >= start), default=-1)
+        if begin >= 0:
+            acceptor.image = images.pop(begin)
+        else:
+            acceptor.whole = False
+            why = f"the log of node {one.node}, take {one.take}, begins at offset {start}, and no snapshot"
+            _doubt(judgement, f"{why} tells what was before")
+    records = [(row.offset, _record(row, names)) for row in one.rows if row.offset >= begin]
+    for refusal in acceptor.accept(records):
+        if refusal.offset >= since:
+            judgement.refuse(
+                LogFinding(
+                    rule=refusal.rule,
+                    tp=METADATA,
+                    offset=refusal.offset,
+                    take=one.take,
+                    nodes=(one.node,),
+                    sentence=f"at offset {refusal.offset} of {METADATA.topic}: {refusal.why}",
+                    before=refusal.before,
+                )
+            )
+    judgement.asked += acceptor.asked
+    for offset, rule, why in acceptor.unknown:
+        if offset >= since:
+            _doubt(judgement, f"at offset {offset}: {why}", rule)
+    opaque = Counter(row.name for row in one.rows if row.opaque is not None)
+    if opaque and since < 0:
+        _doubt(judgement, f"{opaque.total()} records that no definition reads: {', '.join(sorted(opaque))}")
+
+
+def _image(rows: Iterable[_Row], names: dict[str, str]) -> LogImage:
+    """What a snapshot holds. `names` gets its topics, by id."""
+    image = LogImage()
+    for row in rows:
+        image.apply(_record(row, names))
+    return image
+
+
+def _record(row: _Row, names: dict[str, str]) -> MetadataLogRecord:
+    """names: topics by id, of the rows so far; gets another one."""
+    if row.topic_id is not None and row.name == "TopicRecord":
+        names[row.topic_id] = str(row.topic)
+    topic = names.get(row.topic_id or "", row.topic or row.topic_id or "")
+    number, broker = -1 if row.partition is None else row.partition, -1 if row.broker is None else row.broker
+    epoch = -1 if row.broker_epoch is None else row.broker_epoch
+    match row.name:
+        case "FeatureLevelRecord":
+            return log.FeatureLevel(str(row.feature), row.level or 0)
+        case "TopicRecord":
+            return log.TopicCreated(topic, row.topic_id or "")
+        case "RemoveTopicRecord":
+            return log.TopicRemoved(topic)
+        case "PartitionRecord":
+            return log.PartitionCreated((topic, number), _state(row))
+        case "PartitionChangeRecord":
+            return _change(row, (topic, number))
+        case "RegisterBrokerRecord":
+            body = _body(row)
+            leaving = bool(body.get("inControlledShutdown", False))
+            return log.BrokerRegistered(broker, epoch, row.fenced != 0, leaving)
+        case "UnregisterBrokerRecord":
+            return log.BrokerUnregistered(broker)
+        case "FenceBrokerRecord" | "UnfenceBrokerRecord":
+            return log.BrokerChanged(broker, epoch, row.name == "FenceBrokerRecord")
+        case "BrokerRegistrationChangeRecord":
+            body = _body(row)
+            leaving, offline = body.get("inControlledShutdown", 0) == 1, bool(body.get("logDirs"))
+            fenced = row.fenced > 0 if row.fenced else None
+            return log.BrokerChanged(broker, epoch, fenced, leaving, offline)
+    return _of_body(row)
+
+
+def _of_body(row: _Row) -> MetadataLogRecord:
+    """Records whose fields have no columns."""
+    body = _body(row)
+    match row.name:
+        case "ConfigRecord":
+            kind, resource = body.get("resourceType"), str(body.get("resourceName"))
+            value = body.get("value")
+            if kind == TOPIC or (kind == BROKER and not resource):
+                return log.Config(resource, str(body["name"]), None if value is None else str(value))
+        case "ProducerIdsRecord":
+            return log.ProducerIds(int(str(body["nextProducerId"])))
+        case "ClearElrRecord":
+            return log.ElrCleared(str(body.get("topicName") or ""))
+        case "BeginTransactionRecord":
+            return log.Transaction(begins=True)
+        case "AbortTransactionRecord":
+            return log.Transaction(aborted=True)
+    return log.Other()
+
+
+def _body(row: _Row) -> dict[str, object]:
+    found: dict[str, object] = json.loads(row.body) if row.body else {}
+    return found
+
+
+def _nodes(nodes: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if nodes is None else tuple(nodes)
+
+
+def _state(row: _Row) -> PartitionState:
+    return PartitionState(
+        replicas=tuple(row.replicas or ()),
+        isr=tuple(row.isr or ()),
+        leader=-1 if row.leader is None else row.leader,
+        leader_epoch=row.partition_leader_epoch or 0,
+        partition_epoch=row.partition_epoch or 0,
+        elr=tuple(row.elr or ()),
+        last_elr=tuple(row.last_known_elr or ()),
+        adding=tuple(row.adding or ()),
+        removing=tuple(row.removing or ()),
+    )
+
+
+def _change(row: _Row, tp: Partition) -> log.PartitionChanged:
+    recovers = row.recovery is not None and row.recovery >= 0
+    return log.PartitionChanged(
+        tp,
+        log.SAME if row.leader is None else row.leader,
+        _nodes(row.isr),
+        _nodes(row.replicas),
+        _nodes(row.adding),
+        _nodes(row.removing),
+        _nodes(row.elr),
+        _nodes(row.last_known_elr),
+        row.partition_leader_epoch,
+        row.partition_epoch,
+        other=recovers or _body(row).get("directories") is not None,
+    )

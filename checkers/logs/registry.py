@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs import audit
+from checkers.logs import accept_metadata, audit
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -31,7 +31,10 @@ class WholeRules:
     judge: Callable[[Evidence, History | None], Judgement]
 
 
-LOCAL: Final[dict[str, LocalRules]] = {"audit": LocalRules(rules=audit.RULES, judge=audit.judge)}
+LOCAL: Final[dict[str, LocalRules]] = {
+    "audit": LocalRules(rules=audit.RULES, judge=audit.judge),
+    "accept_metadata": LocalRules(rules=accept_metadata.RULES, judge=accept_metadata.judge),
+}
 """Name of the module -> its rules."""
 WHOLE: Final[dict[str, WholeRules]] = {}
 """Name of the module -> its rules."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.simulation.invariants.transactions import Committed, Report
+from model.accepting.partition_state import Election, election, epoch_rises, unsound
 from model.log.unified_log import NO_PRODUCER, NO_SEQUENCE, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
@@ -88,23 +89,19 @@ class Guarded:
     def decided(self, state: PartitionState) -> None:
         """The metadata quorum committed a state."""
         old, self.state = self.state, state
-        if not set(state.isr) <= set(state.replicas):
-            self._broken("in-sync-set", lambda: f"not all in sync are replicas: {state}")
-        if state.leader >= 0 and state.leader not in state.isr:
-            self._broken("in-sync-set", lambda: f"the leader is not in sync: {state}")
+        if why := unsound(state):
+            self._broken("in-sync-set", lambda: f"{why}: {state}")
         if old is None:
             return
-        moved = state.leader != old.leader
-        if state.leader_epoch < old.leader_epoch + moved:
+        if not epoch_rises(old, state):
             self._broken("one-leader", lambda: f"the epoch does not rise: {old}, then {state}")
-        if not moved or state.leader < 0 or state.leader in (*old.isr, *old.elr):
-            return
-        if not old.isr and not state.elr and state.leader in old.last_elr:
+        found = election(old, state)
+        if found is Election.LAST_KNOWN:
             self.last_known = state.leader_epoch
-            return
-        self.unclean = state.leader_epoch
-        if not self.settings.unclean:
-            self._broken("clean-election", lambda: f"{old}, then {state}")
+        elif found is Election.UNCLEAN:
+            self.unclean = state.leader_epoch
+            if not self.settings.unclean:
+                self._broken("clean-election", lambda: f"{old}, then {state}")
 
     def _newer(self, state: PartitionState) -> bool:
         known = self.state

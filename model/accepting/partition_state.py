@@ -1,0 +1,78 @@
+"""A state of a partition, and the one that follows it: what holds for whatever cause it was changed."""
+
+from enum import StrEnum
+
+from model.protocol.messages import PartitionState
+
+
+class Election(StrEnum):
+    """How a partition came to its leader: who leads on, or none; a replica that was in sync or eligible;
+    the last known leader, as no other replica is left (KIP-966); any other replica."""
+
+    NONE = "none"
+    CLEAN = "clean"
+    LAST_KNOWN = "last known"
+    UNCLEAN = "unclean"
+
+
+def unsound(state: PartitionState) -> str:
+    """Why no controller makes such a state; "" where one may (KIP-497, KIP-966)."""
+    if not set(state.isr) <= set(state.replicas):
+        return "not all in sync are replicas"
+    if state.leader >= 0 and state.leader not in state.isr:
+        return "the leader is not in sync"
+    if set(state.elr) & set(state.isr) or not set(state.elr) <= set(state.replicas):
+        return "who is eligible is in sync, or no replica"
+    return ""
+
+
+def epoch_rises(old: PartitionState, new: PartitionState) -> bool:
+    """The leader epoch rises with every change of the leader, and never falls (KIP-101)."""
+    return new.leader_epoch >= old.leader_epoch + (new.leader != old.leader)
+
+
+def election(old: PartitionState, new: PartitionState) -> Election:
+    """How the leader of `new` was found, as far as the two states tell. A replica that a reassignment adds,
+    and with which it ends, was in sync by the word of the leader."""
+    if new.leader in (old.leader, -1):
+        return Election.NONE
+    if new.leader in (*old.isr, *old.elr):
+        return Election.CLEAN
+    if not old.isr and not new.elr and new.leader in old.last_elr:
+        return Election.LAST_KNOWN
+    if old.leader >= 0 and old.leader not in new.replicas and new.leader in old.adding:
+        return Election.CLEAN
+    return Election.UNCLEAN
+
+
+def alike(one: PartitionState, other: PartitionState) -> bool:
+    """Whether they say the same."""
+    return not distance(one, other)
+
+
+def distance(one: PartitionState, other: PartitionState) -> int:
+    """In how many respects two states differ; sets have no order."""
+    sets = zip((one.isr, *one[5:]), (other.isr, *other[5:]), strict=True)
+    whole = (one.replicas != other.replicas, one[2:5] != other[2:5])
+    return sum(whole) + sum(set(mine) != set(theirs) for mine, theirs in sets)
+
+
+def described(state: PartitionState) -> str:
+    """In words."""
+    parts = [
+        f"leader {state.leader if state.leader >= 0 else 'none'} in epoch {state.leader_epoch}",
+        f"partition epoch {state.partition_epoch}",
+        f"replicas {_nodes(state.replicas)}",
+        f"in sync {_nodes(state.isr)}",
+    ]
+    sets = {
+        "eligible": state.elr,
+        "last known": state.last_elr,
+        "adding": state.adding,
+        "removing": state.removing,
+    }
+    return ", ".join(parts + [f"{name} {_nodes(nodes)}" for name, nodes in sets.items() if nodes])
+
+
+def _nodes(nodes: tuple[int, ...]) -> str:
+    return " ".join(map(str, nodes)) or "none"

@@ -1,0 +1,152 @@
+"""The metadata log of real nodes is accepted as it is, and refused where somebody has changed it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from checkers.logs.accept_metadata import METADATA, RULES, judge
+from checkers.logs.judgement import Judgement
+from core.op import TopicPartition
+from harness.evidence import directory
+from history.evidence import Evidence, merged, schema
+
+NODE = Path(__file__).parents[2] / "harness" / "evidence" / "golden" / "4.3.1"
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, pa.Table]:
+    """The tables of a node of Kafka 4.3.1: a broker restarts, another one ends."""
+    return merged([directory.read(NODE, 3)])
+
+
+def judged(tables: dict[str, pa.Table], change: Callable[[Rows], Rows]) -> Judgement:
+    """With other rows of the metadata log."""
+    rows = change(tables["metadata"].to_pylist())
+    metadata = pa.Table.from_pylist(rows, schema("metadata"))
+    return judge(Evidence(tables | {"metadata": metadata}), METADATA)
+
+
+def places(judgement: Judgement) -> list[tuple[str, int]]:
+    return [(finding.rule, finding.offset) for finding in judgement.findings]
+
+
+def changed(at: int, **columns: Any) -> Callable[[Rows], Rows]:
+    return lambda rows: [row | (columns if row["offset"] == at else {}) for row in rows]
+
+
+def second(change: Callable[[Rows], Rows]) -> Callable[[Rows], Rows]:
+    """Another node has the log with a change."""
+    return lambda rows: [*rows, *({**row, "node": 1} for row in change(rows))]
+
+
+def same(rows: Rows) -> Rows:
+    return rows
+
+
+def test_a_real_log_is_accepted(golden: dict[str, pa.Table]) -> None:
+    judgement = judged(golden, second(same))
+    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert set(judgement.asked) == {rule.name for rule in RULES} - {"snapshot-is-image"}
+    assert judgement.asked["change-has-cause"] == 64
+
+
+def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:
+    assert judge(Evidence(golden), TopicPartition("in", 0)) == Judgement()
+
+
+def test_evidence_without_a_metadata_log_asks_nothing(golden: dict[str, pa.Table]) -> None:
+    assert judged(golden, lambda _: []) == Judgement()
+
+
+def test_what_an_older_log_lacks_is_nothing_to_refuse(golden: dict[str, pa.Table]) -> None:
+    assert places(judged(golden, second(lambda rows: [row for row in rows if row["offset"] < 130]))) == []
+
+
+def test_a_tail_of_another_epoch_may_differ(golden: dict[str, pa.Table]) -> None:
+    """It was never committed, and Raft cuts it off."""
+
+    def newer(rows: Rows) -> Rows:
+        return [
+            row | ({"leader_epoch": 2, "name": "NoOpRecord"} if row["offset"] > 205 else {}) for row in rows
+        ]
+
+    assert places(judged(golden, second(newer))) == []
+
+
+TAMPERED: list[tuple[Callable[[Rows], Rows], list[tuple[str, int]]]] = [
+    (changed(131, leader=1), [("change-has-cause", 131)]),
+    (changed(131, leader=2), [("in-sync-set", 131), ("change-has-cause", 131)]),
+    (changed(129, leader=3), [("change-has-cause", 129)]),
+    (changed(129, elr=[2]), [("change-has-cause", 129)]),
+    (changed(145, name="NoOpRecord"), [("change-has-cause", at) for at in (131, 132, 135, 139, 140, 142)]),
+    (changed(145, broker_epoch=9), [("broker-epochs-rise", 145)]),
+    (changed(10, broker_epoch=11), [("broker-epochs-rise", 10)]),
+    (changed(100, leader_epoch=3), [("metadata-in-order", 101)]),
+    (
+        lambda rows: [row for row in rows if row["offset"] != 24],
+        [("topics-known", at) for at in (25, 26, 27)],
+    ),
+    (second(changed(131, leader=1)), [("metadata-logs-agree", 131)]),
+    (second(lambda rows: [row for row in rows if row["offset"] != 100]), [("metadata-logs-agree", 100)]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(TAMPERED)))
+def test_a_changed_record_is_found(golden: dict[str, pa.Table], number: int) -> None:
+    change, found = TAMPERED[number]
+    assert places(judged(golden, change))[: len(found)] == found
+
+
+def test_blocks_of_producer_ids(golden: dict[str, pa.Table]) -> None:
+    last = max(row["offset"] for row in golden["metadata"].to_pylist() if row["name"] == "ProducerIdsRecord")
+    judgement = judged(golden, changed(last, body='{"nextProducerId": 1000}'))
+    assert places(judgement) == [("producer-id-blocks", last)]
+    (finding,) = judgement.findings
+    assert finding.sentence.startswith(f"at offset {last} of __cluster_metadata: producer ids below 1000 are")
+
+
+def snapshot(rows: Rows, end: int) -> Rows:
+    """Rows of a snapshot, as Kafka has them: partitions as they are at its end."""
+    kept = ("FeatureLevelRecord", "ConfigRecord", "TopicRecord", "PartitionRecord", "RegisterBrokerRecord")
+    made = [row | {"snapshot": end} for row in rows if row["name"] in kept and row["offset"] < 90]
+    for row in made:
+        if row["name"] == "RegisterBrokerRecord":
+            row["fenced"] = 0
+    ids = [row for row in rows if row["name"] == "ProducerIdsRecord" and row["offset"] < end]
+    return [*made, ids[-1] | {"snapshot": end}]
+
+
+def test_a_log_goes_on_from_its_snapshot(golden: dict[str, pa.Table]) -> None:
+    begins = golden["partitions"].to_pylist()
+    for row in begins:
+        row["start"] = 129 if row["topic"] == METADATA.topic else row["start"]
+    tables = golden | {"partitions": pa.Table.from_pylist(begins, schema("partitions"))}
+
+    def later(rows: Rows) -> Rows:
+        return [row for row in rows if row["offset"] >= 129]
+
+    judgement = judged(tables, lambda rows: [*snapshot(rows, 129), *later(rows)])
+    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert judgement.asked["change-has-cause"] == 48
+    without = judged(tables, later)
+    assert without.findings == []
+    assert {doubt.rule for doubt in without.doubts} == {rule.name for rule in RULES}
+
+
+def test_a_snapshot_is_compared_with_the_log(golden: dict[str, pa.Table]) -> None:
+    judgement = judged(golden, lambda rows: [*snapshot(rows, 129), *rows])
+    assert (judgement.findings, judgement.asked["snapshot-is-image"]) == ([], 1)
+    other = judged(golden, lambda rows: [*changed(27, leader=3)(snapshot(rows, 129)), *rows])
+    assert places(other) == [("snapshot-is-image", 129)]
+
+
+def test_damage_and_records_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
+    opaque = judged(golden, changed(100, opaque=b"?", name="unknown"))
+    assert {doubt.rule for doubt in opaque.doubts} == {rule.name for rule in RULES}
+    row = {"take": 0, "node": 3, "file": "__cluster_metadata-0/0.log", "position": 9, "why": "cut"}
+    damage = golden | {"damage": pa.Table.from_pylist([row], schema("damage"))}
+    assert len(judged(damage, same).doubts) == len(RULES)

@@ -1,0 +1,274 @@
+"""The acceptor of the metadata log: silent on what a controller writes, and one near miss for each rule."""
+
+import pytest
+
+from model.accepting.metadata_log import MetadataLog
+from model.accepting.metadata_records import (
+    BrokerChanged,
+    BrokerRegistered,
+    BrokerUnregistered,
+    Config,
+    ElrCleared,
+    FeatureLevel,
+    LogImage,
+    MetadataLogRecord,
+    PartitionChanged,
+    PartitionCreated,
+    ProducerIds,
+    TopicCreated,
+    TopicRemoved,
+    Transaction,
+)
+from model.protocol.messages import PartitionState
+
+TP = ("q", 3)
+STATE = PartitionState((1, 2, 3), (1, 2, 3), 1)
+BEGIN: list[MetadataLogRecord] = [
+    FeatureLevel("metadata.version", 30),
+    FeatureLevel("eligible.leader.replicas.version", 1),
+    Config("", "min.insync.replicas", "2"),
+    BrokerRegistered(1, 3),
+    BrokerRegistered(2, 4),
+    BrokerRegistered(3, 5),
+    BrokerChanged(1, 3, fenced=False),
+    BrokerChanged(2, 4, fenced=False),
+    BrokerChanged(3, 5, fenced=False),
+    TopicCreated("q", "id-of-q"),
+    Config("q", "unclean.leader.election.enable", "false"),
+    PartitionCreated(TP, STATE),
+    ProducerIds(1000),
+]
+FENCED: list[MetadataLogRecord] = [PartitionChanged(TP, 2, isr=(2, 3)), BrokerChanged(1, 3, fenced=True)]
+"""Broker 1, the leader, is fenced."""
+LEADERLESS: list[MetadataLogRecord] = [
+    *FENCED,
+    PartitionChanged(TP, 3, isr=(3,), elr=(2,)),
+    BrokerChanged(2, 4, fenced=True),
+    PartitionChanged(TP, -1, isr=(), elr=(2, 3), last_elr=(3,)),
+    BrokerChanged(3, 5, fenced=True),
+]
+"""All are fenced, 3 last."""
+
+
+def refused(*records: MetadataLogRecord, begin: list[MetadataLogRecord] = BEGIN) -> list[tuple[str, int]]:
+    """Rules, and offsets counted from the first of these records."""
+    whole = [*begin, *records]
+    found = MetadataLog().accept(list(enumerate(whole)))
+    return [(refusal.rule, refusal.offset - len(begin)) for refusal in found]
+
+
+def test_a_beginning_is_accepted() -> None:
+    assert refused() == []
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        FENCED,
+        [BrokerChanged(1, 3, leaving=True), PartitionChanged(TP, 2, isr=(2, 3))],
+        [PartitionChanged(TP, 2, isr=(2, 3)), BrokerUnregistered(1)],
+        [PartitionChanged(TP, isr=(1, 2))],
+        [PartitionChanged(TP, isr=(1, 2)), PartitionChanged(TP, isr=(1, 2, 3))],
+        [PartitionChanged(TP, isr=(1,), elr=(2, 3))],
+        [PartitionChanged(TP, other=True)],
+        [*FENCED, BrokerChanged(1, 3, fenced=False), PartitionChanged(TP, isr=(1, 2, 3))],
+        [
+            *FENCED,
+            BrokerChanged(1, 3, fenced=False),
+            PartitionChanged(TP, isr=(1, 2, 3)),
+            PartitionChanged(TP, 1),
+        ],
+        LEADERLESS,
+        [
+            *LEADERLESS,
+            BrokerChanged(2, 4, fenced=False),
+            PartitionChanged(TP, 2, isr=(2,), elr=(3,), last_elr=()),
+        ],
+        [
+            *LEADERLESS,
+            PartitionChanged(TP, elr=(2,)),
+            BrokerRegistered(3, 20),
+            PartitionChanged(TP, elr=()),
+            BrokerRegistered(2, 22),
+            BrokerChanged(3, 20, fenced=False),
+            PartitionChanged(TP, 3, isr=(3,), last_elr=()),
+        ],
+        [TopicRemoved("q"), TopicCreated("q", "other-id"), PartitionCreated(TP, STATE)],
+        [PartitionChanged(TP, isr=(1,), elr=(2, 3)), ElrCleared("q"), PartitionChanged(TP, isr=(1, 2))],
+        [Transaction(begins=True), TopicCreated("r", "r"), Transaction(aborted=True), TopicCreated("r", "r")],
+        [BrokerRegistered(1, 3, fenced=False), *FENCED],
+        [ProducerIds(2000)],
+    ],
+)
+def test_what_a_controller_writes_is_accepted(records: list[MetadataLogRecord]) -> None:
+    assert refused(*records) == []
+
+
+FOURTH: list[MetadataLogRecord] = [BrokerRegistered(4, 13), BrokerChanged(4, 13, fenced=False)]
+MOVING: list[MetadataLogRecord] = [
+    *FOURTH,
+    PartitionChanged(TP, replicas=(4, 2, 1, 3), adding=(4,), removing=(1, 3)),
+]
+"""From 1, 2, 3 to 4, 2."""
+MOVED = PartitionChanged(TP, 4, isr=(4, 2), replicas=(4, 2), adding=(), removing=())
+
+
+def test_a_reassignment_is_accepted() -> None:
+    """The leader that goes hands over with the change that ends it."""
+    assert refused(*MOVING, MOVED) == []
+    assert refused(*MOVING, PartitionChanged(TP, isr=(1, 2, 3, 4))) == [("change-has-cause", 3)]
+    early = PartitionChanged(TP, isr=(1, 4, 3))  # 2 is missing; before 3.8 it would end (KAFKA-15665)
+    assert refused(*MOVING, early) == []
+
+
+def test_a_reassignment_that_is_taken_back_is_accepted() -> None:
+    back = PartitionChanged(TP, 1, replicas=(2, 1, 3), adding=(), removing=())
+    assert refused(*MOVING, back) == []
+    assert refused(*MOVING, back._replace(leader=-2)) == [("change-has-cause", 3)]  # 4 has to be fenced
+
+
+MISSES: dict[str, tuple[list[MetadataLogRecord], list[tuple[str, int]]]] = {
+    "nobody takes the leader away": ([PartitionChanged(TP, 2, isr=(2, 3))], [("change-has-cause", 0)]),
+    "another broker than the leader is fenced": (
+        [PartitionChanged(TP, 2, isr=(2, 3)), BrokerChanged(3, 5, fenced=True)],
+        [("change-has-cause", 0)],
+    ),
+    "not the first in sync leads": (
+        [PartitionChanged(TP, 3, isr=(2, 3)), BrokerChanged(1, 3, fenced=True)],
+        [("change-has-cause", 0)],
+    ),
+    "the epoch rises for nothing": ([PartitionChanged(TP, 1, isr=(1, 2))], [("change-has-cause", 0)]),
+    "who is fenced joins": ([*FENCED, PartitionChanged(TP, isr=(1, 2, 3))], [("change-has-cause", 2)]),
+    "the leader loses its place in the set": (
+        [PartitionChanged(TP, isr=(2, 3))],
+        [("in-sync-set", 0), ("change-has-cause", 0)],
+    ),
+    "a stranger is in sync": (
+        [BrokerRegistered(4, 13), BrokerChanged(4, 13, fenced=False), PartitionChanged(TP, isr=(1, 2, 4))],
+        [("in-sync-set", 2)],
+    ),
+    "eligible and in sync": (
+        [PartitionChanged(TP, isr=(1,), elr=(1, 2, 3))],
+        [("in-sync-set", 0), ("change-has-cause", 0)],
+    ),
+    "eligible above the minimum": ([PartitionChanged(TP, isr=(1, 2), elr=(3,))], [("change-has-cause", 0)]),
+    "no eligible below the minimum": ([PartitionChanged(TP, isr=(1,))], [("change-has-cause", 0)]),
+    "neither in sync nor eligible": (
+        [
+            *LEADERLESS,
+            BrokerChanged(1, 3, fenced=False),
+            PartitionChanged(TP, 1, isr=(1,), elr=(), last_elr=()),
+        ],
+        [("unclean-election", 7)],
+    ),
+    "a fenced broker leads on": (
+        [BrokerChanged(1, 3, fenced=True), ProducerIds(2000)],
+        [("fenced-leads-nothing", 0)],
+    ),
+    "a new leader in the old epoch": (
+        [PartitionChanged(TP, 2, isr=(2, 3), leader_epoch=0), BrokerChanged(1, 3, fenced=True)],
+        [("leader-epoch-rises", 0), ("change-has-cause", 0)],
+    ),
+    "a partition epoch is left out": (
+        [PartitionChanged(TP, isr=(1, 2), partition_epoch=2)],
+        [("partition-epoch-rises", 0), ("change-has-cause", 0)],
+    ),
+    "a new leader in the old epoch, as a whole": (
+        [PartitionCreated(TP, STATE._replace(leader=2, partition_epoch=1))],
+        [("leader-epoch-rises", 0)],
+    ),
+    "a partition is created again": (
+        [PartitionCreated(TP, STATE._replace(partition_epoch=1))],
+        [("topics-known", 0)],
+    ),
+    "a partition without a topic": ([PartitionCreated(("r", 0), STATE)], [("topics-known", 0)]),
+    "a partition begins with a broker that is not active": (
+        [*FENCED, TopicCreated("r", "r"), PartitionCreated(("r", 0), STATE)],
+        [("change-has-cause", 3)],
+    ),
+    "an id is used twice": ([TopicCreated("r", "id-of-q")], [("topics-known", 0)]),
+    "a name is used twice": ([TopicCreated("q", "r")], [("topics-known", 0)]),
+    "a partition changes that is not there": ([PartitionChanged(("q", 9), 1)], [("topics-known", 0)]),
+    "an older broker epoch": ([BrokerRegistered(2, 3)], [("broker-epochs-rise", 0)]),
+    "a broker epoch to come": ([BrokerRegistered(2, 99)], [("broker-epochs-rise", 0)]),
+    "a change under an older broker epoch": (
+        [BrokerRegistered(2, 13), BrokerChanged(2, 4, fenced=False)],
+        [("broker-epochs-rise", 1)],
+    ),
+    "ids are given twice": ([ProducerIds(1999)], [("producer-id-blocks", 0)]),
+}
+
+
+@pytest.mark.parametrize("name", MISSES)
+def test_a_near_miss_is_refused_where_it_stands(name: str) -> None:
+    records, found = MISSES[name]
+    assert refused(*records) == found
+
+
+def test_an_unclean_election_is_allowed_where_the_setting_says_so() -> None:
+    records = [
+        *LEADERLESS,
+        BrokerChanged(1, 3, fenced=False),
+        PartitionChanged(TP, 1, isr=(1,), elr=(), last_elr=()),
+    ]
+    assert refused(Config("q", "unclean.leader.election.enable", "true"), *records) == []
+    log = MetadataLog()
+    removed = Config("q", "unclean.leader.election.enable", None)
+    assert list(log.accept(list(enumerate([*BEGIN, removed, *records])))) == []
+    assert [(offset, rule) for offset, rule, _ in log.unknown] == [(21, "unclean-election")]
+
+
+def test_where_the_log_says_nothing_of_unclean_elections_it_may_be_either() -> None:
+    begin = [one for one in BEGIN if not (isinstance(one, Config) and one.topic)]
+    again = BrokerChanged(1, 3, fenced=False)
+    assert (
+        refused(*LEADERLESS, again, PartitionChanged(TP, elr=(3,)), BrokerRegistered(2, 20), begin=begin)
+        == []
+    )
+
+
+def test_without_eligible_replicas_the_last_in_sync_stays() -> None:
+    begin = [FeatureLevel("metadata.version", 21), *BEGIN[2:]]
+    records = [
+        *FENCED,
+        PartitionChanged(TP, 3, isr=(3,)),
+        BrokerChanged(2, 4, fenced=True),
+        PartitionChanged(TP, -1),
+        BrokerChanged(3, 5, fenced=True),
+    ]
+    shifted = [
+        one._replace(epoch=one.epoch - 1) if isinstance(one, BrokerRegistered | BrokerChanged) else one
+        for one in begin
+    ]
+    late = [one._replace(epoch=one.epoch - 1) if isinstance(one, BrokerChanged) else one for one in records]
+    assert refused(*late, begin=shifted) == []
+    assert refused(
+        *late, BrokerChanged(1, 2, fenced=False), PartitionChanged(TP, 1, isr=(1,)), begin=shifted
+    ) == [("unclean-election", 7)]
+
+
+def test_before_3_6_a_smaller_set_raises_the_epoch() -> None:
+    old: list[MetadataLogRecord] = [FeatureLevel("metadata.version", 11), FeatureLevel("x", 0), *BEGIN[2:]]
+    assert refused(PartitionChanged(TP, 1, isr=(1, 2)), begin=old) == []
+    assert refused(PartitionChanged(TP, isr=(1, 2)), begin=old) == [("change-has-cause", 0)]
+
+
+def test_a_snapshot_is_the_image_of_its_offset() -> None:
+    image = LogImage()
+    for record in [*BEGIN, *FENCED]:
+        image.apply(record)
+    end = len(BEGIN) + len(FENCED)
+    whole = list(enumerate([*BEGIN, *FENCED, ProducerIds(2000)]))
+    log = MetadataLog(snapshots={end: image})
+    assert list(log.accept(whole)) == []
+    assert log.asked["snapshot-is-image"] == 1
+    image.partitions[TP] = image.partitions[TP]._replace(leader=3)
+    found = list(MetadataLog(snapshots={end: image}).accept(whole))
+    assert [(one.rule, one.offset) for one in found] == [("snapshot-is-image", end)]
+
+
+def test_a_log_without_its_begin_is_judged_by_what_it_says() -> None:
+    tail = list(enumerate([*BEGIN[6:], *FENCED, ProducerIds(1500)], 6))[5:]
+    log = MetadataLog(whole=False)
+    assert [refusal.rule for refusal in log.accept(tail)] == ["producer-id-blocks"]
+    assert log.asked["change-has-cause"] == 0
