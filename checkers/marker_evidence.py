@@ -18,9 +18,9 @@ from checkers.checks.stability import HangingTransaction, StuckLso
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import FAIL, NEVER, OK, RC, Finding, What
 from core.cluster import OpenTransaction
-from core.transaction_log import TransactionRecord
 from history.broker_logs import MarkersSent
 from history.reader import History, OpRecord, numbers
+from history.transaction_log import TransactionRecord
 
 
 @dataclass(frozen=True, slots=True)

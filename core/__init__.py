@@ -18,6 +18,4 @@ runtime        Time and tasks of a run: the run program is written once, over a
                `Runtime`.
 session        The seam to a system under test: the verbs of one client, as Kafka
                names them.
-transaction_log  The contents of `__transaction_state`: what coordinators wrote down
-               about transactional ids.
 """

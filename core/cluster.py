@@ -173,8 +173,8 @@ class Cluster(Protocol):
         engine died), for which the system itself is not to blame. Bounded (5 s), never raises."""
 
     async def collect(self, into: Path) -> None:
-        """Write each node's log to `into/<node>/server.log`, and the transaction coordinators' log to
-        `into/transaction_log.parquet`. Bounded, never raises; says what it missed in `missing.txt` there."""
+        """Write each node's log to `into/<node>/server.log`. Bounded, never raises; says what it missed in
+        `missing.txt` there."""
 
     async def take_evidence(self, into: Path) -> list[str]:
         """End all nodes at once, and write what nodes left on disk into `into` (`history.evidence`): at the

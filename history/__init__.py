@@ -15,8 +15,8 @@ run_folder  The paths of a run folder, and writing files so that a crash never l
 seal        Sealing: journals and events of a run → the tables of its history, once.
 tables      The history of a run: schemas of the sealed tables, and the names their
             codes stand for.
-transaction_log  The transaction coordinators' log of a run
-            (`cluster/transaction_log.parquet`): one row a record.
+transaction_log  The transaction coordinators' log of a run, as the evidence of its end
+            has it.
 trace       The trace of a simulated run: messages and states of its nodes
             (`trace.jsonl`).
 verdict     The verdict of a run: `verdict.json`, written by the checker, read by the
@@ -28,7 +28,6 @@ The folder of a run, `results/<utc>-<workload>-<nemesis>-<seed>/`:
     events.jsonl      what happened              journal/        one file per process
     cluster/<node>/   logs of the brokers        trace.jsonl     messages and states (simulated runs)
     history/          sealed tables, names.json  checked/        anomalies.parquet
-    cluster/transaction_log.parquet   contents of `__transaction_state` at the end
     evidence/         what brokers left on disk, as tables (copies/: while they are read)
     verdict.json      report.html  junit.xml     soak            the session that this run belongs to
     shrunk.json       the run that this one was shrunk from

@@ -29,12 +29,12 @@ import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
-from core.transaction_log import TransactionLog
-from history import transaction_log
 from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.events import Event, decode
+from history.evidence import Evidence
 from history.run_folder import FORMAT, Run
 from history.tables import CLUSTERED, OPEN, TABLES
+from history.transaction_log import TransactionLog, transaction_log
 
 Array = npt.NDArray[Any]
 Columns = Mapping[str, Array]
@@ -287,8 +287,8 @@ class History:
 
     @cached_property
     def transaction_log(self) -> TransactionLog:
-        """What the run read of `__transaction_state`. Raises: HistoryError."""
-        return transaction_log.read(self.run.transaction_log)
+        """What coordinators had written down at the end. Raises: HistoryError."""
+        return transaction_log(Evidence.load(self.run.evidence))
 
     @cached_property
     def bounds(self) -> dict[int, dict[int, Bound]]:

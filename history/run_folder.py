@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 RESULTS = Path("results")
-TRANSACTION_LOG = "transaction_log.parquet"
 FORMAT = 3
 """Version of the run folder; a newer one is refused."""
 
@@ -25,7 +24,6 @@ class Run:
         self.history = folder / "history"
         self.names = folder / "history" / "names.json"
         self.cluster = folder / "cluster"
-        self.transaction_log = folder / "cluster" / TRANSACTION_LOG
         self.evidence = folder / "evidence"
         self.copies = folder / "copies"
         self.checked = folder / "checked"

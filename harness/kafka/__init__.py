@@ -11,8 +11,6 @@ cluster        A real Kafka cluster in containers: KRaft nodes of any released
 containers     Docker: engine, images, nodes, network faults, cleaning up.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
-transaction_log  Reading `__transaction_state` of a running cluster: what coordinators
-               wrote down, to the high watermark.
 waiting        Waiting: with a deadline for something that is not there yet, and for
                several things done at once.
 

@@ -20,7 +20,6 @@ from core.cluster import Address, Cut, Endpoint, Listener, OpenTransaction, Role
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
-from core.transaction_log import TransactionLog
 from harness.kafka import broker_config
 from harness.kafka.addresses import address, reserve
 from harness.kafka.admin import broker_views, elections, open_transactions
@@ -32,10 +31,8 @@ from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.evidence import NodeEvidence
-from harness.kafka.transaction_log import transaction_log as read_log
 from harness.kafka.waiting import NotYet, on_each, until
-from history import transaction_log
-from history.run_folder import TRANSACTION_LOG, Run
+from history.run_folder import Run
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -152,16 +149,7 @@ class KafkaCluster:
         return self._proxies.trouble() if self._proxies else ""
 
     async def collect(self, into: Path) -> None:
-        """Each node's complete log, over its restarts, and the settings that it ran with; the transaction
-        coordinators' log, as far as it can be read in time."""
-        try:
-            into.mkdir(parents=True, exist_ok=True)
-            log = (
-                read_log(self.admin) if self._containers else TransactionLog(missing="no broker was started")
-            )
-            transaction_log.write(into / TRANSACTION_LOG, log)
-        except OSError as error:
-            _note(into, f"{TRANSACTION_LOG}: {error}\n")
+        """Each node's complete log, over its restarts, and the settings that it ran with."""
         for node in self._nodes:
             folder = into / str(node)
             try:

@@ -7,12 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from checkers.api import check
-from core.op import Outcome
-from core.transaction_log import TransactionLog, TransactionRecord
-from history import transaction_log
+from core.cluster import TRANSACTION_TOPIC
+from core.op import Outcome, TopicPartition
+from history import evidence
 from history.broker_logs import broker_logs
 from history.run_folder import Run
+from history.transaction_log import TransactionLog, TransactionRecord
 from history.verdict import Verdict
+from tests.checkers.logs.made import at, batch, tables, whole
 from tests.checkers.test_markers_left_out import ID, line, torn
 from tests.histories.built import Built
 from tests.histories.folders import write_run
@@ -83,12 +85,41 @@ ABORTS = ("x-0", "y-0", "z-0")
 COMMITTED = log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(13.5, "PrepareCommit", *ABORTS))
 
 
+def write_evidence(run: Run, logged: TransactionLog) -> None:
+    """What a broker has on disk whose coordinators wrote this down; a partition that is not whole lacks its
+    last record."""
+    rows: dict[str, list[dict[str, object]]] = {"partitions": [], "batches": [], "transaction_log": []}
+    for number in sorted({one.partition for one in logged.records}):
+        tp = TopicPartition(TRANSACTION_TOPIC, number)
+        mine = [one for one in logged.records if one.partition == number]
+        rows["partitions"].append(whole(tp, 1))
+        rows["batches"] += [batch(tp, 1, base) for base in range(len(mine) + (number not in logged.whole))]
+        rows["transaction_log"] += [
+            at(
+                tp,
+                1,
+                offset=one.offset,
+                timestamp=one.ms,
+                transactional_id=one.transactional_id,
+                state=one.state,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                timeout_ms=one.timeout_ms,
+                partitions=[{"topic": name[:-2], "partition": int(name[-1])} for name in one.partitions],
+                start_ms=one.started_ms,
+                last_update_ms=one.updated_ms,
+            )
+            for one in mine
+        ]
+    evidence.write(run.evidence, tables(rows, [1]))
+
+
 def judged(folder: Path, built: Built, logged: TransactionLog, *lines: str) -> Verdict:
     run = write_run(folder, built.tables())
     server = run.cluster / "2" / "server.log"
     server.parent.mkdir(parents=True)
     server.write_text("".join(lines))
-    transaction_log.write(run.transaction_log, logged)
+    write_evidence(run, logged)
     return check(run, without_spark=True)
 
 
@@ -151,14 +182,6 @@ def test_markers_left_out_explain_first(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", torn(OK, {0, 1}), LACKS_Z, B, C, line(12, "z-0"))
     found = {each.known_bug for each in verdict.anomalies.values() if each.disallowed}
     assert found == {"KAFKA-20734"}
-
-
-def test_the_transaction_log_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = Run(tmp_path).transaction_log
-    assert transaction_log.read(path).missing == "it was not recorded"
-    written = TransactionLog(records=LACKS_Z.records, whole=frozenset({1, 3}), missing="the end of t-2")
-    transaction_log.write(path, written)
-    assert transaction_log.read(path) == written
 
 
 def test_what_brokers_say_of_coordinators(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 import io
 import tarfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from core.config import KAFKA_VERSION
+from core.config import KAFKA_VERSION, run_config
 from core.runtime import run_blocking
 from harness.evidence.definitions import FILE, condensed
 from harness.evidence.directory import read
@@ -17,8 +20,9 @@ from harness.kafka.cluster import KafkaCluster
 from harness.kafka.containers.engine import RUN_LABEL, connect
 from harness.kafka.containers.images import image_tag
 from harness.kafka.containers.jars import jars
-from harness.kafka.transaction_log import transaction_log
-from tests.docker.conftest import TOPIC
+from history.evidence import END, KILLED, Evidence
+from history.transaction_log import transaction_log
+from tests.docker.conftest import TOPIC, whole
 from tests.harness.evidence.dumped import Comparison, compare, sections
 
 if TYPE_CHECKING:
@@ -96,7 +100,6 @@ def dumped(cluster: KafkaCluster, data: Path) -> tuple[int, str]:
 
 def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, tmp_path: Path) -> None:
     work(cluster)
-    consumed = transaction_log(cluster.admin)
     run_blocking(cluster.pause([3]))
     data = tmp_path / "data"
     cluster.copy_data(3, data)
@@ -106,11 +109,6 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, t
     assert {"evidence"} <= set(found["transaction_log"]["transactional_id"].to_pylist())
     assert {"COMMIT", "ABORT"} <= set(found["control"]["name"].to_pylist())
     assert {1, 3} <= set(found["offset_log"]["committed"].to_pylist())
-    states = {(one.partition, one.offset): (one.transactional_id, one.state) for one in consumed.records}
-    rows = found["transaction_log"].to_pylist()
-    on_disk = {(row["partition"], row["offset"]): (row["transactional_id"], row["state"]) for row in rows}
-    assert consumed.missing == ""
-    assert {place: on_disk[place] for place in on_disk.keys() & states.keys()} == states
     files, text = dumped(cluster, data)
     compared = Comparison()
     for name, lines in sections(text):
@@ -118,6 +116,48 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, t
     assert compared.differences == []
     assert compared.files == files
     assert compared.fields > 1000
+
+
+def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
+    """Nodes that were killed are taken before they start again, others at the end alone."""
+    cluster = KafkaCluster(run_config({"seed": 1}), tmp_path / f"takes-{time.time_ns()}")
+    try:
+        run_blocking(cluster.start())
+        run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
+        work(cluster)
+        run_blocking(cluster.kill([2]))
+        run_blocking(cluster.shut_down([1]))
+        for _ in range(2):
+            run_blocking(cluster.revive(cluster.nodes))
+        whole(cluster)
+        work(cluster)
+        assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []
+    finally:
+        run_blocking(cluster.stop())
+    found = Evidence.load(tmp_path / "evidence")
+    takes = [(row["take"], row["node"], row["why"]) for row in found.table("takes").to_pylist()]
+    assert takes == [(0, 2, KILLED), *((1, node, END) for node in cluster.nodes)]
+    assert found.table("damage").to_pylist() == []
+    assert {row["clean_shutdown"] for row in found.table("nodes").to_pylist()} == {False}
+    for tp in found.partitions():
+        early, late = (
+            {(row["base"], row["leader_epoch"], row["crc"]) for row in rows if row["node"] == 2}
+            for rows in (of_take(found.of("batches", tp), take) for take in (0, 1))
+        )
+        assert early <= late, tp  # all of it was committed before the kill
+    log = transaction_log(found)
+    assert log.missing == ""
+    states = [record.state for record in log.records if record.transactional_id == "evidence"]
+    assert [state for state in states if state.startswith("Complete")] == 2 * [
+        "CompleteCommit",
+        "CompleteAbort",
+        "CompleteCommit",
+    ]
+
+
+def of_take(rows: pa.Table, take: int) -> list[dict[str, int]]:
+    chosen: list[dict[str, int]] = rows.filter(pc.equal(rows["take"], take)).to_pylist()
+    return chosen
 
 
 def test_the_definitions_are_those_of_this_kafka() -> None:
