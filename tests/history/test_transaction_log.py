@@ -56,7 +56,7 @@ def offsets(log: TransactionLog) -> list[tuple[str, int]]:
 def test_the_newest_leader_tells_what_is_committed(evidence: Evidence, node: int, committed: int) -> None:
     log = transaction_log(evidence)
     assert offsets(log) == [(f"node-{node}", offset) for offset in range(committed)]
-    assert (log.whole, log.missing) == ({3}, "")
+    assert (log.whole, log.missing) == (frozenset({3}), "")
 
 
 def test_a_log_that_lacks_a_record_is_not_whole() -> None:
