@@ -8,8 +8,8 @@ audit            Ring 0: what the files of brokers say of one partition agrees,
                  replica with replica and file with log.
 classes          Anomaly classes that only logs show, and where Kafka permits their
                  findings.
-decisions        Ring 3, transactions: the coordinators' log decides, markers obey,
-                 clients learn it.
+decisions        Ring 3, transactions: the coordinators' log decides and the markers
+                 of partitions obey.
 elections        What the metadata log of KRaft says of one partition: its leaders,
                  epoch by epoch.
 engine           Where the rules about logs run: in this process, or one Spark task
@@ -21,6 +21,8 @@ lineage          Ring 3, records: what leaders of one epoch had, the leaders of 
 registry         The rules about logs, by the modules that apply them.
 replicas         The logs of one partition, one for each node and take, as columns;
                  where two of them differ.
+transactions     What the coordinators' log (`__transaction_state`) says of
+                 transactions, id by id.
 
 A rule reads evidence and nothing else, or evidence beside the history of the clients where it says so. Where
 evidence is silent the answer is a doubt, never a pass. A unit of work is one partition (`Evidence.of`).

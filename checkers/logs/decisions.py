@@ -1,8 +1,30 @@
-"""Ring 3, transactions: the coordinators' log decides, markers obey, clients learn it."""
+"""Ring 3, transactions: the coordinators' log decides and the markers of partitions obey.
 
+How records and markers find their transaction. From transaction version 2 on each transaction has producer
+epochs of its own. Before that a producer's transactions share one, and times tell them apart: a client has
+its answer before it begins the next transaction, so that a transaction's records are younger than the
+decision before it and no younger than its own, and its markers are no older than its decision. All nodes and
+clients of a run have one clock. A record at the very millisecond of a decision may belong to either side.
+
+Logs that may have lost what was committed (an unclean election, a loss of power) make doubts, not findings.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs.judgement import LogRule
+import numpy as np
+import pyarrow.compute as pc
+
+from checkers.logs.elections import Elections, elections
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.replicas import Array, Replica, last_take, newest, replicas
+from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
+from core.op import TopicPartition
+from history.evidence import Evidence
+from history.reader import History
 
 LOST_DECISION: Final = "lost-decision"
 HANGING: Final = "hanging-partition"
@@ -44,29 +66,363 @@ NAMED: Final = LogRule(
     claim="A transaction's decision names each partition that has records of the transaction.",
     source="KIP-98, KIP-890 (AddPartitionsToTxn, verification)",
 )
-ANSWERED: Final = LogRule(
-    name="answers-decided",
-    ring=3,
-    anomaly=LOST_DECISION,
-    claim="A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
-    " client waited; one that its client saw aborted has no PrepareCommit.",
-    source="KIP-98; TransactionCoordinator.endTransaction",
-)
-IDENTITIES: Final = LogRule(
-    name="identities-logged",
-    ring=3,
-    anomaly="model-violation",
-    claim="Each producer id and epoch that a transactional client received is in `__transaction_state` under"
-    " its transactional id.",
-    source="KIP-98, KIP-360; TransactionCoordinator.initProducerId",
-)
-FENCED: Final = LogRule(
-    name="fencing-logged",
-    ring=3,
-    anomaly="model-violation",
-    claim="For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
-    " of its transactional id.",
-    source="KIP-98, KIP-360",
-)
+RULES: Final = (DECIDED, COORDINATOR_EPOCH, AGREE, MARKED, NAMED)
 
-RULES: Final = (DECIDED, COORDINATOR_EPOCH, AGREE, MARKED, NAMED, ANSWERED, IDENTITIES, FENCED)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """A marker in a partition. epoch: producer epoch."""
+
+    tp: TopicPartition
+    offset: int
+    ms: int
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        what = "COMMIT" if self.commit else "ABORT"
+        return f"the {what} marker {self.producer_id}/{self.epoch} at offset {self.offset} of {self.tp}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Ended:
+    """How a transaction ended in one partition. first, last: offsets of its first and last batch there,
+    -1 = it has none. own: its own markers. closed: markers that ended its records, own or not. open: first
+    offset of those that no marker ended, -1 = there are none."""
+
+    first: int = -1
+    last: int = -1
+    own: list[Marker]
+    closed: list[Marker]
+    open: int = -1
+
+
+def judge(evidence: Evidence, history: History | None = None) -> Judgement:
+    """Apply the rules to the whole of the evidence; what clients saw is not asked."""
+    found = _Decisions(evidence)
+    for tp in evidence.partitions():
+        if not tp.topic.startswith("__") or tp.topic == "__consumer_offsets":
+            found.partition(tp)
+    found.agree()
+    found.marked()
+    return found.judgement
+
+
+class _Decisions:
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.judgement = Judgement()
+        self.logs: TransactionLogs = transaction_logs(evidence)
+        self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
+        self.lineage: dict[TopicPartition, Elections] = {}
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self.ends: dict[tuple[int, int], dict[TopicPartition, Ended]] = defaultdict(dict)
+        self.own: dict[tuple[int, int, bool], list[tuple[int, int]]] = defaultdict(list)
+        for producer_id, every in self.logs.of.items():
+            for number, one in enumerate(every):
+                for decision in one.decisions:
+                    known = self.own[producer_id, decision.epoch, decision.commit]
+                    known.append((decision.ms, number))
+
+    # ---- one partition
+
+    def partition(self, tp: TopicPartition) -> None:
+        """Its markers and its transactional records."""
+        log = newest(last_take(replicas(self.evidence, tp)))
+        if log is None:
+            return
+        self.replicas[tp] = log
+        self.lineage[tp] = elections(self.evidence, tp)
+        markers = defaultdict(list)
+        for marker in _markers(self.evidence, tp, log):
+            markers[marker.producer_id].append(marker)
+        batches = log.whole
+        data = batches["transactional"] & ~batches["control"]
+        producers = np.unique(batches["producer_id"][data]).tolist()
+        for producer_id in sorted({*producers, *markers}):
+            mine = markers.get(producer_id, [])
+            rows = np.flatnonzero(data & (batches["producer_id"] == producer_id))
+            closes = self._records(tp, producer_id, {name: batches[name][rows] for name in _WANTED}, mine)
+            for number, marker in enumerate(mine):
+                self._decided(marker, closes.get(number, -1))
+
+    def _decided(self, marker: Marker, closes: int) -> None:
+        """A marker and its decision. closes: the newest transaction whose records it ends, -1 = none: only
+        where it ends none it may repeat a marker of an older one."""
+        every = self.logs.of.get(marker.producer_id, [])
+        own = self.own.get((marker.producer_id, marker.epoch, marker.commit), [])
+        before = bisect_right(own, (marker.ms, NEVER))
+        same = [
+            number
+            for _, number in reversed(own[:before])
+            if number >= closes and any(marker.tp in one.partitions for one in every[number].decisions)
+        ]
+        self.judgement.asked[DECIDED.name] += 1
+        if not same:
+            self._undecided(marker, every)
+            return
+        one = every[same[0]]
+        self._ended(one, same[0], marker.tp).own.append(marker)
+        newest_epoch = self.epochs[one.log].last
+        last = newest_epoch.epoch if newest_epoch else NEVER
+        first = min(each.leader_epoch for number in same for each in every[number].decisions)
+        self.judgement.asked[COORDINATOR_EPOCH.name] += 1
+        if not first <= marker.coordinator_epoch <= last:
+            text = (
+                f"{marker.text} is by coordinator epoch {marker.coordinator_epoch}, its decision is"
+                f" {one.decisions[-1].text}, the newest leader epoch there is {last}"
+            )
+            self._refuse(COORDINATOR_EPOCH, marker.tp, marker.offset, one, text)
+
+    def _undecided(self, marker: Marker, every: Sequence[Transaction]) -> None:
+        before = [one for one in every if one.decided_ms <= marker.ms]
+        owner = every[min(len(before), len(every) - 1)] if every else None
+        log = owner.log if owner else None
+        states = [name for name, commit in PREPARED.items() if commit is marker.commit]
+        lost = self.logs.witness(marker.producer_id, states)
+        own = (marker.producer_id, marker.epoch, marker.commit) in self.own
+        what = "decisions like it are of other transactions" if own else "no decision is like it"
+        text = f"{marker.text} (coordinator epoch {marker.coordinator_epoch}) is undecided: {what}"
+        text += " in __transaction_state"
+        if lost:
+            text += f"; {lost}: a coordinator acted upon a decision that was not committed"
+        state = "; ".join(one.text for t in before[-1:] for one in t.decisions)
+        if doubt := self.logs.doubt(log):
+            self._doubt(DECIDED, marker.tp, f"{text}; {doubt}")
+        else:
+            self._refuse(DECIDED, marker.tp, marker.offset, owner, text, state, marker)
+
+    def _ended(self, one: Transaction, number: int, tp: TopicPartition) -> Ended:
+        ends = self.ends[one.producer_id, number]
+        return ends.setdefault(tp, Ended(own=[], closed=[]))
+
+    # ---- records
+
+    def _records(
+        self, tp: TopicPartition, producer_id: int, batches: dict[str, Array], markers: Sequence[Marker]
+    ) -> dict[int, int]:
+        """Transactional batches of one producer in a partition, transaction by transaction. Returns, by index
+        of a marker, the newest transaction whose records it ends."""
+        every = self.logs.of.get(producer_id, [])
+        owner = _owners(every, batches, tp)
+        self.judgement.asked[NAMED.name] += len(owner)
+        closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
+        base = batches["base"]
+        closes: dict[int, int] = {}
+        pairs, first = np.unique(np.stack([owner, closing]), axis=1, return_index=True)
+        for (number, closed), at in zip(pairs.T.tolist(), first.tolist(), strict=True):
+            marker = markers[closed] if closed < len(markers) else None
+            if number < 0:
+                self._unnamed(tp, batches, at, every, marker)
+                continue
+            closes[closed] = max(number, closes.get(closed, -1))
+            rows = np.flatnonzero((owner == number) & (closing == closed))
+            ended = self._ended(every[number], number, tp)
+            low, high = int(base[rows[0]]), int(base[rows[-1]])
+            ended.first = low if ended.first < 0 else ended.first
+            ended.last = high
+            if marker is not None:
+                ended.closed.append(marker)
+            else:
+                ended.open = low
+            if tp not in every[number].named:
+                self._unnamed(tp, batches, int(rows[0]), every, marker, number)
+        return closes
+
+    def _unnamed(
+        self,
+        tp: TopicPartition,
+        batches: dict[str, Array],
+        at: int,
+        every: Sequence[Transaction],
+        marker: Marker | None,
+        number: int = -1,
+    ) -> None:
+        """Records of a transaction that the log does not know, or not with this partition."""
+        owner = every[number] if number >= 0 else None
+        if owner is not None and owner.decided_ms == NEVER:
+            return
+        offset, epoch = int(batches["base"][at]), int(batches["producer_epoch"][at])
+        producer_id = int(batches["producer_id"][at])
+        if owner is None:
+            text = f"no transaction of __transaction_state has the records {producer_id}/{epoch} from offset"
+            text += f" {offset} of {tp} on"
+        else:
+            names = "; ".join(one.text for one in owner.decisions)
+            text = f"{owner.text} has records from offset {offset} of {tp} on, and its decision does not name"
+            text += f" this partition: {names}"
+        ends = (
+            f"{marker.text} ends them" if marker else "no marker ends them, and the last stable offset stays"
+        )
+        text += f"; {ends}"
+        log = owner.log if owner else (every[0].log if every else None)
+        if lost := self.logs.witness(producer_id, ["Ongoing"], tp):
+            text += f"; {lost}: a coordinator answered from a record that was not committed"
+        state = "; ".join(one.text for t in every[max(0, number - 1) : number + 1] for one in t.decisions)
+        if doubt := self.logs.doubt(log):
+            self._doubt(NAMED, tp, f"{text}; {doubt}")
+        else:
+            finding_of = owner or (every[-1] if every else None)
+            self._refuse(NAMED, tp, offset, finding_of, text, state, epoch=epoch, producer_id=producer_id)
+
+    # ---- whole transactions
+
+    def agree(self) -> None:
+        """One result in all partitions."""
+        for (producer_id, number), ends in sorted(self.ends.items()):
+            one = self.logs.of[producer_id][number]
+            markers = [marker for ended in ends.values() for marker in (*ended.closed, *ended.own)]
+            self.judgement.asked[AGREE.name] += len(ends) > 1
+            if len({marker.commit for marker in markers}) < 2:
+                continue
+            wanted = one.decisions[-1].commit if one.decisions else None
+            wrong = next((marker for marker in markers if marker.commit != wanted), markers[0])
+            right = next(marker for marker in markers if marker.commit != wrong.commit)
+            text = f"{one.text} ends by {right.text} and by {wrong.text}"
+            if one.decisions:
+                text += f"; its decision is {one.decisions[-1].text}"
+            states = [name for name, commit in PREPARED.items() if commit is wrong.commit]
+            if lost := self.logs.witness(producer_id, states):
+                text += f"; {lost}: a coordinator acted upon a decision that was not committed"
+            elif wrong not in ends[wrong.tp].own:
+                text += "; it had no marker of its own there: a later one ended its records"
+            self._lossy(AGREE, one, wrong.tp, wrong.offset, text)
+
+    def marked(self) -> None:
+        """A marker in each partition."""
+        for _, every in sorted(self.logs.of.items()):
+            for number, one in enumerate(every):
+                if one.decisions:
+                    self._marked(one, every, number)
+
+    def _marked(self, one: Transaction, every: Sequence[Transaction], number: int) -> None:
+        ends, decision = self.ends.get((one.producer_id, number), {}), one.decisions[-1]
+        for tp in sorted(decision.partitions & self.replicas.keys()):
+            lineage, log = self.lineage[tp], self.replicas[tp]
+            if lineage.removed or lineage.topics > 1 or log.start > 0 or log.compacted:
+                continue
+            ended = ends.get(tp) or Ended(own=[], closed=[])
+            self.judgement.asked[MARKED.name] += 1
+            if ended.own:
+                self._late(one, tp, ended, decision.text)
+                continue
+            text = f"no marker of {one.text}, which names this partition: {decision.text}"
+            if one.completed < 0:
+                self._doubt(MARKED, tp, f"{text}; the coordinator has not completed it")
+                continue
+            text += f", completed at offset {one.completed}: the marker was left out"
+            if gap := lineage.without_leader(decision.ms, one.completed_ms):
+                text += f"; {gap} (KAFKA-20734)"
+            text += (
+                f"; its records begin at offset {ended.first}"
+                if ended.first >= 0
+                else "; it has no records there"
+            )
+            if ended.closed:
+                text += f", and {ended.closed[0].text} ends them"
+            self._lossy(MARKED, one, tp, ended.first, text)
+
+    def _late(self, one: Transaction, tp: TopicPartition, ended: Ended, decision: str) -> None:
+        """Records after the marker of their transaction."""
+        if ended.open >= 0 and one.completed >= 0:
+            text = (
+                f"records of {one.text} are open from offset {ended.open} of {tp} on, after"
+                f" {ended.own[-1].text}; its decision is {decision}: the records came after the end of their"
+                " transaction (KAFKA-14402)"
+            )
+            self._lossy(MARKED, one, tp, ended.open, text)
+
+    # ---- answers
+
+    def _lossy(self, rule: LogRule, one: Transaction, tp: TopicPartition, offset: int, text: str) -> None:
+        """A finding, unless the partition may have lost the marker, or the log the decision."""
+        doubt = self.logs.doubt(one.log) or self.lineage[tp].may_lose(-1)
+        if doubt:
+            self._doubt(rule, tp, f"{text}; {doubt}")
+        else:
+            self._refuse(rule, tp, offset, one, text, "; ".join(each.text for each in one.decisions))
+
+    def _refuse(
+        self,
+        rule: LogRule,
+        tp: TopicPartition,
+        offset: int,
+        one: Transaction | None,
+        text: str,
+        before: str = "",
+        marker: Marker | None = None,
+        *,
+        producer_id: int = -1,
+        epoch: int = -1,
+    ) -> None:
+        if marker is not None:
+            producer_id, epoch = marker.producer_id, marker.epoch
+        elif one is not None and producer_id < 0:
+            producer_id, epoch = one.producer_id, one.epoch
+        log = self.replicas[tp]
+        self.judgement.refuse(
+            LogFinding(
+                rule=rule.name,
+                tp=tp,
+                offset=offset,
+                take=log.take,
+                nodes=(log.node,),
+                sentence=f"{tp}: {text}.",
+                before=before,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                transactional_id=one.transactional_id if one else "",
+            )
+        )
+
+    def _doubt(self, rule: LogRule, tp: TopicPartition, why: str) -> None:
+        self.judgement.doubts.append(LogDoubt(rule=rule.name, tp=tp, why=why))
+
+
+_WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "max_timestamp")
+
+
+def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> Iterable[Marker]:
+    """The markers of a log, in order."""
+    rows = evidence.of("control", tp)
+    mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
+    wanted = ["name", "offset", "timestamp", "producer_id", "producer_epoch", "coordinator_epoch"]
+    for row in rows.filter(mine).select(wanted).to_pylist():
+        if row["name"] in ("COMMIT", "ABORT"):
+            yield Marker(
+                tp=tp,
+                offset=row["offset"],
+                ms=row["timestamp"],
+                producer_id=row["producer_id"],
+                epoch=row["producer_epoch"],
+                commit=row["name"] == "COMMIT",
+                coordinator_epoch=-1 if row["coordinator_epoch"] is None else row["coordinator_epoch"],
+            )
+
+
+def _owners(every: Sequence[Transaction], batches: dict[str, Array], tp: TopicPartition) -> Array:
+    """Of each batch: index of its transaction, -1 = none."""
+    owner = np.full(len(batches["base"]), -1, np.int64)
+    for epoch in np.unique(batches["producer_epoch"]).tolist():
+        group = [number for number, one in enumerate(every) if one.epoch == epoch]
+        if not group:
+            continue
+        rows = np.flatnonzero(batches["producer_epoch"] == epoch)
+        decided = np.array([every[number].decided_ms for number in group], np.int64)
+        named = np.array([tp in every[number].named for number in group], np.bool_)
+        at = np.searchsorted(decided, batches["base_timestamp"][rows], "left")
+        last = every[group[-1]]
+        if any(not one.commit or one.epoch != epoch for one in last.decisions):
+            # a coordinator aborts while the client still writes; of version 2, no later one has this epoch
+            at = np.minimum(at, len(group) - 1)
+        inside = np.minimum(at, len(group) - 1)
+        # at the very millisecond of a decision, the record may belong to the next transaction
+        after = np.minimum(inside + 1, len(group) - 1)
+        tie = (decided[inside] == batches["base_timestamp"][rows]) & ~named[inside] & named[after]
+        inside = np.where(tie, after, inside)
+        owner[rows] = np.where(at < len(group), np.array(group, np.int64)[inside], -1)
+    return owner

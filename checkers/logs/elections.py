@@ -19,8 +19,9 @@ METADATA: Final = TopicPartition("__cluster_metadata", 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """A leader epoch of a partition. leader: -1 = none. clean: the leader was in sync, or eligible
-    (KIP-966), before. offset, ms: of the record in the metadata log."""
+    """A leader epoch of a partition. leader: -1 = none. clean: the leader was in sync, or eligible, or the
+    last known one (KIP-966) before: it has all that was committed, if no node lost power. offset, ms: of the
+    record in the metadata log."""
 
     epoch: int
     leader: int
@@ -115,11 +116,10 @@ def newest_log(evidence: Evidence) -> pa.Table | None:
 
 
 def _replayed(rows: pa.Table) -> list[Election]:
-    columns = ["name", "offset", "timestamp", "leader", "partition_leader_epoch", "isr", "elr", "recovery"]
+    columns = ["name", "offset", "timestamp", "leader", "partition_leader_epoch", *_SETS]
     found: list[Election] = []
     leader, epoch = -1, -1
-    isr: Sequence[int] = ()
-    elr: Sequence[int] = ()
+    known: dict[str, Sequence[int]] = dict.fromkeys(_SETS, ())
     for row in rows.select(columns).to_pylist():
         whole = row["name"] == "PartitionRecord"
         if not whole and row["name"] != "PartitionChangeRecord":
@@ -129,11 +129,12 @@ def _replayed(rows: pa.Table) -> list[Election]:
         given = row["partition_leader_epoch"]
         after = given if given is not None else epoch + moved
         if after != epoch:
-            clean = whole or chosen < 0 or chosen in (leader, *isr, *elr)
-            clean = clean and (whole or row["recovery"] != 1)
+            clean = whole or chosen < 0 or any(chosen in (leader, *some) for some in known.values())
             one = Election(epoch=after, leader=chosen, clean=clean, offset=row["offset"], ms=row["timestamp"])
             found.append(one)
         leader, epoch = chosen, after
-        isr = isr if row["isr"] is None else row["isr"]
-        elr = elr if row["elr"] is None else row["elr"]
+        known |= {name: row[name] for name in _SETS if row[name] is not None}
     return found
+
+
+_SETS: Final = ("isr", "elr", "last_known_elr")

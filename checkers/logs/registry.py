@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs import accept_metadata, audit
+from checkers.logs import accept_metadata, audit, decisions
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -36,7 +36,7 @@ LOCAL: Final[dict[str, LocalRules]] = {
     "accept_metadata": LocalRules(rules=accept_metadata.RULES, judge=accept_metadata.judge),
 }
 """Name of the module -> its rules."""
-WHOLE: Final[dict[str, WholeRules]] = {}
+WHOLE: Final[dict[str, WholeRules]] = {"decisions": WholeRules(rules=decisions.RULES, judge=decisions.judge)}
 """Name of the module -> its rules."""
 RULES: Final[dict[str, LogRule]] = {
     rule.name: rule

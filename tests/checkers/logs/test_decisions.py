@@ -1,0 +1,250 @@
+"""Ring 3, transactions: each rule fires at its place, and is silent on the same logs without the fault."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.logs.decisions import RULES, judge
+from checkers.logs.judgement import Judgement
+from checkers.logs.transactions import TOPIC
+from core.op import TopicPartition
+from history.evidence import END, KILLED, LOST_POWER, Evidence
+from tests.checkers.logs.made import at, batch, tables
+
+LOG = TopicPartition(TOPIC, 0)
+P0, P1 = TopicPartition("q", 0), TopicPartition("q", 1)
+PRODUCER = 2000
+Made = dict[str, list[dict[str, Any]]]
+
+
+class Cluster:
+    """One node's logs at the end (take 1) of a run with one producer. `log`: what the coordinator wrote."""
+
+    def __init__(self) -> None:
+        self.made: Made = {name: [] for name in ("batches", "control", "transaction_log", "metadata")}
+        self.made["takes"] = [{"take": 1, "node": 1, "at_ns": 2, "why": END}]
+        self.made["partitions"] = [at(tp, 1, take=1, start=0, files=1, bytes=9) for tp in (LOG, P0, P1)]
+        self.ends = {LOG: 0, P0: 0, P1: 0}
+        self.metadata(["q", TOPIC])
+
+    def metadata(self, topics: list[str]) -> None:
+        rows: list[dict[str, Any]] = []
+        for topic in topics:
+            rows.append({"name": "TopicRecord", "topic": topic, "topic_id": topic})
+            for partition in (0, 1):
+                state = {"leader": 1, "isr": [1, 2, 3], "partition_leader_epoch": 9}
+                rows.append({"name": "PartitionRecord", "topic_id": topic, "partition": partition, **state})
+        where = {"take": 1, "node": 1, "snapshot": -1}
+        self.made["metadata"] = [where | {"offset": number} | row for number, row in enumerate(rows)]
+
+    def elect(self, tp: TopicPartition, ms: int, leader: int, isr: list[int]) -> None:
+        change = {"topic_id": tp.topic, "partition": tp.partition, "leader": leader, "isr": isr}
+        rows = self.made["metadata"]
+        row = {"take": 1, "node": 1, "snapshot": -1, "offset": len(rows), "timestamp": ms}
+        rows.append(row | change | {"name": "PartitionChangeRecord"})
+
+    def coordinator(self, state: str, ms: int, *tps: TopicPartition, epoch: int = 0, **row: Any) -> None:
+        named = [{"topic": tp.topic, "partition": tp.partition} for tp in tps]
+        offset = self._batch(LOG, ms, {})
+        known = {"transactional_id": "id", "producer_id": PRODUCER, "producer_epoch": epoch, "state": state}
+        place = {"take": 1, "offset": offset, "timestamp": ms, "leader_epoch": 4}
+        self.made["transaction_log"].append(at(LOG, 1, **place, **known, partitions=named, **row))
+
+    def records(self, tp: TopicPartition, ms: int, epoch: int = 0) -> int:
+        return self._batch(tp, ms, {"transactional": True, "producer_id": PRODUCER, "producer_epoch": epoch})
+
+    def marker(self, tp: TopicPartition, ms: int, name: str, epoch: int = 0, coordinator: int = 4) -> int:
+        producer = {"producer_id": PRODUCER, "producer_epoch": epoch}
+        offset = self._batch(tp, ms, {**producer, "transactional": True, "control": True})
+        place = {"take": 1, "offset": offset, "timestamp": ms, "type": int(name == "COMMIT"), "name": name}
+        self.made["control"].append(at(tp, 1, **place, **producer, coordinator_epoch=coordinator))
+        return offset
+
+    def _batch(self, tp: TopicPartition, ms: int, columns: dict[str, Any]) -> int:
+        offset = self.ends[tp]
+        self.ends[tp] += 1
+        times = {"base_timestamp": ms, "max_timestamp": ms, "leader_epoch": 4, "take": 1}
+        self.made["batches"].append(batch(tp, 1, offset, **times, **columns))
+        return offset
+
+    def transaction(self, ms: int, *tps: TopicPartition, commit: bool = True) -> None:
+        """A whole one, from this time on."""
+        self.coordinator("Ongoing", ms, *tps, start_ms=ms)
+        for tp in tps:
+            self.records(tp, ms + 1)
+        end = "Commit" if commit else "Abort"
+        self.coordinator(f"Prepare{end}", ms + 2, *tps, start_ms=ms)
+        for tp in tps:
+            self.marker(tp, ms + 3, end.upper())
+        self.coordinator(f"Complete{end}", ms + 4, start_ms=ms)
+
+    def judged(self) -> Judgement:
+        return judge(Evidence(tables(self.made)))
+
+
+def clean() -> Cluster:
+    """Two transactions of one producer epoch over both partitions, the second one aborted."""
+    cluster = Cluster()
+    cluster.transaction(100, P0, P1)
+    cluster.transaction(200, P0, P1, commit=False)
+    return cluster
+
+
+def places(found: Judgement) -> list[tuple[str, TopicPartition, int]]:
+    return [(each.rule, each.tp, each.offset) for each in found.findings]
+
+
+def test_clean_logs_are_silent_and_exercise_every_rule() -> None:
+    cluster = clean()
+    cluster.marker(P0, 205, "ABORT")  # a repeated marker is legal
+    cluster.transaction(300, P1)
+    cluster.coordinator("Ongoing", 400, P0, start_ms=400)
+    cluster.records(P0, 401)  # open, and not decided
+    found = cluster.judged()
+    assert not found.findings
+    assert not found.doubts
+    assert all(found.asked[rule.name] for rule in RULES)
+
+
+def test_a_marker_of_the_other_result() -> None:
+    cluster = clean()
+    (marker,) = [row for row in cluster.made["control"] if row["partition"] == 1 and row["name"] == "COMMIT"]
+    marker["name"] = "ABORT"
+    assert places(cluster.judged()) == [
+        ("marker-decided", P1, 1),
+        ("decisions-agree", P1, 1),
+        ("partitions-marked", P1, 0),
+    ]
+
+
+def test_the_same_result_as_an_older_decision_is_no_excuse_for_a_marker_that_ends_records() -> None:
+    cluster = clean()
+    marker = cluster.made["control"][-1]
+    assert marker["name"] == "ABORT"
+    marker["name"] = "COMMIT"
+    assert ("marker-decided", P1, 3) in places(cluster.judged())
+
+
+def test_a_decision_that_was_acted_upon_and_lost_names_the_log_that_had_it() -> None:
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, P1, start_ms=300)
+    cluster.records(P0, 301)
+    cluster.records(P1, 301)
+    cluster.marker(P0, 305, "ABORT", epoch=1, coordinator=5)
+    lost = cluster.ends[LOG]
+    cluster.coordinator("PrepareCommit", 310, P0, P1, start_ms=300)
+    cluster.marker(P1, 311, "COMMIT")
+    cluster.coordinator("CompleteCommit", 312, start_ms=300)
+    had = dict(cluster.made["transaction_log"][-2], take=0, node=2, leader_epoch=3, offset=lost)
+    had |= {"state": "PrepareAbort", "producer_epoch": 1}
+    cluster.made["transaction_log"].append(had)
+    cluster.made["takes"].append({"take": 0, "node": 2, "at_ns": 1, "why": KILLED})
+    found = cluster.judged()
+    assert places(found)[:2] == [("marker-decided", P0, 5), ("decisions-agree", P0, 5)]
+    first = found.findings[0]
+    assert (first.producer_id, first.producer_epoch, first.transactional_id) == (PRODUCER, 1, "id")
+    assert f"node 2 had when it died (take 0) holds PrepareAbort 2000/1 at offset {lost}" in first.sentence
+
+
+def test_a_marker_left_out_while_the_partition_had_no_leader() -> None:
+    cluster = Cluster()
+    cluster.transaction(100, P0)
+    cluster.coordinator("Ongoing", 200, P0, P1, start_ms=200)
+    cluster.records(P0, 201)
+    first = cluster.records(P1, 201)
+    cluster.elect(P1, 190, -1, [1])
+    cluster.coordinator("PrepareCommit", 202, P0, P1, start_ms=200)
+    cluster.marker(P0, 203, "COMMIT")
+    cluster.coordinator("CompleteCommit", 204, start_ms=200)
+    cluster.elect(P1, 210, 1, [1])
+    (finding,) = cluster.judged().findings
+    assert (finding.rule, finding.tp, finding.offset) == ("partitions-marked", P1, first)
+    assert "the partition had no leader (KAFKA-20734)" in finding.sentence
+    cluster.marker(P1, 203, "COMMIT")
+    assert not cluster.judged().findings
+
+
+def test_a_decision_without_its_completion_may_still_send_its_marker() -> None:
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, start_ms=300)
+    cluster.records(P0, 301)
+    cluster.coordinator("PrepareCommit", 302, P0, start_ms=300)
+    found = cluster.judged()
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["partitions-marked"]
+
+
+def test_records_in_a_partition_that_the_decision_does_not_name() -> None:
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, start_ms=300)
+    cluster.records(P0, 301)
+    hidden = cluster.records(P1, 301)
+    cluster.coordinator("PrepareCommit", 302, P0, start_ms=300)
+    cluster.marker(P0, 303, "COMMIT")
+    cluster.coordinator("CompleteCommit", 304, start_ms=300)
+    (finding,) = cluster.judged().findings
+    assert (finding.rule, finding.tp, finding.offset) == ("partitions-named", P1, hidden)
+    assert "no marker ends them" in finding.sentence
+
+
+def test_records_that_no_transaction_of_the_log_has() -> None:
+    cluster = Cluster()
+    cluster.transaction(100, P0, P1)
+    hidden = cluster.records(P1, 300)
+    assert places(cluster.judged()) == [("partitions-named", P1, hidden)]
+
+
+def test_a_record_after_the_marker_of_its_transaction() -> None:
+    cluster = clean()
+    late = cluster.records(P0, 201)
+    assert places(cluster.judged()) == [("partitions-marked", P0, late)]
+
+
+def test_transactions_of_version_2_are_told_apart_by_their_epochs() -> None:
+    cluster = Cluster()
+    for epoch in (0, 1):
+        ms = 100  # all at one time
+        cluster.coordinator("Ongoing", ms, P0, P1, epoch=epoch, start_ms=epoch)
+        cluster.records(P0, ms, epoch)
+        cluster.records(P1, ms, epoch)
+        of = {"client_transaction_version": 2, "start_ms": epoch}
+        cluster.coordinator("PrepareCommit", ms, P0, P1, epoch=epoch + 1, **of)
+        for tp in (P0, P1)[: 2 - epoch]:
+            cluster.marker(tp, ms, "COMMIT", epoch + 1)
+        cluster.coordinator("CompleteCommit", ms, epoch=epoch + 1, start_ms=epoch)
+    assert places(cluster.judged()) == [("partitions-marked", P1, 2)]
+
+
+@pytest.mark.parametrize("coordinator", [3, 10])
+def test_a_marker_of_a_coordinator_that_cannot_have_sent_it(coordinator: int) -> None:
+    cluster = clean()
+    cluster.made["control"][0]["coordinator_epoch"] = coordinator
+    assert places(cluster.judged()) == [("marker-coordinator", P0, 1)]
+
+
+def power(cluster: Cluster) -> None:
+    cluster.made["takes"].append({"take": 0, "node": 2, "at_ns": 1, "why": LOST_POWER})
+
+
+def unclean(cluster: Cluster) -> None:
+    cluster.elect(LOG, 150, 7, [7])
+
+
+def no_metadata(cluster: Cluster) -> None:
+    cluster.made["metadata"] = []
+
+
+def beginning_gone(cluster: Cluster) -> None:
+    cluster.made["partitions"][0]["start"] = 1
+
+
+@pytest.mark.parametrize("cause", [power, unclean, no_metadata, beginning_gone])
+def test_where_a_decision_may_be_lost_rightly_there_is_a_doubt(cause: Callable[[Cluster], None]) -> None:
+    cluster = clean()
+    cluster.marker(P1, 400, "COMMIT", epoch=1)
+    assert places(cluster.judged()) == [("marker-decided", P1, 4)]
+    cause(cluster)
+    found = cluster.judged()
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {"marker-decided"}
