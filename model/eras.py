@@ -150,3 +150,12 @@ ERAS: Final[dict[str, Era]] = {
 }
 """Name -> era, oldest first. -tv1: the same brokers with clients that speak transaction version 1,
 as librdkafka does. "4.3-mended": 4.3 without its two known weaknesses; no release is like that."""
+
+LEVELS: Final = ((1, V3_3), (12, V3_6), (21, V3_9), (22, V4_0), (26, V4_1), (28, V4_2), (30, V4_3))
+"""Metadata versions, by the number of the feature `metadata.version`, that an era begins with
+(MetadataVersion.java: 12 = 3.6-IV0, 21 = 3.9-IV0, 22 = 4.0-IV0, 26 = 4.1-IV0, 28 = 4.2-IV0, 30 = 4.3-IV0)."""
+
+
+def of_metadata_version(level: int) -> Era:
+    """The era of a cluster of this metadata version, as if its brokers were of the same release."""
+    return [era for begin, era in LEVELS if begin <= max(level, 1)][-1]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs import accept_metadata, audit, decisions
+from checkers.logs import accept_data, accept_metadata, accept_transactions, audit, decisions
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -34,6 +34,8 @@ class WholeRules:
 LOCAL: Final[dict[str, LocalRules]] = {
     "audit": LocalRules(rules=audit.RULES, judge=audit.judge),
     "accept_metadata": LocalRules(rules=accept_metadata.RULES, judge=accept_metadata.judge),
+    "accept_data": LocalRules(rules=accept_data.RULES, judge=accept_data.judge),
+    "accept_transactions": LocalRules(rules=accept_transactions.RULES, judge=accept_transactions.judge),
 }
 """Name of the module -> its rules."""
 WHOLE: Final[dict[str, WholeRules]] = {"decisions": WholeRules(rules=decisions.RULES, judge=decisions.judge)}

@@ -113,54 +113,36 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
-class UnifiedLog:
-    """See the module. `end` is the log end offset (LEO), `start` the first offset that is there."""
+class ProducerStateManager:
+    """What a log knows of its producers, by the batches in it: Kafka's ProducerStateManager, with the checks
+    of its ProducerAppendInfo.
+
+    aborted, completed: transactions whose marker is in the log. The caller says when a batch is appended.
+    """
 
     def __init__(self, era: Era, bugs: frozenset[str] = frozenset()) -> None:
         self.era = era
         self.bugs = bugs
-        self.batches: list[RecordBatch] = []
-        self._bases: list[int] = []
-        self.start = 0
-        self.end = 0
-        self.flushed = 0
-        """What a power loss leaves: everything below."""
-        self.epochs = LeaderEpochFileCache(era)
         self.producers: dict[int, ProducerStateEntry] = {}
         self.aborted: list[AbortedTxn] = []
         self.completed: list[CompletedTxn] = []
 
-    # ---- appending
+    def clear(self) -> None:
+        """Nothing is known."""
+        self.producers.clear()
+        self.aborted.clear()
+        self.completed.clear()
 
-    def append(self, batch: RecordBatch, epoch: int) -> RecordBatch:
-        """As the leader of `epoch`: give the batch its offsets; the batch as it stands in the log.
+    def check(self, batch: RecordBatch) -> None:
+        """Whether a leader appends this batch, which it does not recognise.
 
-        A batch that its producer's state remembers is not appended again: the remembered one is
-        returned, recognisable by its base.
-
-        Raises: Refused (sequence, producer epoch, coordinator epoch, open transaction), with nothing changed.
+        Raises: Refused (sequence, producer epoch, coordinator epoch, open transaction).
         """
-        if batch.producer_id != NO_PRODUCER and self.era.idempotence:
-            if batch.control:
-                self._check_marker(batch)
-            elif (known := self.recognised(batch)) is not None:
-                return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
-            else:
-                self._check_sequence(batch)
-                self._check_transaction(batch)
-        placed = batch._replace(base=self.end, epoch=epoch)
-        self.copy(placed)
-        return placed
-
-    def copy(self, batch: RecordBatch) -> None:
-        """As a follower: append a batch as the leader has it, which must begin at this log's end."""
-        assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
-        self.epochs.take(batch.epoch, batch.base)
-        self.batches.append(batch)
-        self._bases.append(batch.base)
-        self.end = batch.last + 1
-        if batch.producer_id != NO_PRODUCER:
-            self._learn(batch)
+        if batch.control:
+            self._check_marker(batch)
+        else:
+            self._check_sequence(batch)
+            self._check_transaction(batch)
 
     def recognised(self, batch: RecordBatch) -> BatchMetadata | None:
         """The remembered batch that this one is again."""
@@ -201,6 +183,11 @@ class UnifiedLog:
                 KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{batch.sequence} after {producer.last_sequence}"
             )
 
+    def begins_wrong(self, batch: RecordBatch) -> bool:
+        """Whether a batch of a transaction of version 2 begins what the log knows nothing of, and not at 0
+        (KAFKA-18202)."""
+        return self.era.begins_at_zero and batch.sequence > 0 and batch.producer_id not in self.producers
+
     def _check_transaction(self, batch: RecordBatch) -> None:
         """ProducerAppendInfo.appendDataBatch: a producer writes nothing else in its transaction."""
         producer = self.producers.get(batch.producer_id)
@@ -222,7 +209,7 @@ class UnifiedLog:
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise Refused(KafkaError.TRANSACTION_COORDINATOR_FENCED)
 
-    def _learn(self, batch: RecordBatch) -> None:
+    def learn(self, batch: RecordBatch) -> None:
         """What an appended batch says of its producer (no checks: followers and reloading too)."""
         producer = self.producers.get(batch.producer_id)
         if producer is None:
@@ -244,6 +231,58 @@ class UnifiedLog:
             del producer.batches[: -self.era.remembered_batches]
         if batch.transactional and producer.began < 0:
             producer.began = batch.base
+
+
+class UnifiedLog:
+    """See the module. `end` is the log end offset (LEO), `start` the first offset that is there."""
+
+    def __init__(self, era: Era, bugs: frozenset[str] = frozenset()) -> None:
+        self.era = era
+        self.bugs = bugs
+        self.batches: list[RecordBatch] = []
+        self._bases: list[int] = []
+        self.start = 0
+        self.end = 0
+        self.flushed = 0
+        """What a power loss leaves: everything below."""
+        self.epochs = LeaderEpochFileCache(era)
+        self.producer_states = ProducerStateManager(era, bugs)
+        self.producers = self.producer_states.producers
+        self.aborted = self.producer_states.aborted
+        self.completed = self.producer_states.completed
+
+    # ---- appending
+
+    def append(self, batch: RecordBatch, epoch: int) -> RecordBatch:
+        """As the leader of `epoch`: give the batch its offsets; the batch as it stands in the log.
+
+        A batch that its producer's state remembers is not appended again: the remembered one is
+        returned, recognisable by its base.
+
+        Raises: Refused (sequence, producer epoch, coordinator epoch, open transaction), with nothing changed.
+        """
+        if batch.producer_id != NO_PRODUCER and self.era.idempotence:
+            known = None if batch.control else self.recognised(batch)
+            if known is not None:
+                return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
+            self.producer_states.check(batch)
+        placed = batch._replace(base=self.end, epoch=epoch)
+        self.copy(placed)
+        return placed
+
+    def copy(self, batch: RecordBatch) -> None:
+        """As a follower: append a batch as the leader has it, which must begin at this log's end."""
+        assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
+        self.epochs.take(batch.epoch, batch.base)
+        self.batches.append(batch)
+        self._bases.append(batch.base)
+        self.end = batch.last + 1
+        if batch.producer_id != NO_PRODUCER:
+            self.producer_states.learn(batch)
+
+    def recognised(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The remembered batch that this one is again."""
+        return self.producer_states.recognised(batch)
 
     # ---- looking
 
@@ -357,9 +396,7 @@ class UnifiedLog:
 
     def _reload(self) -> None:
         """Producer state from the batches that are left (Kafka: from a snapshot and what follows)."""
-        self.producers.clear()
-        self.aborted.clear()
-        self.completed.clear()
+        self.producer_states.clear()
         for batch in self.batches:
             if batch.producer_id != NO_PRODUCER:
-                self._learn(batch)
+                self.producer_states.learn(batch)

@@ -177,9 +177,8 @@ class AddPartitionsToTxnManager:
             or guard.producer_epoch != batch.producer_epoch
         ):
             raise Refused(KafkaError.INVALID_TXN_STATE, "no open transaction is verified")
-        era = self.node.settings.era
-        known = batch.producer_id in replica.log.producers
-        if era.begins_at_zero and era.client_transaction_version >= 2 and batch.sequence > 0 and not known:
+        newer = settings.era.client_transaction_version >= 2
+        if newer and replica.log.producer_states.begins_wrong(batch):
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an unknown one begins at 0")
         if batch.sequence != NO_SEQUENCE and batch.sequence > guard.lowest:
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier one is waiting")

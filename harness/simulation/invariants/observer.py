@@ -14,6 +14,8 @@ quorum-logs           Metadata logs agree as far as they are committed, and ever
 producer-state        What a replica knows of producers is what its log says. (KIP-98, KIP-360)
 transaction-states    States, producer ids and epochs of a transactional id follow each other legally in the
                       transaction log. (KIP-98, KIP-360, KIP-890)
+batches               The model's leader would have appended each committed batch of a producer in the state
+                      that the log before makes: sequences, producer epochs. (KIP-98, KIP-360)
 markers               A committed marker was decided before, in what is committed of the transaction log or
                       in what its coordinator has read; producer epochs and coordinator epochs of a producer
                       id do not fall in a partition. (KIP-98, KIP-890)

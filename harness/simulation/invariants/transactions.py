@@ -1,27 +1,22 @@
-"""What has to hold of committed transactional records: of the transaction log and of markers.
+"""What has to hold of committed records of producers: of the transaction log, of batches and of markers.
 
-A coordinator that did not hear whether a record was committed continues from the state before, and the record
-may stand in the log all the same, as in Kafka. So a record may follow any earlier one that the same
-coordinator (the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
+What one log can say alone, `model.accepting` judges; here is what needs several logs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.simulation.invariants.weaknesses import Mechanisms
+from model.accepting import transaction_log
+from model.accepting.data_partition import DataPartition
+from model.accepting.refusal import Refusal
 from model.coordinator.transaction_metadata import (
-    ABORTED_WITHOUT_PARTITIONS,
-    BEFORE,
-    EMPTY,
-    ONGOING,
-    PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARED,
     TransactionRecord,
-    TransactionState,
     TransactionTombstone,
 )
-from model.log.unified_log import COMMIT, NO_EPOCH, NO_PRODUCER, RecordBatch, UnifiedLog
+from model.log.unified_log import COMMIT, NO_PRODUCER, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.settings import Settings
 
@@ -30,7 +25,6 @@ Report = Callable[[str, object, Callable[[], str]], None]
 Blame = Callable[[str, str, int, Mapping[Partition, bool], Callable[[], str]], None]
 """A break that a known weakness may explain: name of the invariant, name of the weakness ("" = none does),
 producer id, how the transaction ended in which partitions, the text."""
-COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 @dataclass(slots=True)
@@ -89,38 +83,39 @@ class Decisions:
 
 @dataclass(slots=True)
 class Committed:
-    """Markers of one partition. `producers`: producer and coordinator epoch by producer id. `open`: producer
-    epoch of the records of an open transaction, by producer id. whole: nothing of the log was lost."""
+    """Batches of one partition. accepted: what the model says of the log so far. `open`: producer epoch of
+    the records of an open transaction, by producer id. whole: nothing of the log was lost."""
 
     tp: Partition
     decisions: Decisions
-    producers: dict[int, tuple[int, int]] = field(default_factory=dict)
+    accepted: DataPartition = field(init=False)
     open: dict[int, int] = field(default_factory=dict)
     whole: bool = True
+
+    def __post_init__(self) -> None:
+        self.accepted = DataPartition(self.decisions.settings.era)
 
     def begin_anew(self, batches: Iterable[RecordBatch]) -> None:
         """Only these are left: an unclean election."""
         self.whole = False
-        self.producers.clear()
+        self.accepted = DataPartition(self.decisions.settings.era)
         for batch in batches:
-            self._learn(batch)
+            self.accepted.add(batch)
 
     def add(self, batch: RecordBatch) -> None:
         """The next committed batch."""
         if batch.producer_id == NO_PRODUCER:
             return
-        known = self.producers.get(batch.producer_id)
-        if known is not None and batch.producer_epoch < known[0]:
-            self._broken(batch, f"after producer epoch {known[0]}")
+        refusal = self.accepted.add(batch)
+        if refusal is not None:
+            name = "markers" if batch.control else "batches"
+            self._broken(name, batch, f"{refusal.why} ({refusal.before})")
         if batch.control:
-            if known is not None and batch.coordinator_epoch < known[1]:
-                self._broken(batch, f"after coordinator epoch {known[1]}")
             decided = (batch.producer_id, batch.producer_epoch, batch.control == COMMIT)
             if decided not in self.decisions.made:
-                self._broken(batch, "no coordinator decided that")
+                self._broken("markers", batch, "no coordinator decided that")
         if self.decisions.numbered and self.whole:
             self._follow(batch)
-        self._learn(batch)
 
     def _follow(self, batch: RecordBatch) -> None:
         """An open transaction ends by its own marker, which has the next epoch."""
@@ -136,17 +131,9 @@ class Committed:
         elif batch.transactional:
             self.open[producer_id] = epoch
 
-    def _learn(self, batch: RecordBatch) -> None:
-        if batch.producer_id == NO_PRODUCER:
-            return
-        coordinator = batch.coordinator_epoch
-        if not batch.control:
-            coordinator = self.producers.get(batch.producer_id, (-1, -1))[1]
-        self.producers[batch.producer_id] = (batch.producer_epoch, coordinator)
-
-    def _broken(self, batch: RecordBatch, why: str) -> None:
+    def _broken(self, name: str, batch: RecordBatch, why: str) -> None:
         self.decisions.report(
-            "markers",
+            name,
             self.tp,
             lambda: (
                 f"{self.tp[0]}-{self.tp[1]}: {batch.control or 'records'} of producer "
@@ -158,67 +145,31 @@ class Committed:
 
 @dataclass(slots=True)
 class TransactionLog(Committed):
-    """A partition of the transaction log. `known`: by transactional id, the leader epoch of the newest
-    record, and the records that its coordinator may have in memory."""
+    """A partition of the transaction log."""
 
-    known: dict[str, tuple[int, list[TransactionRecord]]] = field(default_factory=dict)
+    records: transaction_log.TransactionLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = transaction_log.Kept(most=self.decisions.settings.producer_epoch_max, last_epochs=True)
+        self.records = transaction_log.TransactionLog(kept)
 
     def begin_anew(self, batches: Iterable[RecordBatch]) -> None:
         """Only these are left: an unclean election."""
-        self.known.clear()
-        self.whole = False
+        self.records.forget()
 
     def add(self, batch: RecordBatch) -> None:
         """The next committed batch."""
         self.decisions.mechanisms.committed.setdefault(self.tp, {})[batch.base] = batch.epoch
         for record in batch.records:
-            if isinstance(record, TransactionTombstone):
-                self.known.pop(record.transactional_id, None)
-            elif isinstance(record, TransactionRecord):
+            if isinstance(record, TransactionRecord | TransactionTombstone):
                 self._add(batch, record)
 
-    def _add(self, batch: RecordBatch, record: TransactionRecord) -> None:
-        tid = record.transactional_id
-        epoch, candidates = self.known.get(tid, (batch.epoch, []))
-        if epoch != batch.epoch:
-            candidates = candidates[-1:]
-        most = self.decisions.settings.producer_epoch_max
-        before = [known for known in candidates if follows(known, record, most)]
-        unknown = not candidates and (record.state is EMPTY or not self.whole)
-        if not before and not unknown:
-            last = candidates[-1] if candidates else None
-            self.decisions.report(
-                "transaction-states",
-                tid,
-                lambda: f"{tid}: at offset {batch.base} of {self.tp[0]}-{self.tp[1]} {record} follows {last}",
-            )
-        self.known[tid] = (batch.epoch, [*before, record])
+    def _add(self, batch: RecordBatch, record: TransactionRecord | TransactionTombstone) -> None:
+        for refusal in self.records.add(batch.base, batch.epoch, record):
+            self._refused(record.transactional_id, refusal)
         self.decisions.decide(record)
 
-
-def follows(before: TransactionRecord, after: TransactionRecord, most: int) -> bool:
-    """Whether one record of a transactional id may follow another. most: the largest producer epoch."""
-    empty = after.state is PREPARE_ABORT and after.version >= 2  # the client may have begun nothing
-    legal = before.state in BEFORE[after.state] or (
-        # The fence before an abort is never logged: PrepareAbort follows Ongoing then, too.
-        empty and before.state in ABORTED_WITHOUT_PARTITIONS
-    )
-    if not legal:
-        return False
-    if after.state is ONGOING and not {*before.partitions} <= {*after.partitions}:
-        return False
-    if after.state in PREPARED and after.partitions != before.partitions:
-        return False
-    if after.producer_id != before.producer_id:
-        rotated = after.state in COMPLETED and after.producer_id == before.next_id
-        used_up = after.state is EMPTY and before.epoch >= most - 1
-        return after.epoch == 0 and after.producer_id > before.producer_id and (rotated or used_up)
-    if after.state is EMPTY:
-        # InitProducerId raises the epoch; one that was sent again by a client with an epoch does not.
-        again = after.last_epoch == before.last_epoch != NO_EPOCH
-        return after.epoch == before.epoch + 1 or (after.epoch == before.epoch and again)
-    if after.state in PREPARED and after.version >= 2:
-        return after.epoch == min(before.epoch + 1, most)
-    if after.state in PREPARED:
-        return before.epoch <= after.epoch <= before.epoch + 1
-    return after.epoch == before.epoch
+    def _refused(self, tid: str, refusal: Refusal) -> None:
+        where = f"offset {refusal.offset} of {self.tp[0]}-{self.tp[1]}"
+        text = f"{where}: {refusal.why} (before: {refusal.before})"
+        self.decisions.report("transaction-states", tid, lambda: text)

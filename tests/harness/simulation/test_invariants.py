@@ -10,7 +10,6 @@ from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.invariants.end import unfinished
 from harness.simulation.invariants.observer import MOST, Invariants
 from harness.simulation.invariants.partition import producers_of
-from harness.simulation.invariants.transactions import follows
 from harness.simulation.nodes import SimNode
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import Scheduler
@@ -35,7 +34,6 @@ from model.replication.replica import Replica
 from workloads.registry import WORKLOADS
 
 TP = ("t", 0)
-MOST_EPOCHS = 32_767
 
 
 def config(seed: int, **settings: object) -> RunConfig:
@@ -462,43 +460,6 @@ def test_an_unclean_leader_may_lose_what_it_does_not_have(unclean: bool) -> None
 def record(state: TransactionState, epoch: int, **fields: Any) -> TransactionRecord:
     made = TransactionRecord("t", 5, 1000, epoch, state=state)
     return made._replace(**fields)
-
-
-LEGAL = [
-    (record(EMPTY, 0), record(ONGOING, 0, partitions=(TP,))),
-    (record(ONGOING, 0, partitions=(TP,)), record(PREPARE_COMMIT, 0, partitions=(TP,))),
-    (record(ONGOING, 0), record(PREPARE_ABORT, 1, version=2)),
-    (record(EMPTY, 3), record(PREPARE_ABORT, 4, version=2)),
-    (record(PREPARE_COMMIT, 1), record(COMPLETE_COMMIT, 1)),
-    (record(COMPLETE_ABORT, 1), record(EMPTY, 2)),
-    (record(EMPTY, 2, last_epoch=1), record(EMPTY, 2, last_epoch=1)),
-    (record(COMPLETE_COMMIT, MOST_EPOCHS - 1), record(EMPTY, 0, producer_id=6)),
-    (record(PREPARE_COMMIT, MOST_EPOCHS, next_id=8), record(COMPLETE_COMMIT, 0, producer_id=8)),
-]
-ILLEGAL = [
-    (record(EMPTY, 0), record(PREPARE_COMMIT, 1, version=2)),
-    (record(EMPTY, 3), record(PREPARE_ABORT, 3)),
-    (record(PREPARE_COMMIT, 1), record(COMPLETE_ABORT, 1)),
-    (record(PREPARE_COMMIT, 1), record(ONGOING, 1)),
-    (record(ONGOING, 2), record(PREPARE_ABORT, 2, version=2)),
-    (record(ONGOING, 2), record(PREPARE_ABORT, 1)),
-    (record(ONGOING, 0, partitions=(TP,)), record(ONGOING, 0)),
-    (record(ONGOING, 0, partitions=(TP,)), record(PREPARE_COMMIT, 0)),
-    (record(COMPLETE_COMMIT, 4), record(EMPTY, 4)),
-    (record(COMPLETE_COMMIT, 4), record(EMPTY, 3)),
-    (record(COMPLETE_COMMIT, 4), record(EMPTY, 0, producer_id=6)),
-    (record(COMPLETE_COMMIT, MOST_EPOCHS - 1), record(EMPTY, 0, producer_id=4)),
-]
-
-
-@pytest.mark.parametrize(("before", "after"), LEGAL)
-def test_a_legal_change(before: TransactionRecord, after: TransactionRecord) -> None:
-    assert follows(before, after, MOST_EPOCHS)
-
-
-@pytest.mark.parametrize(("before", "after"), ILLEGAL)
-def test_an_illegal_change(before: TransactionRecord, after: TransactionRecord) -> None:
-    assert not follows(before, after, MOST_EPOCHS)
 
 
 def test_a_record_may_follow_what_the_coordinator_still_had_in_memory() -> None:

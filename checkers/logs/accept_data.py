@@ -1,0 +1,151 @@
+"""Ring 1, logs of producers: each batch is one that the model's leader would have appended.
+
+The log of the surviving replica goes through `model.accepting.data_partition` in the order of its offsets.
+All partitions but the metadata log can have producers: into `__consumer_offsets` the group coordinator
+writes for them, without sequences. Then the files that brokers computed from their logs are compared with
+the model's state at the same offset, each node's with its own log.
+"""
+
+from typing import Final
+
+from checkers.logs.elections import METADATA
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.producer_files import (
+    ABORTED_INDEX,
+    PRODUCER_SNAPSHOT,
+    compare_aborted,
+    compare_snapshots,
+    snapshots,
+)
+from checkers.logs.producer_walk import Cluster, Walk, walk
+from checkers.logs.replicas import COMPARED, Replica, last_take, newest, replicas
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting.data_partition import (
+    COORDINATOR_EPOCH,
+    EPOCH_BEGINS,
+    MARKER_EPOCH,
+    NO_REPEAT,
+    PLAIN_IN_TRANSACTION,
+    PRODUCER_EPOCH,
+    SEQUENCE,
+    UNKNOWN_BEGINS,
+)
+
+
+def _rule(name: str, claim: str, source: str) -> LogRule:
+    return LogRule(name=name, ring=1, anomaly="model-violation", claim=claim, source=source)
+
+
+RULES: Final = (
+    _rule(
+        SEQUENCE,
+        "A batch of an idempotent producer begins with the sequence after its last one under this epoch; "
+        "2147483647 is followed by 0.",
+        "KIP-98, ProducerAppendInfo.checkSequence",
+    ),
+    _rule(
+        NO_REPEAT,
+        "No batch stands in the log twice while the log remembers it: five batches of each producer.",
+        "KIP-98, KAFKA-5494, ProducerStateEntry.findDuplicateBatch",
+    ),
+    _rule(
+        EPOCH_BEGINS,
+        "The first batch under a new producer epoch begins with sequence 0.",
+        "KIP-360, ProducerAppendInfo.checkSequence",
+    ),
+    _rule(
+        UNKNOWN_BEGINS,
+        "A producer that the log does not know begins with sequence 0 where its transaction has version 2.",
+        "KAFKA-18202 (4.1)",
+    ),
+    _rule(
+        PRODUCER_EPOCH,
+        "No batch has an older producer epoch than one of its producer before it.",
+        "KIP-98, ProducerAppendInfo.checkProducerEpoch",
+    ),
+    _rule(
+        PLAIN_IN_TRANSACTION,
+        "While its transaction is open in a partition, a producer writes only transactional batches there.",
+        "KIP-98, ProducerAppendInfo.appendDataBatch",
+    ),
+    _rule(
+        MARKER_EPOCH,
+        "A marker has no older producer epoch than the log knows; one of transaction version 2 has a newer "
+        "one than the transaction that it ends.",
+        "KIP-98, KIP-1228, KAFKA-19446, ProducerAppendInfo.checkProducerEpoch",
+    ),
+    _rule(
+        COORDINATOR_EPOCH,
+        "A marker has no older coordinator epoch than its producer's marker before it.",
+        "KIP-98, ProducerAppendInfo.checkCoordinatorEpoch",
+    ),
+    _rule(
+        PRODUCER_SNAPSHOT,
+        "A producer snapshot is the state of producers that the log before its offset makes.",
+        "KIP-98, ProducerStateManager.writeSnapshot",
+    ),
+    _rule(
+        ABORTED_INDEX,
+        "The aborted index has each aborted transaction of the log, with its first and last offset and the "
+        "last stable offset at its end, and no other.",
+        "KIP-98, TransactionIndex, ProducerStateManager.lastStableOffset",
+    ),
+)
+
+
+def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+    """What the logs of a partition say, of any topic but the metadata log's. Also read: the finalized
+    features, and the versions of transactions in `__transaction_state`."""
+    judgement = Judgement()
+    logs = [] if tp == METADATA else [log for log in replicas(evidence, tp) if log.count]
+    judged = newest(last_take(logs))
+    if judged is None:
+        return judgement
+    cluster = Cluster.of(evidence)
+    files = snapshots(evidence, tp)
+    shared = [log for log in logs if _begins(judged, log)]
+    offsets = {at for log in shared for at in files.get((log.take, log.node), {})}
+    whole = walk(evidence, tp, judged, cluster, offsets)
+    _tell(judgement, tp, judged, cluster, whole)
+    for log in logs:
+        mine = files.get((log.take, log.node), {})
+        found = whole if log in shared else walk(evidence, tp, log, cluster, {*mine})
+        compare_snapshots(judgement, tp, log, found, mine)
+        compare_aborted(judgement, tp, log, found, evidence)
+    return judgement
+
+
+def _begins(judged: Replica, log: Replica) -> bool:
+    """Whether the judged log begins with all that this one has."""
+    return log.count <= judged.count and all(
+        (judged.whole[name][: log.count] == log.whole[name]).all() for name in COMPARED
+    )
+
+
+def _tell(judgement: Judgement, tp: TopicPartition, judged: Replica, cluster: Cluster, found: Walk) -> None:
+    """Take over what the model says of the judged log."""
+    judgement.asked.update(found.accepted.asked)
+    if cluster.era is None and found.accepted.asked[MARKER_EPOCH]:
+        why = "the evidence has no metadata log that says the version of the cluster"
+        judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in (MARKER_EPOCH, UNKNOWN_BEGINS)]
+    if found.gaps:
+        why = f"batches are missing or damaged before offset {found.gaps[0]}"
+        if len(found.gaps) > 1:
+            why += f" and at {len(found.gaps) - 1} places more"
+        judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in (SEQUENCE, NO_REPEAT)]
+    for refusal in found.refusals:
+        judgement.refuse(
+            LogFinding(
+                rule=refusal.rule,
+                tp=tp,
+                offset=refusal.offset,
+                take=judged.take,
+                nodes=(judged.node,),
+                sentence=f"at offset {refusal.offset} of {tp}: {refusal.why}",
+                before=refusal.before,
+                producer_id=refusal.producer_id,
+                producer_epoch=refusal.producer_epoch,
+                transactional_id=cluster.ids.get(refusal.producer_id, ""),
+            )
+        )

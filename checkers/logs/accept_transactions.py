@@ -1,0 +1,159 @@
+"""Ring 1, `__transaction_state`: each record is one that a coordinator of the model would have written.
+
+The log of the surviving replica goes through `model.accepting.transaction_log` in the order of its offsets.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from checkers.logs.cluster_era import era_of
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.producer_walk import gaps
+from checkers.logs.replicas import Replica, last_take, newest, replicas
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting.transaction_log import (
+    EPOCH,
+    FOLLOWING,
+    PARTITIONS,
+    PLACE,
+    PRODUCER_ID,
+    STATE,
+    TIMES,
+    Kept,
+    TransactionLog,
+)
+from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
+from model.replication.node import TRANSACTION_TOPIC
+
+
+def _rule(name: str, claim: str, source: str) -> LogRule:
+    return LogRule(name=name, ring=1, anomaly="model-violation", claim=claim, source=source)
+
+
+RULES: Final = (
+    _rule(
+        STATE,
+        "The state of a transactional id follows the one before it, or one that its coordinator may still "
+        "have in memory because it did not hear that a later record was committed.",
+        "KIP-98, KIP-890, TransactionState.validPreviousStates",
+    ),
+    _rule(
+        PARTITIONS,
+        "A transaction loses no partition before it ends, its prepare record has all of them, and an ended "
+        "one has none.",
+        "KIP-98, TransactionMetadata.completeTransitionTo",
+    ),
+    _rule(
+        PRODUCER_ID,
+        "A transactional id gets a new producer id only when the epochs of the last one are used up, and "
+        "then with epoch 0.",
+        "KIP-360, KIP-890, TransactionMetadata.prepareProducerIdRotation",
+    ),
+    _rule(
+        EPOCH,
+        "The producer epoch rises by one with InitProducerId, with a fence, and with each end of transaction "
+        "version 2, and else not at all.",
+        "KIP-98, KIP-890, KAFKA-19367, TransactionMetadata.validProducerEpoch",
+    ),
+    _rule(
+        TIMES,
+        "The time-out of a transaction and the time of its begin stay the same from its begin to its end.",
+        "KIP-98, TransactionMetadata.completeTransitionTo",
+    ),
+    _rule(
+        PLACE,
+        "A transactional id is written to the partition that its hash names, and a producer id to one "
+        "transactional id only.",
+        "KIP-98, TransactionStateManager.partitionFor",
+    ),
+)
+
+
+def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+    """What a partition of `__transaction_state` says."""
+    judgement = Judgement()
+    logs = replicas(evidence, tp) if tp.topic == TRANSACTION_TOPIC else []
+    judged = newest([log for log in last_take(logs) if log.count])
+    if judged is None:
+        return judgement
+    era = era_of(evidence)
+    log = TransactionLog(
+        Kept(next_ids=era is not None and era.ids_logged), tp.partition, _count(evidence, tp)
+    )
+    if not log.count:
+        why = "the evidence does not have all partitions of the log, and does not say how many there are"
+        judgement.doubts.append(LogDoubt(rule=PLACE, tp=tp, why=why))
+    missing = judged.whole["base"][gaps(judged)].tolist()
+    unread: set[str] = set()
+    for read in _records(evidence, tp, judged):
+        while missing and missing[0] <= read.offset:
+            why = f"batches are missing or damaged before offset {missing.pop(0)}"
+            judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in FOLLOWING]
+            log.forget()
+        if read.record is None:
+            unread.add(read.transactional_id)
+            log.forget_one(read.transactional_id)
+            continue
+        for refusal in log.add(read.offset, read.leader_epoch, read.record):
+            judgement.refuse(
+                LogFinding(
+                    rule=refusal.rule,
+                    tp=tp,
+                    offset=refusal.offset,
+                    take=judged.take,
+                    nodes=(judged.node,),
+                    sentence=f"at offset {refusal.offset} of {tp}: {refusal.why}",
+                    before=refusal.before,
+                    producer_id=refusal.producer_id,
+                    producer_epoch=refusal.producer_epoch,
+                    transactional_id=read.transactional_id,
+                )
+            )
+    if unread:
+        why = f"records of {', '.join(sorted(unread))} are in a format that no definition reads"
+        judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in FOLLOWING]
+    judgement.asked.update(log.asked)
+    return judgement
+
+
+def _count(evidence: Evidence, tp: TopicPartition) -> int:
+    """Partitions of the topic, 0 = unknown."""
+    numbers = {one.partition for one in evidence.partitions() if one.topic == tp.topic}
+    return len(numbers) if numbers == {*range(len(numbers))} else 0
+
+
+class _Read(NamedTuple):
+    """A row. record: None = of a format that no definition reads."""
+
+    offset: int
+    leader_epoch: int
+    transactional_id: str
+    record: TransactionRecord | TransactionTombstone | None
+
+
+def _records(evidence: Evidence, tp: TopicPartition, judged: Replica) -> Iterator[_Read]:
+    rows = evidence.of("transaction_log", tp)
+    mine = pc.and_(pc.equal(rows["take"], judged.take), pc.equal(rows["node"], judged.node))
+    for row in rows.filter(mine).to_pylist():
+        tid = row["transactional_id"]
+        record: TransactionRecord | TransactionTombstone | None = None
+        if row["state"] is not None:
+            record = TransactionRecord(
+                tid,
+                row["producer_id"],
+                row["timeout_ms"],
+                row["producer_epoch"],
+                state=TransactionState(row["state"]),
+                partitions=tuple(sorted((one["topic"], one["partition"]) for one in row["partitions"] or ())),
+                started=row["start_ms"],
+                updated=row["last_update_ms"],
+                previous_id=row["previous_producer_id"],
+                next_id=row["next_producer_id"],
+                version=row["client_transaction_version"],
+            )
+        elif row["opaque"] is None:
+            record = TransactionTombstone(tid)
+        yield _Read(row["offset"], row["leader_epoch"], tid, record)

@@ -1,0 +1,110 @@
+"""Files that brokers compute from a log of producers, against the model: snapshots and the aborted index."""
+
+import pyarrow.compute as pc
+
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding
+from checkers.logs.producer_walk import Entry, Snapshot, Walk
+from checkers.logs.replicas import Replica
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting.data_partition import IndexedAbort
+
+ABORTED_INDEX = "aborted-index"
+PRODUCER_SNAPSHOT = "producer-snapshot"
+
+
+def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], dict[int, Snapshot]]:
+    """Snapshots by take and node, and by their offset."""
+    found: dict[tuple[int, int], dict[int, Snapshot]] = {}
+    for row in evidence.of("producers", tp).to_pylist():
+        entry = Entry(*(row[name] for name in Entry._fields))
+        of_node = found.setdefault((row["take"], row["node"]), {})
+        of_node.setdefault(row["snapshot"], {})[row["producer_id"]] = entry
+    return found
+
+
+def compare_snapshots(
+    judgement: Judgement, tp: TopicPartition, log: Replica, walk: Walk, found: dict[int, Snapshot]
+) -> None:
+    """A node's snapshots and the states that its log makes."""
+    for at, snapshot in sorted(found.items()):
+        made = walk.states.get(at)
+        if made is None or any(gap < at for gap in walk.gaps):
+            what = "is after the end of its log" if made is None else "has gaps in the log before it"
+            why = f"the snapshot at {at} of {log.where()} {what}"
+            judgement.doubts.append(LogDoubt(rule=PRODUCER_SNAPSHOT, tp=tp, why=why))
+            continue
+        judgement.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
+        for producer in sorted({*made, *snapshot}):
+            if made.get(producer) != snapshot.get(producer):
+                sentence = (
+                    f"at offset {at} of {tp}: the snapshot of {log.where()} says of producer {producer}: "
+                    f"{_words(snapshot.get(producer))}; its log says: {_words(made.get(producer))}"
+                )
+                judgement.refuse(_finding(PRODUCER_SNAPSHOT, tp, log, at, sentence, producer))
+
+
+def _words(entry: Entry | None) -> str:
+    if entry is None:
+        return "nothing"
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in entry._asdict().items())
+
+
+def compare_aborted(
+    judgement: Judgement, tp: TopicPartition, log: Replica, walk: Walk, evidence: Evidence
+) -> None:
+    """A node's aborted index and the transactions that its log aborts."""
+    rows = evidence.of("aborted", tp)
+    rows = rows.filter(pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node)))
+    made = {(one.producer_id, one.last): one for one in walk.accepted.aborted if one.last < log.end}
+    known_from = walk.gaps[-1] if walk.gaps else 0
+    newest = -1
+    for row in rows.to_pylist():
+        producer, first, last, stable = (
+            row[name] for name in ("producer_id", "first", "last", "last_stable")
+        )
+        one = made.pop((producer, last), None)
+        newest = max(newest, last)
+        if one is None and first < known_from:
+            continue
+        judgement.asked[ABORTED_INDEX] += 1
+        if one is None or not _agrees(one, first, stable):
+            sentence = (
+                f"at offset {last} of {tp}: the aborted index of {log.where()} has a transaction of producer "
+                f"{producer} from {first}, last stable offset {stable}; its log has {_aborted_words(one)}"
+            )
+            judgement.refuse(_finding(ABORTED_INDEX, tp, log, last, sentence, producer))
+    for one in made.values():
+        if log.died and one.last > newest:
+            continue  # a broker appends to the log first, and this one died before it wrote the entry
+        judgement.asked[ABORTED_INDEX] += 1
+        sentence = (
+            f"at offset {one.last} of {tp}: the log has {_aborted_words(one)} of producer {one.producer_id}, "
+            f"which the aborted index of {log.where()} has not"
+        )
+        judgement.refuse(_finding(ABORTED_INDEX, tp, log, one.last, sentence, one.producer_id))
+
+
+def _agrees(one: IndexedAbort, first: int, last_stable: int) -> bool:
+    stable = last_stable >= one.last_stable if one.at_least else last_stable == one.last_stable
+    return first == one.first and stable
+
+
+def _aborted_words(one: IndexedAbort | None) -> str:
+    if one is None:
+        return "no such one"
+    return f"an aborted transaction from {one.first}, last stable offset {one.last_stable}"
+
+
+def _finding(
+    rule: str, tp: TopicPartition, log: Replica, offset: int, sentence: str, producer: int
+) -> LogFinding:
+    return LogFinding(
+        rule=rule,
+        tp=tp,
+        offset=offset,
+        take=log.take,
+        nodes=(log.node,),
+        sentence=sentence,
+        producer_id=producer,
+    )

@@ -1,0 +1,160 @@
+"""Logs of producers, fed to the model: what it refuses, and the state of producers at given offsets."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from checkers.logs.cluster_era import era_of
+from checkers.logs.replicas import Array, Replica
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting.data_partition import DataPartition, last_data
+from model.accepting.refusal import Refusal
+from model.eras import Era
+from model.log.unified_log import ABORT, COMMIT, NO_PRODUCER, NO_SEQUENCE, REMOVED, RecordBatch
+from model.replication.node import GROUP_TOPIC
+
+PERMISSIVE: Final = Era(remembered_batches=1, marker_epoch_rises=False, begins_at_zero=False)
+"""Asks for nothing that some version with producer ids does not do."""
+
+
+class Entry(NamedTuple):
+    """A producer in a snapshot, as the file has it."""
+
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    first_offset_of_transaction: int
+
+
+Snapshot = dict[int, Entry]
+"""By producer id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What is known beside the partition. era: None = unknown. ends, begun: transaction version by (producer
+    id, epoch of the marker), and of its records. ids: transactional id by producer id."""
+
+    era: Era | None
+    ends: dict[tuple[int, int], int]
+    begun: dict[tuple[int, int], int]
+    ids: dict[int, str]
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "Cluster":
+        """By the finalized features and `__transaction_state`."""
+        rows = evidence.table("transaction_log")
+        names = ["producer_id", "producer_epoch", "client_transaction_version", "state", "transactional_id"]
+        known = rows.select(names).filter(pc.is_valid(rows["state"]))
+        ends: dict[tuple[int, int], int] = {}
+        begun: dict[tuple[int, int], int] = {}
+        ids: dict[int, str] = {}
+        for row in known.group_by(names).aggregate([]).to_pylist():
+            ids[row["producer_id"]] = row["transactional_id"]
+            key, version = (row["producer_id"], row["producer_epoch"]), row["client_transaction_version"] or 0
+            if row["state"].startswith("Prepare"):
+                ends[key] = min(version, ends.get(key, version))
+            elif row["state"] == "Ongoing":
+                begun[key] = min(version, begun.get(key, version))
+        return cls(era_of(evidence), ends, begun, ids)
+
+
+@dataclass(slots=True)
+class Walk:
+    """What one log made. states: of producers by the offset of a snapshot. gaps: offsets before which batches
+    are missing, or are damaged."""
+
+    accepted: DataPartition
+    refusals: list[Refusal] = field(default_factory=list)
+    states: dict[int, Snapshot] = field(default_factory=dict)
+    gaps: list[int] = field(default_factory=list)
+
+
+def gaps(log: Replica) -> Array:
+    """Of each intact batch, whether the one before is missing or damaged."""
+    base, last = log.whole["base"], log.whole["last"]
+    expected = np.zeros_like(base)
+    expected[1:] = last[:-1] + 1
+    return np.asarray(base != expected)
+
+
+def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster, offsets: set[int]) -> Walk:
+    """Feed a log to the model. offsets: of snapshots."""
+    found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC))
+    accepted = found.accepted
+    wanted = sorted(offset for offset in offsets if offset <= log.end)
+    gap = gaps(log)
+    rows = np.flatnonzero((log.whole["producer_id"] != NO_PRODUCER) | gap)
+    batches = _batches(log, rows, _markers(evidence, tp, log), cluster)
+    for missing, batch in zip(gap[rows].tolist(), batches, strict=True):
+        while wanted and wanted[0] <= batch.base:
+            found.states[wanted.pop(0)] = _state(accepted)
+        if missing:
+            found.gaps.append(batch.base)
+            accepted.forget()
+        refusal = accepted.add(batch)
+        if refusal is not None:
+            found.refusals.append(refusal)
+    for offset in wanted:
+        found.states[offset] = _state(accepted)
+    return found
+
+
+_COLUMNS: Final = (
+    "base", "last", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "transactional",
+    "control", "max_timestamp",
+)  # fmt: skip
+_RECORDS: Final = [(REMOVED,) * count for count in range(512)]
+"""Records whose contents do not matter, by their number."""
+_MARKERS: Final = {"COMMIT": COMMIT, "ABORT": ABORT}
+
+
+def _batches(
+    log: Replica, rows: Array, markers: dict[int, tuple[str, int]], cluster: Cluster
+) -> Iterator[RecordBatch]:
+    """Rows as the model's batches. A control batch without a marker changes no producer."""
+    ends, begun = cluster.ends, cluster.begun
+    columns = (log.whole[name][rows].tolist() for name in _COLUMNS)
+    for base, last, epoch, producer, producer_epoch, sequence, transactional, control, at_ms in zip(
+        *columns, strict=True
+    ):
+        who = (producer, producer_epoch)
+        if not control:
+            count = last - base + 1
+            records = _RECORDS[count] if count < len(_RECORDS) else (REMOVED,) * count
+            version = begun.get(who, 0) if transactional else 0
+            yield RecordBatch(base, epoch, records, *who, sequence, transactional, "", -1, at_ms, version)
+        elif base in markers:
+            kind, coordinator = markers[base]
+            version = ends.get(who, 0)
+            yield RecordBatch(base, epoch, (), *who, NO_SEQUENCE, True, kind, coordinator, at_ms, version)
+        else:
+            yield RecordBatch(base, epoch, ())
+
+
+def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> dict[int, tuple[str, int]]:
+    """Kind and coordinator epoch of each marker, by its offset."""
+    rows = evidence.of("control", tp)
+    mine = pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node))
+    rows = rows.filter(pc.and_(mine, pc.is_valid(rows["coordinator_epoch"])))
+    columns = (rows[name].to_pylist() for name in ("offset", "name", "coordinator_epoch"))
+    return {
+        offset: (_MARKERS[name], epoch)
+        for offset, name, epoch in zip(*columns, strict=True)
+        if name in _MARKERS
+    }
+
+
+def _state(accepted: DataPartition) -> Snapshot:
+    """What a snapshot of this moment has."""
+    return {
+        producer: Entry(known.epoch, *last_data(known), known.seen_ms, known.coordinator_epoch, known.began)
+        for producer, known in accepted.states.producers.items()
+    }
