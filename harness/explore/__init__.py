@@ -3,6 +3,8 @@
 exploration  `inquest explore`: batches of seeds without planted bugs, and rounds of runs
              for each planted bug, on Spark.
 explained    Findings that known weaknesses of Kafka explain, in simulated runs.
+logs         What the rules about logs find in simulated runs, without any client: in
+             sound ones, and with planted bugs.
 profile      From a seed to a run: which workload under which nemesis, on which
              cluster.
 result       The result of an exploration: as JSON, as a table, as an exit code.

@@ -1,0 +1,99 @@
+"""What the rules about logs find in simulated runs, without any client: in sound ones, and with planted bugs.
+
+    judged(config)              # evidence of one run, judged
+    found(mutant, number)       # the rules that a planted bug breaks in one run, and its sound twin does not
+
+`SILENT` says which planted bugs leave logs as those of a sound cluster: there clients receive a wrong answer,
+or do something wrong that brokers may accept. All others leave a trace in logs, and some rule should find it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from checkers.logs.engine import judge_all
+from checkers.logs.judgement import Judgement
+from core.config import RunConfig
+from harness.explore.profile import hunting, without_mutant
+from harness.simulation.evidence import evidence
+from harness.simulation.run import simulate
+
+EARLY: Final = "an answer comes too early, or to the wrong question; the log does not tell answers"
+CLIENT: Final = "a client does what brokers have to accept, or misreports what they answered"
+READER: Final = "only what is read is wrong"
+MEMORY: Final = "the coordinator answers by a state in memory that is not the one of its log"
+
+SILENT: Final[dict[str, str]] = {
+    "ack-before-replication": EARLY,
+    "commit-before-prepare-logged": EARLY,
+    "late-commit-answered": EARLY,
+    "end-txn-ignores-epoch": EARLY,
+    "offset-commit-not-replicated": EARLY,
+    "bump-in-flight": CLIENT,
+    "retry-gets-new-sequence": CLIENT,
+    "silence-is-an-ack": CLIENT,
+    "expiry-is-an-ack": CLIENT,
+    "asks-the-leader-only": CLIENT,
+    "commits-without-acks": CLIENT,
+    "silent-end-is-done": CLIENT,
+    "abort-keeps-epoch": CLIENT,
+    "generation-not-checked": CLIENT,
+    "timeout-commits": MEMORY,
+    "offsets-visible-before-commit": MEMORY,
+    "offsets-of-aborted-txn": MEMORY,
+    "offsets-of-committed-txn-dropped": MEMORY,
+    "unstable-offsets-answered": MEMORY,
+    "offsets-applied-late": MEMORY,
+    "old-offset-answered": MEMORY,
+    "offset-of-next-batch": MEMORY,
+    "lso-ignores-open": READER,
+    "reads-above-hw": READER,
+    "aborted-index-by-first-offset": READER,
+    "aborted-not-filtered": READER,
+    "abort-marker-not-seen": READER,
+    "drops-what-does-not-fit": READER,
+    "starts-over-on-error": READER,
+}
+"""Planted bugs that leave no trace in logs, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the rules say of one run. weak: known weaknesses of Kafka that did harm in it, by name, where that
+    was looked at."""
+
+    judgement: Judgement
+    weak: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def broken(self) -> dict[str, int]:
+        """Rules that refuse something, and how often; -1: the rule crashed."""
+        return dict(sorted((self.judgement.counts | dict.fromkeys(self.judgement.crashed, -1)).items()))
+
+
+def judged(config: RunConfig, *, weaknesses: bool = False) -> Verdict:
+    """Simulate, and apply all rules about logs to what disks have. weaknesses: look for the known ones."""
+    done = simulate(config, invariants=weaknesses)
+    judgement = judge_all(evidence(done.cluster))
+    return Verdict(judgement=judgement, weak=Counter(one.name for one in done.weak))
+
+
+def found(mutant: str, number: int) -> dict[str, int]:
+    """Rules that refuse something in a run with a planted bug, and nothing in the run without it."""
+    config = hunting(mutant, number)
+    broken = judged(config).broken
+    if not broken:
+        return {}
+    twin = judged(without_mutant(config)).broken
+    return {rule: count for rule, count in broken.items() if rule not in twin and count > 0}
+
+
+def first_found(mutant: str, numbers: Iterable[int]) -> tuple[int, dict[str, int]]:
+    """How many runs it took, and the rules; no rule where none of the runs shows it."""
+    tried = 0
+    for number in numbers:
+        tried += 1
+        if rules := found(mutant, number):
+            return tried, rules
+    return tried, {}
