@@ -25,6 +25,8 @@ run_folder      A simulated run as a run folder: the same files that a run of re
                 Kafka leaves.
 scheduler       Virtual time: a heap of (time, sequence, call), tasks that wait for it,
                 and the runtime of a simulated run.
+server_log      The server log of a simulated node in Kafka's words: the lines that
+                checks read (`history.broker_logs`).
 session         A session on the simulated cluster: the modelled producer and
                 consumer behind Kafka's verbs.
 toxics          Toxiproxy's toxics at the level of messages: when one comes through,

@@ -15,6 +15,7 @@ from harness.simulation.cluster import MIN_ISR, TOPIC_SETTINGS, UNCLEAN
 from harness.simulation.evidence import tables
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import BASE_NS
+from harness.simulation.server_log import text
 from history import evidence, jsonl
 from history import journal as j
 from history import trace as tr
@@ -82,7 +83,7 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
     write_atomically(run.events, jsonl.encode(done.events))
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
-        write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, line.text) for line in told])
+        write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, text(line)) for line in told])
     evidence.write(run.evidence, tables(done.cluster))
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))

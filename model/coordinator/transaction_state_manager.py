@@ -10,13 +10,14 @@ from model.coordinator.transaction_marker_channel_manager import (
 )
 from model.coordinator.transaction_metadata import (
     ONGOING,
+    PREPARE_COMMIT,
     PREPARED,
     TransactionMetadata,
     TransactionRecord,
     TransactionTombstone,
 )
 from model.errors import KafkaError, Refused
-from model.replication.node import TRANSACTION_TOPIC, NodeState, ignore
+from model.replication.node import TRANSACTION_TOPIC, MarkersSentAfterLoading, NodeState, ignore
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 
@@ -79,7 +80,23 @@ class TransactionStateManager(CoordinatorRuntime):
         self.known[number] = known
         for transaction in known.values():
             if transaction.state in PREPARED:
+                self._sends(number, transaction.record)
                 self.markers.add(number, self.epochs[number], transaction)
+
+    def _sends(self, number: int, decision: TransactionRecord) -> None:
+        line = MarkersSentAfterLoading(
+            self.node.now,
+            self.node.me,
+            number,
+            self.epochs[number],
+            decision.transactional_id,
+            decision.producer_id,
+            decision.epoch,
+            decision.state is PREPARE_COMMIT,
+            decision.partitions,
+            decision.updated,
+        )
+        self.node.server_log.append(line)
 
     def at(self, transactional_id: str) -> int:
         """The partition of the log that the id belongs to, which is loaded here.

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 
 from model.log.unified_log import UnifiedLog
 from model.metadata.image import MetadataImage
-from model.protocol.messages import Partition
+from model.protocol.messages import Partition, PartitionState
 from model.protocol.requests import Answer, AnyRequest, R, Request, Response
 from model.replication.replica import Replica
 from model.settings import Settings
@@ -61,15 +61,36 @@ class MarkersLeftOut(NamedTuple):
     producer_epoch: int
     partitions: tuple[Partition, ...]
 
-    @property
-    def text(self) -> str:
-        """The line of Kafka's log."""
-        names = ", ".join(f"{topic}-{number}" for topic, number in self.partitions)
-        return (
-            f"[Transaction Marker Channel Manager {self.node}]: Couldn't find leader endpoint for partitions "
-            f"Set({names}) while trying to send transaction markers for {self.transactional_id}, these "
-            "partitions are likely deleted already and hence can be skipped"
-        )
+
+class LeaderStarts(NamedTuple):
+    """A replica leads from now on; its log ends at `end`. ms: the node's time."""
+
+    ms: int
+    node: int
+    partition: Partition
+    state: PartitionState
+    end: int
+    high_watermark: int
+
+
+class MarkersSentAfterLoading(NamedTuple):
+    """A coordinator that has loaded a partition of its log sends the markers of a decision that is in it.
+    ms: the node's time. number: of the partition. updated: time of the decision."""
+
+    ms: int
+    node: int
+    number: int
+    coordinator_epoch: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    partitions: tuple[Partition, ...]
+    updated: int
+
+
+LogLine = MarkersLeftOut | LeaderStarts | MarkersSentAfterLoading
+"""A line of a node's server log."""
 
 
 @dataclass(slots=True)
@@ -84,7 +105,7 @@ class NodeState:
     settings: Settings
     logs: dict[Partition, UnifiedLog] = field(default_factory=dict)
     checkpoint: dict[Partition, int] = field(default_factory=dict)
-    server_log: list[MarkersLeftOut] = field(default_factory=list)
+    server_log: list[LogLine] = field(default_factory=list)
     replicas: dict[Partition, Replica] = field(default_factory=dict)
     image: MetadataImage = field(default_factory=MetadataImage)
     out: list[Reply | Ask] = field(default_factory=list)

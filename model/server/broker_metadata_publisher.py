@@ -7,7 +7,7 @@ from typing import Final
 from model.coordinator.coordinators import Coordinators
 from model.log.unified_log import UnifiedLog
 from model.protocol.messages import Partition, PartitionState
-from model.replication.node import MarkersLeftOut, NodeState, settings_of
+from model.replication.node import TRANSACTION_TOPIC, LeaderStarts, LogLine, NodeState, settings_of
 from model.replication.replica import Replica
 from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
@@ -25,7 +25,7 @@ class Durable:
 
     logs: dict[Partition, UnifiedLog] = field(default_factory=dict)
     checkpoint: dict[Partition, int] = field(default_factory=dict)
-    server_log: list[MarkersLeftOut] = field(default_factory=list)
+    server_log: list[LogLine] = field(default_factory=list)
     quorum_epoch: int = 0
     voted: int = -1
     entries: list[tuple[int, object]] = field(default_factory=list)
@@ -93,6 +93,10 @@ class BrokerMetadataPublisher:
             replica = Replica(node.me, settings_of(node.settings, tp[0]))
             node.replicas[tp] = replica
             self.durable.logs[tp] = replica.log
+        epoch = replica.state.leader_epoch
         replica.become(state, node.now)
+        if tp[0] == TRANSACTION_TOPIC and replica.leads and state.leader_epoch != epoch:
+            starts = LeaderStarts(node.now, node.me, tp, state, replica.log.end, replica.high_watermark)
+            node.server_log.append(starts)
         replica.advance(node.now)
         self.replica_manager.moved(tp)

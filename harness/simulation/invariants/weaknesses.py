@@ -16,7 +16,7 @@ from model.coordinator.transaction_metadata import ONGOING, PREPARED, Transactio
 from model.eras import Era
 from model.log.unified_log import UnifiedLog
 from model.protocol.messages import Partition
-from model.replication.node import MarkersLeftOut
+from model.replication.node import LogLine, MarkersLeftOut
 
 LEFT_OUT: Final = "KAFKA-20734"
 UNCOMMITTED: Final = "uncommitted-transaction-state"
@@ -55,11 +55,13 @@ class Mechanisms:
     committed: dict[Partition, dict[int, int]] = field(default_factory=dict)
     ids: dict[int, str] = field(default_factory=dict)
 
-    def log_lines(self, lines: Iterable[MarkersLeftOut]) -> None:
+    def log_lines(self, lines: Iterable[LogLine]) -> None:
         """New lines of the log of a node."""
         if not self.era.leaderless_deleted:
             return
         for one in lines:
+            if not isinstance(one, MarkersLeftOut):
+                continue
             self.ids[one.producer_id] = one.transactional_id
             self.left_out.update((one.producer_id, one.producer_epoch, tp) for tp in one.partitions)
 
