@@ -1,0 +1,28 @@
+"""What rules about logs find in simulated runs, without clients: planted bugs, and nothing in sound runs."""
+
+import pytest
+
+from harness.explore.logs import SILENT, first_found, found, judged
+from harness.explore.profile import clean, hunted, hunting, without_mutant
+
+
+def test_bugs_that_leave_no_trace_are_planted_bugs() -> None:
+    assert SILENT.keys() < set(hunted())
+
+
+def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
+    broken = found("elects-any-replica", 0)
+    assert "unclean-election" in broken
+    assert judged(without_mutant(hunting("elects-any-replica", 0))).broken == {}
+    assert first_found("elects-any-replica", range(9)) == (1, broken)
+
+
+def test_a_bug_of_a_reader_leaves_no_trace() -> None:
+    assert first_found("aborted-not-filtered", [0]) == (1, {})
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_a_sound_run_breaks_no_rule(seed: int) -> None:
+    verdict = judged(clean(seed), weaknesses=True)
+    assert verdict.broken == {}
+    assert verdict.judgement.asked["replicas-equal"] > 0
