@@ -5,10 +5,11 @@ takes no virtual time.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from core.client_settings import SessionSpec
 from core.cluster import Cut, Listener, OpenTransaction, Roles, Toxic
@@ -44,6 +45,14 @@ MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 TOPIC_SETTINGS = (MIN_ISR, UNCLEAN)
 """Settings of topics that the model has."""
+BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
+    "broker.heartbeat.interval.ms": lambda s, ms: replace(s, heartbeat_ms=ms),
+    "broker.session.timeout.ms": lambda s, ms: replace(s, session_ms=ms),
+    "replica.fetch.backoff.ms": lambda s, ms: replace(s, fetch_backoff_ms=ms),
+    "replica.fetch.wait.max.ms": lambda s, ms: replace(s, fetch_wait_ms=ms),
+    "replica.lag.time.max.ms": lambda s, ms: replace(s, replica_lag_ms=ms),
+}
+"""Settings of brokers that the model has, all in milliseconds and above 0, and how each is set."""
 JOIN_GRACE_MS = 3_000
 """The answer to JoinGroup comes when the rebalance ends; librdkafka waits this much longer, Java 5 s."""
 
@@ -65,6 +74,8 @@ class SimulatedCluster(Administered):
             unclean=topic_settings[UNCLEAN] == "true",
             internal_replication=min(3, config.brokers),
         )
+        for name, given in config.broker_settings.items():
+            self.settings = BROKER_SETTINGS[name](self.settings, int(given))
         rng = random.Random(f"{config.seed}/simulation")
         self.network = Network(scheduler, random.Random(f"{config.seed}/network"))
         self.brokers = tuple(range(1, config.brokers + 1))

@@ -11,7 +11,7 @@ import msgspec
 
 from core.config import RunConfig
 from core.errors import HistoryError
-from harness.simulation.cluster import MIN_ISR, TOPIC_SETTINGS, UNCLEAN
+from harness.simulation.cluster import BROKER_SETTINGS, MIN_ISR, TOPIC_SETTINGS, UNCLEAN
 from harness.simulation.evidence import tables
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import BASE_NS
@@ -36,9 +36,12 @@ def refusal(config: RunConfig) -> str:
         return f"unknown mutant {mutant!r}; known: {', '.join(MUTANTS)}"
     if ERAS[era].zookeeper and config.controllers:
         return f"controllers: era {era} has no isolated controllers; set controllers=0"
-    if config.broker_settings:
-        names = ", ".join(config.broker_settings)
-        return f"broker_settings: a simulated broker has no {names}"
+    if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys()):
+        known = ", ".join(BROKER_SETTINGS)
+        return f"broker_settings: a simulated broker has no {', '.join(unknown)}; it has {known}"
+    for name, given in config.broker_settings.items():
+        if not given.isdecimal() or int(given) == 0:
+            return f"broker_settings: {name}: a number of ms, not {given!r}"
     if unknown := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
         known = ", ".join(TOPIC_SETTINGS)
         return f"topic_settings: a simulated topic has no {', '.join(unknown)}; it has {known}"

@@ -55,7 +55,10 @@ class Replica:
         """A follower that has to learn from the leader where to cut its log back."""
         self.asked_epoch = -1
         self.failed = False
-        """A follower that was given what does not fit its log: it fetches no more in this epoch (KIP-461)."""
+        """A follower that was given what does not fit its log, or whose epoch is an old one: it fetches no
+        more in this epoch (KIP-461)."""
+        self.delayed_until = 0
+        """A follower that met an error: it asks nothing before this time, unless the leader epoch changes."""
 
     @property
     def leads(self) -> bool:
@@ -102,6 +105,7 @@ class Replica:
         if self._goes_on(old):
             return
         self.truncating = self.failed = False
+        self.delayed_until = 0
         if state.leader == self.me:
             self._lead(now)
         elif state.leader >= 0:

@@ -1,11 +1,15 @@
 """A broker as follower: one fetcher for each broker that leads something it follows.
 
-A fetcher asks for all partitions of its leader in one request, and asks again as soon as it is answered.
-Partitions whose leader changed first ask where their newest epoch ends there, and cut their logs back
-(KIP-101); only then do they fetch.
+A fetcher works in rounds, each at once after the one before (AbstractFetcherThread.doWork). Partitions whose
+leader changed first ask where their newest epoch ends there, and cut their logs back (KIP-101); then the
+fetcher asks for all others of its leader in one request.
+
+An error delays its own partition only, for replica.fetch.backoff.ms, and the fetcher asks for the others
+meanwhile: a follower may be up to date in one partition and behind in another, and is in sync in both. A
+fetch without an answer delays all partitions of its leader. A new leader epoch ends the delay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,81 +22,92 @@ from model.protocol.messages import (
     OffsetForLeaderEpochResponse,
     Partition,
 )
-from model.protocol.requests import Response
 from model.replication.node import NodeState
 from model.replication.replica import Replica
-
-BACKOFF_MS = 100
 
 
 @dataclass(slots=True)
 class ReplicaFetcherManager:
     """Fetchers by leader. moved: called with partitions whose high watermark moved. `under_way`: leaders that
-    are being asked; `pause`: not before this time."""
+    are being asked."""
 
     node: NodeState
     moved: Callable[[Partition], None]
     under_way: set[int] = field(default_factory=set)
-    pause: dict[int, int] = field(default_factory=dict)
 
     def pump(self) -> None:
-        """Ask every leader that is not being asked."""
-        followed: dict[int, list[tuple[Partition, Replica]]] = {}
+        """Begin a round of every fetcher that does not wait for an answer."""
+        followed: dict[int, dict[Partition, Replica]] = {}
         me = self.node.me
         for tp, replica in self.node.replicas.items():
             leader = replica.state.leader
-            if leader not in (me, -1) and not replica.failed:
-                followed.setdefault(leader, []).append((tp, replica))
+            if leader not in (me, -1) and leader not in self.under_way and not replica.failed:
+                followed.setdefault(leader, {})[tp] = replica
         for leader, replicas in followed.items():
-            if leader not in self.under_way and self.pause.get(leader, 0) <= self.node.now:
-                self._ask(leader, replicas)
+            if not self._truncate(leader, replicas):
+                self._fetch(leader, replicas)
 
-    def _ask(self, leader: int, replicas: list[tuple[Partition, Replica]]) -> None:
-        self.under_way.add(leader)
+    def _followed(self, leader: int) -> dict[Partition, Replica]:
+        """The partitions of one fetcher."""
+        replicas = self.node.replicas.items()
+        return {tp: r for tp, r in replicas if r.state.leader == leader and not r.failed}
+
+    def _truncate(self, leader: int, replicas: Mapping[Partition, Replica]) -> bool:
+        """Ask where epochs end; whether a partition has to know."""
         node = self.node
-        era = node.settings.era
         cutting = {
-            tp: (r.state.leader_epoch if era.fenced_fetch else -1, r.asked_epoch)
-            for tp, r in replicas
-            if r.truncating
+            tp: (self._epoch(r), r.asked_epoch)
+            for tp, r in replicas.items()
+            if r.truncating and r.delayed_until <= node.now
         }
         if cutting:
+            self.under_way.add(leader)
             request = OffsetForLeaderEpoch(node.me, cutting)
             node.ask(leader, "fetch", request, partial(self._cut, leader, request))
-            return
-        parts = {
-            tp: FetchPartition(r.log.end, r.state.leader_epoch if era.fenced_fetch else -1)
-            for tp, r in replicas
-        }
-        epoch = -1 if era.zookeeper else node.broker_epoch
-        wait = node.settings.fetch_wait_ms
-        fetch = Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch)
-        node.ask(leader, "fetch", fetch, partial(self._append, leader, fetch))
+        return bool(cutting)
 
-    def _answered(self, leader: int, answer: Response | None) -> None:
-        self.under_way.discard(leader)
-        if answer is None:
-            self.pause[leader] = self.node.now + BACKOFF_MS
+    def _fetch(self, leader: int, replicas: Mapping[Partition, Replica]) -> None:
+        """Fetch what neither truncates nor is delayed."""
+        node = self.node
+        parts = {
+            tp: FetchPartition(r.log.end, self._epoch(r))
+            for tp, r in replicas.items()
+            if not r.truncating and r.delayed_until <= node.now
+        }
+        if parts:
+            self.under_way.add(leader)
+            epoch = -1 if node.settings.era.zookeeper else node.broker_epoch
+            wait = node.settings.fetch_wait_ms
+            fetch = Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch)
+            node.ask(leader, "fetch", fetch, partial(self._append, leader, fetch))
+
+    def _epoch(self, replica: Replica) -> int:
+        """The leader epoch that a request carries (KIP-320)."""
+        return replica.state.leader_epoch if self.node.settings.era.fenced_fetch else -1
 
     def _cut(
         self, leader: int, request: OffsetForLeaderEpoch, answer: OffsetForLeaderEpochResponse | None
     ) -> None:
-        self._answered(leader, answer)
-        for tp, (error, epoch, end) in answer.parts.items() if answer is not None else ():
+        self.under_way.discard(leader)
+        for tp, (of, asked) in request.parts.items():
             replica = self.node.replicas.get(tp)
             if replica is None or replica.state.leader != leader or not replica.truncating:
                 continue
-            of, asked = request.parts[tp]
             if asked != replica.asked_epoch or of not in (-1, replica.state.leader_epoch):
                 continue  # leader and epoch changed meanwhile
+            error, epoch, end = answer.parts[tp] if answer is not None else (None, -1, -1)
             if error is KafkaError.NONE:
                 replica.cut(epoch, end)
             else:
-                self.pause[leader] = self.node.now + BACKOFF_MS
+                self._met(error, replica)
+        self._fetch(leader, self._followed(leader))
         self.pump()
 
     def _append(self, leader: int, request: Fetch, answer: FetchResponse | None) -> None:
-        self._answered(leader, answer)
+        self.under_way.discard(leader)
+        if answer is None:
+            for one in self._followed(leader).values():
+                self._met(None, one)
         moved = []
         for tp, found in answer.parts.items() if answer is not None else ():
             replica = self.node.replicas.get(tp)
@@ -105,7 +120,7 @@ class ReplicaFetcherManager:
             if found.error is KafkaError.OFFSET_OUT_OF_RANGE:
                 self._start_over(replica, found.start, found.high_watermark)
             elif found.error is not KafkaError.NONE:
-                self.pause[leader] = self.node.now + BACKOFF_MS
+                self._met(found.error, replica)
             else:
                 before = replica.high_watermark
                 replica.take(found.batches, found.high_watermark)
@@ -114,6 +129,15 @@ class ReplicaFetcherManager:
         for tp in moved:
             self.moved(tp)
         self.pump()
+
+    def _met(self, error: KafkaError | None, replica: Replica) -> None:
+        """An error of a partition, None = no answer came. Where the leader has a later epoch, the fetcher
+        leaves the partition out until this broker knows it (AbstractFetcherThread.onPartitionFenced)."""
+        now = self.node.now
+        if error is KafkaError.FENCED_LEADER_EPOCH:
+            replica.failed = True
+        elif replica.delayed_until <= now:
+            replica.delayed_until = now + self.node.settings.fetch_backoff_ms
 
     def _start_over(self, replica: Replica, start: int, end: int) -> None:
         """The leader's log does not reach to where this one ends, or begins behind it."""

@@ -37,7 +37,15 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
         ({"sut": "simulated", "era": "0.10", "controllers": 3}, "era 0.10 has no isolated"),
         (
             {"sut": "simulated", "broker_settings": {"num.io.threads": "1"}},
-            "broker_settings: a simulated broker has no num.io.threads",
+            "broker_settings: a simulated broker has no num.io.threads; it has broker.heart",
+        ),
+        (
+            {"sut": "simulated", "broker_settings": {"replica.lag.time.max.ms": "0"}},
+            "broker_settings: replica.lag.time.max.ms: a number of ms, not '0'",
+        ),
+        (
+            {"sut": "simulated", "broker_settings": {"replica.fetch.backoff.ms": "soon"}},
+            "broker_settings: replica.fetch.backoff.ms: a number of ms, not 'soon'",
         ),
         (
             {"sut": "simulated", "topic_settings": {"retention.ms": "1"}},

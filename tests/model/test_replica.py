@@ -16,14 +16,12 @@ from model.protocol.messages import (
     FetchPartition,
     ListOffsets,
     OffsetForLeaderEpoch,
-    OffsetForLeaderEpochResponse,
     Partition,
     PartitionState,
 )
 from model.replication.alter_partition_manager import AlterPartitionManager
 from model.replication.node import TRANSACTION_TOPIC, Ask, NodeState, ignore, settings_of
 from model.replication.replica import Replica
-from model.replication.replica_fetcher_manager import ReplicaFetcherManager
 from model.replication.replica_manager import ReplicaManager
 from model.scenarios.drivers.partition import TP, PartitionStage
 from model.settings import Settings
@@ -318,25 +316,6 @@ def test_older_metadata_do_not_undo_what_the_controller_answered() -> None:
     one.become(LED._replace(isr=(1, 2), partition_epoch=2), 10)
     one.become(LED._replace(isr=(1,), partition_epoch=1), 20)
     assert (one.state.isr, one.state.partition_epoch) == ((1, 2), 2)
-
-
-def test_where_an_epoch_ends_is_not_learnt_from_an_earlier_epoch_of_the_leader() -> None:
-    node = NodeState(1, Settings())
-    follower = node.replicas[TP] = Replica(1, node.settings)
-    for n in range(2):
-        follower.log.copy(batch(n, 0))
-    following = ReplicaFetcherManager(node, ignore)
-    for epoch, cut in ((1, False), (3, True)):
-        follower.become(LED._replace(leader=2, leader_epoch=epoch, partition_epoch=epoch), 0)
-        following.pump()
-        ask = node.out.pop()
-        assert isinstance(ask, Ask)
-        assert isinstance(ask.request, OffsetForLeaderEpoch)
-        if not cut:  # the leader changes twice while the answer is under way
-            follower.become(LED._replace(leader=2, leader_epoch=3, partition_epoch=3), 0)
-        ask.then(OffsetForLeaderEpochResponse({TP: (KafkaError.NONE, 0, 1)}))
-        assert (follower.log.end == 1) is cut
-        assert follower.truncating is not cut
 
 
 # ---- the cache of epochs

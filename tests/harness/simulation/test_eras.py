@@ -115,7 +115,7 @@ first.""",
         newer=replace(ERAS["2.4"], verification=True),
         workload="transactions",
         nemesis="partition:clients-requests@leader",
-        pin=Pin(first=4, within=20),
+        pin=Pin(first=2, within=10),
         settings={
             "partitions": 12,
             "producers": 6,
@@ -132,7 +132,7 @@ first.""",
         },
         classes=frozenset({"stuck-lso", "hanging-txn", "aborted-read"}),
         forbidden=True,
-        seen="8 of 20",
+        seen="16 of 20",
     ),
     "KAFKA-17754": Known(
         what="""\
