@@ -17,6 +17,7 @@ import pyarrow as pa
 from core.errors import HistoryError
 from harness.systems import SYSTEMS
 from history.events import Event, RunStarted
+from history.evidence import Evidence
 from history.reader import History, Names, numbers, read_events, read_names, read_table
 from history.run_folder import Run
 from history.tables import OPEN
@@ -60,7 +61,8 @@ class Inputs:
     """Everything that could be read.
 
     start_ns: zero of all times, -1 unknown. gaps: what could not be read, one sentence each. ops,
-    history: None where the tables cannot be read. trace: of simulated runs only.
+    history: None where the tables cannot be read. trace: of simulated runs only. evidence: None where it
+    cannot be read.
     """
 
     verdict: Verdict
@@ -72,6 +74,7 @@ class Inputs:
     versions: dict[str, str]
     gaps: list[str]
     trace: Trace | None = None
+    evidence: Evidence | None = None
 
     def seconds(self, ns: int) -> float:
         """Seconds since the start of the run."""
@@ -118,6 +121,9 @@ def read(run: Run) -> Inputs:
         versions=dict(started.versions) if started else {},
         gaps=gaps,
         trace=tried(lambda: _trace(run), "messages and states of the nodes are not") if traced else None,
+        evidence=tried(
+            lambda: Evidence.load(run.evidence), "the brokers' logs around refused places are not"
+        ),
     )
 
 

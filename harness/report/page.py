@@ -3,7 +3,7 @@
 The file loads nothing. It contains style, scripts, figures and plotly.js (deflated); its content security
 policy allows only the scripts whose hashes it lists. Verdict, findings and a plain timeline are markup, so
 they need no script. Templates compute nothing: `report` is the page, `example` one example of a finding,
-`spacetime` messages and states, `parts` what these share.
+`spacetime` messages and states, `brokers_logs` what brokers' logs say, `parts` what these share.
 """
 
 import base64
@@ -22,7 +22,7 @@ from plotly.offline import get_plotlyjs
 
 from core.errors import InquestError
 from harness.report import colours, strips, wording
-from harness.report.evidence import log_table, transactions
+from harness.report.evidence import log_table, replica_logs, transactions
 from harness.report.inputs import Inputs
 from harness.report.messages import section
 from harness.report.timeline import cluster_figures, figures
@@ -37,6 +37,7 @@ MARGIN = 50_000
 FAULTS_MAX = 300
 NOTES_MAX = 200
 STALLS_MAX = 40
+TAKES_MAX = 20
 TEXT_MOST = 1500
 
 
@@ -145,6 +146,9 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "faults": by_time(verdict.faults),
         "faults_line": wording.sentence(wording.faults_line(verdict)),
         "faults_most": FAULTS_MAX,
+        "logs_line": wording.sentence(wording.logs_line(verdict.logs)),
+        "refused": replica_logs.build(inputs),
+        "takes_most": TAKES_MAX,
         "notes": [(inputs.seconds(event.ns), *said) for event in inputs.events if (said := note(event))],
         "notes_most": NOTES_MAX,
         "strip_width": strips.WIDTH,

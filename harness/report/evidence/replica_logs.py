@@ -1,0 +1,200 @@
+"""Brokers' copies of a log around a place that a rule refuses: which batch stands where on which node.
+
+Batches that several copies have alike are one row, so a row with few nodes is a difference.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from core.errors import HistoryError
+from core.op import TopicPartition
+from harness.report.inputs import Inputs
+from history.evidence import END, Evidence
+from history.verdict import LogPlace
+
+AROUND: Final = 5
+"""Batches shown of each copy on either side of the place."""
+TABLES_MAX: Final = 24
+WORDS_MAX: Final = 8
+"""Records of one batch that the table has in words."""
+IDENTITY: Final = ("base", "last", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "crc")
+
+Copy = tuple[int, int]
+"""Take and node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow:
+    """A batch as some copies have it. copies: in words. what: what it is, and what its records say. here: it
+    is at the place, or the first one behind it. producer: id, epoch and first sequence, "" = none."""
+
+    base: int
+    last: int
+    leader_epoch: int
+    producer: str
+    what: list[str]
+    copies: str
+    missing: str
+    here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPlace:
+    """A place with the logs around it. rows: none where the evidence has none, or others came first."""
+
+    place: LogPlace
+    rows: list[BatchRow]
+
+
+def build(inputs: Inputs) -> list[RefusedPlace]:
+    """All places of the verdict, those that nothing permits first."""
+    logs, evidence = inputs.verdict.logs, inputs.evidence
+    places = sorted(logs.places, key=lambda place: place.allowed) if logs else []
+    found = []
+    for number, place in enumerate(places):
+        rows: list[BatchRow] = []
+        if evidence is not None and number < TABLES_MAX:
+            try:
+                rows = list(_rows(evidence, place))
+            except HistoryError as error:
+                inputs.gaps.append(f"{error}; the logs around {place.partition} are not shown.")
+        found.append(RefusedPlace(place, rows))
+    return found
+
+
+def _rows(evidence: Evidence, place: LogPlace) -> Iterator[BatchRow]:
+    topic, _, partition = place.partition.rpartition("-")
+    tp = TopicPartition(topic, int(partition)) if partition.isdecimal() else None
+    copies = _copies(evidence, tp, place.take) if tp else {}
+    if tp is None or not copies:
+        return
+    words = _words(evidence, tp)
+    holders: dict[tuple[int, ...], list[Copy]] = defaultdict(list)
+    sample: dict[tuple[int, ...], tuple[Copy, dict[str, Any]]] = {}
+    for copy, batches in copies.items():
+        for batch in _near(batches, place.offset):
+            key = tuple(batch[name] for name in IDENTITY)
+            holders[key].append(copy)
+            sample.setdefault(key, (copy, batch))
+    behind = min((key[0] for key in holders if key[1] >= place.offset), default=-1)
+    whys = {row["take"]: row["why"] for row in evidence.table("takes").to_pylist()}
+    bases = Counter(key[0] for key in holders)
+    for key in sorted(holders):
+        copy, batch = sample[key]
+        differs = [f"checksum {batch['crc']:08x}"] if bases[key[0]] > 1 else []
+        yield BatchRow(
+            base=batch["base"],
+            last=batch["last"],
+            leader_epoch=batch["leader_epoch"],
+            producer=_producer(batch),
+            what=_what(batch, words, copy) + differs,
+            copies=_named(holders[key], whys),
+            missing=_named([other for other in copies if other not in holders[key]], whys),
+            here=place.offset >= 0 and key[0] == behind,
+        )
+
+
+def _copies(evidence: Evidence, tp: TopicPartition, take: int) -> dict[Copy, list[dict[str, Any]]]:
+    """The batches of each copy in a take, and in the last one."""
+    rows = evidence.of("batches", tp).select(
+        ["take", "node", *IDENTITY, "records", "transactional", "control"]
+    )
+    takes = evidence.table("takes")["take"].to_pylist()
+    found: dict[Copy, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows.to_pylist():
+        if row["take"] in (take, max(takes, default=take)):
+            found[row["take"], row["node"]].append(row)
+    return dict(found)
+
+
+def _near(batches: list[dict[str, Any]], offset: int) -> list[dict[str, Any]]:
+    """The batches on either side of an offset; the first ones of a partition as a whole."""
+    at = next((n for n, batch in enumerate(batches) if batch["last"] >= offset), len(batches))
+    return batches[max(0, at - AROUND) : at + AROUND + 1]
+
+
+def _producer(batch: dict[str, Any]) -> str:
+    if batch["producer_id"] < 0:
+        return ""
+    sequence = f", sequence {batch['base_sequence']}" if batch["base_sequence"] >= 0 else ""
+    return f"{batch['producer_id']}/{batch['producer_epoch']}{sequence}"
+
+
+def _what(batch: dict[str, Any], words: dict[tuple[int, int, int], str], copy: Copy) -> list[str]:
+    """A batch in words: its kind, then what its records say."""
+    offsets = range(batch["base"], batch["last"] + 1)
+    told = [words[(*copy, offset)] for offset in offsets if (*copy, offset) in words]
+    if told:
+        more = len(told) - WORDS_MAX
+        return told[:WORDS_MAX] + ([f"and {more} more"] if more > 0 else [])
+    kind = "control record" if batch["control"] else "transactional" if batch["transactional"] else "data"
+    return [kind if batch["control"] else f"{kind}, {batch['records']} records"]
+
+
+def _words(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int, int], str]:
+    """(take, node, offset) -> what the record there says, of records that a codec reads."""
+    found: dict[tuple[int, int, int], str] = {}
+    for row in evidence.of("control", tp).to_pylist():
+        epoch = row["coordinator_epoch"]
+        by = f", coordinator epoch {epoch}" if epoch is not None else ""
+        found[row["take"], row["node"], row["offset"]] = f"{row['name']} marker{by}" if by else row["name"]
+    for name, tell in (("transaction_log", _transaction), ("offset_log", _offset), ("group_log", _group)):
+        for row in evidence.of(name, tp).to_pylist():
+            found[row["take"], row["node"], row["offset"]] = tell(row)
+    if tp.topic == "__cluster_metadata":
+        for row in evidence.table("metadata").to_pylist():
+            if row["snapshot"] < 0:
+                found[row["take"], row["node"], row["offset"]] = _metadata(row)
+    return found
+
+
+def _transaction(row: dict[str, Any]) -> str:
+    if row["state"] is None:
+        return f"{row['transactional_id']}: removed" if row["opaque"] is None else row["transactional_id"]
+    into = ", ".join(f"{tp['topic']}-{tp['partition']}" for tp in row["partitions"] or ())
+    return (
+        f"{row['transactional_id']}: {row['state']}, producer {row['producer_id']}/{row['producer_epoch']}"
+        + (f", partitions {into}" if into else "")
+    )
+
+
+def _offset(row: dict[str, Any]) -> str:
+    of = f"{row['group']}: {row['committed_topic']}-{row['committed_partition']}"
+    return f"{of} removed" if row["committed"] is None else f"{of} at {row['committed']}"
+
+
+def _group(row: dict[str, Any]) -> str:
+    epoch = "" if row["epoch"] is None else f", epoch {row['epoch']}"
+    return f"{row['name']} of {row['group']}{epoch}"
+
+
+def _metadata(row: dict[str, Any]) -> str:
+    """A metadata record with the fields that it sets."""
+    names = (
+        "topic",
+        "partition",
+        "broker",
+        "leader",
+        "partition_leader_epoch",
+        "isr",
+        "elr",
+        "feature",
+        "level",
+    )
+    fields = [f"{name} {row[name]}" for name in names if row[name] is not None]
+    return f"{row['name']}: {', '.join(fields)}" if fields else str(row["name"])
+
+
+def _named(copies: Iterable[Copy], whys: dict[int, str]) -> str:
+    """`1, 2, 3; 2 (killed, take 0)`."""
+    by: dict[int, list[int]] = defaultdict(list)
+    for take, node in copies:
+        by[take].append(node)
+    parts = []
+    for take, nodes in sorted(by.items(), reverse=True):
+        named = ", ".join(map(str, sorted(nodes)))
+        why = whys.get(take, "")
+        parts.append(named if why == END else f"{named} ({why or 'unknown'}, take {take})")
+    return "; ".join(parts)

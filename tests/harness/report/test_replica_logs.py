@@ -1,0 +1,138 @@
+"""The section about brokers' logs: rules, refused places, the copies around them."""
+
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from core.op import TopicPartition
+from harness.report import build
+from harness.report.evidence.replica_logs import RefusedPlace
+from harness.report.evidence.replica_logs import build as places_of
+from harness.report.inputs import read
+from history.evidence import write
+from history.run_folder import Run
+from history.verdict import LogPlace, LogRuleResult, Logs, LogTake
+from tests.browser.report_findings import HOSTILE
+from tests.browser.report_runs import clean
+from tests.checkers.logs.made import TP, at, batch, tables, whole
+
+STATE = TopicPartition("__transaction_state", 0)
+
+
+def evidence() -> dict[str, pa.Table]:
+    """Twenty batches in three copies; node 3 has another one at offset 12, node 2 lacks the last two."""
+    rows = [
+        batch(TP, node, base, crc=99 if (node, base) == (3, 12) else base, producer_id=7, producer_epoch=1)
+        for node in (1, 2, 3)
+        for base in range(18 if node == 2 else 20)
+    ]
+    markers = [at(TP, node, offset=11, name="COMMIT", coordinator_epoch=4) for node in (1, 2, 3)]
+    decided = [
+        at(STATE, 1, offset=0, transactional_id="txn-1", state="PrepareCommit", producer_id=7,
+           producer_epoch=1, partitions=[{"topic": "q", "partition": 0}])
+    ]  # fmt: skip
+    return tables(
+        {
+            "batches": [*rows, batch(STATE, 1, 0)],
+            "control": markers,
+            "transaction_log": decided,
+            "partitions": [whole(TP, node) for node in (1, 2, 3)],
+        }
+    )
+
+
+def place(**changes: object) -> LogPlace:
+    told = {"rule": "replicas-alike", "sentence": "two copies differ at offset 12", "partition": "q-0"}
+    more = {"offset": 12, "take": 0, "nodes": [3], "allowed": False, "why": "copies are equal"}
+    return msgspec.convert({**told, **more, "before": "log end 12", **changes}, LogPlace)
+
+
+def logs(*places: LogPlace, rule: str = "replicas-alike", why: str = "") -> Logs:
+    result = LogRuleResult(
+        ring=0,
+        anomaly="replica-divergence",
+        claim="Copies are equal.",
+        status="invalid" if places else "valid",
+        asked=60,
+        found=len(places),
+        disallowed=len(places),
+        doubts=[HOSTILE] if rule == HOSTILE else [],
+    )
+    takes = [LogTake(take=0, why="end", nodes=[1, 2, 3], at_s=88.0)]
+    return Logs(why=why, takes=takes, rules={rule: result}, exercised=1.0, places=list(places))
+
+
+def folder(path: Path, found: Logs | None, files: bool = True) -> Run:
+    """The folder of a clean run with this section in its verdict."""
+    made = clean(ops=300)
+    assert made.verdict is not None
+    made.verdict = msgspec.structs.replace(made.verdict, logs=found)
+    run = made.write(path)
+    if files:
+        write(run.evidence, evidence())
+    return run
+
+
+def shown(tmp_path: Path, *places: LogPlace) -> list[RefusedPlace]:
+    return places_of(read(folder(tmp_path / "run", logs(*places))))
+
+
+def test_a_batch_that_one_copy_has_otherwise_is_a_row_of_its_own(tmp_path: Path) -> None:
+    (found,) = shown(tmp_path, place())
+    assert [row.base for row in found.rows] == [7, 8, 9, 10, 11, 12, 12, 13, 14, 15, 16, 17]
+    both = [row for row in found.rows if row.base == 12]
+    assert [(row.copies, row.missing) for row in both] == [("1, 2", "3"), ("3", "1, 2")]
+    assert [row.here for row in found.rows] == [row.base == 12 for row in found.rows]
+    assert both[0].what[-1] != both[1].what[-1]
+    assert (both[0].producer, both[0].leader_epoch) == ("7/1", 0)
+    (marker,) = [row for row in found.rows if row.base == 11]
+    assert marker.what == ["COMMIT marker, coordinator epoch 4"]
+
+
+def test_a_copy_that_ends_before_is_named(tmp_path: Path) -> None:
+    (found,) = shown(tmp_path, place(offset=18))
+    assert [(row.base, row.missing) for row in found.rows if row.missing] == [(18, "2"), (19, "2")]
+    (behind,) = places_of(read(folder(tmp_path / "behind", logs(place(offset=40)))))
+    assert [row.base for row in behind.rows if row.here] == []
+    assert behind.rows[-1].base == 19
+
+
+def test_records_of_coordinators_are_told_in_words(tmp_path: Path) -> None:
+    (found,) = shown(tmp_path, place(partition="__transaction_state-0", offset=0))
+    assert found.rows[0].what == ["txn-1: PrepareCommit, producer 7/1, partitions q-0"]
+
+
+def test_the_page_has_rules_places_and_the_share_of_rules(tmp_path: Path) -> None:
+    html = build(folder(tmp_path / "run", logs(place()))).read_text(encoding="utf-8")
+    for part in ("Brokers’ logs", "1 of 1 rule had something to judge", "100 % of them", "Copies are equal."):
+        assert part in html
+    for part in ("two copies differ at offset 12", "log end 12", "Not on nodes", 'id="place-1"'):
+        assert part.lower() in html.lower()
+    calm = build(folder(tmp_path / "calm", logs())).read_text(encoding="utf-8")
+    assert "Refused places" not in calm
+    assert "nothing refused" in calm
+
+
+def test_a_run_without_evidence_says_why_its_logs_were_not_judged(tmp_path: Path) -> None:
+    old = build(folder(tmp_path / "old", None, files=False)).read_text(encoding="utf-8")
+    assert "Not judged: the verdict is of an older version." in old
+    missing = folder(tmp_path / "missing", logs(why="no node could be stopped"), files=False)
+    assert "Not judged: no node could be stopped." in build(missing).read_text(encoding="utf-8")
+
+
+def test_damaged_evidence_is_a_gap_and_the_verdict_is_shown(tmp_path: Path) -> None:
+    run = folder(tmp_path / "run", logs(place()))
+    (run.evidence / "batches.parquet").write_bytes(b"PAR1")
+    html = build(run).read_text(encoding="utf-8")
+    assert "batches.parquet" in html
+    assert "two copies differ at offset 12" in html.lower()
+    assert "Not on nodes" not in html
+
+
+def test_text_from_outside_is_escaped(tmp_path: Path) -> None:
+    strange = place(rule=HOSTILE, sentence=HOSTILE, before=HOSTILE, why=HOSTILE, known_bug=HOSTILE)
+    strange = msgspec.structs.replace(strange, transactional_id=HOSTILE, partition=f"{HOSTILE}-0")
+    html = build(folder(tmp_path / "run", logs(strange, rule=HOSTILE))).read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in html
+    assert "&lt;script&gt;alert(1)" in html
