@@ -1,8 +1,23 @@
-"""The log of the group coordinator (`__consumer_offsets`), record by record, against what it may write."""
+"""The log of the group coordinator (`__consumer_offsets`), record by record, against what it may write.
 
-from typing import Final
+Of each partition the log is judged that a clean leader has at the end of the run; whether the replicas agree
+with it is a question of the audit.
+"""
 
-from checkers.logs.judgement import LogRule
+import base64
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.replicas import Replica, last_take, newest, replicas
+from core.op import TopicPartition
+from history.evidence import Evidence
+from model.accepting import offsets_log as log
+from model.protocol.messages import Partition
+
+TOPIC: Final = "__consumer_offsets"
 
 
 def _rule(name: str, claim: str, source: str) -> LogRule:
@@ -39,3 +54,168 @@ RULES: Final = (
     ),
     _rule("one-group-type", "A group is of one protocol at a time.", "KIP-848; GroupMetadataManager"),
 )
+
+
+class _Row(NamedTuple):
+    """The columns that are looked at, by the names of `history.evidence.GROUP_LOG`."""
+
+    take: int
+    node: int
+    offset: int
+    name: str
+    group: str | None
+    member: str | None
+    epoch: int | None
+    body: str | None
+    opaque: bytes | None
+
+
+def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
+    """The rules of this module, for a partition of `__consumer_offsets`; nothing for other partitions."""
+    judgement = Judgement()
+    if tp.topic != TOPIC:
+        return judgement
+    copies = replicas(evidence, tp)
+    one = newest(last_take(copies) or copies)
+    if one is None:
+        return judgement
+    table = evidence.of("group_log", tp)
+    rows = map(_Row._make, zip(*(table[name].to_pylist() for name in _Row._fields), strict=True))
+    mine = sorted((row for row in rows if (row.take, row.node) == (one.take, one.node)), key=_offset)
+    whole = _whole(one)
+    if not whole and mine:
+        _doubt(judgement, tp, "compaction has taken records away", "members-known")
+    acceptor = log.OffsetsLog(whole=whole)
+    for row in mine:
+        if row.opaque is not None:
+            _doubt(judgement, tp, f"no definition reads the record at offset {row.offset}", *_NAMES)
+            continue
+        record = _record(row)
+        for refusal in acceptor.accept(row.offset, record) if record is not None else ():
+            judgement.refuse(
+                LogFinding(
+                    rule=refusal.rule,
+                    tp=tp,
+                    offset=refusal.offset,
+                    take=one.take,
+                    nodes=(one.node,),
+                    sentence=f"at offset {refusal.offset} of {tp.topic}-{tp.partition}: {refusal.why}",
+                    before=refusal.before,
+                )
+            )
+    judgement.asked += acceptor.asked
+    return judgement
+
+
+_NAMES: Final = tuple(rule.name for rule in RULES)
+
+
+def _offset(row: _Row) -> int:
+    return row.offset
+
+
+def _doubt(judgement: Judgement, tp: TopicPartition, why: str, *rules: str) -> None:
+    for rule in rules:
+        doubt = LogDoubt(rule=rule, tp=tp, why=why)
+        if doubt not in judgement.doubts:
+            judgement.doubts.append(doubt)
+
+
+def _whole(one: Replica) -> bool:
+    """It begins at offset 0, and has every record."""
+    if not one.count:
+        return one.start <= 0
+    base, last, records = (one.whole[name] for name in ("base", "last", "records"))
+    dense = bool((base[1:] == last[:-1] + 1).all() and (last - base + 1 == records).all())
+    return dense and base[0] == 0
+
+
+# ---- rows -> records
+
+
+def _record(row: _Row) -> log.GroupRecord | None:
+    """What a row says; None = nothing that is judged."""
+    group, member = row.group or "", row.member or ""
+    body: dict[str, object] | None = json.loads(row.body) if row.body else None
+    if row.name == "GroupMetadata":
+        return log.Removed(log.Generation, log.CLASSIC, group) if body is None else _generation(group, body)
+    prefix, of_group, what = row.name.partition("Group")
+    kind = prefix.lower()
+    if not of_group or what not in _KINDS:
+        return None
+    if body is None:
+        return log.Removed(_KINDS[what], kind, group, member)
+    match what:
+        case "Metadata":
+            return log.GroupEpoch(kind, group, _number(body, "epoch"))
+        case "MemberMetadata":
+            return log.GroupMember(kind, group, member)
+        case "TargetAssignmentMetadata":
+            return log.TargetEpoch(kind, group, _number(body, "assignmentEpoch"))
+        case "TargetAssignmentMember":
+            return log.TargetMember(kind, group, member, _partitions(body, "topicPartitions"))
+    owned = _partitions(body, "assignedPartitions") + _partitions(body, "partitionsPendingRevocation")
+    return log.CurrentMember(kind, group, member, _number(body, "memberEpoch"), owned)
+
+
+_KINDS: Final[Mapping[str, type]] = {
+    "Metadata": log.GroupEpoch,
+    "MemberMetadata": log.GroupMember,
+    "TargetAssignmentMetadata": log.TargetEpoch,
+    "TargetAssignmentMember": log.TargetMember,
+    "CurrentMemberAssignment": log.CurrentMember,
+}
+"""Ends of the names of records of a group of KIP-848, and what they are here."""
+
+
+def _number(body: Mapping[str, object], name: str) -> int:
+    found = body[name]
+    assert isinstance(found, int)
+    return found
+
+
+def _list(body: Mapping[str, object], name: str) -> Sequence[Mapping[str, object]]:
+    found = body.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _partitions(body: Mapping[str, object], name: str) -> tuple[Partition, ...]:
+    """By topic id. Tasks of a streams group have no topics: none."""
+    found: list[Partition] = []
+    for one in _list(body, name):
+        numbers = one.get("partitions")
+        if "topicId" in one and isinstance(numbers, list):
+            found += [(str(one["topicId"]), number) for number in numbers]
+    return tuple(found)
+
+
+def _generation(group: str, body: Mapping[str, object]) -> log.Generation:
+    clients = body.get("protocolType") == "consumer"
+    members = tuple(
+        log.GenerationMember(
+            str(one["memberId"]),
+            _assigned(str(one.get("assignment") or "")) if clients else None,
+            one.get("groupInstanceId") is not None,
+        )
+        for one in _list(body, "members")
+    )
+    return log.Generation(group, _number(body, "generation"), str(body.get("leader") or ""), members)
+
+
+def _assigned(text: str) -> tuple[Partition, ...] | None:
+    """The partitions of a ConsumerProtocolAssignment; None where these are other bytes."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        if not data:
+            return ()
+        at, found = 6, []
+        for _ in range(struct.unpack_from(">i", data, 2)[0]):
+            (size,) = struct.unpack_from(">h", data, at)
+            topic = data[at + 2 : at + 2 + size].decode()
+            (count,) = struct.unpack_from(">i", data, at + 2 + size)
+            numbers = struct.unpack_from(f">{count}i", data, at + 6 + size)
+            found += [(topic, number) for number in numbers]
+            at += 6 + size + 4 * count
+    except (ValueError, struct.error):
+        return None
+    return tuple(found)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs import accept_data, accept_metadata, accept_transactions, audit, decisions
+from checkers.logs import accept_data, accept_metadata, accept_offsets, accept_transactions, audit, decisions
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -36,6 +36,7 @@ LOCAL: Final[dict[str, LocalRules]] = {
     "accept_metadata": LocalRules(rules=accept_metadata.RULES, judge=accept_metadata.judge),
     "accept_data": LocalRules(rules=accept_data.RULES, judge=accept_data.judge),
     "accept_transactions": LocalRules(rules=accept_transactions.RULES, judge=accept_transactions.judge),
+    "accept_offsets": LocalRules(rules=accept_offsets.RULES, judge=accept_offsets.judge),
 }
 """Name of the module -> its rules."""
 WHOLE: Final[dict[str, WholeRules]] = {"decisions": WholeRules(rules=decisions.RULES, judge=decisions.judge)}

@@ -6,6 +6,7 @@ metadata_log      The metadata log of KRaft, record by record, against the
                   controller (`model.metadata.election`).
 metadata_records  Records of the metadata log as an acceptor takes them, and the
                   image that they make.
+offsets_log       The log of the group coordinator: groups and their members.
 partition_state   A state of a partition, and the one that follows it: what
                   holds for whatever cause it was changed.
 refusal           What an acceptor says of a place in a log.

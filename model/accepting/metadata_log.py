@@ -73,8 +73,8 @@ class MetadataLog:
     def accept(self, records: Sequence[tuple[int, MetadataLogRecord]]) -> Iterator[Refusal]:
         """The records at their offsets; what a controller would not have written."""
         for index, (offset, record) in enumerate(records):
-            changes = isinstance(record, PartitionChanged)
-            if not changes:
+            again = isinstance(record, PartitionCreated) and record.partition in self.image.partitions
+            if not again and not isinstance(record, PartitionChanged):
                 yield from self._leads_nothing(offset)
             elif not index or not isinstance(records[index - 1][1], PartitionChanged):
                 self._beside(records, index)

@@ -1,0 +1,134 @@
+"""The group coordinator's log of real nodes is accepted as it is, and refused where a record is changed."""
+
+import base64
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from checkers.logs.accept_offsets import RULES, judge
+from checkers.logs.judgement import Judgement
+from core.op import TopicPartition
+from harness.evidence import directory
+from history.evidence import Evidence, merged, schema
+
+GOLDEN = Path(__file__).parents[2] / "harness" / "evidence" / "golden"
+MODERN, CLASSIC = (TopicPartition("__consumer_offsets", number) for number in (3, 4))
+Rows = list[dict[str, Any]]
+
+
+def tables(version: str) -> dict[str, pa.Table]:
+    return merged([directory.read(GOLDEN / version, 3)])
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, pa.Table]:
+    return tables("4.3.1")
+
+
+def judged(
+    found: dict[str, pa.Table], tp: TopicPartition, change: Callable[[Rows], Rows], table: str = "group_log"
+) -> Judgement:
+    """With other rows of a table. Rows of other partitions stay."""
+    rows = found[table].to_pylist()
+    mine = [row for row in rows if (row["topic"], row["partition"]) == (tp.topic, tp.partition)]
+    others = [row for row in rows if row not in mine]
+    names = pa.Table.from_pylist([*others, *change(mine)], schema(table))
+    return judge(Evidence(found | {table: names}), tp)
+
+
+def places(judgement: Judgement) -> list[tuple[str, int]]:
+    return [(finding.rule, finding.offset) for finding in judgement.findings]
+
+
+def same(rows: Rows) -> Rows:
+    return rows
+
+
+def body(at: int, **fields: Any) -> Callable[[Rows], Rows]:
+    """The value at an offset, with other fields."""
+
+    def change(rows: Rows) -> Rows:
+        return [
+            row | ({"body": json.dumps(json.loads(row["body"]) | fields)} if row["offset"] == at else {})
+            for row in rows
+        ]
+
+    return change
+
+
+def test_a_real_log_of_a_consumer_group_is_accepted(golden: dict[str, pa.Table]) -> None:
+    judgement = judged(golden, MODERN, same)
+    assert (judgement.findings, judgement.doubts) == ([], [])
+    asked = {"one-group-type", "group-epochs-rise", "members-known", "member-epochs-bounded", "one-owner"}
+    assert set(judgement.asked) == asked
+
+
+@pytest.mark.parametrize("version", ["3.3.2", "3.9.1", "4.3.1"])
+def test_a_real_log_of_a_classic_group_is_accepted(version: str) -> None:
+    judgement = judged(tables(version), CLASSIC, same)
+    assert (judgement.findings, judgement.doubts) == ([], [])
+    assert judgement.asked["one-owner"] == judgement.asked["generation-has-leader"] == 1
+
+
+def test_other_partitions_are_not_judged(golden: dict[str, pa.Table]) -> None:
+    assert judge(Evidence(golden), TopicPartition("__cluster_metadata", 0)) == Judgement()
+
+
+def assignment(*numbers: int) -> str:
+    data = struct.pack(">hih4si", 0, 1, 4, b"data", len(numbers)) + struct.pack(f">{len(numbers)}i", *numbers)
+    return base64.b64encode(data + struct.pack(">i", -1)).decode()
+
+
+CLASSIC_VALUE = {"name": "GroupMetadata", "body": json.dumps({"generation": 1, "members": []})}
+TWICE = [{"memberId": member, "groupInstanceId": None, "assignment": assignment(0, 1)} for member in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("tp", "change", "found"),
+    [
+        (MODERN, body(12, epoch=2), ("group-epochs-rise", 12)),
+        (MODERN, body(3, assignmentEpoch=3), ("member-epochs-bounded", 3)),
+        (MODERN, body(4, memberEpoch=3), ("member-epochs-bounded", 4)),
+        (MODERN, lambda rows: [row for row in rows if row["offset"] != 0], ("members-known", 2)),
+        (
+            MODERN,
+            lambda rows: [*rows, {**rows[1], "name": "GroupMetadata"} | CLASSIC_VALUE],
+            ("one-group-type", 1),
+        ),
+        (CLASSIC, body(1, generation=-1), ("generations-rise", 1)),
+        (CLASSIC, body(1, leader="another"), ("generation-has-leader", 1)),
+        (CLASSIC, body(1, leader="a", members=TWICE), ("one-owner", 1)),
+    ],
+)
+def test_a_changed_record_is_found(
+    golden: dict[str, pa.Table], tp: TopicPartition, change: Callable[[Rows], Rows], found: tuple[str, int]
+) -> None:
+    assert places(judged(golden, tp, change))[:1] == [found]
+
+
+def test_an_assignment_of_another_form_is_not_judged(golden: dict[str, pa.Table]) -> None:
+    other = [one | {"assignment": base64.b64encode(b"other").decode()} for one in TWICE]
+    judgement = judged(golden, CLASSIC, body(1, leader="a", members=other))
+    assert (judgement.findings, judgement.asked["one-owner"]) == ([], 0)
+
+
+def test_values_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
+    opaque = judged(golden, CLASSIC, lambda rows: [row | {"opaque": b"?", "body": None} for row in rows])
+    assert {doubt.rule for doubt in opaque.doubts} == {rule.name for rule in RULES}
+    assert not opaque.asked
+
+
+def test_compaction_leaves_members_unknown(golden: dict[str, pa.Table]) -> None:
+    def gap(rows: Rows) -> Rows:
+        return [row for row in rows if row["base"] > 4]
+
+    tables = golden | {"group_log": golden["group_log"].filter(pc.greater(golden["group_log"]["offset"], 0))}
+    judgement = judged(tables, MODERN, gap, "batches")
+    assert judgement.findings == []
+    assert [doubt.rule for doubt in judgement.doubts] == ["members-known"]

@@ -1,0 +1,128 @@
+"""The acceptor of the group coordinator's log: silent on what one writes, and one near miss for each rule."""
+
+import pytest
+
+from model.accepting.offsets_log import (
+    CLASSIC,
+    CurrentMember,
+    Generation,
+    GenerationMember,
+    GroupEpoch,
+    GroupMember,
+    GroupRecord,
+    OffsetsLog,
+    Removed,
+    TargetEpoch,
+    TargetMember,
+)
+
+A, B = ("q", 0), ("q", 1)
+
+
+def generation(number: int, *members: str, leader: str = "m1", static: bool = False) -> Generation:
+    """m1 has A, m2 has B."""
+    owned = {"m1": (A,), "m2": (B,)}
+    return Generation(
+        "g", number, leader, tuple(GenerationMember(m, owned.get(m, ()), static) for m in members)
+    )
+
+
+def current(member: str, epoch: int, *owned: tuple[str, int], kind: str = "consumer") -> CurrentMember:
+    return CurrentMember(kind, "g", member, epoch, owned)
+
+
+JOINED: list[GroupRecord] = [
+    GroupMember("consumer", "g", "m1"),
+    GroupEpoch("consumer", "g", 1),
+    TargetMember("consumer", "g", "m1", (A, B)),
+    TargetEpoch("consumer", "g", 1),
+    current("m1", 1, A, B),
+    GroupMember("consumer", "g", "m2"),
+    GroupEpoch("consumer", "g", 2),
+    TargetMember("consumer", "g", "m2", (B,)),
+    TargetMember("consumer", "g", "m1", (A,)),
+    TargetEpoch("consumer", "g", 2),
+    current("m2", 2),
+    current("m1", 1, A, B),
+]
+"""A group of KIP-848: a second member has come, and the first one has not given up B."""
+LEFT: list[GroupRecord] = [
+    Removed(CurrentMember, "consumer", "g", "m1"),
+    Removed(TargetMember, "consumer", "g", "m1"),
+    Removed(GroupMember, "consumer", "g", "m1"),
+    GroupEpoch("consumer", "g", 3),
+]
+
+
+def refused(records: list[GroupRecord], *, whole: bool = True) -> list[tuple[str, int]]:
+    log = OffsetsLog(whole=whole)
+    found = [refusal for offset, record in enumerate(records) for refusal in log.accept(offset, record)]
+    return [(refusal.rule, refusal.offset) for refusal in found]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [generation(0, leader=""), generation(1, "m1"), generation(3, "m1", "m2"), generation(4, leader="")],
+        [generation(2, "m1", "m2"), generation(2, "m2", "m1")],
+        [generation(2, "m1", static=True), generation(2, "m9", leader="m9", static=True)],
+        [generation(2, "m1"), Removed(Generation, CLASSIC, "g"), generation(0, leader="")],
+        [generation(2, "m1"), Removed(Generation, CLASSIC, "g"), *JOINED],
+        [*JOINED, current("m1", 2, A), current("m2", 2, B)],
+        [*JOINED, *LEFT, current("m2", 2, B)],
+        [*JOINED, current("m1", -2, A)],
+        [*JOINED, Removed(GroupEpoch, "consumer", "g"), generation(1, "m1")],
+        [GroupMember("share", "g", "m1"), GroupMember("share", "g", "m2"), GroupEpoch("share", "g", 1)]
+        + [current(m, 1, A, kind="share") for m in ("m1", "m2")],
+    ],
+)
+def test_what_a_coordinator_writes_is_accepted(records: list[GroupRecord]) -> None:
+    assert refused(records) == []
+
+
+MISSES: dict[str, tuple[list[GroupRecord], list[tuple[str, int]]]] = {
+    "a generation falls": ([generation(2, "m1"), generation(1, "m1")], [("generations-rise", 1)]),
+    "a generation of other members": (
+        [generation(2, "m1"), generation(2, "m1", "m2")],
+        [("generations-rise", 1)],
+    ),
+    "a stranger leads": ([generation(2, "m1", leader="m9")], [("generation-has-leader", 0)]),
+    "a generation assigns a partition twice": (
+        [Generation("g", 1, "a", (GenerationMember("a", (A, B)), GenerationMember("b", (B,))))],
+        [("one-owner", 0)],
+    ),
+    "a target assigns a partition twice": (
+        [*JOINED[:7], TargetMember("consumer", "g", "m2", (B,)), TargetEpoch("consumer", "g", 2)],
+        [("one-owner", 8)],
+    ),
+    "who has not given up": ([*JOINED, current("m2", 2, B)], [("one-owner", 12)]),
+    "the group's epoch stays": ([*JOINED, GroupEpoch("consumer", "g", 2)], [("group-epochs-rise", 12)]),
+    "a member is ahead of its group": ([*JOINED, current("m1", 3, A)], [("member-epochs-bounded", 12)]),
+    "an assignment is ahead": ([*JOINED, TargetEpoch("consumer", "g", 3)], [("member-epochs-bounded", 12)]),
+    "a member's epoch falls": ([*JOINED, current("m2", 1)], [("member-epochs-bounded", 12)]),
+    "an assignment for a stranger": (
+        [*JOINED, TargetMember("consumer", "g", "m9"), current("m9", 2)],
+        [("members-known", 12), ("members-known", 13)],
+    ),
+    "an assignment for one who left": ([*JOINED, *LEFT, current("m1", 2)], [("members-known", 16)]),
+    "a classic generation of a consumer group": ([*JOINED, generation(3, "m1")], [("one-group-type", 12)]),
+    "a consumer group's epoch of a classic one": (
+        [generation(3, "m1"), GroupEpoch("consumer", "g", 4)],
+        [("one-group-type", 1)],
+    ),
+    "a share group's epoch of a consumer group": (
+        [*JOINED, GroupEpoch("share", "g", 3)],
+        [("one-group-type", 12)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISSES)
+def test_a_near_miss_is_refused_where_it_stands(name: str) -> None:
+    records, found = MISSES[name]
+    assert refused(records) == found
+
+
+def test_where_records_are_gone_members_may_be_unknown() -> None:
+    assert refused(JOINED[2:5], whole=False) == []
+    assert refused(JOINED[2:5]) == [("members-known", 0), ("members-known", 2)]
