@@ -4,16 +4,18 @@ Each node's log is judged, committed or not: a leader of the quorum has applied 
 record is what an active controller may decide in the state that the records before it make.
 """
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from core.op import TopicPartition
-from history.evidence import Evidence
+from history.evidence import END, Evidence
 from model.accepting import metadata_records as log
 from model.accepting.metadata_log import MetadataLog
 from model.accepting.metadata_records import LogImage, MetadataLogRecord
@@ -75,6 +77,11 @@ RULES: Final = (
     ),
     _rule(
         "producer-id-blocks", "Blocks of producer ids do not overlap.", "KIP-730; ProducerIdControlManager"
+    ),
+    _rule(
+        "producer-ids-given",
+        "Each producer id in a log is of a block that the controller gave away.",
+        "KIP-730",
     ),
     _rule(
         "topics-known",
@@ -140,11 +147,15 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     # By Raft, the log with the newest epoch, and among those the longest, has all that was ever committed.
     logs.sort(key=lambda one: (one.take, one.end()), reverse=True)
     judged: list[_Log] = []
+    unclean = _unclean(evidence, logs)
     for one in logs:
         _in_order(one, judgement)
         since = max((_agree(one, other, judgement) for other in judged), default=-1)
         if not judged or since <= one.end()[1]:
-            _accepted(one, since, starts.get((one.take, one.node), 0), judgement)
+            acceptor = MetadataLog(unclean=unclean)
+            _accepted(one, since, starts.get((one.take, one.node), 0), acceptor, judgement)
+            if not judged:
+                _ids_given(evidence, logs, acceptor, judgement)
             judged.append(one)
     damaged = [row for row in evidence.table("damage").to_pylist() if METADATA.topic in row["file"]]
     for row in damaged:
@@ -226,14 +237,68 @@ def _said(row: _Row | None) -> str:
     return "nothing" if row is None else f"{row.name} {row.body or ''} of epoch {row.leader_epoch}"
 
 
+# ---- beside other tables
+
+
+def _unclean(evidence: Evidence, logs: Sequence[_Log]) -> frozenset[int]:
+    """Offsets of registrations of brokers that had died. Between what a broker knew when it died and what it
+    knew when it was looked at again, there has to be one registration of it: of several, none is taken."""
+    clean = {(row["take"], row["node"]): row["clean_shutdown"] for row in evidence.table("nodes").to_pylist()}
+    died = {(row["take"], row["node"]) for row in evidence.table("takes").to_pylist() if row["why"] != END}
+    registered = {
+        (row.broker, row.offset)
+        for row in (logs[0].rows if logs else ())
+        if row.name == "RegisterBrokerRecord"
+    }
+    found = set()
+    for node in {one.node for one in logs}:
+        mine = sorted((one.take, one.end()[1]) for one in logs if one.node == node)
+        for (take, end), (_, later) in itertools.pairwise(mine):
+            between = [at for broker, at in registered if broker == node and end < at <= later]
+            if (take, node) in died and clean.get((take, node)) is False and len(between) == 1:
+                found.add(between[0])
+    return frozenset(found)
+
+
+def _ids_given(evidence: Evidence, logs: Sequence[_Log], acceptor: MetadataLog, judgement: Judgement) -> None:
+    """Producer ids of all batches, beside the blocks that the newest metadata log gave away."""
+    last = max(row["take"] for row in evidence.table("takes").to_pylist())
+    nodes = {row["node"] for row in evidence.table("takes").to_pylist() if row["take"] == last}
+    if not acceptor.whole or not nodes <= {one.node for one in logs if one.take == last}:
+        return
+    end = max(acceptor.image.next_id, 0)
+    batches = evidence.table("batches")
+    mine = batches.filter(pc.and_(batches["intact"], pc.greater_equal(batches["producer_id"], 0)))
+    judgement.asked["producer-ids-given"] += mine.num_rows
+    seen: set[TopicPartition] = set()
+    columns = ["topic", "partition", "take", "node", "base", "producer_id"]
+    for row in mine.filter(pc.greater_equal(mine["producer_id"], end)).select(columns).to_pylist():
+        tp = TopicPartition(row["topic"], row["partition"])
+        if tp in seen:
+            continue
+        seen.add(tp)
+        why = f"producer id {row['producer_id']} in {tp.topic}-{tp.partition}; {METADATA.topic} gave away"
+        judgement.refuse(
+            LogFinding(
+                rule="producer-ids-given",
+                tp=tp,
+                offset=row["base"],
+                take=row["take"],
+                nodes=(row["node"],),
+                sentence=f"at offset {row['base']}: {why} those below {end}",
+                producer_id=row["producer_id"],
+            )
+        )
+
+
 # ---- the records of a log
 
 
-def _accepted(one: _Log, since: int, start: int, judgement: Judgement) -> None:
+def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, judgement: Judgement) -> None:
     """Ask the acceptor about a log; what it refuses before `since` is a finding in another one."""
     names: dict[str, str] = {}
     images = {at: _image(rows, names) for at, rows in one.snapshots.items() if at > 0}
-    acceptor = MetadataLog(snapshots=images)
+    acceptor.snapshots = images
     begin = 0
     if start > 0:
         begin = min((at for at in images if at >= start), default=-1)

@@ -57,18 +57,21 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 @dataclass(slots=True)
 class MetadataLog:
     """See the module. `whole`: the log is known from its begin, or from a snapshot that `image` holds; else
-    only what its records have said counts. `snapshots`: images by the offset where they were taken. `asked`:
+    only what its records have said counts. `snapshots`: images by the offset where they were taken.
+    `unclean`: offsets of registrations that follow a death of the broker. `asked`:
     rule -> how often. `unknown`: places that could not be decided: offset, rule, why."""
 
     image: LogImage = field(default_factory=LogImage)
     whole: bool = True
     snapshots: dict[int, LogImage] = field(default_factory=dict)
+    unclean: frozenset[int] = frozenset()
     asked: Counter[str] = field(default_factory=Counter)
     unknown: list[tuple[int, str, str]] = field(default_factory=list)
     _began: LogImage | None = None
     _gone: frozenset[int] = frozenset()
     _dirty: frozenset[int] = frozenset()
     _fenced: set[int] = field(default_factory=set)
+    _returned: set[int] = field(default_factory=set)
 
     def accept(self, records: Sequence[tuple[int, MetadataLogRecord]]) -> Iterator[Refusal]:
         """The records at their offsets; what a controller would not have written."""
@@ -76,6 +79,7 @@ class MetadataLog:
             again = isinstance(record, PartitionCreated) and record.partition in self.image.partitions
             if not again and not isinstance(record, PartitionChanged):
                 yield from self._leads_nothing(offset)
+                yield from self._not_eligible(offset)
             elif not index or not isinstance(records[index - 1][1], PartitionChanged):
                 self._beside(records, index)
             for at in sorted(at for at in self.snapshots if at <= offset):
@@ -177,6 +181,8 @@ class MetadataLog:
             yield Refusal(rule="broker-epochs-rise", offset=offset, why=why, before=before)
         if isinstance(record, BrokerChanged) and record.fenced:
             self._fenced.add(record.broker)
+        elif isinstance(record, BrokerRegistered) and offset in self.unclean:
+            self._returned.add(record.broker)
 
     def _leads_nothing(self, offset: int) -> Iterator[Refusal]:
         """Once the changes that belong to a fencing are done, the broker leads nothing."""
@@ -190,6 +196,22 @@ class MetadataLog:
                     rule="fenced-leads-nothing",
                     offset=offset - 1,
                     why=f"broker {state.leader} is fenced, and leads {_name(tp)} further on",
+                    before=described(state),
+                )
+
+    def _not_eligible(self, offset: int) -> Iterator[Refusal]:
+        """A broker that may have lost the end of its logs is registered, with the changes that go with it."""
+        returned, self._returned = self._returned, set()
+        if not returned or self.image.features.get(ELIGIBLE, 0) <= 0:
+            return
+        self.asked["unclean-not-eligible"] += 1
+        for tp, state in self.image.partitions.items():
+            for broker in returned & {*state.isr, *state.elr}:
+                why = f"broker {broker} is back from an unclean shutdown, and stays in sync or eligible in "
+                yield Refusal(
+                    rule="unclean-not-eligible",
+                    offset=offset - 1,
+                    why=f"{why}{_name(tp)}",
                     before=described(state),
                 )
 

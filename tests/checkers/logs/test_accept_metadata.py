@@ -50,7 +50,8 @@ def same(rows: Rows) -> Rows:
 def test_a_real_log_is_accepted(golden: dict[str, pa.Table]) -> None:
     judgement = judged(golden, second(same))
     assert (judgement.findings, judgement.doubts) == ([], [])
-    assert set(judgement.asked) == {rule.name for rule in RULES} - {"snapshot-is-image"}
+    silent = {"snapshot-is-image", "unclean-not-eligible"}
+    assert set(judgement.asked) == {rule.name for rule in RULES} - silent
     assert judgement.asked["change-has-cause"] == 64
 
 
@@ -107,6 +108,48 @@ def test_blocks_of_producer_ids(golden: dict[str, pa.Table]) -> None:
     assert places(judgement) == [("producer-id-blocks", last)]
     (finding,) = judgement.findings
     assert finding.sentence.startswith(f"at offset {last} of __cluster_metadata: producer ids below 1000 are")
+
+
+def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) -> None:
+    def without(rows: Rows) -> Rows:
+        return [row for row in rows if row["name"] != "ProducerIdsRecord"]
+
+    judgement = judged(golden, without)
+    assert {finding.rule for finding in judgement.findings} == {"producer-ids-given"}
+    assert {finding.tp for finding in judgement.findings} == {
+        TopicPartition("in", 0),
+        TopicPartition("__consumer_offsets", 4),
+    }
+    alone = [{"take": 0, "node": node, "why": "end", "at_ns": 9} for node in (1, 3)]
+    lacks = golden | {"takes": pa.Table.from_pylist(alone, schema("takes"))}
+    assert judged(lacks, without).asked["producer-ids-given"] == 0  # node 1 may know more
+
+
+def test_a_broker_that_died_is_not_eligible_when_it_is_back(golden: dict[str, pa.Table]) -> None:
+    """Broker 2 is fenced at 145, and registered again."""
+
+    def nodes(why: str) -> dict[str, pa.Table]:
+        takes = [{"take": take, "node": 2, "why": why if take == 0 else "end", "at_ns": 9} for take in (0, 1)]
+        found = [{"take": take, "node": 2, "clean_shutdown": False} for take in (0, 1)]
+        return golden | {
+            "takes": pa.Table.from_pylist(takes, schema("takes")),
+            "nodes": pa.Table.from_pylist(found, schema("nodes")),
+        }
+
+    def twice(rows: Rows) -> Rows:
+        died = [row | {"take": 0, "node": 2} for row in rows if row["offset"] <= 145]
+        return [*died, *(row | {"take": 1, "node": 2} for row in rows)]
+
+    def kept(rows: Rows) -> Rows:
+        return twice(changed(129, elr=[2])(rows))
+
+    rule = "unclean-not-eligible"
+    sound = judged(nodes("killed"), twice)
+    assert (sound.findings, sound.asked[rule]) == ([], 1)
+    assert judged(nodes("end"), kept).asked[rule] == 0
+    found = [place for place in places(judged(nodes("killed"), kept)) if place[0] == rule]
+    back = [row["offset"] for row in golden["metadata"].to_pylist() if row["name"] == "RegisterBrokerRecord"]
+    assert found == [(rule, back[-1])]
 
 
 def snapshot(rows: Rows, end: int) -> Rows:

@@ -267,6 +267,22 @@ def test_a_snapshot_is_the_image_of_its_offset() -> None:
     assert [(one.rule, one.offset) for one in found] == [("snapshot-is-image", end)]
 
 
+@pytest.mark.parametrize("eligible", [True, False])
+def test_who_is_back_from_a_death_is_not_eligible(*, eligible: bool) -> None:
+    begin = BEGIN if eligible else [BEGIN[0], FeatureLevel("other", 1), *BEGIN[2:]]
+    at = len(begin) + len(LEADERLESS)
+
+    def judged(*records: MetadataLogRecord) -> list[tuple[str, int]]:
+        log = MetadataLog(unclean=frozenset([at + len(records) - 2]))
+        found = log.accept(list(enumerate([*begin, *LEADERLESS, *records])))
+        assert list(log.unknown) == []
+        return [(one.rule, one.offset - at) for one in found if one.rule == "unclean-not-eligible"]
+
+    back: list[MetadataLogRecord] = [BrokerRegistered(3, at), ProducerIds(2000)]
+    assert judged(*back) == ([("unclean-not-eligible", 0)] if eligible else [])
+    assert judged(PartitionChanged(TP, elr=(2,)), *back) == []
+
+
 def test_a_log_without_its_begin_is_judged_by_what_it_says() -> None:
     tail = list(enumerate([*BEGIN[6:], *FENCED, ProducerIds(1500)], 6))[5:]
     log = MetadataLog(whole=False)
