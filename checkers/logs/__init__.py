@@ -1,33 +1,35 @@
 """Judging the logs that brokers left behind (`history.evidence`): no client is asked.
 
-accept_data          Ring 1, logs of producers: each batch is one that the
-                     model's leader would have appended.
+accept_data          Ring 1, logs of producers: each batch is one that the model's
+                     leader would have appended.
 accept_metadata      The metadata log (`__cluster_metadata`), record by record,
                      against the model's controller.
-accept_offsets       The log of the group coordinator (`__consumer_offsets`),
-                     record by record, against what it may write.
+accept_offsets       The log of the group coordinator (`__consumer_offsets`), record
+                     by record, against what it may write.
 accept_transactions  Ring 1, `__transaction_state`: each record is one that a
                      coordinator of the model would have written.
-audit                Ring 0: what the files of brokers say of one partition
-                     agrees, replica with replica and file with log.
-classes              Anomaly classes that only logs show, and where Kafka
-                     permits their findings.
-cluster_era          Which behaviours of Kafka a cluster had, by what it has
-                     finalized in its metadata log.
+answers              Ring 3, clients: what they learned about transactions is in the
+                     coordinators' log.
+audit                Ring 0: what the files of brokers say of one partition agrees,
+                     replica with replica and file with log.
+classes              Anomaly classes that only logs show, and where Kafka permits
+                     their findings.
+cluster_era          Which behaviours of Kafka a cluster had, by what it has finalized
+                     in its metadata log.
 decisions            Ring 3, transactions: the coordinators' log decides and the
                      markers of partitions obey.
 elections            What the metadata log of KRaft says of one partition: its
                      leaders, epoch by epoch.
-engine               Where the rules about logs run: in this process, or one
-                     Spark task for some partitions.
-judgement            What a rule about logs says: findings, what it could not
-                     decide, how often it was asked.
-lineage              Ring 3, records: what leaders of one epoch had, the leaders
-                     of later epochs have.
-producer_files       Files that brokers compute from a log of producers, against
-                     the model: snapshots and the aborted index.
-producer_walk        Logs of producers, fed to the model: what it refuses, and
-                     the state of producers at given offsets.
+engine               Where the rules about logs run: in this process, or one Spark
+                     task for some partitions.
+judgement            What a rule about logs says: findings, what it could not decide,
+                     how often it was asked.
+lineage              Ring 3, records: what leaders of one epoch had, the leaders of
+                     later epochs have.
+producer_files       Files that brokers compute from a log of producers, against the
+                     model: snapshots and the aborted index.
+producer_walk        Logs of producers, fed to the model: what it refuses, and the
+                     state of producers at given offsets.
 registry             The rules about logs, by the modules that apply them.
 replicas             The logs of one partition, one for each node and take, as
                      columns; where two of them differ.

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from checkers.logs.elections import METADATA, elections
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.replicas import Comparison, Replica, compare, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
@@ -143,7 +143,9 @@ class _Audit:
         if not cut or (not log.died and log.clean):
             self._refuse(INTACT, offset, [log], text)
         elif not log.died:
-            self._doubt(INTACT, f"{text}; the node may have written there when its files were read")
+            self.judgement.doubt(
+                INTACT, self.tp, f"{text}; the node may have written there when its files were read"
+            )
 
     def dense(self, log: Replica) -> None:
         """No gaps and no overlaps."""
@@ -175,7 +177,7 @@ class _Audit:
         rule = EPOCH_CHECKPOINT
         if not log.epochs:
             if log.count:
-                self._doubt(rule, f"{log.where()} has no leader-epoch-checkpoint")
+                self.judgement.doubt(rule, self.tp, f"{log.where()} has no leader-epoch-checkpoint")
             return
         epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
         bases = log.whole["base"][first].tolist()
@@ -198,7 +200,9 @@ class _Audit:
                 continue
             text = f"leader-epoch-checkpoint has leader epoch {epoch} from offset {start}, no batch has it"
             if log.died:  # a follower truncates its epochs in memory first (truncateFromEndAsyncFlush)
-                self._doubt(rule, f"{log.where()}: {text}; it died before it wrote the file again, perhaps")
+                self.judgement.doubt(
+                    rule, self.tp, f"{log.where()}: {text}; it died before it wrote the file again, perhaps"
+                )
             else:
                 self._refuse(rule, start, [log], f"{log.where()}: {text}")
 
@@ -248,7 +252,9 @@ class _Audit:
         lineage = elections(self.evidence, self.tp)
         for log in logs:
             if log.high_watermark < 0:
-                self._doubt(COMMITTED, f"{log.where()} has no checkpoint of its high watermark")
+                self.judgement.doubt(
+                    COMMITTED, self.tp, f"{log.where()} has no checkpoint of its high watermark"
+                )
             if log is main or log.high_watermark < 0:
                 continue
             found = compare(main, log)
@@ -262,7 +268,7 @@ class _Audit:
                 if not lineage.unknown
                 else ""
             ):
-                self._doubt(COMMITTED, f"{text}; {excuse}")
+                self.judgement.doubt(COMMITTED, self.tp, f"{text}; {excuse}")
             else:
                 self._refuse(COMMITTED, found.offset, (main, log), text)
 
@@ -280,6 +286,3 @@ class _Audit:
                 sentence=f"{self.tp}: {text}.",
             )
         )
-
-    def _doubt(self, rule: LogRule, why: str) -> None:
-        self.judgement.doubts.append(LogDoubt(rule=rule.name, tp=self.tp, why=why))

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from checkers.logs.elections import Elections, elections
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.replicas import Array, Replica, last_take, newest, replicas
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
 from core.op import TopicPartition
@@ -192,7 +192,7 @@ class _Decisions:
             text += f"; {lost}: a coordinator acted upon a decision that was not committed"
         state = "; ".join(one.text for t in before[-1:] for one in t.decisions)
         if doubt := self.logs.doubt(log):
-            self._doubt(DECIDED, marker.tp, f"{text}; {doubt}")
+            self.judgement.doubt(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
             self._refuse(DECIDED, marker.tp, marker.offset, owner, text, state, marker)
 
@@ -264,7 +264,7 @@ class _Decisions:
             text += f"; {lost}: a coordinator answered from a record that was not committed"
         state = "; ".join(one.text for t in every[max(0, number - 1) : number + 1] for one in t.decisions)
         if doubt := self.logs.doubt(log):
-            self._doubt(NAMED, tp, f"{text}; {doubt}")
+            self.judgement.doubt(NAMED, tp, f"{text}; {doubt}")
         else:
             finding_of = owner or (every[-1] if every else None)
             self._refuse(NAMED, tp, offset, finding_of, text, state, epoch=epoch, producer_id=producer_id)
@@ -312,7 +312,7 @@ class _Decisions:
                 continue
             text = f"no marker of {one.text}, which names this partition: {decision.text}"
             if one.completed < 0:
-                self._doubt(MARKED, tp, f"{text}; the coordinator has not completed it")
+                self.judgement.doubt(MARKED, tp, f"{text}; the coordinator has not completed it")
                 continue
             text += f", completed at offset {one.completed}: the marker was left out"
             if gap := lineage.without_leader(decision.ms, one.completed_ms):
@@ -342,7 +342,7 @@ class _Decisions:
         """A finding, unless the partition may have lost the marker, or the log the decision."""
         doubt = self.logs.doubt(one.log) or self.lineage[tp].may_lose(-1)
         if doubt:
-            self._doubt(rule, tp, f"{text}; {doubt}")
+            self.judgement.doubt(rule, tp, f"{text}; {doubt}")
         else:
             self._refuse(rule, tp, offset, one, text, "; ".join(each.text for each in one.decisions))
 
@@ -378,9 +378,6 @@ class _Decisions:
                 transactional_id=one.transactional_id if one else "",
             )
         )
-
-    def _doubt(self, rule: LogRule, tp: TopicPartition, why: str) -> None:
-        self.judgement.doubts.append(LogDoubt(rule=rule.name, tp=tp, why=why))
 
 
 _WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "max_timestamp")

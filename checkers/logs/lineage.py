@@ -4,9 +4,21 @@ The metadata log says which broker led in which epoch, and which elections were 
 or a loss of power, may lose records (KIP-966).
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs.judgement import LogRule
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.logs.elections import METADATA, Elections, elections
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.replicas import Array, Replica, compare, last_take, newest, replicas
+from core.errors import HistoryError
+from core.op import Outcome, TopicPartition
+from history.evidence import Evidence
+from history.reader import History, numbers
 
 EPOCHS_GIVEN: Final = LogRule(
     name="epochs-given",
@@ -33,3 +45,149 @@ ACKNOWLEDGED: Final = LogRule(
 )
 
 RULES: Final = (EPOCHS_GIVEN, COMMITTED_KEPT, ACKNOWLEDGED)
+
+CLOCK_MS: Final = 5
+"""How far the times of clients and of batches may be apart, which one clock gave."""
+
+
+def judge(evidence: Evidence, history: History | None) -> Judgement:
+    """Apply the rules to all partitions but the metadata log, whose leaders no metadata log chooses."""
+    judgement = Judgement()
+    acknowledged = _acknowledged(history) if history is not None else {}
+    for tp in evidence.partitions():
+        if tp == METADATA:
+            continue
+        logs = replicas(evidence, tp)
+        lineage = _Lineage(tp, logs, elections(evidence, tp), judgement)
+        lineage.epochs_given()
+        main = newest(last_take(logs))
+        if main is None or not main.ordered:
+            continue
+        for log in logs:
+            if log.died:
+                lineage.committed_kept(main, log)
+        if (sent := acknowledged.get(tp)) is not None:
+            lineage.acknowledged(main, sent)
+    return judgement
+
+
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    tp: TopicPartition
+    logs: list[Replica]
+    elections: Elections
+    judgement: Judgement
+
+    def epochs_given(self) -> None:
+        """Leader epochs of batches against those that the metadata log gave."""
+        given = self.elections.epochs()
+        if self.elections.unknown:
+            self.judgement.doubt(EPOCHS_GIVEN, self.tp, self.elections.unknown)
+            return
+        if self.elections.topics > 1:
+            self.judgement.doubt(EPOCHS_GIVEN, self.tp, "several topics had this name, one after the other")
+            return
+        for log in self.logs:
+            epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
+            self.judgement.asked[EPOCHS_GIVEN.name] += len(epochs)
+            for epoch, at in zip(epochs.tolist(), first.tolist(), strict=True):
+                if epoch not in given:
+                    text = (
+                        f"{log.where()} has {log.batch(at)}; the metadata log gives that epoch to no leader"
+                    )
+                    self._refuse(EPOCHS_GIVEN, int(log.whole["base"][at]), [log], text)
+
+    def committed_kept(self, main: Replica, log: Replica) -> None:
+        """What a node that died knew to be committed."""
+        high = log.high_watermark
+        if high < 0 or not log.count or not log.ordered:
+            return
+        self.judgement.asked[COMMITTED_KEPT.name] += int(np.searchsorted(log.whole["base"], high))
+        found = compare(main, log)
+        if found.right >= log.count:
+            return
+        offset = int(log.whole["base"][found.right])
+        if offset >= high or offset < main.start:
+            return
+        text = f"{found.differ()}; node {log.node} knew offsets below {high} to be committed"
+        epoch = int(log.whole["leader_epoch"][found.right])
+        self._lost(COMMITTED_KEPT, offset, [main, log], text, epoch)
+
+    def acknowledged(self, main: Replica, sent: dict[str, Array]) -> None:
+        """Where clients have it that their records are."""
+        base, last = main.whole["base"], main.whole["last"]
+        offset = sent["offset"]
+        kept = offset >= max(main.start, main.compacted)
+        self.judgement.asked[ACKNOWLEDGED.name] += int(kept.sum())
+        at = np.searchsorted(base, offset, "right") - 1
+        here = np.clip(at, 0, max(0, main.count - 1))
+        if main.count:
+            held = (at >= 0) & (offset <= last[here]) & ~main.whole["control"][here]
+            held &= main.whole["base_timestamp"][here] <= sent["ack_ms"] + CLOCK_MS
+            held &= main.whole["max_timestamp"][here] >= sent["invoke_ms"] - CLOCK_MS
+        else:
+            held = np.zeros(len(offset), np.bool_)
+        for row in np.flatnonzero(kept & ~held).tolist():
+            place = int(here[row])
+            inside = main.count and at[row] >= 0 and offset[row] <= last[place]
+            what = main.batch(place) if inside else f"no record there; its log ends at {main.end}"
+            text = (
+                f"process {sent['process'][row]} sent a record that was acknowledged at offset"
+                f" {offset[row]}; {main.where()} has {what}"
+            )
+            if inside and not main.whole["control"][place]:
+                times = main.whole["base_timestamp"][place], main.whole["max_timestamp"][place]
+                text += f", of {times[0]} to {times[1]} ms; the client sent its record from"
+                text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
+            self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1)
+
+    def _lost(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str, after_epoch: int) -> None:
+        """A finding, unless the partition may have lost it."""
+        if excuse := self.elections.may_lose(after_epoch):
+            self.judgement.doubt(rule, self.tp, f"{text}; {excuse}")
+        else:
+            self._refuse(rule, offset, logs, text)
+
+    def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
+        every = tuple(logs)
+        self.judgement.refuse(
+            LogFinding(
+                rule=rule.name,
+                tp=self.tp,
+                offset=offset,
+                take=max(log.take for log in every),
+                nodes=tuple(sorted({log.node for log in every})),
+                sentence=f"{self.tp}: {text}.",
+            )
+        )
+
+
+_SENT: Final = ("tp", "process", "offset", "invoke_ns", "ack_ns", "outcome")
+
+
+def _acknowledged(history: History) -> dict[TopicPartition, dict[str, Array]]:
+    """Of each partition: records that were acknowledged with acks=all at an offset. Raises: HistoryError."""
+    waited = np.array([one.process for one in history.processes.values() if one.acks == -1], np.int64)
+    parts = []
+    for unit in history.names.units:
+        path = history.run.table("sends") / f"{unit.name}.parquet"
+        try:
+            parts.append(pq.ParquetFile(path).read(columns=list(_SENT)))
+        except (OSError, pa.ArrowException) as error:
+            raise HistoryError(f"{path}: {error}") from None
+    if not parts:
+        return {}
+    rows = pa.concat_tables(parts)
+    columns = {name: numbers(rows, name).astype(np.int64) for name in _SENT}
+    wanted = (columns["offset"] >= 0) & (columns["ack_ns"] >= 0) & (columns["outcome"] == Outcome.OK)
+    wanted &= np.isin(columns["process"], waited)
+    origin = history.wall_ms(0)
+    sent = {name: column[wanted] for name, column in columns.items()}
+    sent["invoke_ms"] = sent["invoke_ns"] // 1_000_000 + origin
+    sent["ack_ms"] = sent["ack_ns"] // 1_000_000 + origin + 1
+    found = {}
+    for row in history.tables["tps"].to_pylist():
+        mine = sent["tp"] == row["tp"]
+        tp = TopicPartition(row["topic"], row["partition"])
+        found[tp] = {name: column[mine] for name, column in sent.items()}
+    return found

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from checkers.logs import accept_data, accept_metadata, accept_offsets, accept_transactions, audit, decisions
+from checkers.logs import (
+    accept_data,
+    accept_metadata,
+    accept_offsets,
+    accept_transactions,
+    answers,
+    audit,
+    decisions,
+    lineage,
+)
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -39,7 +48,11 @@ LOCAL: Final[dict[str, LocalRules]] = {
     "accept_offsets": LocalRules(rules=accept_offsets.RULES, judge=accept_offsets.judge),
 }
 """Name of the module -> its rules."""
-WHOLE: Final[dict[str, WholeRules]] = {"decisions": WholeRules(rules=decisions.RULES, judge=decisions.judge)}
+WHOLE: Final[dict[str, WholeRules]] = {
+    "lineage": WholeRules(rules=lineage.RULES, judge=lineage.judge),
+    "decisions": WholeRules(rules=decisions.RULES, judge=decisions.judge),
+    "answers": WholeRules(rules=answers.RULES, judge=answers.judge),
+}
 """Name of the module -> its rules."""
 RULES: Final[dict[str, LogRule]] = {
     rule.name: rule

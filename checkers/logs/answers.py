@@ -1,0 +1,191 @@
+"""Ring 3, clients: what they learned about transactions is in the coordinators' log.
+
+Without a history of clients these rules are not asked.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from checkers.logs.decisions import LOST_DECISION
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.lineage import CLOCK_MS
+from checkers.logs.transactions import Row, Transaction, TransactionLogs, transaction_logs
+from core.op import Outcome, TopicPartition
+from history.evidence import Evidence
+from history.reader import History, Identity, OpRecord, Process
+
+ANSWERED: Final = LogRule(
+    name="answers-decided",
+    ring=3,
+    anomaly=LOST_DECISION,
+    claim="A transaction that its client saw committed has PrepareCommit in `__transaction_state` while the"
+    " client waited; one that its client saw aborted has no PrepareCommit.",
+    source="KIP-98; TransactionCoordinator.endTransaction",
+)
+IDENTITIES: Final = LogRule(
+    name="identities-logged",
+    ring=3,
+    anomaly="model-violation",
+    claim="Each producer id and epoch that a transactional client received is in `__transaction_state` under"
+    " its transactional id.",
+    source="KIP-98, KIP-360; TransactionCoordinator.initProducerId",
+)
+FENCED: Final = LogRule(
+    name="fencing-logged",
+    ring=3,
+    anomaly="model-violation",
+    claim="For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
+    " of its transactional id.",
+    source="KIP-98, KIP-360",
+)
+
+RULES: Final = (ANSWERED, IDENTITIES, FENCED)
+
+FENCING: Final = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+"""Codes by which a client learns that another instance of its transactional id has begun."""
+
+
+def judge(evidence: Evidence, history: History | None) -> Judgement:
+    """Apply the rules to each process with a transactional id."""
+    if history is None:
+        return Judgement()
+    found = _Answers(history, transaction_logs(evidence))
+    for process in history.processes.values():
+        if process.transactional_id:
+            found.answers(process)
+            found.identities(process)
+            found.fenced(process)
+    return found.judgement
+
+
+class _Answers:
+    def __init__(self, history: History, logs: TransactionLogs) -> None:
+        self.history = history
+        self.logs = logs
+        self.judgement = Judgement()
+        self.by_id: dict[str, list[Transaction]] = {}
+        for every in logs.of.values():
+            for one in every:
+                self.by_id.setdefault(one.transactional_id, []).append(one)
+        self.commits = {
+            name: np.array(
+                sorted(each.ms for one in every for each in one.decisions if each.commit), np.int64
+            )
+            for name, every in self.by_id.items()
+        }
+
+    def answers(self, process: Process) -> None:
+        """Transactions that its client saw committed or aborted."""
+        commits = self.commits.get(process.transactional_id, np.empty(0, np.int64))
+        for op in self._transactions(process):
+            since, until = (self.history.wall_ms(ns) for ns in (op.invoke_ns, op.complete_ns))
+            if op.outcome == Outcome.OK:
+                self.judgement.asked[ANSWERED.name] += 1
+                at = int(np.searchsorted(commits, since - CLOCK_MS))
+                if at == len(commits) or commits[at] > until + CLOCK_MS:
+                    text = (
+                        f"op {op.op} of {process}, from {since} to {until} ms, was committed, as its client"
+                    )
+                    text += " saw; __transaction_state has no PrepareCommit of its transactional id then"
+                    self._tell(ANSWERED, process, -1, text)
+            elif op.outcome == Outcome.FAIL:
+                self._aborted(process, op, since, until)
+
+    def _aborted(self, process: Process, op: OpRecord, since: int, until: int) -> None:
+        """No commit of its producer begins and ends while an op ran that did not happen."""
+        known = [one for one in self.history.identities(process.process) if one.ns <= op.complete_ns]
+        if not known:
+            return
+        self.judgement.asked[ANSWERED.name] += 1
+        for one in self.by_id.get(process.transactional_id, []):
+            mine = (one.producer_id, one.epoch) == (known[-1].producer_id, known[-1].producer_epoch)
+            if not mine or one.began_ms < since + CLOCK_MS or not one.decisions:
+                continue
+            last = one.decisions[-1]
+            if last.commit and last.ms <= until - CLOCK_MS:
+                text = f"op {op.op} of {process} was aborted, as its client saw; {one.text} was decided by"
+                self._tell(ANSWERED, process, last.offset, f"{text} {last.text}", one.log, known[-1])
+
+    def identities(self, process: Process) -> None:
+        """Producer ids and epochs that it had."""
+        rows = self.logs.rows.get(process.transactional_id, [])
+        logged = {(row["producer_id"], row["producer_epoch"]) for row in rows}
+        logged |= {(row["next_producer_id"], row["next_producer_epoch"]) for row in rows}
+        for one in self.history.identities(process.process):
+            if one.producer_id < 0 or one.producer_epoch < 0:
+                continue
+            self.judgement.asked[IDENTITIES.name] += 1
+            if (one.producer_id, one.producer_epoch) not in logged:
+                text = f"{process} was producer {one.producer_id}/{one.producer_epoch}, which"
+                text += " __transaction_state does not have under its transactional id"
+                self._tell(IDENTITIES, process, -1, text, None, one)
+
+    def fenced(self, process: Process) -> None:
+        """A later identity of its transactional id, where it was fenced."""
+        rows = self.logs.rows.get(process.transactional_id, [])
+        for op in self._ops(process):
+            known = [one for one in self.history.identities(process.process) if one.ns <= op.ended_ns]
+            if op.error not in FENCING or not known:
+                continue
+            self.judgement.asked[FENCED.name] += 1
+            until = self.history.wall_ms(op.ended_ns) + CLOCK_MS
+            if not any(row["timestamp"] <= until and _later(row, known[-1]) for row in rows):
+                text = (
+                    f"op {op.op} of {process}, producer {known[-1].producer_id}/{known[-1].producer_epoch},"
+                )
+                text += f" was answered {op.error}; __transaction_state has no later epoch then"
+                self._tell(FENCED, process, -1, text, None, known[-1])
+
+    def _ops(self, process: Process) -> Iterator[OpRecord]:
+        for number in self.history.ops_of(process.process).tolist():
+            yield self.history.op(number)
+
+    def _transactions(self, process: Process) -> Iterator[OpRecord]:
+        """Its transactions that have an answer and records."""
+        for op in self._ops(process):
+            if op.txn and op.completed and op.n_sends:
+                yield op
+
+    def _tell(
+        self,
+        rule: LogRule,
+        process: Process,
+        offset: int,
+        text: str,
+        log: TopicPartition | None = None,
+        identity: Identity | None = None,
+    ) -> None:
+        mine = self.logs.rows.get(process.transactional_id)
+        place = log or (self._place(mine[0]) if mine else min(self.logs.logs, default=None))
+        doubt = self.logs.doubt(place)
+        if doubt or place is None:
+            self.judgement.doubt(rule, place, f"{text}; {doubt}")
+            return
+        replica = self.logs.logs[place]
+        self.judgement.refuse(
+            LogFinding(
+                rule=rule.name,
+                tp=place,
+                offset=offset,
+                take=replica.take,
+                nodes=(replica.node,),
+                sentence=f"{place}: {text}.",
+                producer_id=identity.producer_id if identity else -1,
+                producer_epoch=identity.producer_epoch if identity else -1,
+                transactional_id=process.transactional_id,
+            )
+        )
+
+    @staticmethod
+    def _place(row: Row) -> TopicPartition:
+        return TopicPartition(row["topic"], row["partition"])
+
+
+def _later(row: Row, identity: Identity) -> bool:
+    """The record has a later epoch of this producer id, or another producer id."""
+    if row["producer_id"] is None:
+        return False
+    mine = identity.producer_id, identity.producer_epoch
+    return bool((row["producer_id"], row["producer_epoch"]) > mine)

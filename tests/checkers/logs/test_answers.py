@@ -1,0 +1,107 @@
+"""Ring 3, clients: each rule fires, and is silent on the same run without the fault."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from checkers.logs.answers import RULES, judge
+from checkers.logs.judgement import Judgement
+from core.op import Outcome
+from history.evidence import LOST_POWER, Evidence
+from history.reader import History, load
+from history.tables import TABLES
+from tests.checkers.logs.made import tables
+from tests.checkers.logs.test_decisions import P0, PRODUCER, Cluster
+from tests.histories.built import Built, Op, Process, Send
+from tests.histories.folders import write_run
+
+BEGAN_MS = 1_767_225_600_000
+"""2026-01-01, when the runs of `write_run` begin."""
+OK, FAIL = Outcome.OK, Outcome.FAIL
+COMMITS_S, ABORTS_S = 1, 2
+"""When the transactions of `logs` begin."""
+
+
+def logs(*, second_commits: bool = False) -> Cluster:
+    cluster = Cluster()
+    cluster.coordinator("Empty", BEGAN_MS)
+    cluster.transaction(BEGAN_MS + 1000 * COMMITS_S, P0)
+    cluster.transaction(BEGAN_MS + 1000 * ABORTS_S, P0, commit=second_commits)
+    for row in cluster.made["transaction_log"]:
+        row["transactional_id"] = "txn-0"
+    return cluster
+
+
+def clients(tmp_path: Path, *outcomes: tuple[int, Outcome], epoch: int = 0, fenced: bool = False) -> History:
+    """One process, whose transactions began 0.1 s before these seconds and had these outcomes 0.3 s later."""
+    ops = []
+    for value, (second, outcome) in enumerate(outcomes):
+        begin = second * 10**9 - 10**8
+        mops: list[Any] = [Send(tp=0, value=value)]
+        op = Op(process=0, f="txn", invoke=begin, complete=begin + 3 * 10**8, outcome=outcome, mops=mops)
+        op.txn = True
+        ops.append(op)
+    built = Built(tps=["q"], ops=ops, processes={0: Process(txn_id=0)})
+    history = load(write_run(tmp_path / "run", built.tables()))
+    known = {"process": 0, "producer_id": PRODUCER, "producer_epoch": epoch, "epoch_cnt": 1, "ns": 1}
+    made = dict(history.tables) | {"producers": pa.Table.from_pylist([known], TABLES["producers"])}
+    names = history.names
+    if fenced:
+        names = msgspec.structs.replace(names, error=["_FENCED"])
+        rows = history.tables["ops"].to_pylist()
+        made["ops"] = pa.Table.from_pylist([row | {"error": 0} for row in rows], TABLES["ops"])
+    return replace(history, tables=made, names=names)
+
+
+def judged(cluster: Cluster, history: History) -> Judgement:
+    return judge(Evidence(tables(cluster.made)), history)
+
+
+def found(cluster: Cluster, history: History) -> list[tuple[str, str]]:
+    return [(each.rule, each.transactional_id) for each in judged(cluster, history).findings]
+
+
+def test_answers_that_the_log_confirms(tmp_path: Path) -> None:
+    whole = judged(logs(), clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL)))
+    assert not whole.findings
+    assert not whole.doubts
+    later = logs()
+    later.coordinator("Empty", BEGAN_MS + 2100, epoch=1)
+    later.made["transaction_log"][-1]["transactional_id"] = "txn-0"
+    fenced = judged(later, clients(tmp_path / "1", (ABORTS_S, FAIL), fenced=True))
+    assert not fenced.findings
+    assert {*whole.asked, *fenced.asked} == {rule.name for rule in RULES}
+
+
+def test_without_clients_nothing_is_asked() -> None:
+    assert not judge(Evidence(tables(logs().made)), None).asked
+
+
+def test_a_commit_that_the_log_does_not_have(tmp_path: Path) -> None:
+    assert found(logs(), clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, OK))) == [("answers-decided", "txn-0")]
+
+
+def test_an_abort_that_the_log_has_as_a_commit(tmp_path: Path) -> None:
+    history = clients(tmp_path, (COMMITS_S, OK), (ABORTS_S, FAIL))
+    (finding,) = judged(logs(second_commits=True), history).findings
+    assert (finding.rule, finding.offset, finding.producer_id) == ("answers-decided", 5, PRODUCER)
+
+
+def test_an_epoch_that_the_log_does_not_have(tmp_path: Path) -> None:
+    assert found(logs(), clients(tmp_path, (COMMITS_S, OK), epoch=3)) == [("identities-logged", "txn-0")]
+
+
+def test_a_fenced_client_without_a_later_epoch(tmp_path: Path) -> None:
+    history = clients(tmp_path, (ABORTS_S, FAIL), fenced=True)
+    assert found(logs(), history) == [("fencing-logged", "txn-0")]
+
+
+def test_after_a_loss_of_power_the_log_may_lack_a_commit(tmp_path: Path) -> None:
+    cluster = logs()
+    cluster.made["takes"].append({"take": 0, "node": 2, "at_ns": 1, "why": LOST_POWER})
+    whole = judged(cluster, clients(tmp_path, (ABORTS_S, OK)))
+    assert not whole.findings
+    assert [doubt.rule for doubt in whole.doubts] == ["answers-decided"]

@@ -1,0 +1,138 @@
+"""Ring 3, records: each rule fires at its place, and is silent on the same logs without the fault."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.logs.judgement import Judgement
+from checkers.logs.lineage import RULES, judge
+from history.evidence import END, KILLED, LOST_POWER, Evidence
+from history.reader import History, load
+from tests.checkers.logs.made import TP, at, batch, tables, whole
+from tests.histories.built import Built, Op, Process, Send
+from tests.histories.folders import write_run
+
+BEGAN_MS = 1_767_225_600_000
+"""2026-01-01, when the runs of `write_run` begin."""
+Made = dict[str, list[dict[str, Any]]]
+
+
+def rows(take: int, node: int, end: int, since: int = 0, epoch: int = 0) -> list[dict[str, Any]]:
+    """Batches of one record; of the offset o at o seconds."""
+    made = []
+    for base in range(since, end):
+        ms = BEGAN_MS + base * 1000
+        times = {"base_timestamp": ms, "max_timestamp": ms}
+        made.append(batch(TP, node, base, take=take, leader_epoch=epoch, crc=base + 100 * epoch, **times))
+    return made
+
+
+def clean() -> Made:
+    """Node 1 led epoch 0 up to offset 6 and died (take 0); node 2 leads epoch 1 from offset 5 on."""
+    metadata: list[dict[str, Any]] = [
+        {"name": "TopicRecord", "topic": TP.topic, "topic_id": "id"},
+        {"name": "PartitionRecord", "leader": 1, "isr": [1, 2], "partition_leader_epoch": 0},
+        {"name": "PartitionChangeRecord", "leader": 2, "isr": [2]},
+    ]
+    place = {"take": 1, "node": 2, "snapshot": -1, "topic_id": "id", "partition": TP.partition}
+    return {
+        "takes": [
+            {"take": 0, "node": 1, "at_ns": 1, "why": KILLED},
+            {"take": 1, "node": 2, "at_ns": 2, "why": END},
+        ],
+        "partitions": [whole(TP, 1), whole(TP, 2) | {"take": 1}],
+        "batches": [*rows(0, 1, 7), *rows(1, 2, 5), *rows(1, 2, 9, since=5, epoch=1)],
+        "ends": [at(TP, 1, file="replication", value=5)],
+        "metadata": [place | {"offset": number} | row for number, row in enumerate(metadata)],
+    }
+
+
+def sent(tmp_path: Path, *offsets: int, acks: int = -1, at_s: dict[int, int] | None = None) -> History:
+    """A client's records, each acknowledged at an offset within its second."""
+    ops = []
+    for value, offset in enumerate(offsets):
+        begin = (at_s or {}).get(offset, offset) * 10**9
+        mops: list[Any] = [Send(tp=0, value=value, offset=offset)]
+        ops.append(Op(process=0, f="send", invoke=begin, complete=begin + 10**6, mops=mops))
+    built = Built(tps=[TP.topic], ops=ops, processes={0: Process(acks=acks)})
+    return load(write_run(tmp_path / "run", built.tables()))
+
+
+def places(found: Judgement) -> list[tuple[str, int]]:
+    return [(each.rule, each.offset) for each in found.findings]
+
+
+def test_clean_logs_are_silent_and_exercise_every_rule(tmp_path: Path) -> None:
+    found = judge(Evidence(tables(clean())), sent(tmp_path, 0, 4, 8))
+    assert not found.findings
+    assert not found.doubts
+    assert all(found.asked[rule.name] for rule in RULES)
+
+
+def test_an_epoch_that_no_leader_was_given() -> None:
+    made = clean()
+    made["batches"][-1]["leader_epoch"] = 2
+    found = judge(Evidence(tables(made)), None)
+    assert places(found) == [("epochs-given", 8)]
+    assert found.findings[0].nodes == (2,)
+
+
+def test_what_a_dead_node_knew_to_be_committed_is_gone() -> None:
+    made = clean()
+    made["ends"][0]["value"] = 6
+    found = judge(Evidence(tables(made)), None)
+    assert places(found) == [("committed-kept", 5)]
+    assert found.findings[0].nodes == (1, 2)
+
+
+def test_a_log_that_ends_before_what_was_committed() -> None:
+    made = clean()
+    made["batches"] = [*rows(0, 1, 7), *rows(1, 2, 4)]
+    assert places(judge(Evidence(tables(made)), None)) == [("committed-kept", 4)]
+
+
+@pytest.mark.parametrize("offset", [9, 20])
+def test_an_acknowledged_offset_beyond_the_end(tmp_path: Path, offset: int) -> None:
+    found = judge(Evidence(tables(clean())), sent(tmp_path, 3, offset))
+    assert places(found) == [("acknowledged-held", offset)]
+
+
+def test_another_record_where_one_was_acknowledged(tmp_path: Path) -> None:
+    found = judge(Evidence(tables(clean())), sent(tmp_path, 3, 6, at_s={6: 2}))
+    assert places(found) == [("acknowledged-held", 6)]
+    assert not judge(Evidence(tables(clean())), sent(tmp_path / "1", 3, 6, acks=1, at_s={6: 2})).findings
+
+
+def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
+    made = clean()
+    made["batches"][-1]["control"] = True
+    assert places(judge(Evidence(tables(made)), sent(tmp_path, 8))) == [("acknowledged-held", 8)]
+
+
+@pytest.mark.parametrize("cause", ["unclean", "power", "unknown"])
+def test_where_records_may_be_lost_rightly_there_is_a_doubt(tmp_path: Path, cause: str) -> None:
+    made = clean()
+    made["ends"][0]["value"] = 6
+    if cause == "unclean":
+        made["metadata"][1]["isr"] = [1]
+    elif cause == "power":
+        made["takes"][0]["why"] = LOST_POWER
+    else:
+        made["metadata"] = []
+    found = judge(Evidence(tables(made)), sent(tmp_path, 9))
+    assert not found.findings
+    assert {"committed-kept", "acknowledged-held"} <= {doubt.rule for doubt in found.doubts}
+
+
+def test_an_unclean_election_before_excuses_nothing() -> None:
+    made = clean()
+    made["metadata"][1] |= {"leader": 2, "isr": [2]}
+    change = {"name": "PartitionChangeRecord", "leader": 1, "isr": [1]}
+    made["metadata"][2] |= change
+    for row in made["batches"]:
+        row["leader_epoch"] += 1
+    made["metadata"].append(made["metadata"][2] | {"offset": 3, "leader": 2, "isr": [2]})
+    made["metadata"][2]["isr"] = [1, 2]
+    made["ends"][0]["value"] = 6
+    assert places(judge(Evidence(tables(made)), None)) == [("committed-kept", 5)]
