@@ -17,11 +17,13 @@ from history.evidence import Evidence
 from model.accepting.transaction_log import (
     EPOCH,
     FOLLOWING,
+    OWNER,
     PARTITIONS,
     PLACE,
     PRODUCER_ID,
     STATE,
     TIMES,
+    UNKNOWN_EPOCH,
     Kept,
     TransactionLog,
 )
@@ -65,10 +67,10 @@ RULES: Final = (
     ),
     _rule(
         PLACE,
-        "A transactional id is written to the partition that its hash names, and a producer id to one "
-        "transactional id only.",
+        "A transactional id is written to the partition that its hash names.",
         "KIP-98, TransactionStateManager.partitionFor",
     ),
+    _rule(OWNER, "A producer id belongs to one transactional id.", "KIP-98, ProducerIdManager"),
 )
 
 
@@ -83,6 +85,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     log = TransactionLog(
         Kept(next_ids=era is not None and era.ids_logged), tp.partition, _count(evidence, tp)
     )
+    log.owners.update(_owners(evidence))
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"
         judgement.doubts.append(LogDoubt(rule=PLACE, tp=tp, why=why))
@@ -119,6 +122,15 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     return judgement
 
 
+def _owners(evidence: Evidence) -> dict[int, str]:
+    """The transactional id that had a producer id first, in any partition."""
+    rows = evidence.table("transaction_log")
+    names = ["producer_id", "transactional_id"]
+    known = rows.filter(pc.is_valid(rows["producer_id"])).group_by(names).aggregate([("timestamp", "min")])
+    first = known.sort_by([("timestamp_min", "descending"), *((name, "ascending") for name in names)])
+    return {row["producer_id"]: row["transactional_id"] for row in first.to_pylist()}
+
+
 def _count(evidence: Evidence, tp: TopicPartition) -> int:
     """Partitions of the topic, 0 = unknown."""
     numbers = {one.partition for one in evidence.partitions() if one.topic == tp.topic}
@@ -146,6 +158,7 @@ def _records(evidence: Evidence, tp: TopicPartition, judged: Replica) -> Iterato
                 row["producer_id"],
                 row["timeout_ms"],
                 row["producer_epoch"],
+                UNKNOWN_EPOCH,
                 state=TransactionState(row["state"]),
                 partitions=tuple(sorted((one["topic"], one["partition"]) for one in row["partitions"] or ())),
                 started=row["start_ms"],

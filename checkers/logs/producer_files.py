@@ -57,7 +57,6 @@ def compare_aborted(
     rows = evidence.of("aborted", tp)
     rows = rows.filter(pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node)))
     made = {(one.producer_id, one.last): one for one in walk.accepted.aborted if one.last < log.end}
-    known_from = walk.gaps[-1] if walk.gaps else 0
     newest = -1
     for row in rows.to_pylist():
         producer, first, last, stable = (
@@ -65,8 +64,8 @@ def compare_aborted(
         )
         one = made.pop((producer, last), None)
         newest = max(newest, last)
-        if one is None and first < known_from:
-            continue
+        if min(first, stable) < max((gap for gap in walk.gaps if gap <= last), default=0):
+            continue  # of what was open before a gap the log says nothing
         judgement.asked[ABORTED_INDEX] += 1
         if one is None or not _agrees(one, first, stable):
             sentence = (

@@ -108,9 +108,16 @@ def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster,
 
 
 _COLUMNS: Final = (
-    "base", "last", "leader_epoch", "producer_id", "producer_epoch", "base_sequence", "transactional",
-    "control", "max_timestamp",
-)  # fmt: skip
+    "base",
+    "last",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "transactional",
+    "control",
+    "max_timestamp",
+)
 _RECORDS: Final = [(REMOVED,) * count for count in range(512)]
 """Records whose contents do not matter, by their number."""
 _MARKERS: Final = {"COMMIT": COMMIT, "ABORT": ABORT}

@@ -32,19 +32,21 @@ PRODUCER_ID: Final = "transaction-producer-id"
 EPOCH: Final = "transaction-producer-epoch"
 TIMES: Final = "transaction-times-kept"
 PLACE: Final = "transactional-id-place"
+OWNER: Final = "producer-id-has-one-owner"
 FOLLOWING: Final = (STATE, PARTITIONS, PRODUCER_ID, EPOCH, TIMES)
 """Rules about two records of an id."""
 COMPLETED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 PRODUCER_EPOCH_MAX: Final = 32_767
+UNKNOWN_EPOCH: Final = -2
+"""`TransactionRecord.last_epoch` where it is not known: Kafka does not write it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a log keeps of records, else no rule asks for it. most: the largest producer epoch. last_epochs:
-    `TransactionRecord.last_epoch`, which Kafka does not write. next_ids: its `next_id` (4.3, KAFKA-20310)."""
+    """What a log keeps. most: the largest producer epoch. next_ids: `TransactionRecord.next_id` (4.3,
+    KAFKA-20310)."""
 
     most: int = PRODUCER_EPOCH_MAX
-    last_epochs: bool = False
     next_ids: bool = True
 
 
@@ -89,10 +91,11 @@ class TransactionLog:
         if isinstance(record, TransactionTombstone):
             yield from self._expired(offset, leader_epoch, tid)
             return
+        self.asked[OWNER] += 1
         owner = self.owners.setdefault(record.producer_id, tid)
         if owner != tid:
             why = f"{described(record)} has the producer id of transactional id {owner}"
-            yield _refused(PLACE, offset, why, None, record)
+            yield _refused(OWNER, offset, why, None, record)
         candidates = self._candidates(leader_epoch, tid)
         if not candidates and self.whole:
             candidates = [_created(record)]
@@ -107,12 +110,15 @@ class TransactionLog:
             assert wrong is not None
             why = f"{described(record)}; the model's coordinator does not write it: {wrong[1]}"
             yield _refused(wrong[0], offset, why, newest, record)
-        self.known[tid] = (leader_epoch, [*before, record])
+        self.known[tid] = (leader_epoch, [*before, _remembered(before, record)])
 
     def _candidates(self, leader_epoch: int, tid: str) -> list[TransactionRecord]:
         """What the coordinator of this epoch may have in memory."""
         epoch, candidates = self.known.get(tid, (leader_epoch, []))
-        return candidates if epoch == leader_epoch else candidates[-1:]
+        if epoch == leader_epoch:
+            return candidates
+        # A coordinator that loads does not learn the epoch before (KAFKA-20357).
+        return [last._replace(last_epoch=NO_EPOCH) for last in candidates[-1:]]
 
     def _expired(self, offset: int, leader_epoch: int, tid: str) -> Iterator[Refusal]:
         candidates = self._candidates(leader_epoch, tid)
@@ -128,6 +134,21 @@ class TransactionLog:
 def _created(record: TransactionRecord) -> TransactionRecord:
     """What a coordinator makes of an id that it does not know, before its first record."""
     return TransactionRecord(record.transactional_id, record.producer_id, record.timeout_ms)
+
+
+def _remembered(before: list[TransactionRecord], record: TransactionRecord) -> TransactionRecord:
+    """A record with the epoch before it, as far as that follows from the records before."""
+    if record.last_epoch != UNKNOWN_EPOCH:
+        return record
+    lasts = {known.last_epoch for known in before}
+    epochs = {known.epoch for known in before}
+    if record.state in PREPARED:
+        known = epochs if record.version >= 2 else {UNKNOWN_EPOCH}
+    elif record.state is not EMPTY:
+        known = lasts
+    else:  # the first record of an id has none before it; else it is up to what the client asked
+        known = {NO_EPOCH} if epochs == {NO_EPOCH} else {UNKNOWN_EPOCH}
+    return record._replace(last_epoch=known.pop() if len(known) == 1 else UNKNOWN_EPOCH)
 
 
 def _refused(
@@ -221,9 +242,9 @@ def _epochs(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> 
     """Epochs that may follow under the same producer id."""
     if after.state is EMPTY:
         # InitProducerId raises the epoch; one that was sent again by a client with an epoch does not.
-        again = after.last_epoch == before.last_epoch != NO_EPOCH
-        repeated = again if kept.last_epochs else before.epoch != NO_EPOCH
-        return (before.epoch, before.epoch + 1) if repeated else (before.epoch + 1,)
+        unknown = UNKNOWN_EPOCH in (after.last_epoch, before.last_epoch)
+        again = before.last_epoch != NO_EPOCH and (unknown or after.last_epoch == before.last_epoch)
+        return (before.epoch, before.epoch + 1) if again else (before.epoch + 1,)
     if after.state in PREPARED and after.version >= 2:
         return (min(before.epoch + 1, kept.most),)
     if after.state is PREPARE_ABORT:  # of a fence, or of a client

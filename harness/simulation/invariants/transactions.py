@@ -150,7 +150,7 @@ class TransactionLog(Committed):
     records: transaction_log.TransactionLog = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = transaction_log.Kept(most=self.decisions.settings.producer_epoch_max, last_epochs=True)
+        kept = transaction_log.Kept(most=self.decisions.settings.producer_epoch_max)
         self.records = transaction_log.TransactionLog(kept)
 
     def begin_anew(self, batches: Iterable[RecordBatch]) -> None:

@@ -4,7 +4,20 @@ from typing import Any
 
 import pytest
 
-from model.accepting.transaction_log import Kept, broken
+from core.java_hash import java_hash
+from model.accepting.transaction_log import (
+    EPOCH,
+    OWNER,
+    PARTITIONS,
+    PLACE,
+    PRODUCER_ID,
+    STATE,
+    TIMES,
+    UNKNOWN_EPOCH,
+    Kept,
+    TransactionLog,
+    broken,
+)
 from model.coordinator.transaction_metadata import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -14,11 +27,13 @@ from model.coordinator.transaction_metadata import (
     PREPARE_COMMIT,
     TransactionRecord,
     TransactionState,
+    TransactionTombstone,
 )
+from model.log.unified_log import NO_EPOCH
 
 TP = ("t", 0)
 MOST_EPOCHS = 32_767
-IN_MEMORY = Kept(last_epochs=True)
+IN_MEMORY = Kept()
 
 
 def record(state: TransactionState, epoch: int, **fields: Any) -> TransactionRecord:
@@ -38,17 +53,31 @@ LEGAL = [
     (record(PREPARE_COMMIT, MOST_EPOCHS, next_id=8), record(COMPLETE_COMMIT, 0, producer_id=8)),
 ]
 ILLEGAL = [
-    (record(EMPTY, 0), record(PREPARE_COMMIT, 1, version=2)),
-    (record(EMPTY, 3), record(PREPARE_ABORT, 3)),
-    (record(PREPARE_COMMIT, 1), record(COMPLETE_ABORT, 1)),
-    (record(PREPARE_COMMIT, 1), record(ONGOING, 1)),
-    (record(ONGOING, 2), record(PREPARE_ABORT, 2, version=2)),
-    (record(ONGOING, 2), record(PREPARE_ABORT, 1)),
-    (record(ONGOING, 0, partitions=(TP,)), record(ONGOING, 0)),
-    (record(ONGOING, 0, partitions=(TP,)), record(PREPARE_COMMIT, 0)),
-    (record(COMPLETE_COMMIT, 4), record(EMPTY, 4)),
-    (record(COMPLETE_COMMIT, 4), record(EMPTY, 3)),
-    (record(COMPLETE_COMMIT, 4), record(EMPTY, 0, producer_id=6)),
+    (STATE, record(EMPTY, 0), record(PREPARE_COMMIT, 1, version=2)),
+    (STATE, record(EMPTY, 3), record(PREPARE_ABORT, 3)),
+    (STATE, record(PREPARE_COMMIT, 1), record(COMPLETE_ABORT, 1)),
+    (STATE, record(PREPARE_COMMIT, 1), record(ONGOING, 1)),
+    (STATE, record(ONGOING, 1), record(COMPLETE_COMMIT, 1)),
+    (STATE, record(EMPTY, NO_EPOCH), record(ONGOING, 0)),
+    (EPOCH, record(ONGOING, 2), record(PREPARE_ABORT, 2, version=2)),
+    (EPOCH, record(ONGOING, 2), record(PREPARE_ABORT, 1)),
+    (EPOCH, record(ONGOING, 2), record(PREPARE_ABORT, 4)),
+    (EPOCH, record(ONGOING, 2), record(PREPARE_COMMIT, 3)),
+    (EPOCH, record(COMPLETE_COMMIT, 4), record(EMPTY, 4)),
+    (EPOCH, record(COMPLETE_COMMIT, 4), record(EMPTY, 3)),
+    (EPOCH, record(COMPLETE_COMMIT, 4), record(ONGOING, 5)),
+    (EPOCH, record(COMPLETE_COMMIT, MOST_EPOCHS - 1), record(EMPTY, 1, producer_id=6)),
+    (PARTITIONS, record(ONGOING, 0, partitions=(TP,)), record(ONGOING, 0)),
+    (PARTITIONS, record(ONGOING, 0, partitions=(TP,)), record(PREPARE_COMMIT, 0)),
+    (PARTITIONS, record(PREPARE_COMMIT, 0, partitions=(TP,)), record(COMPLETE_COMMIT, 0, partitions=(TP,))),
+    (PRODUCER_ID, record(COMPLETE_COMMIT, 4), record(EMPTY, 0, producer_id=6)),
+    (PRODUCER_ID, record(EMPTY, 4), record(ONGOING, 4, previous_id=6)),
+    (PRODUCER_ID, record(PREPARE_COMMIT, MOST_EPOCHS, next_id=8), record(COMPLETE_COMMIT, 0, producer_id=9)),
+    (TIMES, record(EMPTY, 0), record(ONGOING, 0, started=3, updated=4)),
+    (TIMES, record(ONGOING, 0, started=3), record(PREPARE_COMMIT, 0, started=4)),
+    (TIMES, record(PREPARE_COMMIT, 0, started=3), record(COMPLETE_COMMIT, 0, started=-1)),
+    (TIMES, record(ONGOING, 0), record(ONGOING, 0, timeout_ms=2000)),
+    (TIMES, record(COMPLETE_COMMIT, 0, started=3), record(EMPTY, 1, started=3)),
 ]
 
 
@@ -57,6 +86,99 @@ def test_a_legal_change(before: TransactionRecord, after: TransactionRecord) -> 
     assert broken(before, after, IN_MEMORY) is None
 
 
-@pytest.mark.parametrize(("before", "after"), ILLEGAL)
-def test_an_illegal_change(before: TransactionRecord, after: TransactionRecord) -> None:
-    assert broken(before, after, IN_MEMORY) is not None
+@pytest.mark.parametrize(("rule", "before", "after"), ILLEGAL)
+def test_an_illegal_change(rule: str, before: TransactionRecord, after: TransactionRecord) -> None:
+    wrong = broken(before, after, IN_MEMORY)
+    assert wrong is not None
+    assert wrong[0] == rule
+
+
+# ---- whole logs
+
+
+def refused(
+    *appended: tuple[int, TransactionRecord | TransactionTombstone], **made: Any
+) -> list[tuple[str, int]]:
+    """Rules and offsets. appended: leader epochs and records."""
+    log = TransactionLog(**made)
+    return [
+        (refusal.rule, refusal.offset)
+        for offset, (epoch, record) in enumerate(appended)
+        for refusal in log.add(offset, epoch, record)
+    ]
+
+
+def test_a_transaction_from_its_begin_to_its_end() -> None:
+    states = (EMPTY, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT, ONGOING, PREPARE_ABORT, COMPLETE_ABORT)
+    assert refused(*((0, record(state, 0)) for state in states)) == []
+
+
+def test_a_record_may_follow_what_its_coordinator_still_has_in_memory() -> None:
+    """The outcome of an append was unknown: not to the coordinator that has loaded the log."""
+    begun = ((0, record(EMPTY, 0)), (0, record(ONGOING, 0)), (0, record(PREPARE_COMMIT, 0)))
+    assert refused(*begun, (0, record(PREPARE_ABORT, 1)), (1, record(COMPLETE_ABORT, 1))) == []
+    assert refused(*begun, (1, record(PREPARE_ABORT, 1))) == [(STATE, 3)]
+
+
+def test_an_id_begins_with_empty_where_the_log_is_whole() -> None:
+    assert refused((0, record(ONGOING, 0))) == [(STATE, 0)]
+    assert refused((0, record(ONGOING, 0)), whole=False) == []
+    log = TransactionLog()
+    log.forget()
+    assert [*log.add(9, 0, record(COMPLETE_COMMIT, 3))] == []
+
+
+def test_an_id_is_forgotten_between_transactions_only() -> None:
+    gone = TransactionTombstone("t")
+    assert refused((0, record(EMPTY, 0)), (0, gone), (0, record(EMPTY, 0, producer_id=9))) == []
+    assert refused((0, record(EMPTY, 0)), (0, record(ONGOING, 0)), (1, gone)) == [(STATE, 2)]
+
+
+def unknown(state: TransactionState, epoch: int, **fields: Any) -> TransactionRecord:
+    return record(state, epoch, last_epoch=UNKNOWN_EPOCH, **fields)
+
+
+def test_a_repeated_init_raises_no_epoch() -> None:
+    """Its coordinator knows the epoch before; a log does not say it, and the first epoch has none before."""
+    first, second, third = unknown(EMPTY, 0), unknown(EMPTY, 1), unknown(EMPTY, 2)
+    assert refused((0, first), (0, second), (0, second)) == []
+    assert refused((0, first), (0, second), (1, second)) == [(EPOCH, 2)]
+    assert refused((0, first), (1, first)) == [(EPOCH, 1)]
+    assert refused((0, first), (0, second), (1, third), (1, third)) == []
+
+
+def test_a_repeated_first_init_of_an_unknown_outcome() -> None:
+    assert refused((0, unknown(EMPTY, 0)), (0, unknown(EMPTY, 0))) == []
+
+
+def test_an_id_stands_in_the_partition_of_its_hash() -> None:
+    belongs = java_hash("t") % 5
+    assert refused((0, record(EMPTY, 0)), number=belongs, count=5) == []
+    assert refused((0, record(EMPTY, 0)), number=(belongs + 1) % 5, count=5) == [(PLACE, 0)]
+
+
+def test_a_producer_id_has_one_owner() -> None:
+    other = record(EMPTY, 0)._replace(transactional_id="u")
+    assert refused((0, record(EMPTY, 0)), (0, other)) == [(OWNER, 1)]
+    assert refused((0, record(EMPTY, 0)), (0, other._replace(producer_id=6))) == []
+
+
+def test_before_4_3_the_log_does_not_say_which_id_follows() -> None:
+    """KAFKA-20310."""
+    used_up = record(PREPARE_COMMIT, MOST_EPOCHS, version=2)
+    after = record(COMPLETE_COMMIT, 0, producer_id=8, version=2)
+    assert broken(used_up, after, Kept(next_ids=False)) is None
+    assert broken(used_up, after, Kept()) is not None
+    assert broken(used_up._replace(epoch=5), after, Kept(next_ids=False)) is not None
+
+
+def test_a_refusal_tells_the_record_and_the_one_before() -> None:
+    log = TransactionLog()
+    for offset, state in enumerate([EMPTY, ONGOING]):
+        assert [*log.add(offset, 0, record(state, 0, partitions=(TP,) if offset else ()))] == []
+    (refusal,) = log.add(2, 0, record(COMPLETE_COMMIT, 0))
+    assert refusal.why == (
+        "t: CompleteCommit of producer 5 epoch 0, partitions []; the model's coordinator does not write it: "
+        "CompleteCommit does not follow Ongoing"
+    )
+    assert refusal.before == "t: Ongoing of producer 5 epoch 0, partitions [t-0]"

@@ -1,0 +1,264 @@
+"""Ring 1 over data partitions: evidence of real brokers passes, and what is planted in it is told."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from checkers.logs.accept_data import RULES, judge
+from checkers.logs.judgement import Judgement, joined
+from checkers.logs.producer_files import ABORTED_INDEX, PRODUCER_SNAPSHOT
+from core.op import TopicPartition
+from harness.evidence.directory import read
+from history.evidence import END, KILLED, Evidence, merged
+from model.accepting import data_partition as rules
+from tests.checkers.logs.made import TP, at, batch, tables, whole
+from tests.harness.evidence.conftest import GOLDEN, NODE
+
+Made = dict[str, list[dict[str, Any]]]
+GROUP = TopicPartition("__consumer_offsets", 0)
+LEVELS = {"3.9": 21, "4.3": 30}
+
+
+def clean(release: str = "4.3", tp: TopicPartition = TP) -> Made:
+    """Producer 7: two batches and an abort marker, then a plain batch; producer 8: a transaction that
+    commits. Node 1 was killed before (take 0); at the end (take 1) nodes 1 and 2 have the whole log."""
+    log: list[dict[str, Any]] = [
+        {"producer_id": 7, "base_sequence": 0, "records": 2, "transactional": True},
+        {"producer_id": 8, "base_sequence": 5, "transactional": True},
+        {"producer_id": 7, "base_sequence": 2, "transactional": True},
+        {"producer_id": 7, "control": True, "transactional": True, "name": "ABORT"},
+        {"producer_id": 8, "control": True, "transactional": True, "name": "COMMIT"},
+        {"producer_id": 7, "base_sequence": 3},
+        {"producer_id": -1},
+    ]
+    batches, control = [], []
+    for take, node, count in ((0, 1, 4), (1, 1, 7), (1, 2, 7)):
+        base = 0
+        for number, row in enumerate(log[:count]):
+            row = {"records": 1, "producer_epoch": 0, "max_timestamp": 1000 + number, **row}
+            last = base + row["records"] - 1
+            if name := row.pop("name", ""):
+                control.append(at(tp, node, take=take, offset=base, name=name, coordinator_epoch=3))
+            batches.append(batch(tp, node, take=take, position=base, last=last, **row, base=base))
+            base = last + 1
+    entry = {
+        "producer_epoch": 0,
+        "last_offset": -1,
+        "first_offset_of_transaction": -1,
+        "coordinator_epoch": -1,
+    }
+    snapshot = [
+        {"producer_id": 7, "last_sequence": 3, "last_offset": 6, "timestamp": 1005, "coordinator_epoch": 3},
+        {"producer_id": 8, "last_sequence": 5, "last_offset": 2, "timestamp": 1004, "coordinator_epoch": 3},
+    ]
+    index = {"producer_id": 7, "first": 0, "last": 4, "last_stable": 2}
+    places = ((0, 1), (1, 1), (1, 2))
+    feature = {"take": 1, "node": 1, "name": "FeatureLevelRecord", "feature": "metadata.version"}
+    return {
+        "takes": [{"take": take, "node": node, "why": END if take else KILLED} for take, node in places],
+        "partitions": [whole(tp, node) | {"take": take} for take, node in places],
+        "batches": batches,
+        "control": control,
+        "producers": [at(tp, 2, take=1, snapshot=8, **(entry | row)) for row in snapshot],
+        "aborted": [at(tp, node, take=take, **index) for take, node in places],
+        "metadata": [feature | {"level": LEVELS[release]}] if release else [],
+    }
+
+
+def judged(made: Made, tp: TopicPartition = TP) -> Judgement:
+    return judge(Evidence(tables(made)), tp)
+
+
+def told(made: Made) -> set[tuple[str, int]]:
+    """Rules and offsets of the findings."""
+    return {(finding.rule, finding.offset) for finding in judged(made).findings}
+
+
+def test_the_clean_log_passes_and_its_rules_were_asked() -> None:
+    found = judged(clean())
+    assert not found.findings
+    assert not found.doubts
+    assert found.asked == {
+        rules.SEQUENCE: 2,
+        rules.NO_REPEAT: 2,
+        rules.PRODUCER_EPOCH: 2,
+        rules.PLAIN_IN_TRANSACTION: 1,
+        rules.MARKER_EPOCH: 2,
+        PRODUCER_SNAPSHOT: 2,
+        ABORTED_INDEX: 3,
+    }
+
+
+def everywhere(made: Made, base: int, **columns: Any) -> None:
+    """Change a batch in every copy."""
+    for row in made["batches"]:
+        if row["base"] == base:
+            row.update(columns)
+
+
+def a_skipped_sequence(made: Made) -> None:
+    everywhere(made, 3, base_sequence=4)
+
+
+def a_new_epoch_in_the_middle(made: Made) -> None:
+    everywhere(made, 6, producer_epoch=1)
+
+
+def an_old_epoch(made: Made) -> None:
+    everywhere(made, 0, producer_epoch=1)
+    everywhere(made, 4, producer_epoch=1)
+    everywhere(made, 6, producer_epoch=1, base_sequence=2)
+    made["producers"][0]["producer_epoch"] = 1
+
+
+def an_old_marker(made: Made) -> None:
+    everywhere(made, 0, producer_epoch=1)
+    everywhere(made, 3, producer_epoch=1)
+
+
+def a_plain_batch(made: Made) -> None:
+    everywhere(made, 3, transactional=False)
+
+
+@pytest.mark.parametrize(
+    ("plant", "rule", "offset"),
+    [
+        (a_skipped_sequence, rules.SEQUENCE, 3),
+        (a_new_epoch_in_the_middle, rules.EPOCH_BEGINS, 6),
+        (an_old_epoch, rules.PRODUCER_EPOCH, 3),
+        (an_old_marker, rules.MARKER_EPOCH, 4),
+        (a_plain_batch, rules.PLAIN_IN_TRANSACTION, 3),
+    ],
+)
+def test_a_planted_batch_is_told_at_its_offset(plant: Any, rule: str, offset: int) -> None:
+    made = clean()
+    plant(made)
+    assert (rule, offset) in told(made)
+    finding = next(one for one in judged(made).findings if one.rule == rule)
+    assert finding.sentence.startswith(f"at offset {offset} of {TP}: ")
+    assert finding.before
+    assert finding.producer_id == 7
+
+
+def test_the_version_of_a_transaction_comes_from_its_coordinator() -> None:
+    """With version 2 (4.2) a marker needs a higher epoch than the transaction that it ends."""
+    log = TopicPartition("__transaction_state", 0)
+    decided = at(
+        log,
+        1,
+        take=1,
+        producer_id=7,
+        producer_epoch=0,
+        transactional_id="t",
+        state="PrepareAbort",
+        client_transaction_version=2,
+    )
+    made = clean() | {"transaction_log": [decided]}
+    assert told(made) == {(rules.MARKER_EPOCH, 4)}
+    assert [one.transactional_id for one in judged(made).findings] == ["t"]
+    assert told(made | {"transaction_log": [decided | {"client_transaction_version": 0}]}) == set()
+    assert told(clean("3.9") | {"transaction_log": [decided]}) == set()
+
+
+def test_an_unknown_version_is_a_doubt() -> None:
+    found = judged(clean(""))
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {rules.MARKER_EPOCH, rules.UNKNOWN_BEGINS}
+
+
+def test_after_a_gap_the_state_is_unknown_and_that_is_said() -> None:
+    made = clean()
+    made["batches"] = [row for row in made["batches"] if row["base"] != 2]
+    found = judged(made)
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+
+
+@pytest.mark.parametrize(
+    "column", ["producer_epoch", "last_sequence", "last_offset", "timestamp", "coordinator_epoch"]
+)
+def test_a_snapshot_is_what_the_log_makes(column: str) -> None:
+    made = clean()
+    made["producers"][0][column] += 1
+    assert told(made) == {(PRODUCER_SNAPSHOT, 8)}
+
+
+def test_a_snapshot_has_all_producers_and_no_other() -> None:
+    made = clean()
+    made["producers"][0]["producer_id"] = 9
+    assert [one.producer_id for one in judged(made).findings] == [7, 9]
+
+
+def test_a_snapshot_is_compared_with_the_log_of_its_node() -> None:
+    """The tail of the node that was killed was not committed."""
+    made = clean()
+    other = next(row for row in made["batches"] if row["take"] == 0 and row["base"] == 3)
+    other["crc"], other["producer_id"] = 99, 8
+    other["base_sequence"] = 6
+    mine = at(
+        TP,
+        1,
+        take=0,
+        snapshot=4,
+        producer_id=8,
+        producer_epoch=0,
+        last_sequence=6,
+        last_offset=3,
+        coordinator_epoch=-1,
+        timestamp=1002,
+        first_offset_of_transaction=2,
+    )
+    seven = mine | {"producer_id": 7, "last_sequence": 1, "last_offset": 1, "offset_delta": 1}
+    made["producers"] += [mine, seven | {"timestamp": 1000, "first_offset_of_transaction": 0}]
+    assert told(made) == set()
+    mine["last_sequence"] = 5
+    assert told(made) == {(PRODUCER_SNAPSHOT, 4)}
+
+
+@pytest.mark.parametrize("column", ["producer_id", "first", "last", "last_stable"])
+def test_the_aborted_index_is_what_the_log_makes(column: str) -> None:
+    made = clean()
+    made["aborted"][1][column] += 1
+    assert {rule for rule, _ in told(made)} == {ABORTED_INDEX}
+
+
+def test_a_missing_entry_is_told_where_the_broker_lived_to_write_it() -> None:
+    made = clean()
+    at_kill, first, _ = made["aborted"]
+    made["aborted"].remove(at_kill)
+    assert told(made) == set()
+    made["aborted"].remove(first)
+    assert told(made) == {(ABORTED_INDEX, 4)}
+
+
+def test_the_group_coordinator_repeats_sequences() -> None:
+    made = clean(tp=GROUP)
+    everywhere(made, 3, base_sequence=0)
+    found = judged(made, GROUP)
+    assert not found.findings
+    assert rules.SEQUENCE not in found.asked
+
+
+@pytest.mark.parametrize("version", ["3.3.2", "3.9.1", "4.3.1"])
+def test_logs_of_real_brokers_pass(version: str) -> None:
+    evidence = Evidence(merged([read(GOLDEN / version, 1)]))
+    found = joined(judge(evidence, tp) for tp in evidence.partitions())
+    assert not found.findings
+    assert found.asked[PRODUCER_SNAPSHOT]
+    assert found.asked[ABORTED_INDEX]
+    assert found.asked[rules.COORDINATOR_EPOCH]
+
+
+def test_a_moved_entry_of_a_real_index_is_told() -> None:
+    found = {name: table.to_pylist() for name, table in merged([read(NODE, 1)]).items()}
+    made = deepcopy(found)
+    (index,) = (row for row in made["aborted"] if row["topic"] == "in")
+    index["first"] -= 1
+    tp = TopicPartition("in", 0)
+    assert not judge(Evidence(tables(found, nodes=(1,))), tp).findings
+    assert [one.rule for one in judge(Evidence(tables(made, nodes=(1,))), tp).findings] == [ABORTED_INDEX]
+
+
+def test_every_rule_that_is_asked_is_declared() -> None:
+    assert set(judged(clean()).asked) <= {rule.name for rule in RULES}

@@ -1,0 +1,143 @@
+"""Ring 1 over `__transaction_state`: evidence of real brokers passes, and what is planted in it is told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from checkers.logs.accept_transactions import judge
+from checkers.logs.judgement import Judgement
+from core.op import TopicPartition
+from harness.evidence.directory import read
+from history.evidence import Evidence, merged
+from model.accepting import transaction_log as rules
+from tests.checkers.logs.made import tables
+from tests.harness.evidence.conftest import GOLDEN
+
+LOG = TopicPartition("__transaction_state", 1)
+Row = dict[str, Any]
+Made = dict[str, list[Row]]
+VERSIONS = ["3.3.2", "3.9.1", "4.3.1"]
+
+
+def real(version: str = "4.3.1") -> Made:
+    """The log of a real broker, 19 records of one id: Empty, then six transactions."""
+    found = merged([read(GOLDEN / version, 1)])
+    return {name: table.to_pylist() for name, table in found.items()}
+
+
+def judged(made: Made) -> Judgement:
+    return judge(Evidence(tables(made, nodes=(1,))), LOG)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_log_of_a_real_broker_passes(version: str) -> None:
+    found = judged(real(version))
+    assert not found.findings
+    assert {found.asked[rule] for rule in rules.FOLLOWING} == {19}
+    assert [doubt.rule for doubt in found.doubts] == [rules.PLACE]  # the other partitions are not there
+
+
+def without_prepare(rows: list[Row]) -> None:
+    del rows[2]
+
+
+def another_state(rows: list[Row]) -> None:
+    rows[2]["state"] = "PrepareAbort"
+
+
+def fewer_partitions(rows: list[Row]) -> None:
+    rows[2]["partitions"] = []
+
+
+def a_raised_epoch(rows: list[Row]) -> None:
+    rows[4]["producer_epoch"] += 1
+
+
+def another_producer(rows: list[Row]) -> None:
+    rows[4]["producer_id"] += 1
+
+
+def another_begin(rows: list[Row]) -> None:
+    rows[3]["start_ms"] += 1
+
+
+def another_timeout(rows: list[Row]) -> None:
+    rows[1]["timeout_ms"] += 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("plant", "rule", "offset"),
+    [
+        (without_prepare, rules.STATE, 3),
+        (another_state, rules.STATE, 3),
+        (fewer_partitions, rules.PARTITIONS, 2),
+        (a_raised_epoch, rules.EPOCH, 4),
+        (another_producer, rules.PRODUCER_ID, 4),
+        (another_begin, rules.TIMES, 3),
+        (another_timeout, rules.TIMES, 1),
+    ],
+)
+def test_a_planted_record_is_told_at_its_offset(
+    plant: Callable[[list[Row]], None], rule: str, offset: int, version: str
+) -> None:
+    made = real(version)
+    plant(made["transaction_log"])
+    found = judged(made)
+    first = found.findings[0]
+    assert (first.rule, first.offset) == (rule, offset)
+    assert first.sentence.startswith(f"at offset {offset} of {LOG}: tx-2: ")
+    assert first.before.startswith("tx-2: ")
+    assert first.transactional_id == "tx-2"
+
+
+def test_the_place_is_asked_where_all_partitions_are_there() -> None:
+    made = real()
+    (own,) = (row for row in made["partitions"] if row["topic"] == LOG.topic)
+    made["partitions"] += [own | {"partition": number} for number in (0, 2, 3, 4)]
+    found = judged(made)
+    assert not found.findings
+    assert not found.doubts
+    assert found.asked[rules.PLACE] == 19
+    made["partitions"] += [own | {"partition": number} for number in (5, 6, 7, 8)]
+    assert {finding.rule for finding in judged(made).findings} == {rules.PLACE}
+
+
+def test_a_producer_id_of_another_id_in_another_partition() -> None:
+    made = real()
+    first = made["transaction_log"][0]
+    other = first | {"partition": 0, "transactional_id": "u", "timestamp": first["timestamp"] - 1}
+    made["transaction_log"].append(other)
+    assert {finding.rule for finding in judged(made).findings} == {rules.OWNER}
+    other["producer_id"] += 1
+    assert not judged(made).findings
+
+
+def test_a_gap_is_a_doubt() -> None:
+    made = real()
+    log = [row for row in made["batches"] if row["topic"] == LOG.topic]
+    made["batches"].remove(log[5])
+    del made["transaction_log"][5]
+    found = judged(made)
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING, rules.PLACE}
+
+
+def test_a_value_of_a_newer_format_is_a_doubt() -> None:
+    made = real()
+    row = made["transaction_log"][5]
+    row.update(dict.fromkeys((name for name in row if name in read_columns()), None), opaque=b"new")
+    found = judged(made)
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING, rules.PLACE}
+
+
+def read_columns() -> list[str]:
+    """Of a value."""
+    names = [field.name for field in Evidence({}).table("transaction_log").schema]
+    return names[names.index("version") : names.index("opaque")]
+
+
+def test_other_topics_are_not_about_transactional_ids() -> None:
+    assert judge(Evidence(tables(real(), nodes=(1,))), TopicPartition("in", 0)) == Judgement()
