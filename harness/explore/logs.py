@@ -14,10 +14,11 @@ from typing import Final
 
 from checkers.logs.engine import judge_all
 from checkers.logs.judgement import Judgement
-from core.config import RunConfig
-from harness.explore.profile import hunting, without_mutant
+from core.config import RunConfig, run_config
+from harness.explore.profile import BASE, hunting, without_mutant
 from harness.simulation.evidence import evidence
 from harness.simulation.run import simulate
+from model.mutants.log_damage import LOG_DAMAGE
 
 EARLY: Final = "an answer comes too early, or to the wrong question; the log does not tell answers"
 CLIENT: Final = "a client does what brokers have to accept, or misreports what they answered"
@@ -97,3 +98,10 @@ def first_found(mutant: str, numbers: Iterable[int]) -> tuple[int, dict[str, int
         if rules := found(mutant, number):
             return tried, rules
     return tried, {}
+
+
+def damaging(name: str, seed: int = 1) -> RunConfig:
+    """The config of a run with one of `LOG_DAMAGE`. Raises: KeyError."""
+    damage = LOG_DAMAGE[name]
+    where = {"workload": damage.workload, "nemesis": damage.nemesis, "brokers": damage.brokers}
+    return run_config({**BASE, **where, "preset": "safe", "duration_s": 8, "seed": seed, "mutant": name})

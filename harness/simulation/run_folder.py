@@ -22,7 +22,7 @@ from history import trace as tr
 from history.broker_logs import write_virtual
 from history.run_folder import Run, write_atomically
 from model.eras import ERAS
-from model.mutants.registry import MUTANTS
+from model.mutants.registry import PLANTED
 from nemesis.types import PlannedFault
 
 
@@ -32,8 +32,8 @@ def refusal(config: RunConfig) -> str:
     era, mutant = config.simulated.era, config.simulated.mutant
     if era not in ERAS:
         return f"unknown era {era!r}; known: {', '.join(ERAS)}"
-    if mutant and mutant not in MUTANTS:
-        return f"unknown mutant {mutant!r}; known: {', '.join(MUTANTS)}"
+    if mutant and mutant not in PLANTED:
+        return f"unknown mutant {mutant!r}; known: {', '.join(PLANTED)}"
     if ERAS[era].zookeeper and config.controllers:
         return f"controllers: era {era} has no isolated controllers; set controllers=0"
     if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys()):

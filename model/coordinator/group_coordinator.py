@@ -6,7 +6,7 @@ generation is written to the log before its assignments are answered.
 
 from collections.abc import Mapping, Sequence
 
-from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup
+from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.errors import KafkaError, Refused
 from model.protocol.coordinator_messages import (
@@ -76,8 +76,12 @@ class GroupCoordinator:
                 self._tell(group, name, member.joining)
                 member.joining = None
         if group.state is EMPTY:
-            record = group.record()
-            self.log.append(number, (record,), self.log.timeout_ms, lambda _: None)
+            self.log.append(number, (self._record(group),), self.log.timeout_ms, lambda _: None)
+
+    def _record(self, group: ClassicGroup) -> GroupRecord:
+        """What the log gets of a generation."""
+        record = group.record()
+        return record._replace(generation=1) if "generation-logged-as-first" in self.bugs else record
 
     def _tell(self, group: ClassicGroup, member: str, answer: Answer) -> None:
         members = {name: m.topics for name, m in group.members.items()}
@@ -122,7 +126,7 @@ class GroupCoordinator:
                     member.syncing(SyncGroupResponse(KafkaError.NONE, member.assigned))
                     member.syncing, member.heard = None, self.node.now
 
-        self.log.append(number, (group.record(),), self.log.timeout_ms, written)
+        self.log.append(number, (self._record(group),), self.log.timeout_ms, written)
 
     def _heartbeat(self, request: Heartbeat) -> ErrorResponse:
         """Key 12."""

@@ -167,6 +167,8 @@ def write_markers(
 
 def _batch(node: NodeState, marker: TxnMarker, tp: Partition) -> RecordBatch:
     epoch = marker.coordinator_epoch
+    if "marker-of-a-later-coordinator" in node.settings.bugs:
+        epoch += 1000
     if "marker-by-old-coordinator-accepted" in node.settings.bugs:  # no fence at the leader
         replica = node.replicas.get(tp)
         known = replica.log.producers.get(marker.producer_id) if replica is not None else None

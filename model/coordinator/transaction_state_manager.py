@@ -9,6 +9,8 @@ from model.coordinator.transaction_marker_channel_manager import (
     TransactionMarkerChannelManager,
 )
 from model.coordinator.transaction_metadata import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
     ONGOING,
     PREPARE_COMMIT,
     PREPARED,
@@ -142,7 +144,21 @@ class TransactionStateManager(CoordinatorRuntime):
                 transaction.pending = None
             done(error)
 
-        self.append(number, (record,), record.timeout_ms, written)
+        self.append(number, self._logged(record, transaction.record), record.timeout_ms, written)
+
+    def _logged(self, record: TransactionRecord, before: TransactionRecord) -> tuple[TransactionRecord]:
+        """What a change writes into the log: its record, where no planted bug damages it."""
+        if "complete-keeps-partitions" in self.bugs and record.state in (COMPLETE_COMMIT, COMPLETE_ABORT):
+            record = record._replace(partitions=before.partitions)
+        if record.state not in PREPARED:
+            return (record,)
+        if "prepare-loses-a-partition" in self.bugs:
+            record = record._replace(partitions=record.partitions[1:])
+        if "prepare-with-old-epoch" in self.bugs:
+            record = record._replace(epoch=record.epoch - 1)
+        if "begin-moves" in self.bugs:
+            record = record._replace(started=record.started + 1)
+        return (record,)
 
     def end(
         self, number: int, transaction: TransactionMetadata, record: TransactionRecord, done: Done

@@ -270,7 +270,8 @@ class QuorumController:
 
     def _allocate(self, broker: int) -> AllocateProducerIdsResponse:
         first = self.image.next_id
-        self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE, broker))
+        overlap = "producer-id-blocks-overlap" in self.settings.bugs
+        self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE - overlap, broker))
         return AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE)
 
     # ---- records

@@ -273,7 +273,8 @@ class UnifiedLog:
     def copy(self, batch: RecordBatch) -> None:
         """As a follower: append a batch as the leader has it, which must begin at this log's end."""
         assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
-        self.epochs.take(batch.epoch, batch.base)
+        late = "epoch-cache-begins-late" in self.bugs
+        self.epochs.take(batch.epoch, batch.base + late)
         self.batches.append(batch)
         self._bases.append(batch.base)
         self.end = batch.last + 1
@@ -355,6 +356,10 @@ class UnifiedLog:
         self.flushed = min(self.flushed, self.end)
         self.epochs.cut(self.end)
         self._reload()
+
+    def lose(self, at: int) -> None:
+        """The batch of this number is gone: no Kafka does that, a planted bug does."""
+        del self.batches[at], self._bases[at]
 
     def expire_producers(self, before_ms: int) -> None:
         """Producers that wrote nothing since then are not known any more, but for those with an open

@@ -58,7 +58,26 @@ def change(
     )
     if "epoch-not-bumped" in settings.bugs:
         made = made._replace(leader_epoch=state.leader_epoch)
-    return state if made == state else made._replace(partition_epoch=state.partition_epoch + 1)
+    if made == state:
+        return state
+    made = made._replace(partition_epoch=state.partition_epoch + 1)
+    return _damaged(made, state, settings, electable)
+
+
+def _damaged(
+    made: PartitionState, before: PartitionState, settings: Settings, electable: Collection[int]
+) -> PartitionState:
+    """With planted bugs that only the metadata log shows."""
+    if "leader-epoch-skips" in settings.bugs and made.leader_epoch > before.leader_epoch:
+        made = made._replace(leader_epoch=made.leader_epoch + 1)
+    if "partition-epoch-skips" in settings.bugs:
+        made = made._replace(partition_epoch=made.partition_epoch + 1)
+    if "eligible-and-in-sync" in settings.bugs:
+        made = made._replace(elr=made.isr)
+    if "stranger-in-sync" in settings.bugs:
+        strangers = sorted(set(electable) - set(made.replicas))
+        made = made._replace(isr=tuple(sorted({*made.isr, *strangers[:1]})))
+    return made
 
 
 def _reassigned(state: PartitionState, settings: Settings) -> PartitionState:

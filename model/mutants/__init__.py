@@ -1,6 +1,7 @@
 """Planted bugs: each makes the model break one rule of Kafka's protocol, and has to be found.
 
 groups        Planted bugs of committed offsets, groups and consumers.
+log_damage    Planted bugs that damage logs alone: clients of these runs see nothing wrong.
 mutant        What a planted bug is, and where it shows.
 producers     Planted bugs of idempotent producers and of clients that send again.
 registry      The registry of planted bugs.

@@ -288,11 +288,23 @@ class Replica:
             if batch.base != self.log.end:  # the logs differ below
                 self.failed = True
                 return
-            self.log.copy(batch)
+            self._copy(batch)
         self._flush()
         known = min(high_watermark, self.log.end)
         if known > self.high_watermark:
             self.high_watermark = known
+
+    def _copy(self, batch: RecordBatch) -> None:
+        log = self.log
+        if "follower-writes-other-times" in self.bugs:
+            batch = batch._replace(appended_ms=batch.appended_ms + 1)
+        log.copy(batch)
+        if "follower-drops-a-batch" in self.bugs and len(log.batches) % 100 == 0:
+            log.lose(len(log.batches) - 2)
+        if "followers-forget-sequences" in self.bugs and batch.producer_id in log.producers:
+            del log.producers[batch.producer_id].batches[-1:]
+        if "aborted-index-loses-entries" in self.bugs:
+            log.aborted.clear()
 
     def _flush(self) -> None:
         """To disk, where enough was appended since the last time (log.flush.interval.messages)."""

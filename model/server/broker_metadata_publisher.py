@@ -54,8 +54,9 @@ class BrokerMetadataPublisher:
 
     def checkpoint(self) -> None:
         """Write the high watermarks down (replication-offset-checkpoint)."""
+        beyond = 1000 if "high-watermark-noted-too-high" in self.node.settings.bugs else 0
         for tp, replica in self.node.replicas.items():
-            self.durable.checkpoint[tp] = replica.high_watermark
+            self.durable.checkpoint[tp] = replica.high_watermark + beyond
 
     def expire_producers(self) -> None:
         """Forget producers that wrote nothing for `producer.id.expiration.ms`."""

@@ -2,8 +2,11 @@
 
 import pytest
 
-from harness.explore.logs import SILENT, first_found, found, judged
+from checkers.logs.registry import RULES
+from harness.explore.logs import SILENT, damaging, first_found, found, judged
 from harness.explore.profile import clean, hunted, hunting, without_mutant
+from harness.explore.trial import trial
+from model.mutants.log_damage import LOG_DAMAGE
 
 
 def test_bugs_that_leave_no_trace_are_planted_bugs() -> None:
@@ -26,3 +29,16 @@ def test_a_sound_run_breaks_no_rule(seed: int) -> None:
     verdict = judged(clean(seed), weaknesses=True)
     assert verdict.broken == {}
     assert verdict.judgement.asked["replicas-equal"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", LOG_DAMAGE)
+def test_rules_about_logs_find_what_clients_do_not_see(name: str) -> None:
+    rules = set(LOG_DAMAGE[name].rules)
+    assert rules <= RULES.keys()
+    config = damaging(name)
+    assert rules & judged(config).broken.keys()
+    seen = trial(config, invariants=False)
+    assert (seen.anomalies, seen.unknown, seen.crashed) == ({}, (), "")
+    assert judged(without_mutant(config)).broken == {}
