@@ -14,6 +14,8 @@ recovery truncates a log there too (`LogSegment.recover`).
 
 import mmap
 import struct
+from array import array
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -133,18 +135,19 @@ def read(path: Path) -> Segment:
 
 def walk_lengths(data: mmap.mmap | bytes) -> tuple[npt.NDArray[np.int64], int]:
     """Where batches begin, and where the walk ended (the end of the data, unless it met something else)."""
-    length_at = struct.Struct(">i").unpack_from
-    found: list[int] = []
+    length_of = struct.Struct(">8xi").unpack_from
+    found = array("q")
     append = found.append
-    position, last = 0, len(data) - HEADER.itemsize
+    position, size = 0, len(data)
     shortest = HEADER.itemsize - PREFIX
-    while position <= last:
-        (length,) = length_at(data, position + 8)
-        after = position + PREFIX + length
-        if length < shortest or after > len(data):
-            break
-        append(position)
-        position = after
+    with suppress(struct.error):  # the end, or not even a length is left
+        while True:
+            (length,) = length_of(data, position)
+            after = position + PREFIX + length
+            if length < shortest or after > size:
+                break
+            append(position)
+            position = after
     return np.array(found, np.int64), position
 
 
@@ -153,8 +156,10 @@ def gather(data: mmap.mmap | bytes, positions: npt.NDArray[np.int64]) -> np.ndar
     if not positions.size:
         return np.empty(0, HEADER)
     places = len(data) - HEADER.itemsize + 1
-    # One header at every byte, as a view: nothing is read but what the index picks.
-    return np.ndarray((places,), HEADER, data, strides=(1,))[positions]
+    # One header at every byte, as a view: nothing is read but what the index picks. Plain bytes are copied
+    # much faster than fields.
+    picked: np.ndarray = np.ndarray((places,), f"V{HEADER.itemsize}", data, strides=(1,))[positions]
+    return picked.view(HEADER)
 
 
 def _intact(
