@@ -50,7 +50,8 @@ def attempts(
 ) -> list[ScheduleRun]:
     """Perform the runs on one cluster, each with a topic and a transactional id of its own.
 
-    folder: for the brokers' logs. Raises: ClusterError, where the cluster cannot be started.
+    folder: for the brokers' logs, and what they leave on disk. Raises: ClusterError, where the cluster cannot
+    be started.
     """
     began = time.monotonic()
     stage = FiveBrokers(kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"))
@@ -63,7 +64,10 @@ def attempts(
             stage.say(f"run {number} shows {done[-1][0].shows}: {done[-1][0].text}")
     finally:
         try:
-            run_blocking(stage.cluster.collect(folder / "cluster"))
+            run = Run(folder)
+            run_blocking(stage.cluster.collect(run.cluster))
+            for why in run_blocking(stage.cluster.take_evidence(run.evidence)):
+                stage.say(f"evidence is missing: {why}")
         finally:
             run_blocking(stage.cluster.stop())
     return [confirmed(attempt, name, reproduction.left_out, folder) for attempt, name in done]

@@ -59,6 +59,8 @@ def test_a_cluster_without_engine_fails_to_start_and_still_stops(
         assert "no Docker engine answers" in run_blocking(cluster.trouble())
         run_blocking(cluster.collect(tmp_path / "logs"))
         assert "not started" in (tmp_path / "logs" / "2" / "missing.txt").read_text()
+        assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == ["the cluster was not started"]
+        assert not (tmp_path / "evidence").exists()
         assert run_blocking(cluster.roles()).answering == ()
         with pytest.raises(ClusterError, match="not started"):
             run_blocking(cluster.kill([1]))
