@@ -4,7 +4,8 @@ How records and markers find their transaction. From transaction version 2 on ea
 epochs of its own. Before that a producer's transactions share one, and times tell them apart: a client has
 its answer before it begins the next transaction, so that a transaction's records are younger than the
 decision before it and no younger than its own, and its markers are no older than its decision. All nodes and
-clients of a run have one clock. A record at the very millisecond of a decision may belong to either side.
+clients of a run have one clock. At the very millisecond of a decision the order of the log says which: a
+marker ends what stands before it.
 
 Logs that may have lost what was committed (an unclean election, a loss of power) make doubts, not findings.
 """
@@ -146,13 +147,30 @@ class _Decisions:
         for producer_id in sorted({*producers, *markers}):
             mine = markers.get(producer_id, [])
             rows = np.flatnonzero(data & (batches["producer_id"] == producer_id))
-            closes = self._records(tp, producer_id, {name: batches[name][rows] for name in _WANTED}, mine)
-            for number, marker in enumerate(mine):
-                self._decided(marker, closes.get(number, -1))
+            self._producer(tp, producer_id, {name: batches[name][rows] for name in _WANTED}, mine)
 
-    def _decided(self, marker: Marker, closes: int) -> None:
-        """A marker and its decision. closes: the newest transaction whose records it ends, -1 = none: only
-        where it ends none it may repeat a marker of an older one."""
+    def _producer(
+        self, tp: TopicPartition, producer_id: int, batches: dict[str, Array], markers: Sequence[Marker]
+    ) -> None:
+        """The markers, and then the transactional batches, of one producer in a partition."""
+        every = self.logs.of.get(producer_id, [])
+        owner, tie = _earliest(every, batches)
+        closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
+        closes = np.full(len(markers) + 1, -1)
+        np.maximum.at(closes, closing, owner)
+        ended = [self._decided(marker, int(closes[at])) for at, marker in enumerate(markers)]
+        for at in np.flatnonzero(tie >= 0).tolist():
+            before, after, end = int(owner[at]), int(tie[at]), int(closing[at])
+            if end < len(markers) and ended[end] >= 0:
+                later = ended[end] == after
+            else:
+                later = before in ended[:end] or tp not in every[before].named
+            owner[at] = after if later else before
+        self._records(tp, batches, every, owner, closing, markers)
+
+    def _decided(self, marker: Marker, closes: int) -> int:
+        """A marker and its decision; returns its transaction, -1 = none. closes: the newest transaction whose
+        records it ends, -1 = none: only where it ends none it may repeat a marker of an older one."""
         every = self.logs.of.get(marker.producer_id, [])
         own = self.own.get((marker.producer_id, marker.epoch, marker.commit), [])
         before = bisect_right(own, (marker.ms, NEVER))
@@ -164,9 +182,13 @@ class _Decisions:
         self.judgement.asked[DECIDED.name] += 1
         if not same:
             self._undecided(marker, every)
-            return
-        one = every[same[0]]
-        self._ended(one, same[0], marker.tp).own.append(marker)
+            return -1
+        number = same[0]
+        if every[number].decided_ms == marker.ms and len(same) > 1:
+            older = self._ended(every[same[1]], same[1], marker.tp)
+            number = number if older.own else same[1]
+        one = every[number]
+        self._ended(one, number, marker.tp).own.append(marker)
         newest_epoch = self.epochs[one.log].last
         last = newest_epoch.epoch if newest_epoch else NEVER
         first = min(each.leader_epoch for number in same for each in every[number].decisions)
@@ -177,6 +199,7 @@ class _Decisions:
                 f" {one.decisions[-1].text}, the newest leader epoch there is {last}"
             )
             self._refuse(COORDINATOR_EPOCH, marker.tp, marker.offset, one, text)
+        return number
 
     def _undecided(self, marker: Marker, every: Sequence[Transaction]) -> None:
         before = [one for one in every if one.decided_ms <= marker.ms]
@@ -203,23 +226,24 @@ class _Decisions:
     # ---- records
 
     def _records(
-        self, tp: TopicPartition, producer_id: int, batches: dict[str, Array], markers: Sequence[Marker]
-    ) -> dict[int, int]:
-        """Transactional batches of one producer in a partition, transaction by transaction. Returns, by index
-        of a marker, the newest transaction whose records it ends."""
-        every = self.logs.of.get(producer_id, [])
-        owner = _owners(every, batches, tp)
+        self,
+        tp: TopicPartition,
+        batches: dict[str, Array],
+        every: Sequence[Transaction],
+        owner: Array,
+        closing: Array,
+        markers: Sequence[Marker],
+    ) -> None:
+        """Batches, transaction by transaction. owner: index of each one's transaction, -1 = none. closing: of
+        the marker after it."""
         self.judgement.asked[NAMED.name] += len(owner)
-        closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
         base = batches["base"]
-        closes: dict[int, int] = {}
         pairs, first = np.unique(np.stack([owner, closing]), axis=1, return_index=True)
         for (number, closed), at in zip(pairs.T.tolist(), first.tolist(), strict=True):
             marker = markers[closed] if closed < len(markers) else None
             if number < 0:
                 self._unnamed(tp, batches, at, every, marker)
                 continue
-            closes[closed] = max(number, closes.get(closed, -1))
             rows = np.flatnonzero((owner == number) & (closing == closed))
             ended = self._ended(every[number], number, tp)
             low, high = int(base[rows[0]]), int(base[rows[-1]])
@@ -231,7 +255,6 @@ class _Decisions:
                 ended.open = low
             if tp not in every[number].named:
                 self._unnamed(tp, batches, int(rows[0]), every, marker, number)
-        return closes
 
     def _unnamed(
         self,
@@ -401,25 +424,23 @@ def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> Iterable[M
             )
 
 
-def _owners(every: Sequence[Transaction], batches: dict[str, Array], tp: TopicPartition) -> Array:
-    """Of each batch: index of its transaction, -1 = none."""
-    owner = np.full(len(batches["base"]), -1, np.int64)
+def _earliest(every: Sequence[Transaction], batches: dict[str, Array]) -> tuple[Array, Array]:
+    """Of each batch: index of the earliest transaction that it can be of, -1 = none; and of the one after,
+    where the batch is of the very millisecond of the decision between them, else -1."""
+    owner, tie = (np.full(len(batches["base"]), -1, np.int64) for _ in range(2))
     for epoch in np.unique(batches["producer_epoch"]).tolist():
-        group = [number for number, one in enumerate(every) if one.epoch == epoch]
-        if not group:
+        group = np.array([number for number, one in enumerate(every) if one.epoch == epoch], np.int64)
+        if not group.size:
             continue
         rows = np.flatnonzero(batches["producer_epoch"] == epoch)
-        decided = np.array([every[number].decided_ms for number in group], np.int64)
-        named = np.array([tp in every[number].named for number in group], np.bool_)
-        at = np.searchsorted(decided, batches["base_timestamp"][rows], "left")
-        last = every[group[-1]]
-        if any(not one.commit or one.epoch != epoch for one in last.decisions):
+        times = batches["base_timestamp"][rows]
+        decided = np.array([every[number].decided_ms for number in group.tolist()], np.int64)
+        at = np.searchsorted(decided, times, "left")
+        if any(not one.commit or one.epoch != epoch for one in every[int(group[-1])].decisions):
             # a coordinator aborts while the client still writes; of version 2, no later one has this epoch
             at = np.minimum(at, len(group) - 1)
         inside = np.minimum(at, len(group) - 1)
-        # at the very millisecond of a decision, the record may belong to the next transaction
         after = np.minimum(inside + 1, len(group) - 1)
-        tie = (decided[inside] == batches["base_timestamp"][rows]) & ~named[inside] & named[after]
-        inside = np.where(tie, after, inside)
-        owner[rows] = np.where(at < len(group), np.array(group, np.int64)[inside], -1)
-    return owner
+        owner[rows] = np.where(at < len(group), group[inside], -1)
+        tie[rows] = np.where((decided[inside] == times) & (after > inside), group[after], -1)
+    return owner, tie

@@ -201,6 +201,33 @@ def test_a_record_after_the_marker_of_its_transaction() -> None:
     assert places(cluster.judged()) == [("partitions-marked", P0, late)]
 
 
+def test_at_one_millisecond_the_order_of_the_log_decides() -> None:
+    cluster = Cluster()
+    cluster.transaction(100, P0, P1)
+    cluster.coordinator("Ongoing", 103, P0, start_ms=103)
+    cluster.records(P0, 102)  # created when EndTxn had been answered, in the millisecond of PrepareCommit
+    cluster.coordinator("PrepareAbort", 104, P0, start_ms=103)
+    cluster.marker(P0, 105, "ABORT")
+    cluster.coordinator("CompleteAbort", 106, start_ms=103)
+    assert not cluster.judged().findings
+    cluster.coordinator("Ongoing", 107, P0, P1, start_ms=107)
+    cluster.records(P0, 104)  # open
+    assert not cluster.judged().findings
+    cluster.records(P1, 101)  # before that decision: no transaction of today
+    assert places(cluster.judged()) == [("partitions-marked", P1, 2)]
+
+
+def test_markers_at_the_millisecond_of_the_next_decision_belong_to_their_own() -> None:
+    cluster = Cluster()
+    for ms in (100, 101, 102):
+        cluster.coordinator("Ongoing", ms, P0, start_ms=ms)
+        cluster.records(P0, ms)
+        cluster.coordinator("PrepareCommit", ms, P0, start_ms=ms)
+        cluster.marker(P0, ms + 1, "COMMIT")
+        cluster.coordinator("CompleteCommit", ms + 1, start_ms=ms)
+    assert not cluster.judged().findings
+
+
 def test_transactions_of_version_2_are_told_apart_by_their_epochs() -> None:
     cluster = Cluster()
     for epoch in (0, 1):
