@@ -1,7 +1,7 @@
 """What brokers' logs add to the verdict of a run: its section `logs`, and whether it counts."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ from checkers.witness import EXAMPLES
 from history.events import Note
 from history.evidence import Evidence
 from history.reader import History
-from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake
+from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake, Verdict
 
 LOGS_COUNT: Final = False
 """Whether a finding in logs makes a verdict invalid, as one of clients does; else it makes it unknown. Not
@@ -145,8 +145,8 @@ def undecided(logs: Logs) -> list[str]:
         elif rule.disallowed and not logs.count:
             places = [place for place in logs.places if place.rule == name]
             first = f"the first: {places[0].sentence}" if places else "none was kept"
-            bugs = {place.known_bug for place in places}
-            known = f" all with the signature of {bugs.pop()};" if len(bugs) == 1 and "" not in bugs else ""
+            bug = logs.known_bug(name)
+            known = f" all with the signature of {bug};" if bug else ""
             many = f"{rule.disallowed} place" + "s" * (rule.disallowed > 1)
             reasons.append(f"brokers' logs: {rule.anomaly} by the rule {name} in {many};{known} {first}")
     for ring in sorted({rule.ring for rule in logs.rules.values()}):
@@ -157,41 +157,43 @@ def undecided(logs: Logs) -> list[str]:
     return reasons
 
 
-def with_logs(anomalies: Mapping[str, Anomaly], logs: Logs) -> dict[str, Anomaly]:
-    """The anomalies of clients and, where findings in logs count, those of logs."""
+def with_logs(verdict: Verdict) -> dict[str, Anomaly]:
+    """The anomalies of a verdict, and those that brokers' logs show, whether they count or not."""
+    logs, merged = verdict.logs, dict(verdict.anomalies)
+    if logs is None or logs.count:
+        return merged
+    return merged_with(merged, logs)
+
+
+def merged_with(anomalies: Mapping[str, Anomaly], logs: Logs) -> dict[str, Anomaly]:
+    """The anomalies that clients saw, and those that brokers' logs show."""
     merged = dict(anomalies)
-    for name in ANOMALIES if logs.count else ():
-        rules = {key: rule for key, rule in logs.rules.items() if rule.anomaly == name and rule.found}
-        if rules:
-            places = [place for place in logs.places if place.rule in rules]
-            merged[name] = _added(name, merged.get(name), list(rules.values()), places)
+    for anomaly in {rule.anomaly for rule in logs.rules.values() if rule.found}:
+        merged[anomaly] = _added(anomaly, merged.get(anomaly), logs)
     return {name: merged[name] for name in ANOMALIES if name in merged}
 
 
-def _added(
-    name: str, before: Anomaly | None, rules: Sequence[LogRuleResult], places: Sequence[LogPlace]
-) -> Anomaly:
+def _added(name: str, before: Anomaly | None, logs: Logs) -> Anomaly:
     """A class with what the clients' history showed of it before, and what logs show."""
-    kind, examples = ANOMALIES[name], [_example(place) for place in places[:EXAMPLES]]
-    disallowed = sum(rule.disallowed for rule in rules) + (before.disallowed if before else 0)
-    shown = (before.examples if before else []) + examples
-    bugs = {one.known_bug for one in shown if not one.allowed}
-    bug = bugs.pop() if len(bugs) == 1 and sum(not one.allowed for one in shown) == disallowed else ""
-    if before and before.disallowed and before.known_bug != bug:
-        bug = ""
+    kind = ANOMALIES[name]
+    rules = {key: rule for key, rule in logs.rules.items() if rule.anomaly == name and rule.found}
+    places = [place for place in logs.places if place.rule in rules]
+    disallowed = sum(rule.disallowed for rule in rules.values())
+    bug = logs.known_bug(*rules)
+    if before and before.disallowed:
+        bug = before.known_bug if not disallowed or before.known_bug == bug else ""
+    whys = [*([before.why] if before else []), *(place.why for place in places)]
     return Anomaly(
         title=kind.title,
         literature=kind.literature,
         meaning=kind.meaning,
-        count=sum(rule.found for rule in rules) + (before.count if before else 0),
-        disallowed=disallowed,
-        allowed=disallowed == 0,
-        why="; ".join(
-            dict.fromkeys([*([before.why] if before else []), *(place.why for place in places[:1])])
-        ),
+        count=sum(rule.found for rule in rules.values()) + (before.count if before else 0),
+        disallowed=disallowed + (before.disallowed if before else 0),
+        allowed=not disallowed and (before is None or before.allowed),
+        why="; ".join(dict.fromkeys(whys)),
         known_bug=bug,
         known_bug_url=KNOWN_BUGS[bug].url if bug else "",
-        examples=shown,
+        examples=(before.examples if before else []) + [_example(place) for place in places[:EXAMPLES]],
     )
 
 

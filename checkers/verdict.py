@@ -17,7 +17,7 @@ from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
 from checkers.hits import hits
-from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
+from checkers.judged_logs import JudgedLogs, merged_with, section, undecided
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.repeat import repro
@@ -95,7 +95,7 @@ def judge(run: JudgedRun) -> Verdict:
     served, faults = _served(run)
     unknown = _undecided(run)
     checks = _checks(tally, [name for name, anomaly in anomalies.items() if anomaly.disallowed], unknown)
-    anomalies = with_logs(anomalies, logs)
+    anomalies = merged_with(anomalies, logs) if logs.count else anomalies
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
     reasons += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]

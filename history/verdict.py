@@ -244,6 +244,15 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True):
         """Places that nothing permits."""
         return sum(rule.disallowed for rule in self.rules.values())
 
+    def known_bug(self, *rules: str) -> str:
+        """The known bug whose signature all places bear that these rules (none given: all) refuse and nothing
+        permits; "" = there is none, or not all of them were kept."""
+        mine = rules or tuple(self.rules)
+        places = [place for place in self.places if place.rule in mine and not place.allowed]
+        bugs = {place.known_bug for place in places}
+        all_kept = len(places) == sum(self.rules[name].disallowed for name in mine)
+        return bugs.pop() if len(bugs) == 1 and all_kept else ""
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of verdict.json.

@@ -255,7 +255,9 @@ def logs_line(logs: Logs | None) -> str:
     permitted = sum(rule.found - rule.disallowed for rule in logs.rules.values())
     parts = ["nothing refused"]
     if logs.refused:
-        parts = [f"{count(logs.refused, 'place')} refused by {', '.join(by['invalid'])}"]
+        bug = logs.known_bug()
+        known = f", all with the signature of {bug}" if bug else ""
+        parts = [f"{count(logs.refused, 'place')} refused by {', '.join(by['invalid'])}{known}"]
     parts += [f"{number(permitted)} refused that this configuration permits"] * bool(permitted)
     parts += [f"{number(len(by.get('unknown', ())))} rules left something open"] * ("unknown" in by)
     parts += [f"crashed: {', '.join(by.get('crashed', ()))}"] * ("crashed" in by)

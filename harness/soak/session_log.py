@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from checkers.judged_logs import with_logs
 from core.errors import ExitCode
 from history.verdict import Verdict
 
@@ -54,7 +55,8 @@ class PlannedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomalyCount(msgspec.Struct, frozen=True, kw_only=True):
-    """One anomaly class of a run. known_bug: its id, where every forbidden finding has the signature."""
+    """One anomaly class of a run, of what clients saw or of what brokers' logs show. known_bug: its id, where
+    every forbidden finding has the signature."""
 
     name: str
     count: int
@@ -99,7 +101,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             error=error,
             anomalies=[
                 AnomalyCount(name=name, count=a.count, disallowed=a.disallowed, known_bug=a.known_bug)
-                for name, a in verdict.anomalies.items()
+                for name, a in with_logs(verdict).items()
             ],
             available=verdict.liveness.available,
             recovery_s=verdict.recovery_s,

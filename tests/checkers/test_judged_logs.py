@@ -16,6 +16,7 @@ from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
 from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.wording import logs_line
+from harness.soak.session_log import RunResult
 from history.events import Event, Note
 from history.evidence import Evidence, write
 from history.verdict import Verdict
@@ -106,6 +107,10 @@ def test_a_refused_place_makes_the_verdict_unknown(tmp_path: Path, only: Callabl
     assert (rule.status, rule.found, rule.disallowed) == ("invalid", 1, 1)
     (place,) = verdict.logs.places
     assert (place.partition, place.offset, place.nodes, place.before) == ("q-0", 2, [3], "log end 2")
+    counted = judged_logs.with_logs(verdict)["replica-divergence"]
+    assert (counted.count, counted.disallowed, counted.known_bug) == (1, 1, "")
+    result = RunResult.of(verdict, "unknown", code=2, seconds=1.0, folder="run")
+    assert [one.name for one in result.open] == ["replica-divergence"]
     (reason,) = verdict.unknown
     for part in ("brokers' logs", "replica-divergence", "alike", "1 place", "offset 2 of q-0"):
         assert part in reason
