@@ -1,0 +1,100 @@
+"""Which lines of the model judge brokers' logs: the share of each module that the rules about logs execute.
+
+    python -m benchmarks.exercised_lines RUN...     folders of runs with evidence
+
+A line counts if the rules execute it for one of the runs. Lines that only define something do not count. What
+judges no log (handling of requests, timers) stays unexercised by nature: the figure says how much of the
+model speaks about real logs, not how well it is tested.
+"""
+
+import functools
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from checkers.logs.engine import judge_all
+from history.evidence import Evidence
+from model.accepting import (
+    data_partition,
+    metadata_log,
+    metadata_records,
+    offsets_log,
+    partition_state,
+    transaction_log,
+)
+from model.coordinator import transaction_metadata
+from model.log import unified_log
+from model.metadata import election
+
+MODULES: tuple[ModuleType, ...] = (
+    unified_log,
+    election,
+    transaction_metadata,
+    data_partition,
+    metadata_log,
+    metadata_records,
+    offsets_log,
+    partition_state,
+    transaction_log,
+)
+
+
+def lines(module: ModuleType) -> set[int]:
+    """Lines inside functions of a module that Python can stop at."""
+    found: set[int] = set()
+
+    def collect(code: CodeType, *, inside: bool) -> None:
+        if inside:
+            found.update(line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
+        for one in code.co_consts:
+            if isinstance(one, CodeType):
+                collect(one, inside=inside or bool(one.co_flags & inspect.CO_OPTIMIZED))
+
+    path = Path(str(module.__file__))
+    collect(compile(path.read_text(), str(path), "exec"), inside=False)
+    return found
+
+
+def exercised(work: Callable[[], object]) -> dict[str, set[int]]:
+    """Lines that were executed, by file."""
+    found: dict[str, set[int]] = defaultdict(set)
+    files = {str(module.__file__) for module in MODULES}
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if file not in files:
+            return None
+        if event == "line":
+            found[file].add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return found
+
+
+def main(folders: Iterable[str]) -> None:
+    """Print the share of each module, and of all."""
+    seen: dict[str, set[int]] = defaultdict(set)
+    for folder in folders:
+        evidence = Evidence.load(Path(folder) / "evidence")
+        for file, numbers in exercised(functools.partial(judge_all, evidence)).items():
+            seen[file] |= numbers
+    total = hit = 0
+    for module in MODULES:
+        every = lines(module)
+        mine = every & seen[str(module.__file__)]
+        total, hit = total + len(every), hit + len(mine)
+        print(f"{module.__name__:45} {len(mine):4} of {len(every):4} {len(mine) / len(every):5.0%}")
+    print(f"{'all':45} {hit:4} of {total:4} {hit / total:5.0%}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
