@@ -26,4 +26,6 @@ Phases: set-up → warm-up → faults → heal → recover → quiesce → final
   unchanged for 2 s. A read that reaches them is complete: an acknowledged record that it did not show is
   lost, also one at or above the end, and one without an offset. A read that stops short makes the checks
   that need it *unknown*.
+- Collect: the nodes' logs are kept; then all nodes are killed, and what they have on disk becomes tables
+  (`history.evidence`). Evidence that is missing is noted, and breaks nothing.
 """
