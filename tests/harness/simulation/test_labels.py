@@ -1,0 +1,89 @@
+"""The use of state that is not committed, in simulated runs: labelled by evidence as real runs leave it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checkers.api import check
+from core.config import RunConfig, run_config
+from harness.explore.profile import BASE
+from harness.explore.trial import trial
+from harness.run.planning import planned
+from harness.simulation.run_folder import record
+from history.run_folder import Run
+from history.seal import seal
+from tests.harness.simulation.stored import Pin
+
+SEEDS = Pin(first=0, within=12)
+LABEL = "uncommitted-state"
+
+
+def config(seed: int, era: str) -> RunConfig:
+    """A follower of a coordinator's log lags in sync, and two coordinators die; no marker is left out."""
+    return run_config(
+        {
+            **BASE,
+            "workload": "transactions",
+            "preset": "safe",
+            "nemesis": "failover:lagging",
+            "brokers": 5,
+            "controllers": 1,
+            "producers": 12,
+            "partitions": 6,
+            "rate": 40,
+            "duration_s": 25,
+            "fault_s": 4,
+            "calm_s": 2,
+            "faults_begin": "served",
+            "verb_deadline_s": 20,
+            "transaction_timeout_s": 30,
+            "broker_settings": {"replica.lag.time.max.ms": "30000"},
+            "seed": seed,
+            "era": era,
+        }
+    )
+
+
+def recorded(made: RunConfig, folder: Path) -> Run:
+    run = Run(folder)
+    run.journal.mkdir(parents=True)
+    run.config.write_text(made.model_dump_json())
+    record(made, planned(made).steps, run)
+    seal(run)
+    return run
+
+
+def labels(run: Run) -> set[str]:
+    """Of the findings that are not allowed."""
+    found = check(run, without_spark=True).anomalies
+    return {each.known_bug for each in found.values() if each.disallowed}
+
+
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    for seed in SEEDS.numbers():
+        run = recorded(config(seed, "4.2"), tmp_path_factory.mktemp("torn") / str(seed))
+        if labels(run):
+            return run
+    pytest.fail(f"none of {SEEDS.within} seeds shows it")
+
+
+@pytest.mark.slow
+def test_a_run_that_shows_it_bears_the_label(torn: Run) -> None:
+    assert labels(torn) == {LABEL}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["cluster", "evidence"])
+def test_without_the_evidence_it_bears_none(torn: Run, missing: str, tmp_path: Path) -> None:
+    run = Run(Path(shutil.copytree(torn.folder, tmp_path / "run")))
+    shutil.rmtree(run.folder / missing)
+    assert LABEL not in labels(run)
+
+
+@pytest.mark.slow
+def test_a_coordinator_that_waits_shows_nothing(torn: Run) -> None:
+    made = RunConfig.model_validate_json(torn.config.read_text())
+    twin = trial(config(made.seed, "4.3-mended"))
+    assert (twin.failures, twin.weak) == ([], {})
