@@ -46,7 +46,8 @@ class ReadRecord(NamedTuple):
 @dataclass(slots=True)
 class Mechanisms:
     """What the coordinators of a cluster did. left_out: producer id, epoch of the marker, partition. `read`:
-    by producer id. committed: of each partition of the transaction log, leader epoch by offset.
+    by producer id. committed: of each partition of the transaction log, leader epoch by offset,
+    in the order of offsets.
     ids: transactional id by producer id."""
 
     era: Era
@@ -93,5 +94,10 @@ class Mechanisms:
         return UNCOMMITTED if decided else ""
 
     def _lost(self, one: ReadRecord) -> bool:
-        """What is committed at this offset is another record."""
-        return self.committed.get(one.tp, {}).get(one.base, one.epoch) != one.epoch
+        """What is committed at this offset is another record, or will be: a later leader epoch began before
+        it."""
+        epochs = self.committed.get(one.tp, {})
+        last = next(reversed(epochs), -1)
+        if last < one.base:
+            return epochs.get(last, -1) > one.epoch
+        return epochs.get(one.base, one.epoch) != one.epoch
