@@ -74,7 +74,8 @@ COMMITTED: Final = LogRule(
     name="replicas-equal",
     ring=0,
     anomaly=DIVERGENCE,
-    claim="In-sync replicas hold the same batches below their high watermarks.",
+    claim="Replicas hold the same batches below their high watermarks, and in-sync ones all batches below the"
+    " newest of them.",
     source="KIP-101; Partition.maybeIncrementLeaderHW",
 )
 
@@ -259,18 +260,18 @@ class _Audit:
                 continue
             found = compare(main, log)
             self.judgement.asked[COMMITTED.name] += found.same
-            high = min(log.high_watermark, main.high_watermark)
-            if not 0 <= found.offset < high or log.end <= found.offset:
+            both = {main.node, log.node} <= lineage.in_sync
+            high = main.high_watermark if both else min(log.high_watermark, main.high_watermark)
+            at = found.offset if found.offset >= 0 or not both else log.end
+            if not 0 <= at < high or (log.end <= at and not both):
                 continue
-            text = f"{found.differ()}; both know offsets below {high} to be committed"
-            if (
-                excuse := lineage.may_lose(min(log.last_epoch, main.last_epoch) - 1)
-                if not lineage.unknown
-                else ""
-            ):
+            known = "in-sync replicas have all offsets" if both else "both know all offsets to be committed"
+            text = f"{found.differ()}; {known} below the high watermark {high}"
+            excuse = "" if lineage.unknown else lineage.may_lose(-1)
+            if excuse:
                 self.judgement.doubt(COMMITTED, self.tp, f"{text}; {excuse}")
             else:
-                self._refuse(COMMITTED, found.offset, (main, log), text)
+                self._refuse(COMMITTED, at, (main, log), text)
 
     # ---- answers
 

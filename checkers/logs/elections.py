@@ -36,6 +36,7 @@ class Elections:
 
     unknown: why the metadata log does not tell all of them, "" = it does. power: a node lost power in the
     run. topics: how many topics had the name, one after the other. removed: the last of them was deleted.
+    in_sync: the in-sync replicas at the end.
     """
 
     found: Sequence[Election] = field(default=())
@@ -43,6 +44,7 @@ class Elections:
     power: bool = False
     topics: int = 1
     removed: bool = False
+    in_sync: frozenset[int] = frozenset()
 
     @property
     def last(self) -> Election | None:
@@ -91,7 +93,8 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     mine = rows.filter(pc.equal(rows["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
     changes = mine.filter(pc.equal(mine["partition"], tp.partition))
-    return Elections(found=_replayed(changes), power=power, topics=len(ids), removed=removed)
+    found, in_sync = _replayed(changes)
+    return Elections(found=found, power=power, topics=len(ids), removed=removed, in_sync=frozenset(in_sync))
 
 
 def newest_log(evidence: Evidence) -> pa.Table | None:
@@ -115,7 +118,8 @@ def newest_log(evidence: Evidence) -> pa.Table | None:
     return rows.filter(pc.and_(pc.equal(rows["take"], take), pc.equal(rows["node"], node)))
 
 
-def _replayed(rows: pa.Table) -> list[Election]:
+def _replayed(rows: pa.Table) -> tuple[list[Election], Sequence[int]]:
+    """The elections, and who is in sync in the end."""
     columns = ["name", "offset", "timestamp", "leader", "partition_leader_epoch", *_SETS]
     found: list[Election] = []
     leader, epoch = -1, -1
@@ -134,7 +138,7 @@ def _replayed(rows: pa.Table) -> list[Election]:
             found.append(one)
         leader, epoch = chosen, after
         known |= {name: row[name] for name in _SETS if row[name] is not None}
-    return found
+    return found, known["isr"]
 
 
 _SETS: Final = ("isr", "elr", "last_known_elr")

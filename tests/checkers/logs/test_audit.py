@@ -262,6 +262,19 @@ def test_after_an_unclean_election_replicas_may_differ() -> None:
     assert [doubt.rule for doubt in found.doubts] == ["replicas-equal"]
 
 
+def test_an_in_sync_replica_that_lacks_what_is_committed() -> None:
+    made = clean()
+    made["batches"] = [row for row in made["batches"] if (row["take"], row["node"]) != (1, 3)] + log(1, 3, 90)
+    one(made, "ends", take=1, node=3, file="replication")["value"] = 90
+    made["metadata"] = elections((1, 1), (3, 2), (4, 1))
+    found = judged(made)
+    assert [(each.rule, each.offset, each.nodes) for each in found.findings] == [
+        ("replicas-equal", 90, (1, 3))
+    ]
+    made["metadata"][-1]["isr"] = [1, 2]  # it lags, and the high watermark does not wait for it
+    assert not judged(made).findings
+
+
 def elections(*leaders: tuple[int, int]) -> list[dict[str, Any]]:
     """A metadata log with one topic and these (leader epoch, leader), all of them in sync."""
     rows: list[dict[str, Any]] = [{"name": "TopicRecord", "topic": "q", "topic_id": "id"}]
