@@ -8,6 +8,7 @@ is missed.
 """
 
 import argparse
+import json
 import random
 import sys
 from collections import Counter
@@ -572,6 +573,11 @@ def other_producer_in_the_transaction_log(found: Tampered, rng: random.Random) -
     )
 
 
+def _three_back(row: Row) -> Row:
+    body = json.loads(row["body"])
+    return {"epoch": row["epoch"] - 3, "body": json.dumps({**body, "generation": body["generation"] - 3})}
+
+
 @kind
 def moved_generation(found: Tampered, rng: random.Random) -> Place | None:
     return _log_record(
@@ -579,8 +585,8 @@ def moved_generation(found: Tampered, rng: random.Random) -> Place | None:
         rng,
         "group_log",
         GROUPS,
-        lambda row: row["name"] == "GroupMetadata" and (row["epoch"] or 0) > 1,
-        lambda row: {"epoch": row["epoch"] - 2, "body": None},
+        lambda row: row["name"] == "GroupMetadata" and (row["epoch"] or 0) > 3 and row["body"] is not None,
+        _three_back,
     )
 
 

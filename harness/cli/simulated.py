@@ -99,6 +99,9 @@ def explore(
     era: Annotated[
         str | None, typer.Option(help="Kafka release whose behaviour is modelled, e.g. 2.4.")
     ] = None,
+    logs: Annotated[
+        bool, typer.Option("--logs", help="Ask the rules about brokers' logs too; a third slower.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     master: Master = None,
     without_spark: WithoutSpark = False,
@@ -116,6 +119,7 @@ def explore(
                 first=first,
                 mutants=mutants,
                 era=era or MODERN,
+                logs=logs,
                 master=master,
                 without_spark=without_spark,
                 say=display.status,

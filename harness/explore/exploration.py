@@ -36,13 +36,14 @@ HUNT_BATCH = 6
 
 class TrialBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Without a mutant: seeds `begin` to `begin` + `count` - 1. With one: its runs with these numbers, whose
-    seeds count from `first`, up to the first that shows it."""
+    seeds count from `first`, up to the first that shows it. logs: see `trial`; of runs without a mutant."""
 
     mutant: str = ""
     begin: int
     count: int
     first: int = 0
     era: str
+    logs: bool = False
 
 
 Runner = Callable[[Sequence[TrialBatch]], Iterable[list[Trial]]]
@@ -55,13 +56,15 @@ def explore(
     first: int = 0,
     mutants: str = "none",
     era: str = MODERN,
+    logs: bool = False,
     master: str | None = None,
     without_spark: bool = False,
     say: Callable[[str], None],
 ) -> Exploration:
     """Run `seeds` seeds from `first` on, and up to as many runs for each mutant.
 
-    mutants: "all", "none", or names joined by commas. master: Spark's; all processors of this machine if
+    mutants: "all", "none", or names joined by commas. logs: seeds without planted bugs must satisfy the rules
+    about brokers' logs too. master: Spark's; all processors of this machine if
     None. say: gets a line of progress after each batch. Raises: ConfigError, before the first run.
     """
     names = named(mutants)
@@ -70,7 +73,7 @@ def explore(
     if seeds < 1 or first < 0:
         raise ConfigError("seeds must be at least 1, and the first one at least 0")
     with _runner(master, without_spark) as runner:
-        clean_seeds = run_clean(seeds, first, era, runner, say)
+        clean_seeds = run_clean(seeds, first, era, runner, say, logs=logs)
         found = hunt(names, seeds, first, era, runner, say)
     if mutants == "all":
         found |= {name: MutantResult(hunted=False) for name in MUTANTS if name not in names}
@@ -91,11 +94,13 @@ def named(mutants: str) -> list[str]:
     return names
 
 
-def run_clean(seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]) -> list[Trial]:
+def run_clean(
+    seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None], *, logs: bool = False
+) -> list[Trial]:
     """Run the seeds without planted bugs."""
     end = first + seeds
     batches = [
-        TrialBatch(begin=begin, count=min(CLEAN_BATCH, end - begin), era=era)
+        TrialBatch(begin=begin, count=min(CLEAN_BATCH, end - begin), era=era, logs=logs)
         for begin in range(first, end, CLEAN_BATCH)
     ]
     found: list[Trial] = []
@@ -135,7 +140,7 @@ def run_batch(batch: TrialBatch) -> list[Trial]:
         if batch.mutant:
             trials.append(hunt_once(batch.mutant, number, batch.first, batch.era))
         else:
-            trials.append(trial(clean(number, batch.era)))
+            trials.append(trial(clean(number, batch.era), logs=batch.logs))
         if trials[-1].shows:
             break
     return trials

@@ -11,9 +11,12 @@ from checkers.api import check_tables
 from checkers.catalogue import allowed
 from checkers.engine.check import Tally
 from checkers.engine.findings import Finding, Level
+from checkers.logs.engine import judge_all
+from checkers.logs.judgement import Judgement
 from core.client_settings import ProducerConfig
 from core.config import RunConfig
 from harness.explore.explained import explained_by
+from harness.simulation.evidence import evidence
 from harness.simulation.run import Simulated, simulate
 from history import events as ev
 from history.journal import JournalHeader
@@ -27,7 +30,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     one before others; "" = none does. anomalies: forbidden classes → number of findings. weak: known
     weaknesses of Kafka that did harm → how often; explained: findings that come from them, by class, which
     do not fail the run. unknown: what the checks could not decide. broken: invariants of the model that
-    did not hold. unfinished: what the cluster left undone. crashed: the exception that ended the
+    did not hold. refused: rules about brokers' logs → places that they refuse, where they were asked and no
+    known weakness did harm. unfinished: what the cluster left undone. crashed: the exception that ended the
     simulation. simulated_s: of the simulated clock.
     """
 
@@ -39,6 +43,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     explained: dict[str, int] = {}
     unknown: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
+    refused: dict[str, int] = {}
     unfinished: tuple[str, ...] = ()
     crashed: str = ""
     simulated_s: float = 0.0
@@ -47,6 +52,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     def failures(self) -> list[str]:
         """Why the run is not clean, in words; empty = it is clean."""
         found = [f"{name} ({count})" for name, count in self.anomalies.items()]
+        found += [f"brokers' logs: {rule} ({count})" for rule, count in self.refused.items()]
         told = {"unknown": self.unknown, "broken": self.broken, "unfinished": self.unfinished}
         found += [f"{word}: {why}" for word, reasons in told.items() for why in reasons]
         return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
@@ -57,10 +63,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(self.failures)
 
 
-def trial(config: RunConfig, *, invariants: bool = True) -> Trial:
+def trial(config: RunConfig, *, invariants: bool = True, logs: bool = False) -> Trial:
     """Perform the run and judge it. An exception of the simulation becomes part of the result.
 
-    invariants: check those of the model too, after every event.
+    invariants: check those of the model too, after every event. logs: ask the rules about brokers' logs too;
+    they take a third of the time of all else.
     """
     told = config.model_dump(mode="json", exclude_defaults=True)
     try:
@@ -71,13 +78,16 @@ def trial(config: RunConfig, *, invariants: bool = True) -> Trial:
     tally = checked(done)
     found = findings(config, done, tally)
     explained = explained_by(done.weak, done.journals, found)
+    judged = judge_all(evidence(done.cluster)) if logs else Judgement()
+    crashed = [f"the rule {name} about logs crashed" for name in sorted(judged.crashed)]
     return Trial(
         seed=config.seed,
         config=told,
         anomalies=counted(one for one in found if one not in explained),
         weak=dict(sorted(Counter(one.name for one in done.weak).items())),
         explained=counted(explained),
-        unknown=tuple(_undecided(tally, done.events)),
+        unknown=(*_undecided(tally, done.events), *crashed),
+        refused={} if done.weak else dict(sorted(judged.counts.items())),
         broken=tuple(dict.fromkeys(broken.name for broken in done.broken)),
         unfinished=tuple(done.unfinished),
         simulated_s=round(done.simulated_s, 3),

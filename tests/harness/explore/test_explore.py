@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from typer.testing import CliRunner
 
+from checkers.logs.judgement import Judgement
 from core.config import RunConfig
 from core.errors import ConfigError, ExitCode, InquestError
 from harness.cli.main import app
@@ -18,6 +19,7 @@ from harness.explore.profile import clean, drawn, hunted, hunting
 from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
 from harness.run import planning
+from history.evidence import Evidence
 from model.mutants.registry import MUTANTS
 from tests.harness.simulation import stored
 from workloads.registry import WORKLOADS
@@ -160,7 +162,7 @@ def test_every_seed_runs_once() -> None:
 def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
     """In place of `trial`: these seeds show a duplicate; mutant: only with a planted bug."""
 
-    def made(config: RunConfig, *, invariants: bool = True) -> Trial:
+    def made(config: RunConfig, **asked: bool) -> Trial:
         shows = config.seed in seeds and (not mutant or bool(config.short()["mutant"]))
         bad = {"duplicate": 1} if shows else {}
         return Trial(seed=config.seed, config={}, anomalies=bad, simulated_s=2)
@@ -189,7 +191,7 @@ def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(monkeypatch: py
     "twin", [Trial(seed=2, config={}, crashed="x"), Trial(seed=2, config={}, unknown=("x",))]
 )
 def test_a_find_whose_twin_says_nothing_is_none(twin: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    def made(config: RunConfig, *, invariants: bool = True) -> Trial:
+    def made(config: RunConfig, **asked: bool) -> Trial:
         return finds(2, mutant=True)(config) if config.short()["mutant"] else twin
 
     monkeypatch.setattr(exploration, "trial", made)
@@ -245,7 +247,7 @@ def test_json_of_the_command() -> None:
 
 
 def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(config: object, *, invariants: bool = True) -> Trial:
+    def fails(config: object, **asked: bool) -> Trial:
         return Trial(seed=7, config={"seed": 7}, unknown=("nothing was sent or read",))
 
     monkeypatch.setattr(exploration, "trial", fails)
@@ -262,7 +264,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    def finds(config: RunConfig, *, invariants: bool = True) -> Trial:
+    def finds(config: RunConfig, **asked: bool) -> Trial:
         planted = config.simulated.mutant if config.simulated else ""
         bad = {"duplicate": 1} if planted == "bump-in-flight" else {}
         return Trial(seed=0, config={}, anomalies=bad, simulated_s=10)
@@ -319,3 +321,19 @@ def test_spark_makes_the_same_runs() -> None:
     there = explore(seeds=2, mutants=mutants, master="local[2]", say=lambda _: None)
     assert there.as_json() == here.as_json()
     assert len(here.clean) == 2
+
+
+def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(evidence: Evidence) -> Judgement:
+        assert evidence.table("takes").num_rows
+        return Judgement(counts=Counter({"replicas-equal": 2}), crashed={"log-matching": "why"})
+
+    monkeypatch.setattr("harness.explore.trial.judge_all", refusing)
+    (asked,) = run_batch(TrialBatch(begin=1, count=1, era="4.2", logs=True))
+    assert asked.refused == {"replicas-equal": 2}
+    assert asked.failures == [
+        "brokers' logs: replicas-equal (2)",
+        "unknown: the rule log-matching about logs crashed",
+    ]
+    (silent,) = run_batch(TrialBatch(begin=1, count=1, era="4.2"))
+    assert (silent.refused, silent.failures) == ({}, [])
