@@ -52,6 +52,11 @@ soak: setup ## run after run within BUDGET= (30m), then results/index.html: MATR
 	$(call with_exit_code,$(BIN)/inquest soak $(if $(BUDGET),--budget '$(BUDGET)') \
 		$(if $(MATRIX),--matrix '$(MATRIX)') $(if $(SEED),--seed '$(SEED)'))
 
+.PHONY: contract
+contract: setup ## the model against a real broker, by random requests: KAFKA= REQUESTS= SEED=
+	$(call with_exit_code,$(BIN)/inquest contract $(KAFKA_OPTION) \
+		$(if $(REQUESTS),--requests '$(REQUESTS)') $(if $(SEED),--seed '$(SEED)'))
+
 .PHONY: check
 check: $(INSTALLED) ## judge a recorded run again: RUN=results/…
 	$(call with_exit_code,$(BIN)/inquest check '$(RUN)')

@@ -11,7 +11,7 @@ from typing import Final
 from model.coordinator.coordinators import Coordinators
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.kraft.kraft_metadata import KRaftMetadata
-from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
+from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse, ProducerState
 from model.protocol.messages import (
     Fetch,
     ListOffsets,
@@ -164,5 +164,8 @@ class Broker:
             replica = self.node.leader_of(tp)
             if replica is not None:
                 known = sorted(replica.log.producers.items())
-                parts[tp] = [(pid, p.epoch, p.began) for pid, p in known]
+                parts[tp] = [
+                    ProducerState(pid, p.epoch, p.last_sequence, p.coordinator_epoch, p.began)
+                    for pid, p in known
+                ]
         return DescribeProducersResponse(parts)

@@ -46,6 +46,8 @@ class Era:
         else UNKNOWN_PRODUCER_ID; later any sequence is taken (KIP-360).
     verification: KIP-890 part 1 (3.6): a leader asks the coordinator before it appends the first record of
         a transaction.
+    verified_by_epoch: 4.0 (UnifiedLog.hasOngoingTransaction): a batch of another epoch than the open
+        transaction's has to be verified; else an open transaction of the producer id is enough.
     server_transaction_version: 1, or 2 (KIP-890 part 2, 4.0): what the cluster has finalized
         (transaction.version). Coordinators fence and abort by it where no client asked for the end.
     client_transaction_version: what clients speak, at most that of the cluster; librdkafka speaks 1. With 2
@@ -65,7 +67,8 @@ class Era:
     leaderless_deleted: KAFKA-20734 (4.3): a coordinator takes a partition that has no leader just then for
         deleted, and leaves the transaction's marker out there for good; else it waits for a leader.
     offsets_when_committed: KIP-848, KAFKA-16973 (4.0): a new group coordinator answers an offset that it read
-        in its log once that is committed; the one before (the default up to 3.9) answers it at once.
+        in its log once that is committed; the one before (the default up to 3.9) answers it at once, and
+        makes a group for a TxnOffsetCommit that it refuses.
     unloads_late: KAFKA-20634 (4.0.0 to 4.3.0): a group coordinator that leads no more takes the high
         watermark that it hears as a follower for that of its own records, and answers what was cut off.
     acts_when_committed: no release has it: a transaction coordinator that loads answers
@@ -90,6 +93,7 @@ class Era:
     remembered_batches: int = 5
     unknown_producer_refused: bool = False
     verification: bool = True
+    verified_by_epoch: bool = True
     server_transaction_version: int = 2
     client_transaction_version: int = 2
     marker_epoch_rises: bool = True
@@ -111,6 +115,7 @@ V4_1: Final = replace(V4_2, marker_epoch_rises=False)
 V4_0: Final = replace(V4_1, eligible_replicas=False, begins_at_zero=False)
 V3_9: Final = replace(
     V4_0,
+    verified_by_epoch=False,
     server_transaction_version=1,
     client_transaction_version=1,
     pending_first=False,

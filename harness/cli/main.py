@@ -1,5 +1,5 @@
 """The command `inquest`: run, soak, check, report, serve, list, doctor, setup; replay, shrink, explore;
-reproduce.
+reproduce, contract.
 
 Commands share nothing but the files of a run folder. `main` turns every verdict and every error into an
 exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import ConfigError, ExitCode, InquestError, UsageError
-from harness.cli import reproduce, simulated
+from harness.cli import contract, reproduce, simulated
 from harness.cli.verdict import Engine, Master, WithoutSpark, existing, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 
@@ -257,7 +257,13 @@ def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or l
     prepare(kafka or KAFKA_VERSION)
 
 
-for command_ in (simulated.replay, simulated.shrink, simulated.explore, reproduce.reproduce):
+for command_ in (
+    simulated.replay,
+    simulated.shrink,
+    simulated.explore,
+    reproduce.reproduce,
+    contract.contract,
+):
     app.command()(command_)
 
 

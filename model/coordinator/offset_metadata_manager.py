@@ -4,8 +4,9 @@ Offsets count once they are committed in the log, those of a transaction once it
 """
 
 from collections.abc import Mapping
+from typing import Final
 
-from model.coordinator.classic_group import COMPLETING, EMPTY
+from model.coordinator.classic_group import COMPLETING, EMPTY, ClassicGroup
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
 from model.coordinator.group_metadata_manager import GroupMetadataManager, OffsetRecord
 from model.errors import KafkaError, Refused
@@ -19,6 +20,10 @@ from model.protocol.coordinator_messages import (
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer, ErrorResponse, Handlers
 from model.replication.replica_manager import ReplicaManager
+
+UNVERIFIED: Final = {KafkaError.REQUEST_TIMED_OUT: KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+"""Error of a verification -> what the client receives, who asks again without looking for the coordinator
+(GroupMetadataManager.maybeConvertOffsetCommitError)."""
 
 
 class OffsetMetadataManager:
@@ -59,7 +64,9 @@ class OffsetMetadataManager:
         if group is None and request.generation >= 0:
             raise Refused(KafkaError.ILLEGAL_GENERATION)
         if request.generation < 0 and empty:
-            return number  # a client that assigns partitions by hand keeps its offsets here
+            # A client that assigns partitions by hand keeps its offsets here: a group without members.
+            loaded.groups.setdefault(request.group, ClassicGroup(request.group))
+            return number
         if request.generation >= 0 or request.member:
             group = self.log.member(loaded, request.group, request.member, request.generation)
             group.members[request.member].heard = self.node.now
@@ -71,7 +78,11 @@ class OffsetMetadataManager:
 
     def commit_in_transaction(self, request: TxnOffsetCommit, answer: Answer) -> None:
         """Key 28: the offsets are pending until the marker of the transaction."""
-        tp = self.log.partition(self._may_commit(request))
+        number, loaded = self.log.at(request.group)
+        if not self.node.settings.era.offsets_when_committed:
+            # The group exists from now on, accepted or not (GroupCoordinator.handleTxnCommitOffsets).
+            loaded.groups.setdefault(request.group, ClassicGroup(request.group))
+        tp = self.log.partition(number)
         batch = RecordBatch(
             -1, -1, _records(request), request.producer_id, request.producer_epoch, transactional=True
         )
@@ -83,12 +94,14 @@ class OffsetMetadataManager:
         def verified(guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]) -> None:
             try:
                 # Membership counts now, not when the coordinator of the transaction was asked.
-                self._may_commit(request)
+                if tp not in errors:
+                    self._may_commit(request)
             except Refused as refused:
                 answer(ErrorResponse(refused.error))
                 return
+            unverified = {where: UNVERIFIED.get(error, error) for where, error in errors.items()}
             self.replica_manager.append(
-                {tp: batch}, -1, self.log.timeout_ms, done, guards=guards, refused=errors
+                {tp: batch}, -1, self.log.timeout_ms, done, guards=guards, refused=unverified
             )
 
         self.replica_manager.verification.begin(request.transactional_id, {tp: batch}, verified)

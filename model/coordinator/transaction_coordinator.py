@@ -26,6 +26,9 @@ from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     AddPartitionsToTxnResponse,
+    DescribedTransaction,
+    DescribeTransactions,
+    DescribeTransactionsResponse,
     EndTxn,
     InitProducerId,
     ProducerIdResponse,
@@ -60,6 +63,7 @@ class TransactionCoordinator:
         handlers.on(AddPartitionsToTxn, self.add_partitions, AddPartitionsToTxnResponse)
         handlers.on(AddOffsetsToTxn, self.add_offsets)
         handlers.on(EndTxn, self.end_txn, ProducerIdResponse)
+        handlers.at_once(DescribeTransactions, self._describe)
 
     # ---- InitProducerId
 
@@ -236,6 +240,30 @@ class TransactionCoordinator:
         if self.client_version >= 2:
             return transaction.end_v2(producer_id, epoch, request.commit)
         return transaction.end_v1(epoch, request.commit)
+
+    # ---- questions
+
+    def _describe(self, request: DescribeTransactions) -> DescribeTransactionsResponse:
+        """Key 65."""
+        return DescribeTransactionsResponse({tid: self._described(tid) for tid in request.transactional_ids})
+
+    def _described(self, transactional_id: str) -> DescribedTransaction:
+        try:
+            number = self.log.at(transactional_id)
+        except Refused as refused:
+            return DescribedTransaction(refused.error)
+        transaction = self.log.known[number].get(transactional_id)
+        if transaction is None:
+            return DescribedTransaction(KafkaError.TRANSACTIONAL_ID_NOT_FOUND)
+        known = transaction.record
+        return DescribedTransaction(
+            KafkaError.NONE,
+            known.state.value,
+            known.producer_id,
+            known.epoch,
+            known.timeout_ms,
+            known.partitions,
+        )
 
     # ---- time
 

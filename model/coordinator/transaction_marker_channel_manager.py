@@ -113,6 +113,7 @@ class TransactionMarkerChannelManager:
         known, node = ending.transaction.record, self.node
         for tp in gone:
             ending.left.remove(tp)
+            ending.transaction.marked(tp)
         names = (known.transactional_id, known.producer_id, known.epoch)
         node.server_log.append(MarkersLeftOut(node.now, node.me, *names, tuple(gone)))
 
@@ -139,6 +140,7 @@ class TransactionMarkerChannelManager:
                     self.endings.pop(tid, None)
                 elif error is KafkaError.NONE or lossy:
                     ending.left.remove(tp)
+                    ending.transaction.marked(tp)
                 else:
                     failed = True
         if not failed:

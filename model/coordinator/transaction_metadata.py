@@ -228,6 +228,11 @@ class TransactionMetadata:
             updated=now,
         )
 
+    def marked(self, tp: Partition) -> None:
+        """A partition has its marker: from now on it is not one of the transaction's, but in the log."""
+        left = tuple(one for one in self.record.partitions if one != tp)
+        self.record = self.record._replace(partitions=left)
+
     def prepare_dead(self) -> TransactionRecord:
         """The id expired."""
         return self._prepare(DEAD, partitions=())

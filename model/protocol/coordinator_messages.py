@@ -185,7 +185,41 @@ class DescribeProducers(Request["DescribeProducersResponse"], frozen=True):
     partitions: Sequence[Partition]
 
 
-class DescribeProducersResponse(Response, frozen=True):
-    """(producer id, epoch, first offset of its open transaction or -1) by partition."""
+class ProducerState(NamedTuple):
+    """What a leader's log knows of a producer. began: first offset of its open transaction, -1 = none.
+    last_sequence, coordinator_epoch: -1 = not known."""
 
-    parts: Mapping[Partition, Sequence[tuple[int, int, int]]]
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    coordinator_epoch: int
+    began: int
+
+
+class DescribeProducersResponse(Response, frozen=True):
+    """By partition, each producer once."""
+
+    parts: Mapping[Partition, Sequence[ProducerState]]
+
+
+class DescribeTransactions(Request["DescribeTransactionsResponse"], frozen=True):
+    """Key 65."""
+
+    transactional_ids: Sequence[str]
+
+
+class DescribedTransaction(NamedTuple):
+    """What a coordinator says of a transactional id. state: Kafka's name, "" with an error."""
+
+    error: KafkaError
+    state: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    timeout_ms: int = 0
+    partitions: tuple[Partition, ...] = ()
+
+
+class DescribeTransactionsResponse(Response, frozen=True):
+    """By transactional id."""
+
+    transactions: Mapping[str, DescribedTransaction]

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from core.java_hash import java_hash
 from model.errors import KafkaError, Refused
@@ -21,16 +21,6 @@ from model.replication.node import TRANSACTION_TOPIC, NodeState
 
 Then = Callable[[Mapping[Partition, int], Mapping[Partition, KafkaError]], None]
 """What follows: guards of what may be appended, and errors of what may not, by partition."""
-
-RETRIED: Final = frozenset(
-    {
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
-"""Errors that a producer receives as NOT_ENOUGH_REPLICAS, so that it sends again."""
 
 
 class VerificationStateEntry(NamedTuple):
@@ -66,30 +56,43 @@ class AddPartitionsToTxnManager:
         if replica is None:
             return False  # refused anyway
         known = replica.log.producers.get(batch.producer_id)
-        return known is None or known.began < 0 or known.epoch != batch.producer_epoch
+        if known is None or known.began < 0:
+            return True
+        return settings.era.verified_by_epoch and known.epoch != batch.producer_epoch
 
     def begin(self, transactional_id: str, batches: Mapping[Partition, RecordBatch], then: Then) -> None:
         """Ask where that is needed; `then` at once where it is not."""
         wanted = {tp: batch for tp, batch in batches.items() if self.needs(tp, batch)}
+        stale = {tp for tp, batch in wanted.items() if self._stale(tp, batch)}
         if not wanted:
             then({}, {})
         elif transactional_id in self.behind:
             self.behind[transactional_id].append((batches, then))
+        elif stale:
+            refused = dict.fromkeys(stale, KafkaError.INVALID_PRODUCER_EPOCH)
+            asked = {tp: batch for tp, batch in wanted.items() if tp not in stale}
+            if not asked:
+                then({}, refused)
+                return
+            self._ask(transactional_id, asked, lambda guards, errors: then(guards, {**errors, **refused}))
         else:
-            self._ask(transactional_id, batches, wanted, then)
+            self._ask(transactional_id, wanted, then)
 
-    def _ask(
-        self,
-        transactional_id: str,
-        batches: Mapping[Partition, RecordBatch],
-        wanted: Mapping[Partition, RecordBatch],
-        then: Then,
-    ) -> None:
+    def _stale(self, tp: Partition, batch: RecordBatch) -> bool:
+        """The batch is of an older producer epoch than the newest in the log, so the coordinator is not even
+        asked (UnifiedLog.maybeStartTransactionVerification)."""
+        settings = self.node.settings
+        if not settings.era.old_epoch_first or "old-epoch-appended" in settings.bugs:
+            return False
+        known = self.node.replicas[tp].log.producers.get(batch.producer_id)
+        return known is not None and batch.producer_epoch < known.epoch
+
+    def _ask(self, transactional_id: str, wanted: Mapping[Partition, RecordBatch], then: Then) -> None:
         node = self.node
         number = java_hash(transactional_id) % node.settings.transaction_partitions
         state = node.image.partitions.get((TRANSACTION_TOPIC, number))
         if state is None or state.leader < 0:
-            then({}, dict.fromkeys(wanted, KafkaError.NOT_ENOUGH_REPLICAS))
+            then({}, dict.fromkeys(wanted, KafkaError.COORDINATOR_NOT_AVAILABLE))
             return
         first = next(iter(wanted.values()))
         tokens = {tp: self._guard(tp, batch) for tp, batch in wanted.items()}
@@ -107,9 +110,11 @@ class AddPartitionsToTxnManager:
         key = (tp, batch.producer_id)
         epoch = self.node.replicas[tp].state.leader_epoch
         known = self.guards.get(key)
-        if known is None or known.leader_epoch != epoch or known.producer_epoch < batch.producer_epoch:
+        if known is None or known.leader_epoch != epoch:
             self.numbers += 1
             known = VerificationStateEntry(self.numbers, epoch, batch.producer_epoch, batch.sequence)
+        elif known.producer_epoch < batch.producer_epoch:
+            known = known._replace(producer_epoch=batch.producer_epoch, lowest=batch.sequence)
         elif known.producer_epoch == batch.producer_epoch:
             known = known._replace(lowest=min(known.lowest, batch.sequence))
         self.guards[key] = known
@@ -138,13 +143,7 @@ class AddPartitionsToTxnManager:
                 break
 
     def _told(self, error: KafkaError) -> KafkaError:
-        """The error that the producer receives (AddPartitionsToTxnManager,
-        ReplicaManager.handleProduceAppend)."""
-        if error in RETRIED:
-            return KafkaError.NOT_ENOUGH_REPLICAS
-        if error is KafkaError.CONCURRENT_TRANSACTIONS:
-            newer = self.node.settings.era.client_transaction_version >= 2
-            return error if newer else KafkaError.NOT_ENOUGH_REPLICAS
+        """The error that the coordinator's becomes (AddPartitionsToTxnManager)."""
         if error is KafkaError.PRODUCER_FENCED:
             return KafkaError.INVALID_PRODUCER_EPOCH
         if error is KafkaError.TRANSACTION_ABORTABLE:
@@ -157,30 +156,34 @@ class AddPartitionsToTxnManager:
         """May this batch be appended now? token: of its verification, -1 = it had none. A batch that
         is in the log already needs none (UnifiedLog.analyzeAndValidateProducerState).
 
+        While a producer id is being verified, the lowest sequence that waits for it counts for every batch of
+        the id, also for one outside of transactions (ProducerAppendInfo.checkSequence).
+
         Raises: Refused (INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER).
         """
-        if not self.needs(tp, batch):
-            return
-        replica = self.node.replicas[tp]
-        if replica.log.recognised(batch) is not None:
+        replica = self.node.leader_of(tp)
+        if replica is None or replica.log.recognised(batch) is not None:
             return
         before = replica.log.producers.get(batch.producer_id)
-        old = before is not None and batch.producer_epoch < before.epoch
         settings = self.node.settings
-        if old and settings.era.old_epoch_first and "old-epoch-appended" not in settings.bugs:
-            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        old = before is not None and batch.producer_epoch < before.epoch
+        old = old and "old-epoch-appended" not in settings.bugs
         guard = self.guards.get((tp, batch.producer_id))
-        if (
-            guard is None
-            or guard.token != token
-            or guard.leader_epoch != replica.state.leader_epoch
-            or guard.producer_epoch != batch.producer_epoch
-        ):
-            raise Refused(KafkaError.INVALID_TXN_STATE, "no open transaction is verified")
+        if guard is not None and guard.leader_epoch != replica.state.leader_epoch:
+            guard = None
+        if self.needs(tp, batch):
+            if old and settings.era.old_epoch_first:
+                raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+            if guard is None or guard.token != token:
+                raise Refused(KafkaError.INVALID_TXN_STATE, "no open transaction is verified")
+        if old:
+            raise Refused(KafkaError.INVALID_PRODUCER_EPOCH)
+        if guard is None or batch.sequence == NO_SEQUENCE:
+            return
         newer = settings.era.client_transaction_version >= 2
         if newer and replica.log.producer_states.begins_wrong(batch):
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an unknown one begins at 0")
-        if batch.sequence != NO_SEQUENCE and batch.sequence > guard.lowest:
+        if batch.sequence > guard.lowest:
             raise Refused(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "an earlier one is waiting")
 
     def wrote(self, tp: Partition, batch: RecordBatch) -> None:

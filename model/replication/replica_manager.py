@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from model.errors import KafkaError, Refused
-from model.log.unified_log import RecordBatch
+from model.log.unified_log import NO_PRODUCER, RecordBatch
 from model.protocol.messages import (
     Fetch,
     FetchedPartition,
@@ -33,6 +33,15 @@ Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
 """What to do with the results of an append that waited: by partition, error and base offset."""
 
 
+RETRIED: Final = frozenset(
+    {
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+"""Errors of a verification that a producer receives as NOT_ENOUGH_REPLICAS, so that it sends again."""
 NO_GUARDS: Final[Mapping[Partition, int]] = {}
 NO_ERRORS: Final[Mapping[Partition, KafkaError]] = {}
 
@@ -99,9 +108,17 @@ class ReplicaManager:
             return
 
         def then(guards: Mapping[Partition, int], errors: Mapping[Partition, KafkaError]) -> None:
-            self.append(batches, acks, timeout_ms, done, guards=guards, refused=errors)
+            refused = {tp: self._unverified(error) for tp, error in errors.items()}
+            self.append(batches, acks, timeout_ms, done, guards=guards, refused=refused)
 
         self.verification.begin(transactional_id, batches, then)
+
+    def _unverified(self, error: KafkaError) -> KafkaError:
+        """What a producer receives where a verification failed (ReplicaManager.handleProduceAppend)."""
+        newer = self.node.settings.era.client_transaction_version >= 2
+        if error in RETRIED or (error is KafkaError.CONCURRENT_TRANSACTIONS and not newer):
+            return KafkaError.NOT_ENOUGH_REPLICAS
+        return error
 
     def append(
         self,
@@ -142,7 +159,7 @@ class ReplicaManager:
         if replica is None:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, None
         try:
-            if batch.transactional:
+            if batch.producer_id != NO_PRODUCER and not batch.control:
                 self.verification.check(tp, batch, guard)
             placed = replica.append(batch._replace(appended_ms=self.node.now), acks)
         except Refused as refused:
@@ -243,7 +260,8 @@ class ReplicaManager:
             until = log.stable(log.end) if request.committed else log.end
         batches = log.read(part.offset, until, left) if left > 0 and part.offset < until else []
         aborted = log.aborted_between(part.offset, until) if request.committed and batches else ()
-        return FetchedPartition(KafkaError.NONE, batches, high, until, log.start, aborted)
+        stable = until if request.committed else log.stable(high)
+        return FetchedPartition(KafkaError.NONE, batches, high, stable, log.start, aborted)
 
     def _stale(self, replica: Replica, part: FetchPartition) -> KafkaError | None:
         """KIP-320: the fetch is of another leader epoch than the one that is led here."""

@@ -165,7 +165,7 @@ def offsets_without_members(s: RawMemberStage) -> Steps:
     """Who may commit what depends on whether the group has members."""
     s.commits("", 5)
     yield """An application that assigns its partitions itself keeps its offsets in a group without members.
-        | – | – | ok | – | 5"""
+        | Empty 0 | – | ok | – | 5"""
     s.joins("A").syncs("A", A=(0, 1))
     yield "A group with members takes offsets of them only. | Stable 1 | A* | ok | gets p0 p1 | 5"
     s.commits("", 0)

@@ -1,0 +1,233 @@
+"""Many examples against one real broker: several at a time, each on partitions and ids that are new.
+
+The brokers of one cluster serve all examples, so nothing is restarted. What an example leaves behind (open
+transactions, groups) belongs to names that no other example has.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.op import Isolation, TopicPartition
+from harness.contract import examples
+from harness.contract.commands import Situation
+from harness.contract.differences import Known, explanation
+from harness.contract.examples import Difference, Example, Played
+from harness.contract.shrink import shrunk
+from harness.contract.sides import BROKER, ModelSide, RealSide, settings_of
+from harness.contract.versions import Version
+from harness.contract.wire import Dialect
+from harness.kafka.admin import broker_views, protocol
+from harness.kafka.admin.connection import Brokers
+from harness.kafka.waiting import NotYet, until
+from model.protocol.coordinator_messages import FindCoordinator, InitProducerId
+from model.protocol.requests import ErrorResponse
+
+WORKERS: Final = 6
+PARTITIONS: Final = 120
+"""Of one topic; each example takes two."""
+READY_S: Final = 60.0
+POLL_S: Final = 0.1
+EXAMPLE_S: Final = 120.0
+"""Deadline of an example's connection."""
+ENOUGH: Final = 3
+"""Unexplained differences after which no further example begins."""
+SAY_EVERY_S: Final = 20.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An unexplained difference. number: of the example that showed it first, `example` the smallest one."""
+
+    number: int
+    example: Example
+    difference: Difference
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        commands = [f"    {one.text}" for one in self.example.commands[: self.difference.after + 1]]
+        version = self.example.transaction_version
+        head = f"example {self.number}, transaction version {version}, after these commands:"
+        return "\n".join([head, *commands, f"  {self.difference.text}"])
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the examples brought. answers: by kind of request and error. explained: by name in
+    differences.toml."""
+
+    examples: int = 0
+    requests: int = 0
+    looks: int = 0
+    seconds: float = 0.0
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    explained: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    def add(self, played: Played) -> None:
+        """One more example."""
+        self.examples += 1
+        self.requests += played.requests
+        self.looks += played.looks
+        self.answers += played.answers
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        explained = sum(self.explained.values())
+        return (
+            f"{self.requests} requests in {self.examples} examples, {self.looks} looks at the state, "
+            f"{len(self.answers)} kinds of answers, {explained} explained differences, "
+            f"{len(self.failures)} unexplained; {self.seconds:.0f} s"
+        )
+
+
+class Partitions:
+    """Partitions of the real broker that no example has used."""
+
+    def __init__(self, brokers: Brokers, run: str) -> None:
+        self._brokers, self._run = brokers, run
+        self._lock = threading.Lock()
+        self._topics = 0
+        self._next = PARTITIONS
+        self._topic = ""
+
+    def take(self) -> tuple[str, int]:
+        """A topic, and the first of two partitions. Raises: ClusterError, NotYet."""
+        with self._lock:
+            if self._next >= PARTITIONS:
+                self._create()
+            first, self._next = self._next, self._next + 2
+            return self._topic, first
+
+    def _create(self) -> None:
+        self._topics += 1
+        self._next, self._topic = 0, f"{self._run}-{self._topics}"
+        broker_views.create_topic(self._brokers, self._topic, PARTITIONS, 1, {}, READY_S)
+        tps = {TopicPartition(self._topic, number): 0 for number in range(PARTITIONS)}
+
+        def led() -> None:
+            with self._brokers.connect(BROKER, READY_S) as connection:
+                found = protocol.offsets(connection, tps, Isolation.READ_UNCOMMITTED, protocol.LATEST)
+            if len(found) < PARTITIONS:
+                raise NotYet(f"only {len(found)} partitions of {self._topic} are led")
+
+        until(READY_S, POLL_S, led)
+
+
+class Campaign:
+    """See the module. brokers: of a cluster of one. run: makes names unique on it."""
+
+    def __init__(
+        self, brokers: Brokers, version: Version, run: str, seed: int, listed: tuple[Known, ...], say: Say
+    ) -> None:
+        self._brokers, self._version, self._run, self._seed = brokers, version, run, seed
+        self._listed, self._say = listed, say
+        self._partitions = Partitions(brokers, run)
+        self._lock = threading.Lock()
+        self._numbers = 0
+        self._names = 0
+        self._said = 0.0
+
+    def run(self, requests: int, *, workers: int = WORKERS) -> Outcome:
+        """Play examples until this many requests were compared, as many of each transaction version.
+
+        Raises: AdminError, ClusterError, NotYet.
+        """
+        self._coordinators()
+        outcome = Outcome()
+        began = self._said = time.monotonic()
+        versions = self._version.transaction_versions
+        for turn, spoken in enumerate(versions, 1):
+            self._play_all(spoken, requests * turn // len(versions), outcome, workers)
+        outcome.seconds = time.monotonic() - began
+        return outcome
+
+    def _play_all(self, spoken: int, requests: int, outcome: Outcome, workers: int) -> None:
+        """Examples of one transaction version. Those of two must not run at once: a leader that asks a
+        coordinator about several transactions treats all answers as the version of the first one has it
+        (AddPartitionsToTxnManager.addTxnData), so which error a client gets depends on its neighbours."""
+
+        def work() -> None:
+            while (number := self._next(outcome, requests)) is not None:
+                self._one(number, spoken, outcome)
+
+        with ThreadPoolExecutor(workers) as pool:
+            for done in [pool.submit(work) for _ in range(workers)]:
+                done.result()
+
+    def _next(self, outcome: Outcome, requests: int) -> int | None:
+        with self._lock:
+            if outcome.requests >= requests or len(outcome.failures) >= ENOUGH:
+                return None
+            if time.monotonic() - self._said > SAY_EVERY_S:
+                self._said = time.monotonic()
+                self._say(f"{outcome.requests} of {requests} requests")
+            self._numbers += 1
+            return self._numbers
+
+    def _one(self, number: int, spoken: int, outcome: Outcome) -> None:
+        example = examples.drawn(self._seed, number, spoken)
+        played = self.play(example)
+        known = self._known(played)
+        with self._lock:
+            outcome.add(played)
+            if known is not None:
+                outcome.explained[known.name] += 1
+        if played.difference is not None and known is None:
+            self._fail(number, example, played.difference, outcome)
+
+    def _known(self, played: Played) -> Known | None:
+        if played.difference is None:
+            return None
+        return explanation(played.difference, self._version.kafka, self._listed)
+
+    def _fail(self, number: int, example: Example, difference: Difference, outcome: Outcome) -> None:
+        """Make the example smaller, as long as the same kind of answer differs."""
+        self._say(f"example {number}: {difference.text}")
+        smallest = [difference]
+
+        def fails(candidate: Example) -> bool:
+            played = self.play(candidate)
+            found = played.difference
+            if found is None or found.kind != difference.kind or self._known(played) is not None:
+                return False
+            smallest[0] = found
+            return True
+
+        small = shrunk(example._replace(commands=example.commands[: difference.after + 1]), fails)
+        with self._lock:
+            outcome.failures.append(Failure(number, small, smallest[0]))
+
+    def play(self, example: Example) -> Played:
+        """Play an example under new names. Raises: AdminError, ClusterError, NotYet."""
+        topic, first = self._partitions.take()
+        with self._lock:
+            self._names += 1
+            name = f"{self._run}-{self._names}"
+        spoken = example.transaction_version
+        situation = Situation(name, topic, first, spoken)
+        modelled = ModelSide(settings_of(self._version.era_of(spoken)), topic, first + 2)
+        with self._brokers.connect(BROKER, EXAMPLE_S) as connection:
+            real = RealSide(connection, Dialect(spoken, self._version.marker_version))
+            return examples.play(example, situation, modelled, real)
+
+    def _coordinators(self) -> None:
+        """The topics of the coordinators are created by the first one who asks; so are producer ids."""
+        first = (FindCoordinator("x", True), FindCoordinator("x", False), InitProducerId(None, 0))
+
+        def found() -> None:
+            with self._brokers.connect(BROKER, READY_S) as connection:
+                real = RealSide(connection, Dialect(1, 1))
+                answers: list[ErrorResponse] = [real.ask(request) for request in first]
+            if any(answer.error for answer in answers):
+                raise NotYet("the broker does not coordinate")
+
+        until(READY_S, POLL_S, found)

@@ -1,0 +1,277 @@
+"""Random commands, and the requests that they become.
+
+A command names a producer and says how the request differs from what a correct client would send next: a
+lower epoch, a sequence that does not follow, the id of another producer. What the producers have learnt from
+the model stands in a `Situation`; so a command makes sense after any others, and a failing list of commands
+can be made shorter.
+
+    A, B    two instances of one transactional id      C    of another one
+    P       without a transactional id
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, NamedTuple
+
+from harness.contract.wire import MADE_UP
+from model.errors import KafkaError
+from model.log.unified_log import NO_EPOCH, NO_PRODUCER, SEQUENCES, RecordBatch
+from model.protocol.coordinator_messages import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    DescribeProducers,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    OffsetCommit,
+    OffsetFetch,
+    ProducerIdResponse,
+    TxnMarker,
+    TxnOffsetCommit,
+    WriteTxnMarkers,
+)
+from model.protocol.messages import Fetch, FetchPartition, ListOffsets, Partition, Produce, ProduceResponse
+from model.protocol.requests import AnyRequest, Response
+
+TIMEOUT_MS: Final = 600_000
+"""Of a transaction: longer than any example takes."""
+TIMEOUTS_REFUSED: Final = (0, 900_001)
+UNKNOWN_ID: Final = MADE_UP + 1
+DEVIATES: Final = 0.12
+"""Share of commands that a correct client would not send."""
+
+
+class Command(NamedTuple):
+    """See the module. epoch, sequence: distance from the right ones. yes: commit; read_committed; stable;
+    with the identity in hand. other: another producer's id is used, "?" = an unknown one. number: what
+    else the kind of command needs."""
+
+    kind: str
+    who: str = "A"
+    partitions: tuple[int, ...] = (0,)
+    epoch: int = 0
+    sequence: int = 0
+    records: int = 1
+    yes: bool = True
+    other: str = ""
+    number: int = 0
+
+    @property
+    def text(self) -> str:
+        """What is not the default."""
+        defaults = Command("")
+        given = [
+            f"{name}={value}"
+            for name, value in zip(self._fields[2:], self[2:], strict=True)
+            if value != getattr(defaults, name)
+        ]
+        return f"{self.kind}({', '.join([self.who, *given])})"
+
+
+@dataclass(slots=True)
+class Producer:
+    """What a producer has learnt. sequences: next one by partition."""
+
+    transactional_id: str | None
+    producer_id: int = NO_PRODUCER
+    epoch: int = NO_EPOCH
+    sequences: dict[Partition, int] = field(default_factory=dict)
+
+    def take(self, producer_id: int, epoch: int) -> None:
+        """A new identity begins at 0."""
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.producer_id, self.epoch, self.sequences = producer_id, epoch, {}
+
+
+class Situation:
+    """What producers have learnt so far. name: unique on the real broker. topic: of two partitions."""
+
+    def __init__(self, name: str, topic: str, first: int, transaction_version: int) -> None:
+        self.partitions: tuple[Partition, ...] = ((topic, first), (topic, first + 1))
+        self.transaction_version = transaction_version
+        self.ids = (f"{name}-1", f"{name}-2")
+        self.group = f"{name}-g"
+        self.producers = {
+            "A": Producer(self.ids[0]),
+            "B": Producer(self.ids[0]),
+            "C": Producer(self.ids[1]),
+            "P": Producer(None),
+        }
+
+    def request(self, command: Command) -> AnyRequest | None:
+        """The request of a command; None where its producer can send none yet."""
+        return KINDS[command.kind].request(self, command)
+
+    def learn(self, command: Command, request: AnyRequest, answer: Response) -> None:
+        """The answer that the producer gets."""
+        producer = self.producers[command.who]
+        if isinstance(answer, ProducerIdResponse):
+            if answer.error is KafkaError.NONE and answer.producer_id >= 0:
+                producer.take(answer.producer_id, answer.producer_epoch)
+        elif isinstance(request, Produce) and isinstance(answer, ProduceResponse):
+            for tp, told in answer.results.items():
+                if told[0] is KafkaError.NONE and command.sequence >= 0:
+                    after = request.batches[tp].sequence + request.batches[tp].size
+                    producer.sequences[tp] = after % SEQUENCES
+
+    # ---- parts of requests
+
+    def tps(self, command: Command) -> tuple[Partition, ...]:
+        """The command's partitions."""
+        return tuple(self.partitions[number] for number in command.partitions)
+
+    def identity(self, command: Command) -> tuple[int, int] | None:
+        """Producer id and epoch of a command; None before the producer has any."""
+        producer = self.producers[command.who]
+        if producer.epoch < 0:
+            return None
+        producer_id = producer.producer_id
+        if command.other == "?":
+            producer_id = UNKNOWN_ID
+        elif command.other and self.producers[command.other].epoch >= 0:
+            producer_id = self.producers[command.other].producer_id
+        epoch = producer.epoch + command.epoch
+        return (producer_id, epoch) if epoch >= 0 else None
+
+
+Owned = Callable[[Situation, Command, str, int, int], AnyRequest]
+
+
+def _owned(build: Owned) -> Callable[[Situation, Command], AnyRequest | None]:
+    """A request of a transactional id's owner."""
+
+    def made(situation: Situation, command: Command) -> AnyRequest | None:
+        tid = situation.producers[command.who].transactional_id
+        identity = situation.identity(command)
+        return build(situation, command, tid, *identity) if tid and identity else None
+
+    return made
+
+
+def _init(s: Situation, c: Command) -> AnyRequest | None:
+    tid = s.producers[c.who].transactional_id
+    identity = (NO_PRODUCER, NO_EPOCH)
+    if c.yes and tid:
+        identity = s.identity(c) or identity
+    return InitProducerId(tid, c.number or TIMEOUT_MS, *identity)
+
+
+def _add(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+    return AddPartitionsToTxn(tid, producer_id, epoch, s.tps(c))
+
+
+def _verify(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+    return AddPartitionsToTxn(tid, producer_id, epoch, s.tps(c), verify=True)
+
+
+def _write(s: Situation, c: Command) -> AnyRequest | None:
+    producer, identity = s.producers[c.who], s.identity(c)
+    if identity is None:
+        return None
+    transactional = producer.transactional_id is not None and c.yes
+    batches = {}
+    for tp in s.tps(c):
+        sequence = (producer.sequences.get(tp, 0) + c.sequence) % SEQUENCES
+        records = tuple(f"{c.who}{n}" for n in range(c.records))
+        batches[tp] = RecordBatch(-1, -1, records, *identity, sequence, transactional=transactional)
+    return Produce(-1, batches, producer.transactional_id if transactional else None)
+
+
+def _write_plain(s: Situation, c: Command) -> AnyRequest:
+    records = tuple(f"{c.who}{n}" for n in range(c.records))
+    return Produce(-1, {tp: RecordBatch(-1, -1, records) for tp in s.tps(c)}, None)
+
+
+def _end(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+    return EndTxn(tid, producer_id, epoch, c.yes)
+
+
+def _add_offsets(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+    return AddOffsetsToTxn(tid, producer_id, epoch, s.group)
+
+
+def _txn_offsets(s: Situation, c: Command, tid: str, producer_id: int, epoch: int) -> AnyRequest:
+    offsets = dict.fromkeys(s.tps(c), c.number)
+    if c.yes:
+        return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets)
+    return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets, c.records, "nobody")
+
+
+def _offsets(s: Situation, c: Command) -> AnyRequest:
+    offsets = dict.fromkeys(s.tps(c), c.number)
+    return OffsetCommit(s.group, -1 if c.yes else c.records, "" if c.yes else "nobody", offsets)
+
+
+def _marker(s: Situation, c: Command) -> AnyRequest | None:
+    identity = s.identity(c)
+    if identity is None:
+        return None
+    marker = TxnMarker(*identity, c.number, c.yes, s.tps(c), s.transaction_version)
+    return WriteTxnMarkers((marker,))
+
+
+def _fetch(s: Situation, c: Command) -> AnyRequest:
+    parts = {tp: FetchPartition(c.number) for tp in s.tps(c)}
+    return Fetch(-1, parts, committed=c.yes, max_wait_ms=0)
+
+
+class Kind(NamedTuple):
+    """Of commands. weight: how often, relative to others. draw: what it sets apart from who, and
+    deviations; owners: who may send it."""
+
+    weight: int
+    owners: str
+    request: Callable[[Situation, Command], AnyRequest | None]
+    deviations: tuple[str, ...] = ()
+    number: Callable[[Random], int] = lambda _: 0
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "init": Kind(5, "AABCP", _init, ("epoch", "other", "refused")),
+    "add": Kind(12, "AABC", _owned(_add), ("epoch", "other")),
+    "write": Kind(26, "AAABCPP", _write, ("epoch", "sequence", "other")),
+    "plain": Kind(3, "P", _write_plain),
+    "end": Kind(13, "AAABC", _owned(_end), ("epoch", "other")),
+    "add_offsets": Kind(8, "AAC", _owned(_add_offsets), ("epoch", "other")),
+    "txn_offsets": Kind(8, "AAC", _owned(_txn_offsets), ("epoch", "other"), lambda r: r.randrange(9)),
+    "offsets": Kind(3, "P", _offsets, (), lambda r: r.randrange(9)),
+    "marker": Kind(3, "AABCP", _marker, ("epoch", "other"), lambda r: r.choice((0, 0, 0, 1, 5))),
+    "verify": Kind(2, "AAC", _owned(_verify), ("epoch", "other")),
+    "fetch": Kind(4, "P", _fetch, (), lambda r: r.choice((0, 0, 0, 1, 2, 5, 40))),
+    "ends": Kind(1, "P", lambda s, c: ListOffsets(s.tps(c), earliest=not c.yes)),
+    "producers": Kind(1, "P", lambda s, c: DescribeProducers(s.tps(c))),
+    "transactions": Kind(1, "P", lambda s, c: DescribeTransactions((*s.ids, f"{s.ids[0]}-none"))),
+    "committed": Kind(2, "P", lambda s, c: OffsetFetch(s.group, s.tps(c), c.yes)),
+}
+"""Name -> kind."""
+
+
+def draw(random: Random) -> Command:
+    """A command."""
+    (name,) = random.choices(list(KINDS), [kind.weight for kind in KINDS.values()])
+    kind = KINDS[name]
+    made = Command(
+        name,
+        random.choice(kind.owners),
+        random.choice(((0,), (0,), (1,), (0, 1))),
+        records=random.choice((1, 1, 1, 2, 3)),
+        yes=random.random() < (0.3 if name == "init" else 0.75),
+        number=kind.number(random),
+    )
+    for deviation in kind.deviations:
+        if random.random() < DEVIATES:
+            made = _deviating(made, deviation, random)
+    return made
+
+
+def _deviating(command: Command, what: str, random: Random) -> Command:
+    match what:
+        case "epoch":
+            return command._replace(epoch=random.choice((-1, -1, 1, 2)))
+        case "sequence":
+            return command._replace(sequence=random.choice((-4, -3, -2, -1, -1, 1, 3)))
+        case "other":
+            return command._replace(other=random.choice("ABCP?"))
+        case _:
+            return command._replace(number=random.choice(TIMEOUTS_REFUSED))

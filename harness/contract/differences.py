@@ -1,0 +1,54 @@
+"""The list of differences that are known and explained: differences.toml."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from core.errors import ClusterError
+from harness.contract.examples import Difference, errors
+
+FILE: Final = Path(__file__).with_name("differences.toml")
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of the file. reason: why it stays. source: file and line of Kafka."""
+
+    name: str
+    request: str
+    kafka: str
+    model: str
+    reason: str
+    source: str
+    from_: str = msgspec.field(name="from", default="0")
+    before: str = "99"
+
+    def explains(self, difference: Difference, kafka: str) -> bool:
+        """Whether this is the difference, for this version of Kafka."""
+        return (
+            type(difference.request).__name__ == self.request
+            and self.kafka in errors(difference.real)
+            and self.model in errors(difference.modelled)
+            and _number(self.from_) <= _number(kafka) < _number(self.before)
+        )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+@cache
+def known(path: Path = FILE) -> tuple[Known, ...]:
+    """All of the file, in its order. Raises: ClusterError, where it cannot be read."""
+    try:
+        rows = tomllib.loads(path.read_text()).get("difference", [])
+        return msgspec.convert(tuple(rows), tuple[Known, ...])
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{path}: {error}") from error
+
+
+def explanation(difference: Difference, kafka: str, listed: tuple[Known, ...]) -> Known | None:
+    """The entry that explains a difference; None where none does."""
+    return next((one for one in listed if one.explains(difference, kafka)), None)

@@ -1,0 +1,28 @@
+"""The model against a real broker, request by request: a part of `inquest contract` of less than a minute."""
+
+from pathlib import Path
+
+from core.config import KAFKA_VERSION
+from harness.contract.cluster import compare
+
+REQUESTS = 2000
+
+
+def test_the_model_answers_as_a_broker_does(tmp_path: Path) -> None:
+    outcome = compare(
+        KAFKA_VERSION, requests=REQUESTS, seed=20261122, folder=tmp_path / "contract", say=lambda _: None
+    )
+    assert [failure.text for failure in outcome.failures] == []
+    assert outcome.requests >= REQUESTS
+    kinds = {kind for kind, _ in outcome.answers}
+    assert len(kinds) >= 12
+    assert {error for _, error in outcome.answers} >= {
+        "NONE",
+        "PRODUCER_FENCED",
+        "INVALID_PRODUCER_EPOCH",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "INVALID_TXN_STATE",
+        "TRANSACTION_ABORTABLE",
+        "CONCURRENT_TRANSACTIONS",
+        "ILLEGAL_GENERATION",
+    }

@@ -1,0 +1,145 @@
+"""The comparison, with the model in the place of the real broker: with a planted bug the two differ, without
+one they are the same."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from core.errors import ClusterError, UsageError
+from harness.contract.commands import KINDS, Command, Situation
+from harness.contract.differences import FILE, Known, explanation, known
+from harness.contract.examples import Difference, Example, Played, drawn, play
+from harness.contract.shrink import shrunk
+from harness.contract.sides import ModelSide, settings_of
+from harness.contract.versions import version_of
+from model.errors import KafkaError
+from model.protocol.coordinator_messages import EndTxn, ProducerIdResponse
+
+EXAMPLES = 150
+SETTLE = "harness.contract.examples.SETTLE_S"
+
+BUGS = {
+    "sequence-not-checked": ("Produce",),
+    "repeats-not-recognised": ("Produce",),
+    "old-epoch-appended": ("Produce", "AddPartitionsToTxn", "AddOffsetsToTxn"),
+    "end-txn-ignores-epoch": ("EndTxn",),
+    "zombie-not-fenced": ("InitProducerId",),
+    "init-leaves-open": ("InitProducerId",),
+    "marker-skips-a-partition": ("DescribeProducers", "Fetch"),
+    "late-marker-appended": ("WriteTxnMarkers", "DescribeTransactions"),
+    "unstable-offsets-answered": ("OffsetFetch",),
+    "offsets-of-aborted-txn": ("OffsetFetch",),
+    "lso-ignores-open": ("Fetch",),
+    "verification-skipped": ("Produce", "TxnOffsetCommit", "DescribeTransactions"),
+    "generation-not-checked": ("OffsetCommit",),
+    "commit-writes-abort": ("Fetch",),
+}
+"""Planted bug -> the requests one of which shows it first."""
+
+
+def played(example: Example, bug: str = "", kafka: str = "4.3.1") -> Played:
+    era = version_of(kafka).era_of(example.transaction_version)
+    right, wrong = settings_of(era), settings_of(era, frozenset({bug} if bug else ()))
+    situation = Situation("x", "t", 0, example.transaction_version)
+    return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2))
+
+
+def first(bug: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Example, Difference]:
+    """The first example that shows a bug."""
+    monkeypatch.setattr(SETTLE, 0.0)
+    for number in range(EXAMPLES):
+        example = drawn(1, number, 1 + number % 2)
+        if (found := played(example, bug).difference) is not None:
+            return example, found
+    raise AssertionError(f"no example shows {bug}")
+
+
+@pytest.mark.parametrize("kafka", ["3.9.1", "4.0.2", "4.3.1"])
+def test_a_broker_agrees_with_itself(kafka: str) -> None:
+    asked: Counter[str] = Counter()
+    for number in range(60):
+        spoken = version_of(kafka).transaction_versions
+        result = played(drawn(7, number, spoken[number % len(spoken)]), kafka=kafka)
+        assert result.difference is None
+        asked.update(kind for kind, _ in result.answers.elements())
+    assert len(asked) >= 12
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_differs(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, difference = first(bug, monkeypatch)
+    assert difference.kind[0] in BUGS[bug]
+
+
+def test_an_example_that_fails_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    example, difference = first("lso-ignores-open", monkeypatch)
+
+    def fails(candidate: Example) -> bool:
+        found = played(candidate, "lso-ignores-open").difference
+        return found is not None and found.kind == difference.kind
+
+    small = shrunk(example, fails)
+    assert fails(small)
+    assert len(small.commands) <= 5
+    assert not any(
+        fails(small._replace(commands=small.commands[:at] + small.commands[at + 1 :]))
+        for at in range(len(small.commands))
+        if len(small.commands) > 1
+    )
+
+
+def test_an_example_is_always_the_same() -> None:
+    assert drawn(3, 5, 1) == drawn(3, 5, 1)
+    assert drawn(3, 5, 1) != drawn(3, 6, 1)
+    names = {command.kind for number in range(200) for command in drawn(3, number, 1).commands}
+    assert names == set(KINDS)
+
+
+def difference(real: KafkaError, modelled: KafkaError) -> Difference:
+    request = EndTxn("t", 1, 0, True)
+    answers = ProducerIdResponse(real), ProducerIdResponse(modelled)
+    return Difference(0, Command("end"), request, *answers, state=False)
+
+
+def test_only_what_is_listed_is_explained() -> None:
+    listed = Known(
+        name="n",
+        request="EndTxn",
+        kafka="NONE",
+        model="PRODUCER_FENCED",
+        reason="r",
+        source="s",
+        from_="4.0",
+        before="4.2",
+    )
+    found = difference(KafkaError.NONE, KafkaError.PRODUCER_FENCED)
+    assert explanation(found, "4.1.1", (listed,)) is listed
+    assert explanation(found, "4.2.0", (listed,)) is None
+    assert explanation(found, "3.9.1", (listed,)) is None
+    other = difference(KafkaError.NONE, KafkaError.INVALID_TXN_STATE)
+    assert explanation(other, "4.1.1", (listed,)) is None
+    assert explanation(found, "4.1.1", ()) is None
+
+
+def test_every_listed_difference_has_its_reason_and_its_line_of_kafka() -> None:
+    for one in known(FILE):
+        assert len(one.reason) > 20
+        assert ".java" in one.source or ".scala" in one.source
+
+
+def test_a_list_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "differences.toml"
+    path.write_text('[[difference]]\nname = "only this"\n')
+    with pytest.raises(ClusterError, match=r"differences\.toml"):
+        known(path)
+
+
+def test_versions() -> None:
+    assert version_of("4.3.1").transaction_versions == (1, 2)
+    assert version_of("3.9.1").transaction_versions == (1,)
+    assert not version_of("4.0.1").era.old_epoch_first
+    assert version_of("4.0.2").era.old_epoch_first
+    assert version_of("4.1.1").marker_version == 1
+    with pytest.raises(UsageError):
+        version_of("3.3.2")
