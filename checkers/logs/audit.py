@@ -210,12 +210,18 @@ class _Audit:
     def ends(self, log: Replica) -> None:
         """Checkpoints of offsets against the end of the log."""
         for name in COORDINATES:
-            if name not in log.marks or log.died:  # what died had more, or truncated a moment before
-                continue
+            if name not in log.marks or (log.died and name != "replication"):
+                continue  # what died had more, or truncated a moment before
             self.judgement.asked[ENDS.name] += 1
-            if log.marks[name] > log.end:
-                text = f"the log ends at offset {log.end}, its {name} checkpoint says {log.marks[name]}"
-                self._refuse(ENDS, log.end, [log], f"{log.where()}: {text}")
+            if log.marks[name] <= log.end:
+                continue
+            text = f"{log.where()}: the log ends at offset {log.end}, its {name} checkpoint says"
+            text += f" {log.marks[name]}"
+            excuse = elections(self.evidence, self.tp).may_lose(-1) if log.died else ""
+            if excuse:
+                self.judgement.doubt(ENDS, self.tp, f"{text}; {excuse}")
+            else:
+                self._refuse(ENDS, log.end, [log], text)
 
     # ---- logs against each other
 

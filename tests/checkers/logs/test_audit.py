@@ -138,6 +138,11 @@ def watermark_beyond(made: Made) -> None:
     one(made, "ends", take=1, node=2, file="replication")["value"] = 101
 
 
+def watermark_beyond_where_a_node_died(made: Made) -> None:
+    one(made, "ends", take=DEAD, node=1, file="replication")["value"] = 91
+    made["metadata"] = elections((1, 1), (3, 1), (4, 2))
+
+
 def recovery_beyond(made: Made) -> None:
     one(made, "ends", take=1, node=1, file="recovery-point")["value"] = 200
 
@@ -181,6 +186,7 @@ FIRES: dict[Callable[[Made], None], dict[str, tuple[int, tuple[int, ...]]]] = {
     epoch_moved: {"epoch-checkpoint": (40, (3,))},
     epoch_of_nothing: {"epoch-checkpoint": (20, (2,))},
     watermark_beyond: {"ends-within-log": (100, (2,))},
+    watermark_beyond_where_a_node_died: {"ends-within-log": (90, (1,))},
     recovery_beyond: {"ends-within-log": (100, (1,))},
     last_dropped: {"ends-within-log": (90, (3,))},
     other_bytes: {"log-matching": (60, (1, 3)), "replicas-equal": (60, (1, 3))},
@@ -224,6 +230,15 @@ def test_damage_before_the_end_of_a_log_is_none_that_a_death_leaves() -> None:
     assert [each.offset for each in judged(made).findings] == [70]
     made["takes"][0]["why"] = LOST_POWER
     assert not judged(made).findings
+
+
+def test_what_was_not_flushed_may_be_gone_after_a_loss_of_power() -> None:
+    made = clean()
+    watermark_beyond_where_a_node_died(made)
+    made["takes"][0]["why"] = LOST_POWER
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["ends-within-log"]
 
 
 def test_the_newest_bytes_of_a_node_that_ran_are_in_doubt() -> None:
