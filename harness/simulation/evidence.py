@@ -24,10 +24,11 @@ from harness.simulation.disk import Disk
 from harness.simulation.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
 from harness.simulation.scheduler import BASE_NS
 from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Evidence, Row, merged, schema, table
+from model.accepting.data_partition import last_data
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
-from model.log.unified_log import ABORT, NO_SEQUENCE, REMOVED, ProducerStateEntry, RecordBatch, UnifiedLog
+from model.log.unified_log import ABORT, REMOVED, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition
 from model.settings import Settings
 
@@ -303,31 +304,15 @@ def _assignment(partitions: Iterable[Partition]) -> bytes:
 
 def _producers(log: UnifiedLog) -> Iterator[Row]:
     for producer_id, known in sorted(log.producers.items()):
-        last, delta = _newest_batch(log, producer_id, known)
         yield (
             log.end,
             producer_id,
             known.epoch,
-            known.last_sequence,
-            last,
-            delta,
+            *last_data(known),
             _wall(known.seen_ms),
             known.coordinator_epoch,
             known.began,
         )
-
-
-def _newest_batch(log: UnifiedLog, producer_id: int, known: ProducerStateEntry) -> tuple[int, int]:
-    """Last offset of the newest batch that the state remembers, and how far that is from the first. What has
-    no sequence (a group coordinator writes it) the model does not remember, but Kafka does."""
-    if known.batches:
-        newest = known.batches[-1]
-        delta = (newest.last_sequence - newest.first_sequence) % 2**31
-        return newest.base + delta, delta
-    for batch in reversed(log.batches):
-        if (batch.producer_id, batch.producer_epoch) == (producer_id, known.epoch) and not batch.control:
-            return (batch.last, batch.size - 1) if batch.sequence == NO_SEQUENCE else (-1, 0)
-    return -1, 0
 
 
 def _aborted(segment: int, log: UnifiedLog) -> Iterator[Row]:

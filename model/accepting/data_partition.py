@@ -17,7 +17,6 @@ from model.log.unified_log import (
     NO_EPOCH,
     NO_PRODUCER,
     NO_SEQUENCE,
-    SEQUENCES,
     ProducerStateEntry,
     ProducerStateManager,
     RecordBatch,
@@ -190,6 +189,5 @@ def last_data(known: ProducerStateEntry) -> tuple[int, int, int]:
     """What a snapshot has of a producer's newest batch: last sequence, last offset, offsets before that."""
     if not known.batches:
         return (NO_SEQUENCE, -1, 0)
-    first, last, base = known.batches[-1]
-    delta = (last - first) % SEQUENCES
-    return (last, base + delta, delta)
+    newest = known.batches[-1]
+    return (newest.last_sequence, newest.last, newest.last - newest.base)

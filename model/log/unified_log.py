@@ -67,6 +67,8 @@ class RecordBatch(NamedTuple):
     @property
     def last_sequence(self) -> int:
         """Sequence of its last record."""
+        if self.sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
         return (self.sequence + len(self.records) - 1) % SEQUENCES
 
 
@@ -86,11 +88,13 @@ class CompletedTxn(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that a producer's state remembers."""
+    """A batch that a producer's state remembers; one of a group coordinator has no sequence. base, last: its
+    offsets."""
 
     first_sequence: int
     last_sequence: int
     base: int
+    last: int
 
 
 @dataclass(slots=True)
@@ -226,9 +230,8 @@ class ProducerStateManager:
                     self.aborted.append(AbortedTxn(batch.producer_id, producer.began, batch.base))
                 producer.began = -1
             return
-        if batch.sequence != NO_SEQUENCE:
-            producer.batches.append(BatchMetadata(batch.sequence, batch.last_sequence, batch.base))
-            del producer.batches[: -self.era.remembered_batches]
+        producer.batches.append(BatchMetadata(batch.sequence, batch.last_sequence, batch.base, batch.last))
+        del producer.batches[: -self.era.remembered_batches]
         if batch.transactional and producer.began < 0:
             producer.began = batch.base
 
