@@ -32,7 +32,7 @@ PARTITIONS: Final = 120
 """Of one topic; each example takes two."""
 READY_S: Final = 60.0
 POLL_S: Final = 0.1
-EXAMPLE_S: Final = 120.0
+EXAMPLE_S: Final = 600.0
 """Deadline of an example's connection."""
 ENOUGH: Final = 3
 """Unexplained differences after which no further example begins."""
@@ -203,8 +203,10 @@ class Campaign:
             return True
 
         small = shrunk(example._replace(commands=example.commands[: difference.after + 1]), fails)
+        failure = Failure(number, small, smallest[0])
+        self._say(failure.text)  # at once: a later example may fail to run
         with self._lock:
-            outcome.failures.append(Failure(number, small, smallest[0]))
+            outcome.failures.append(failure)
 
     def play(self, example: Example) -> Played:
         """Play an example under new names. Raises: AdminError, ClusterError, NotYet."""
