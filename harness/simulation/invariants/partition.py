@@ -12,7 +12,7 @@ from typing import Final
 
 from harness.simulation.invariants.transactions import Committed, Report
 from model.accepting.partition_state import Election, election, epoch_rises, unsound
-from model.log.unified_log import NO_PRODUCER, NO_SEQUENCE, RecordBatch, UnifiedLog
+from model.log.unified_log import NO_PRODUCER, RecordBatch, UnifiedLog
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
 from model.settings import Settings
@@ -318,8 +318,7 @@ def producers_of(batches: list[RecordBatch], remembered: int) -> dict[int, Produ
         if batch.control:
             began, coordinator = -1, batch.coordinator_epoch
         else:
-            if batch.sequence != NO_SEQUENCE:
-                sent = [*sent, (batch.sequence, batch.last_sequence, batch.base)][-remembered:]
+            sent = [*sent, (batch.sequence, batch.last_sequence, batch.base)][-remembered:]
             if batch.transactional and began < 0:
                 began = batch.base
         made[producer] = (batch.producer_epoch, began, coordinator, sent)
