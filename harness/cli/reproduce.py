@@ -46,5 +46,6 @@ def reproduce(
     counts = Counter(str(attempt.shows) for attempt in done)
     shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
     typer.echo(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")
+    typer.echo(f"found in logs alone: {sum(bool(attempt.in_logs) for attempt in done)} of {runs}")
     typer.echo(f"brokers' logs: {folder / 'cluster'}")
     raise typer.Exit(exit_code(done, good))

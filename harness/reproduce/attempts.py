@@ -2,15 +2,21 @@
 
 A run of the bad side has to show the bug: a coordinator acknowledged the commit, and a record of the
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
-coordinator has completed the transaction, and its partition still waits for the marker). A run of the good
+coordinator has completed the transaction, and its partition is not stable beyond it). A run of the good
 side has to show that every record of an acknowledged commit is read.
+
+Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
+nothing of the schedule, nor of what clients saw.
 """
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from checkers.logs.engine import judge_all
+from checkers.logs.judgement import LogFinding
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
 from core.runtime import run_blocking
@@ -20,6 +26,7 @@ from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers, Say
 from history.broker_logs import broker_logs
+from history.evidence import Evidence
 from history.run_folder import Run
 
 WATCH_S = TIMEOUT_S + 30.0
@@ -39,10 +46,12 @@ class Shows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRun:
-    """One run: what it shows, and what happened to which record."""
+    """One run: what it shows, and what happened to which record. in_logs: findings of the rules about logs in
+    its topic, or about its transactional id."""
 
     shows: Shows
     text: str
+    in_logs: tuple[LogFinding, ...] = ()
 
 
 def attempts(
@@ -54,23 +63,71 @@ def attempts(
     be started.
     """
     began = time.monotonic()
-    stage = FiveBrokers(kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"))
+    settings = {} if good else reproduction.settings
+    stage = FiveBrokers(
+        kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"), settings
+    )
+    return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
+
+
+def on_one_cluster(
+    stage: FiveBrokers, wanted: Sequence[tuple[Reproduction, str, bool]], folder: Path
+) -> list[ScheduleRun]:
+    """Start the cluster, perform these runs (reproduction, name of the topic, whether it is the good side),
+    stop the cluster; then look at what it left in the folder.
+
+    Raises: ClusterError, where the cluster cannot be started.
+    """
     done: list[tuple[ScheduleRun, str]] = []
     try:
         stage.start()
-        for number in range(1, runs + 1):
-            stage.say(f"run {number} of {runs}")
-            done.append(perform(stage, reproduction, f"run-{number}", good))
-            stage.say(f"run {number} shows {done[-1][0].shows}: {done[-1][0].text}")
+        for reproduction, name, good in wanted:
+            stage.say(f"{name}, of {len(wanted)} runs")
+            done.append(perform(stage, reproduction, name, good))
+            stage.say(f"{name} shows {done[-1][0].shows}: {done[-1][0].text}")
     finally:
         try:
-            run = Run(folder)
-            run_blocking(stage.cluster.collect(run.cluster))
-            for why in run_blocking(stage.cluster.take_evidence(run.evidence)):
-                stage.say(f"evidence is missing: {why}")
+            leave(stage, folder)
         finally:
             run_blocking(stage.cluster.stop())
-    return [confirmed(attempt, name, reproduction.left_out, folder) for attempt, name in done]
+    findings = from_logs(folder, stage.say)
+    return [
+        replace(
+            confirmed(attempt, transactional_id, reproduction.left_out, folder),
+            in_logs=about(findings, name, transactional_id),
+        )
+        for (reproduction, name, _), (attempt, transactional_id) in zip(wanted, done, strict=True)
+    ]
+
+
+def leave(stage: FiveBrokers, folder: Path) -> None:
+    """Bring the brokers' logs and the evidence into the folder; that ends all nodes. Raises: ClusterError."""
+    run = Run(folder)
+    run_blocking(stage.cluster.collect(run.cluster))
+    for why in run_blocking(stage.cluster.take_evidence(run.evidence)):
+        stage.say(f"evidence is missing: {why}")
+
+
+def from_logs(folder: Path, say: Say) -> list[LogFinding]:
+    """What the rules about logs find in the evidence, and nothing else; say each finding and crash.
+
+    Raises: HistoryError.
+    """
+    judged = judge_all(Evidence.load(Run(folder).evidence))
+    for finding in judged.findings:
+        say(f"in logs alone, {finding.rule}, at offset {finding.offset}: {finding.sentence}")
+    for rule, how in judged.crashed.items():
+        say(f"the rule {rule} crashed: {how}")
+    return judged.findings
+
+
+def about(findings: Iterable[LogFinding], topic: str, transactional_id: str) -> tuple[LogFinding, ...]:
+    """Those in the topic or about the transactional id of one run."""
+    return tuple(
+        one
+        for one in findings
+        if one.tp.topic == topic or (transactional_id and one.transactional_id == transactional_id)
+    )
 
 
 def exit_code(done: list[ScheduleRun], good: bool) -> ExitCode:

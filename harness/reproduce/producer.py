@@ -115,10 +115,10 @@ class WireProducer:
         Raises: RequestRefused.
         """
         self.until_done(f"AddPartitionsToTxn({tp.partition})", lambda: self.add_once(tp))
-        self.until_done(f"Produce({tp.partition}, {value})", lambda: self._write_once(tp, value, leader))
+        self.send(tp, value, leader, self.batch(tp, value))
 
-    def _write_once(self, tp: TopicPartition, value: str, leader: int) -> tuple[int, ErrorCode]:
-        sequence = self._sequences.get(tp, 0)
+    def batch(self, tp: TopicPartition, value: str) -> bytes:
+        """A batch with the next record of a partition, as the producer makes it now."""
         batch = io.BytesIO()
         record = Record(
             attributes=i8(0),
@@ -133,11 +133,20 @@ class WireProducer:
             attributes=i16(TRANSACTIONAL),
             producer_id=i64(self._id),
             producer_epoch=i16(self._epoch),
-            base_sequence=i32(sequence),
+            base_sequence=i32(self._sequences.get(tp, 0)),
             records=(record,),
         )
         write_new_batch(batch, header)
-        data = produce.PartitionProduceData(index=i32(tp.partition), records=Records(batch.getvalue()))
+        return batch.getvalue()
+
+    def send(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> None:
+        """Write the batch of a record, until that succeeds. Raises: RequestRefused."""
+        self.until_done(
+            f"Produce({tp.partition}, {value})", lambda: self._send_once(tp, value, leader, batch)
+        )
+
+    def _send_once(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> tuple[int, ErrorCode]:
+        data = produce.PartitionProduceData(index=i32(tp.partition), records=Records(batch))
         request = produce.ProduceRequest(
             transactional_id=TransactionalId(self.transactional_id),
             acks=i16(-1),
@@ -146,12 +155,12 @@ class WireProducer:
         )
         (result,) = self.call(leader, request, ProduceResponse).responses[0].partition_responses
         if result.error_code == ErrorCode.none:
-            self._sequences[tp] = sequence + 1
+            self._sequences[tp] = self._sequences.get(tp, 0) + 1
             self.acknowledged[tp, int(result.base_offset)] = value
         return leader, result.error_code
 
-    def commit(self) -> None:
-        """EndTxn(commit), until it is acknowledged. Raises: RequestRefused."""
+    def end(self, *, commit: bool) -> None:
+        """EndTxn, until it is acknowledged. Raises: RequestRefused."""
 
         def once() -> tuple[int, ErrorCode]:
             node = self.coordinator()
@@ -159,11 +168,11 @@ class WireProducer:
                 transactional_id=TransactionalId(self.transactional_id),
                 producer_id=ProducerId(self._id),
                 producer_epoch=i16(self._epoch),
-                committed=True,
+                committed=commit,
             )
             return node, self.call(node, request, EndTxnResponse).error_code
 
-        self.until_done("EndTxn(commit)", once)
+        self.until_done(f"EndTxn({'commit' if commit else 'abort'})", once)
 
     def until_done(self, what: str, once: Callable[[], tuple[int, ErrorCode]]) -> None:
         """Ask until the answer is success, and say what was answered.

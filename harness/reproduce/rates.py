@@ -30,12 +30,15 @@ very run. A finding that merely resembles a known bug gets no label, stays open,
 report.
 
 `inquest reproduce NAME` shows a bug on real brokers by a scripted schedule; `--good` performs its twin,
-which must not show it. A run that the cluster led another way than the schedule counts as neither."""
+which must not show it. A run that the cluster led another way than the schedule counts as neither. *Found in
+logs*: in how many runs the rules about logs (docs/log-rules.md) find something in what the brokers left on
+disk. They know of nothing else."""
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Of one side of a reproduction on one version of Kafka: how many runs showed the bug, how many showed
-    that every record is read, how many did not reach the schedule."""
+    that every record is read, how many did not reach the schedule. found_in_logs: in how many runs the
+    rules about logs found something; None = they were not applied."""
 
     name: str
     kafka: str
@@ -43,6 +46,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
     shown: int
     clean: int
     unreached: int
+    found_in_logs: int | None = None
 
     @property
     def runs(self) -> int:
@@ -54,7 +58,10 @@ def rate(name: str, kafka: str, good: bool, done: Sequence[ScheduleRun]) -> Rate
     """What these runs showed."""
     counts = Counter(one.shows for one in done)
     shown, clean, unreached = (counts[shows] for shows in (Shows.SHOWN, Shows.CLEAN, Shows.UNREACHED))
-    return Rate(name=name, kafka=kafka, good=good, shown=shown, clean=clean, unreached=unreached)
+    found = sum(bool(one.in_logs) for one in done)
+    return Rate(
+        name=name, kafka=kafka, good=good, shown=shown, clean=clean, unreached=unreached, found_in_logs=found
+    )
 
 
 def measured(path: Path = MEASURED) -> list[Rate]:
@@ -94,10 +101,12 @@ def _shown(label: str) -> Iterator[str]:
         yield f"- `inquest reproduce {name}`: {one.bad}. `--good`: {one.good}."
     yield from (
         "",
-        "| reproduction | side | Kafka | runs | showed the bug | every record read | not reached |",
+        "| reproduction | side | Kafka | runs | showed the bug | every record read | not reached "
+        "| found in logs |",
     )
-    yield "|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|"
     for rate in rates:
         side = "good" if rate.good else "bad"
-        counts = f"{rate.runs} | {rate.shown} | {rate.clean} | {rate.unreached}"
+        found = "?" if rate.found_in_logs is None else rate.found_in_logs
+        counts = f"{rate.runs} | {rate.shown} | {rate.clean} | {rate.unreached} | {found}"
         yield f"| {rate.name} | {side} | {rate.kafka} | {counts} |"

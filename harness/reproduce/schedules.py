@@ -5,10 +5,10 @@ cluster takes another way than the one that it describes: such a run shows nothi
 happened to the records.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
@@ -85,7 +85,7 @@ def expect(stage: FiveBrokers, sent: Future[str], good: bool) -> None:
 def commit(stage: FiveBrokers, producer: WireProducer, tps: list[TopicPartition]) -> Performed:
     """The producer commits."""
     try:
-        producer.commit()
+        producer.end(commit=True)
     except RequestRefused as error:
         stage.say(str(error))
         return Performed(producer=producer, tps=tps, acknowledged=False)
@@ -149,11 +149,37 @@ def leaderless(stage: FiveBrokers, name: str, good: bool) -> Performed:
     return commit(stage, producer, tps)
 
 
+def late_record(stage: FiveBrokers, name: str, good: bool) -> Performed:
+    """A record arrives when its transaction is aborted and its partition has the marker. Another producer
+    then commits in that partition. Both sides are the same schedule."""
+    (p0,) = tps = stage.create(name, [(stage.d, stage.e, stage.c)])
+    late, other = stage.producer(f"{name}-late", stage.d), stage.producer(name, stage.d)
+    late.init()
+    late.write(p0, "zero", stage.d)
+    batch = late.batch(p0, "late")
+    late.end(commit=False)
+
+    def aborted() -> None:
+        if stage.stable(p0) < 2:
+            raise NotYet("partition 0 has no abort marker")
+
+    until(STEP_S, PAUSE_S, aborted)
+    stage.say("partition 0 has the abort marker; a record of that transaction arrives now")
+    try:
+        late.send(p0, "late", stage.d, batch)
+    except RequestRefused as error:
+        stage.say(str(error))
+    other.init()
+    other.write(p0, "one", stage.d)
+    return commit(stage, other, tps)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
     """A known bug.
 
-    title: what a user loses. bad, good: what the sides are. versions: of Kafka, for bad and good.
+    title: what a user loses. bad, good: what the sides are. versions: of Kafka, for bad and good. settings:
+    of the brokers on the bad side.
     play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
     in runs of a workload (`checkers.known_bugs`).
@@ -166,11 +192,21 @@ class Reproduction:
     play: Callable[[FiveBrokers, str, bool], Performed]
     label: str
     left_out: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
+    "kafka-14402": Reproduction(
+        title="A record arrives after the end of its transaction: readers wait there for ever.",
+        bad="brokers do not verify transactions (transaction.partition.verification.enable=false)",
+        good="brokers verify them, Kafka's default since 3.6",
+        versions=("3.9.1", "3.9.1"),
+        play=late_record,
+        label="KAFKA-14402",
+        settings={"transaction.partition.verification.enable": "false"},
+    ),
     "kafka-20734": Reproduction(
         title="A transaction commits while a partition has no leader: the partition never gets its marker.",
         bad="Kafka 4.3 takes a partition without a leader for deleted (KAFKA-20734)",

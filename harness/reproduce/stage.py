@@ -5,7 +5,7 @@ are the other two. Every replication factor is 3, min.insync.replicas is 2, uncl
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer
@@ -43,10 +43,14 @@ Say = Callable[[str], None]
 class FiveBrokers:
     """A running cluster, and what the schedules do with it. a, b, c, d, e: numbers of the brokers."""
 
-    def __init__(self, kafka: str, folder: Path, say: Say) -> None:
-        """Nothing is started. Raises: ConfigError, for a version that cannot run."""
-        settings = {"seed": 1, "brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": SETTINGS}
-        self.cluster = KafkaCluster(run_config(settings), folder)
+    def __init__(self, kafka: str, folder: Path, say: Say, settings: Mapping[str, str] | None = None) -> None:
+        """Nothing is started. settings: of brokers, beside SETTINGS.
+
+        Raises: ConfigError, for a version that cannot run.
+        """
+        brokers = {**SETTINGS, **(settings or {})}
+        config = {"seed": 1, "brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": brokers}
+        self.cluster = KafkaCluster(run_config(config), folder)
         self.say = say
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0

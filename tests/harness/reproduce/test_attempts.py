@@ -1,5 +1,6 @@
 """What a run of a schedule showed, by what the brokers say at its end."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,13 +8,14 @@ from typing import cast
 
 import pytest
 
+from checkers.logs.judgement import LogFinding
 from core.errors import ClusterError, ExitCode
 from core.op import TopicPartition
 from harness.kafka.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.schedules import NotReached, Performed, Reproduction
+from harness.reproduce.schedules import REPRODUCTIONS, NotReached, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -142,3 +144,35 @@ def test_an_offset_that_no_broker_tells_shows_nothing() -> None:
         brokers, replace(play, play=lambda *_: performed("CompleteCommit")), "run-1", good=False
     )
     assert attempt == ScheduleRun(shows=Shows.UNREACHED, text="no broker tells it")
+
+
+def finding(topic: str, transactional_id: str = "") -> LogFinding:
+    tp = TopicPartition(topic, 0)
+    return LogFinding(
+        rule="partitions-marked",
+        tp=tp,
+        offset=3,
+        take=0,
+        nodes=(1,),
+        sentence="",
+        transactional_id=transactional_id,
+    )
+
+
+def test_findings_of_a_run_are_in_its_topic_or_about_its_transactional_id() -> None:
+    mine = [finding("run-1"), finding("__transaction_state", "run-1-4")]
+    others = [finding("run-10"), finding("__transaction_state", "run-10-4"), finding("__transaction_state")]
+    assert attempts.about([*others, *mine], "run-1", "run-1-4") == tuple(mine)
+    assert attempts.about([*others, *mine], "run-1", "") == (mine[0],)
+
+
+@pytest.mark.parametrize("good", [False, True])
+def test_only_the_bad_side_gets_the_settings_of_a_reproduction(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, good: bool
+) -> None:
+    given: list[Mapping[str, str]] = []
+    monkeypatch.setattr(attempts, "FiveBrokers", lambda kafka, folder, say, settings: given.append(settings))
+    monkeypatch.setattr(attempts, "on_one_cluster", lambda stage, wanted, folder: [])
+    bug = REPRODUCTIONS["kafka-14402"]
+    attempts.attempts(bug, "3.9.1", runs=1, good=good, folder=tmp_path, say=print)
+    assert given == [{} if good else {"transaction.partition.verification.enable": "false"}]
