@@ -7,21 +7,22 @@ from typing import Annotated
 
 import typer
 
-from core.config import KAFKA_VERSION
 from core.errors import ExitCode
 from harness.cli.verdict import interruptible
 from history.run_folder import RESULTS
 
 
 def contract(
-    kafka: Annotated[str, typer.Option(help="Version of Kafka.")] = KAFKA_VERSION,
+    kafka: Annotated[str | None, typer.Option(help="Version of Kafka (default: that of runs).")] = None,
     requests: Annotated[int, typer.Option(min=1, help="How many random requests.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices (default: drawn).")] = None,
     results: Annotated[Path, typer.Option(help="Folder for the result and the broker's log.")] = RESULTS,
 ) -> None:
     """Compare the model with a real broker by random requests; exit code 1 for a difference not listed."""
+    from core.config import KAFKA_VERSION
     from harness.contract.cluster import compare
 
+    kafka = kafka or KAFKA_VERSION
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = results / "contract" / f"{stamp}-{kafka}"
