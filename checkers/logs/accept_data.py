@@ -9,7 +9,7 @@ the model's state at the same offset, each node's with its own log.
 from typing import Final
 
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.producer_files import (
     ABORTED_INDEX,
     PRODUCER_SNAPSHOT,
@@ -128,12 +128,14 @@ def _tell(judgement: Judgement, tp: TopicPartition, judged: Replica, cluster: Cl
     judgement.asked.update(found.accepted.asked)
     if cluster.era is None and found.accepted.asked[MARKER_EPOCH]:
         why = "the evidence has no metadata log that says the version of the cluster"
-        judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in (MARKER_EPOCH, UNKNOWN_BEGINS)]
+        for rule in (MARKER_EPOCH, UNKNOWN_BEGINS):
+            judgement.doubt(rule, tp, why)
     if found.gaps:
         why = f"batches are missing or damaged before offset {found.gaps[0]}"
         if len(found.gaps) > 1:
             why += f" and at {len(found.gaps) - 1} places more"
-        judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in (SEQUENCE, NO_REPEAT)]
+        for rule in (SEQUENCE, NO_REPEAT):
+            judgement.doubt(rule, tp, why)
     for refusal in found.refusals:
         judgement.refuse(
             LogFinding(

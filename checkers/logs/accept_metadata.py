@@ -5,7 +5,6 @@ record is what an active controller may decide in the state that the records bef
 """
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -13,17 +12,14 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.elections import METADATA
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.metadata_rows import READ, Row, record, rows
+from checkers.logs.replicas import Replica, replicas
 from core.op import TopicPartition
 from history.evidence import END, Evidence
-from model.accepting import metadata_records as log
 from model.accepting.metadata_log import MetadataLog
-from model.accepting.metadata_records import LogImage, MetadataLogRecord
-from model.protocol.messages import Partition, PartitionState
-
-METADATA: Final = TopicPartition("__cluster_metadata", 0)
-TOPIC, BROKER = 2, 4
-"""Kinds of resources that have settings (ConfigResource.Type)."""
+from model.accepting.metadata_records import LogImage
 
 
 def _rule(name: str, claim: str, source: str, anomaly: str = "model-violation") -> LogRule:
@@ -71,6 +67,12 @@ RULES: Final = (
     ),
     _rule("fenced-leads-nothing", "A broker that is fenced leads no partition.", "KIP-631"),
     _rule(
+        "unclean-not-eligible",
+        "With eligible leader replicas, a broker that died and is registered again is neither in sync nor "
+        "eligible in any partition.",
+        "KIP-966; ReplicationControlManager.handleUncleanBrokerShutdown",
+    ),
+    _rule(
         "broker-epochs-rise",
         "A broker's epoch rises with each new process, and a change of its registration names the newest.",
         "KIP-631; ClusterControlManager",
@@ -94,41 +96,13 @@ RULES: Final = (
 )
 
 
-class _Row(NamedTuple):
-    """The columns of a metadata record that are looked at, by the names of `history.evidence.METADATA`."""
-
-    offset: int
-    leader_epoch: int
-    name: str
-    broker: int | None
-    broker_epoch: int | None
-    topic: str | None
-    topic_id: str | None
-    partition: int | None
-    leader: int | None
-    partition_leader_epoch: int | None
-    partition_epoch: int | None
-    replicas: Sequence[int] | None
-    isr: Sequence[int] | None
-    elr: Sequence[int] | None
-    last_known_elr: Sequence[int] | None
-    removing: Sequence[int] | None
-    adding: Sequence[int] | None
-    recovery: int | None
-    fenced: int | None
-    feature: str | None
-    level: int | None
-    body: str | None
-    opaque: bytes | None
-
-
 class _Log(NamedTuple):
     """The metadata log of a node in a take. snapshots: rows by the offset where one ends."""
 
     take: int
     node: int
-    rows: list[_Row]
-    snapshots: dict[int, list[_Row]]
+    rows: list[Row]
+    snapshots: dict[int, list[Row]]
 
     def end(self) -> tuple[int, int]:
         """Epoch and offset of the last record."""
@@ -141,6 +115,8 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     if tp != METADATA:
         return judgement
     logs = _logs(evidence.table("metadata"))
+    copies = {(copy.take, copy.node): copy for copy in replicas(evidence, tp)}
+    cut = [(one.take, one.node) for one in logs if _cut(one, copies.get((one.take, one.node)), judgement)]
     starts = {
         (row["take"], row["node"]): int(row["start"]) for row in evidence.of("partitions", tp).to_pylist()
     }
@@ -154,7 +130,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
         if not judged or since <= one.end()[1]:
             acceptor = MetadataLog(unclean=unclean)
             _accepted(one, since, starts.get((one.take, one.node), 0), acceptor, judgement)
-            if not judged:
+            if not judged and (one.take, one.node) not in cut:
                 _ids_given(evidence, logs, acceptor, judgement)
             judged.append(one)
     damaged = [row for row in evidence.table("damage").to_pylist() if METADATA.topic in row["file"]]
@@ -166,9 +142,8 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
 def _logs(table: pa.Table) -> list[_Log]:
     """The logs of all nodes and takes; those without a record are left out."""
     where = zip(*(table[name].to_pylist() for name in ("take", "node", "snapshot")), strict=True)
-    rows = map(_Row._make, zip(*(table[name].to_pylist() for name in _Row._fields), strict=True))
     found: dict[tuple[int, int], _Log] = {}
-    for (take, node, snapshot), row in zip(where, rows, strict=True):
+    for (take, node, snapshot), row in zip(where, rows(table), strict=True):
         mine = found.setdefault((take, node), _Log(take, node, [], {}))
         if snapshot < 0:
             mine.rows.append(row)
@@ -179,10 +154,25 @@ def _logs(table: pa.Table) -> list[_Log]:
     return list(found.values())
 
 
+def _cut(one: _Log, copy: Replica | None, judgement: Judgement) -> bool:
+    """Leave out what stands behind a damaged or missing batch, or a record that cannot be read: the state
+    there is unknown. Returns whether there is such a place."""
+    ends = [row.offset for row in one.rows if row.opaque is not None and row.name in READ]
+    if copy is not None and copy.broken >= 0:
+        ends.append(copy.broken)
+    if ends:
+        kept = [row for row in one.rows if row.offset < min(ends)]
+        if len(kept) < len(one.rows):
+            where = f"node {one.node}, take {one.take}"
+            _doubt(judgement, f"{where}: from offset {min(ends)} on the log cannot be read as a whole")
+        one.rows[:] = kept
+    return bool(ends)
+
+
 def _doubt(judgement: Judgement, why: str, *rules: str) -> None:
     """Of these rules, or of all."""
     for rule in rules or (one.name for one in RULES):
-        judgement.doubts.append(LogDoubt(rule=rule, tp=METADATA, why=why))
+        judgement.doubt(rule, METADATA, why)
 
 
 def _refuse(judgement: Judgement, rule: str, offset: int, where: Sequence[_Log], why: str) -> None:
@@ -233,7 +223,7 @@ def _agree(one: _Log, other: _Log, judgement: Judgement) -> int:
     return last + 1
 
 
-def _said(row: _Row | None) -> str:
+def _said(row: Row | None) -> str:
     return "nothing" if row is None else f"{row.name} {row.body or ''} of epoch {row.leader_epoch}"
 
 
@@ -308,7 +298,7 @@ def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, judgemen
             acceptor.whole = False
             why = f"the log of node {one.node}, take {one.take}, begins at offset {start}, and no snapshot"
             _doubt(judgement, f"{why} tells what was before")
-    records = [(row.offset, _record(row, names)) for row in one.rows if row.offset >= begin]
+    records = [(row.offset, record(row, names)) for row in one.rows if row.offset >= begin]
     for refusal in acceptor.accept(records):
         if refusal.offset >= since:
             judgement.refuse(
@@ -331,103 +321,9 @@ def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, judgemen
         _doubt(judgement, f"{opaque.total()} records that no definition reads: {', '.join(sorted(opaque))}")
 
 
-def _image(rows: Iterable[_Row], names: dict[str, str]) -> LogImage:
+def _image(rows: Iterable[Row], names: dict[str, str]) -> LogImage:
     """What a snapshot holds. `names` gets its topics, by id."""
     image = LogImage()
     for row in rows:
-        image.apply(_record(row, names))
+        image.apply(record(row, names))
     return image
-
-
-def _record(row: _Row, names: dict[str, str]) -> MetadataLogRecord:
-    """names: topics by id, of the rows so far; gets another one."""
-    if row.topic_id is not None and row.name == "TopicRecord":
-        names[row.topic_id] = str(row.topic)
-    topic = names.get(row.topic_id or "", row.topic or row.topic_id or "")
-    number, broker = -1 if row.partition is None else row.partition, -1 if row.broker is None else row.broker
-    epoch = -1 if row.broker_epoch is None else row.broker_epoch
-    match row.name:
-        case "FeatureLevelRecord":
-            return log.FeatureLevel(str(row.feature), row.level or 0)
-        case "TopicRecord":
-            return log.TopicCreated(topic, row.topic_id or "")
-        case "RemoveTopicRecord":
-            return log.TopicRemoved(topic)
-        case "PartitionRecord":
-            return log.PartitionCreated((topic, number), _state(row))
-        case "PartitionChangeRecord":
-            return _change(row, (topic, number))
-        case "RegisterBrokerRecord":
-            body = _body(row)
-            leaving = bool(body.get("inControlledShutdown", False))
-            return log.BrokerRegistered(broker, epoch, row.fenced != 0, leaving)
-        case "UnregisterBrokerRecord":
-            return log.BrokerUnregistered(broker)
-        case "FenceBrokerRecord" | "UnfenceBrokerRecord":
-            return log.BrokerChanged(broker, epoch, row.name == "FenceBrokerRecord")
-        case "BrokerRegistrationChangeRecord":
-            body = _body(row)
-            leaving, offline = body.get("inControlledShutdown", 0) == 1, bool(body.get("logDirs"))
-            fenced = row.fenced > 0 if row.fenced else None
-            return log.BrokerChanged(broker, epoch, fenced, leaving, offline)
-    return _of_body(row)
-
-
-def _of_body(row: _Row) -> MetadataLogRecord:
-    """Records whose fields have no columns."""
-    body = _body(row)
-    match row.name:
-        case "ConfigRecord":
-            kind, resource = body.get("resourceType"), str(body.get("resourceName"))
-            value = body.get("value")
-            if kind == TOPIC or (kind == BROKER and not resource):
-                return log.Config(resource, str(body["name"]), None if value is None else str(value))
-        case "ProducerIdsRecord":
-            return log.ProducerIds(int(str(body["nextProducerId"])))
-        case "ClearElrRecord":
-            return log.ElrCleared(str(body.get("topicName") or ""))
-        case "BeginTransactionRecord":
-            return log.Transaction(begins=True)
-        case "AbortTransactionRecord":
-            return log.Transaction(aborted=True)
-    return log.Other()
-
-
-def _body(row: _Row) -> dict[str, object]:
-    found: dict[str, object] = json.loads(row.body) if row.body else {}
-    return found
-
-
-def _nodes(nodes: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if nodes is None else tuple(nodes)
-
-
-def _state(row: _Row) -> PartitionState:
-    return PartitionState(
-        replicas=tuple(row.replicas or ()),
-        isr=tuple(row.isr or ()),
-        leader=-1 if row.leader is None else row.leader,
-        leader_epoch=row.partition_leader_epoch or 0,
-        partition_epoch=row.partition_epoch or 0,
-        elr=tuple(row.elr or ()),
-        last_elr=tuple(row.last_known_elr or ()),
-        adding=tuple(row.adding or ()),
-        removing=tuple(row.removing or ()),
-    )
-
-
-def _change(row: _Row, tp: Partition) -> log.PartitionChanged:
-    recovers = row.recovery is not None and row.recovery >= 0
-    return log.PartitionChanged(
-        tp,
-        log.SAME if row.leader is None else row.leader,
-        _nodes(row.isr),
-        _nodes(row.replicas),
-        _nodes(row.adding),
-        _nodes(row.removing),
-        _nodes(row.elr),
-        _nodes(row.last_known_elr),
-        row.partition_leader_epoch,
-        row.partition_epoch,
-        other=recovers or _body(row).get("directories") is not None,
-    )

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -84,11 +85,19 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     mine = sorted((row for row in rows if (row.take, row.node) == (one.take, one.node)), key=_offset)
     whole = _whole(one)
     if not whole and mine:
-        _doubt(judgement, tp, "compaction has taken records away", "members-known")
+        judgement.doubt("members-known", tp, "compaction has taken records away")
     acceptor = log.OffsetsLog(whole=whole)
+    holes = _holes(one)
     for row in mine:
+        lost = row.opaque is not None
+        if lost:
+            _unknown(judgement, tp, f"no definition reads the record at offset {row.offset}")
+        while holes and holes[0] <= row.offset:
+            _unknown(judgement, tp, f"batches are missing or damaged before offset {holes.pop(0)}")
+            lost = True
+        if lost:
+            acceptor = log.OffsetsLog(whole=False, asked=acceptor.asked)
         if row.opaque is not None:
-            _doubt(judgement, tp, f"no definition reads the record at offset {row.offset}", *_NAMES)
             continue
         record = _record(row)
         for refusal in acceptor.accept(row.offset, record) if record is not None else ():
@@ -107,18 +116,20 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     return judgement
 
 
-_NAMES: Final = tuple(rule.name for rule in RULES)
-
-
 def _offset(row: _Row) -> int:
     return row.offset
 
 
-def _doubt(judgement: Judgement, tp: TopicPartition, why: str, *rules: str) -> None:
-    for rule in rules:
-        doubt = LogDoubt(rule=rule, tp=tp, why=why)
-        if doubt not in judgement.doubts:
-            judgement.doubts.append(doubt)
+def _unknown(judgement: Judgement, tp: TopicPartition, why: str) -> None:
+    """Of all rules."""
+    for rule in RULES:
+        judgement.doubt(rule, tp, why)
+
+
+def _holes(one: Replica) -> list[int]:
+    """Offsets before which batches are gone that no compaction took."""
+    base = one.whole["base"][1:]
+    return list(map(int, base[gaps(one)[1:] & (base > one.compacted)]))
 
 
 def _whole(one: Replica) -> bool:

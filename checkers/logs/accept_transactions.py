@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import pyarrow.compute as pc
 
 from checkers.logs.cluster_era import era_of
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
+from checkers.logs.elections import newest_log, partition_count
+from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
@@ -88,13 +89,13 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     log.owners.update(_owners(evidence))
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"
-        judgement.doubts.append(LogDoubt(rule=PLACE, tp=tp, why=why))
+        judgement.doubt(PLACE, tp, why)
     missing = judged.whole["base"][gaps(judged)].tolist()
     unread: set[str] = set()
     for read in _records(evidence, tp, judged):
         while missing and missing[0] <= read.offset:
             why = f"batches are missing or damaged before offset {missing.pop(0)}"
-            judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in FOLLOWING]
+            _unknown(judgement, tp, why)
             log.forget()
         if read.record is None:
             unread.add(read.transactional_id)
@@ -117,9 +118,15 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
             )
     if unread:
         why = f"records of {', '.join(sorted(unread))} are in a format that no definition reads"
-        judgement.doubts += [LogDoubt(rule=rule, tp=tp, why=why) for rule in FOLLOWING]
+        _unknown(judgement, tp, why)
     judgement.asked.update(log.asked)
     return judgement
+
+
+def _unknown(judgement: Judgement, tp: TopicPartition, why: str) -> None:
+    """Of all rules about two records of an id."""
+    for rule in FOLLOWING:
+        judgement.doubt(rule, tp, why)
 
 
 def _owners(evidence: Evidence) -> dict[int, str]:
@@ -132,7 +139,11 @@ def _owners(evidence: Evidence) -> dict[int, str]:
 
 
 def _count(evidence: Evidence, tp: TopicPartition) -> int:
-    """Partitions of the topic, 0 = unknown."""
+    """Partitions of the topic, 0 = unknown. Without a metadata log the directories tell it, if they are
+    those of all nodes: so they have to be the first ones without a gap."""
+    if evidence.table("metadata").num_rows:
+        log = newest_log(evidence)
+        return partition_count(log, tp.topic) if log is not None else 0
     numbers = {one.partition for one in evidence.partitions() if one.topic == tp.topic}
     return len(numbers) if numbers == {*range(len(numbers))} else 0
 

@@ -152,7 +152,7 @@ class _Audit:
         """No gaps and no overlaps."""
         every = log.every
         base, last, intact = every["base"], every["last"], every["intact"]
-        whole = intact[1:] & intact[:-1] & (base[1:] >= log.compacted)
+        whole = intact[1:] & intact[:-1] & (base[1:] > log.compacted)
         self.judgement.asked[DENSE.name] += int(whole.sum())
         for at in np.flatnonzero(whole & (base[1:] != last[:-1] + 1)).tolist():
             text = f"the batch at offset {base[at + 1]} follows the one that ends with offset {last[at]}"
@@ -181,7 +181,10 @@ class _Audit:
                 self.judgement.doubt(rule, self.tp, f"{log.where()} has no leader-epoch-checkpoint")
             return
         epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
-        bases = log.whole["base"][first].tolist()
+        # DeleteRecords moves the first entry with the log start; the batches stay until their segment goes.
+        bases = np.maximum(log.whole["base"][first], log.marks.get("log-start", 0)).tolist()
+        gone = sum(base == bases[at + 1] for at, base in enumerate(bases[:-1]))
+        epochs, bases = epochs[gone:], bases[gone:]
         self.judgement.asked[rule.name] += len(bases)
         for at, (epoch, base) in enumerate(zip(epochs.tolist(), bases, strict=True)):
             start = log.epochs.get(epoch)
@@ -217,7 +220,9 @@ class _Audit:
                 continue
             text = f"{log.where()}: the log ends at offset {log.end}, its {name} checkpoint says"
             text += f" {log.marks[name]}"
-            excuse = elections(self.evidence, self.tp).may_lose(-1) if log.died else ""
+            # A high watermark is on disk at once; what it speaks of is there when the system flushes it.
+            lineage = elections(self.evidence, self.tp)
+            excuse = "" if lineage.unknown and not log.died else lineage.may_lose(-1)
             if excuse:
                 self.judgement.doubt(ENDS, self.tp, f"{text}; {excuse}")
             else:
@@ -228,6 +233,8 @@ class _Audit:
     def matching(self) -> None:
         """Logs that share a batch share all before it."""
         logs = [log for log in self.logs if log.count and log.ordered]
+        # A loss of power leaves holes where nothing was flushed.
+        logs = [log for log in logs if log.why != LOST_POWER or log.count == len(log.every["base"])]
         main = newest(last_take(logs) or logs)
         if main is None:
             return

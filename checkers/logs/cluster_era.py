@@ -6,9 +6,8 @@ from typing import Final
 import pyarrow.compute as pc
 
 from history.evidence import Evidence
-from model.eras import Era, of_metadata_version
+from model.eras import METADATA_VERSION, Era, of_metadata_version
 
-METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 
 

@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 import pyarrow.compute as pc
 
-from checkers.logs.elections import Elections, elections
+from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
-from checkers.logs.replicas import Array, Replica, last_take, newest, replicas
+from checkers.logs.replicas import Array, Replica, replicas
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -133,11 +133,12 @@ class _Decisions:
 
     def partition(self, tp: TopicPartition) -> None:
         """Its markers and its transactional records."""
-        log = newest(last_take(replicas(self.evidence, tp)))
+        lineage = elections(self.evidence, tp)
+        log = survivor(replicas(self.evidence, tp), lineage)
         if log is None:
             return
         self.replicas[tp] = log
-        self.lineage[tp] = elections(self.evidence, tp)
+        self.lineage[tp] = lineage
         markers = defaultdict(list)
         for marker in _markers(self.evidence, tp, log):
             markers[marker.producer_id].append(marker)
@@ -363,7 +364,8 @@ class _Decisions:
 
     def _lossy(self, rule: LogRule, one: Transaction, tp: TopicPartition, offset: int, text: str) -> None:
         """A finding, unless the partition may have lost the marker, or the log the decision."""
-        doubt = self.logs.doubt(one.log) or self.lineage[tp].may_lose(-1)
+        lineage = self.lineage[tp]
+        doubt = self.logs.doubt(one.log) or lineage.may_lose(-1) or lineage.lacks(self.replicas[tp])
         if doubt:
             self.judgement.doubt(rule, tp, f"{text}; {doubt}")
         else:

@@ -1,7 +1,6 @@
 """What the metadata log of KRaft says of one partition: its leaders, epoch by epoch.
 
-A PartitionChangeRecord has no leader epoch: the epoch rises by one where the record names a leader
-(`PartitionRegistration.merge`).
+The states of the partition are those of `model.accepting`.
 """
 
 from collections.abc import Sequence
@@ -11,8 +10,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.logs.metadata_rows import READ, Row, change, rows, state
+from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import END, LOST_POWER, Evidence
+from model.accepting import partition_state
+from model.protocol.messages import PartitionState
 
 METADATA: Final = TopicPartition("__cluster_metadata", 0)
 
@@ -67,6 +70,14 @@ class Elections:
                 return f"the election of leader epoch {one.epoch} was unclean"
         return ""
 
+    def lacks(self, log: Replica) -> str:
+        """Why the log that was judged may lack records that are committed and not lost, "" = it may not."""
+        if log.count < len(log.every["base"]):
+            return f"a part of the log of {log.where()} cannot be read"
+        if self.in_sync and log.node not in self.in_sync:
+            return f"{log.where()} was not in sync, and no in-sync replica was looked at"
+        return ""
+
     def without_leader(self, since_ms: int, until_ms: int) -> str:
         """A time without a leader in between, in words; "" = there was a leader at all times, or it is
         unknown."""
@@ -83,28 +94,43 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     power = LOST_POWER in takes["why"].to_pylist()
     if tp == METADATA:
         return Elections(unknown="the quorum of the controllers elects its leader itself", power=power)
-    rows = newest_log(evidence)
-    if rows is None:
+    log = newest_log(evidence)
+    if log is None:
         return Elections(unknown="the evidence has no whole metadata log", power=power)
-    named = rows.filter(pc.and_(pc.equal(rows["topic"], tp.topic), pc.equal(rows["name"], "TopicRecord")))
+    named = log.filter(pc.and_(pc.equal(log["topic"], tp.topic), pc.equal(log["name"], "TopicRecord")))
     ids = named["topic_id"].to_pylist()
     if not ids:
         return Elections(unknown=f"the metadata log has no topic {tp.topic}", power=power)
-    mine = rows.filter(pc.equal(rows["topic_id"], ids[-1]))
+    mine = log.filter(pc.equal(log["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
     changes = mine.filter(pc.equal(mine["partition"], tp.partition))
-    found, in_sync = _replayed(changes)
+    found, in_sync = _replayed(changes, tp)
     return Elections(found=found, power=power, topics=len(ids), removed=removed, in_sync=frozenset(in_sync))
+
+
+def partition_count(log: pa.Table, topic: str) -> int:
+    """How many partitions a metadata log gives to the last topic of this name."""
+    created = pc.and_(pc.equal(log["topic"], topic), pc.equal(log["name"], "TopicRecord"))
+    ids = log.filter(created)["topic_id"].to_pylist()
+    if not ids:
+        return 0
+    mine = pc.and_(pc.equal(log["topic_id"], ids[-1]), pc.equal(log["name"], "PartitionRecord"))
+    return len(set(log.filter(mine)["partition"].to_pylist()))
 
 
 def newest_log(evidence: Evidence) -> pa.Table | None:
     """The metadata records of the node whose log has the newest epoch, and of these the longest: it has all
-    that is committed (Raft, 5.4). In order; None = there is none that begins at offset 0."""
-    rows = evidence.table("metadata")
-    rows = rows.filter(pc.equal(rows["snapshot"], -1))
+    that is committed (Raft, 5.4). In order; None = there is none that begins at offset 0 and can be read to
+    its end."""
+    every = evidence.table("metadata")
+    every = every.filter(pc.equal(every["snapshot"], -1))
+    broken = {(log.take, log.node): log.broken for log in replicas(evidence, METADATA) if log.broken >= 0}
+    for (take, node), since in broken.items():
+        mine = pc.and_(pc.equal(every["take"], take), pc.equal(every["node"], node))
+        every = every.filter(pc.invert(pc.and_(mine, pc.greater_equal(every["offset"], since))))
     ends = {(row["take"], row["node"]) for row in evidence.table("takes").to_pylist() if row["why"] == END}
     best: tuple[int, int, int, int] | None = None
-    groups = rows.group_by(["take", "node"]).aggregate([("leader_epoch", "max"), ("offset", "max")])
+    groups = every.group_by(["take", "node"]).aggregate([("leader_epoch", "max"), ("offset", "max")])
     for row in groups.to_pylist():
         if (row["take"], row["node"]) in ends:
             mine = row["leader_epoch_max"], row["offset_max"], row["take"], row["node"]
@@ -115,30 +141,45 @@ def newest_log(evidence: Evidence) -> pa.Table | None:
     starts = evidence.of("partitions", METADATA).to_pylist()
     if any(row["start"] > 0 and (row["take"], row["node"]) == (take, node) for row in starts):
         return None
-    return rows.filter(pc.and_(pc.equal(rows["take"], take), pc.equal(rows["node"], node)))
+    found = every.filter(pc.and_(pc.equal(every["take"], take), pc.equal(every["node"], node)))
+    opaque = found.filter(pc.is_valid(found["opaque"]))["name"].to_pylist()
+    return None if (take, node) in broken or READ & {*opaque} else found
 
 
-def _replayed(rows: pa.Table) -> tuple[list[Election], Sequence[int]]:
+def survivor(logs: Sequence[Replica], lineage: Elections) -> Replica | None:
+    """The log that a clean leader has at the end of the run: the newest one of an in-sync replica; of any,
+    where no in-sync one was taken or the metadata log does not tell who is."""
+    last = last_take(logs)
+    return newest([log for log in last if log.node in lineage.in_sync] or last)
+
+
+def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], Sequence[int]]:
     """The elections, and who is in sync in the end."""
-    columns = ["name", "offset", "timestamp", "leader", "partition_leader_epoch", *_SETS]
     found: list[Election] = []
-    leader, epoch = -1, -1
-    known: dict[str, Sequence[int]] = dict.fromkeys(_SETS, ())
-    for row in rows.select(columns).to_pylist():
-        whole = row["name"] == "PartitionRecord"
-        if not whole and row["name"] != "PartitionChangeRecord":
+    before: PartitionState | None = None
+    for row in rows(table):
+        if (after := _after(row, before, tp)) is None:
             continue
-        moved = row["leader"] not in (None, -2)
-        chosen = row["leader"] if moved else leader
-        given = row["partition_leader_epoch"]
-        after = given if given is not None else epoch + moved
-        if after != epoch:
-            clean = whole or chosen < 0 or any(chosen in (leader, *some) for some in known.values())
-            one = Election(epoch=after, leader=chosen, clean=clean, offset=row["offset"], ms=row["timestamp"])
-            found.append(one)
-        leader, epoch = chosen, after
-        known |= {name: row[name] for name in _SETS if row[name] is not None}
-    return found, known["isr"]
+        if before is None or after.leader_epoch != before.leader_epoch:
+            how = partition_state.election(before, after) if before else partition_state.Election.NONE
+            clean = row.name == "PartitionRecord" or how is not partition_state.Election.UNCLEAN
+            found.append(
+                Election(
+                    epoch=after.leader_epoch,
+                    leader=after.leader,
+                    clean=clean,
+                    offset=row.offset,
+                    ms=row.timestamp,
+                )
+            )
+        before = after
+    return found, before.isr if before else ()
 
 
-_SETS: Final = ("isr", "elr", "last_known_elr")
+def _after(row: Row, before: PartitionState | None, tp: TopicPartition) -> PartitionState | None:
+    """What a record makes of the partition's state, None = nothing."""
+    if row.name == "PartitionRecord":
+        return state(row)
+    if row.name != "PartitionChangeRecord" or before is None:
+        return None
+    return change(row, (tp.topic, tp.partition)).after(before)

@@ -79,10 +79,11 @@ class Judgement:
         if self.counts[finding.rule] <= CAP:
             self.findings.append(finding)
 
-    def doubt(self, rule: LogRule, tp: TopicPartition | None, why: str) -> None:
-        """Keep the first doubt of a rule in a partition."""
-        if not any((one.rule, one.tp) == (rule.name, tp) for one in self.doubts):
-            self.doubts.append(LogDoubt(rule=rule.name, tp=tp, why=why))
+    def doubt(self, rule: LogRule | str, tp: TopicPartition | None, why: str) -> None:
+        """Keep the first doubt of a rule, or of the rule of this name, in a partition."""
+        name = rule if isinstance(rule, str) else rule.name
+        if not any((one.rule, one.tp) == (name, tp) for one in self.doubts):
+            self.doubts.append(LogDoubt(rule=name, tp=tp, why=why))
 
 
 def joined(judgements: Iterable[Judgement]) -> Judgement:

@@ -4,7 +4,7 @@ The metadata log says which broker led in which epoch, and which elections were 
 or a loss of power, may lose records (KIP-966).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.logs.elections import METADATA, Elections, elections
+from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
-from checkers.logs.replicas import Array, Replica, compare, last_take, newest, replicas
+from checkers.logs.replicas import Array, Replica, compare, replicas
 from core.errors import HistoryError
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
@@ -60,7 +60,7 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
         logs = replicas(evidence, tp)
         lineage = _Lineage(tp, logs, elections(evidence, tp), judgement)
         lineage.epochs_given()
-        main = newest(last_take(logs))
+        main = survivor(logs, lineage.elections)
         if main is None or not main.ordered:
             continue
         for log in logs:
@@ -100,8 +100,8 @@ class _Lineage:
     def committed_kept(self, main: Replica, log: Replica) -> None:
         """What a node that died knew to be committed."""
         high = log.high_watermark
-        if high < 0 or not log.count or not log.ordered:
-            return
+        if high < 0 or not log.count or not log.ordered or log.broken >= 0:
+            return  # the audit speaks of damage
         self.judgement.asked[COMMITTED_KEPT.name] += int(np.searchsorted(log.whole["base"], high))
         found = compare(main, log)
         if found.right >= log.count:
@@ -141,9 +141,9 @@ class _Lineage:
                 text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
             self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1)
 
-    def _lost(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str, after_epoch: int) -> None:
-        """A finding, unless the partition may have lost it."""
-        if excuse := self.elections.may_lose(after_epoch):
+    def _lost(self, rule: LogRule, offset: int, logs: Sequence[Replica], text: str, after_epoch: int) -> None:
+        """A finding, unless the partition may have lost it, or the first of the logs may lack it."""
+        if excuse := self.elections.may_lose(after_epoch) or self.elections.lacks(logs[0]):
             self.judgement.doubt(rule, self.tp, f"{text}; {excuse}")
         else:
             self._refuse(rule, offset, logs, text)

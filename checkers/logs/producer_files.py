@@ -2,7 +2,7 @@
 
 import pyarrow.compute as pc
 
-from checkers.logs.judgement import Judgement, LogDoubt, LogFinding
+from checkers.logs.judgement import Judgement, LogFinding
 from checkers.logs.producer_walk import Entry, Snapshot, Walk
 from checkers.logs.replicas import Replica
 from core.op import TopicPartition
@@ -32,7 +32,7 @@ def compare_snapshots(
         if made is None or any(gap < at for gap in walk.gaps):
             what = "is after the end of its log" if made is None else "has gaps in the log before it"
             why = f"the snapshot at {at} of {log.where()} {what}"
-            judgement.doubts.append(LogDoubt(rule=PRODUCER_SNAPSHOT, tp=tp, why=why))
+            judgement.doubt(PRODUCER_SNAPSHOT, tp, why)
             continue
         judgement.asked[PRODUCER_SNAPSHOT] += len({*made, *snapshot})
         for producer in sorted({*made, *snapshot}):

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from core.op import TopicPartition
 from history.evidence import END, KILLED, Evidence
@@ -71,6 +72,16 @@ class Replica:
         """As its broker noted it last, -1 = it did not."""
         return self.marks.get("replication", -1)
 
+    @property
+    def broken(self) -> int:
+        """Offset from which on batches are damaged or missing, -1 = none is."""
+        base, last, good = self.every["base"], self.every["last"], self.every["intact"].copy()
+        good[1:] &= base[1:] == last[:-1] + 1
+        if good.all():
+            return -1
+        at = int(np.argmin(good))
+        return int(last[at - 1]) + 1 if at else max(self.start, 0)
+
     def where(self) -> str:
         """The node and the take in words."""
         what = "at the end" if self.why == END else f"when it was {self.why}"
@@ -89,7 +100,7 @@ class Replica:
 
 
 def replicas(evidence: Evidence, tp: TopicPartition) -> list[Replica]:
-    """All logs of a partition, by take and node."""
+    """All logs of a partition, by take and node; not those of a topic of the same name that was deleted."""
     reasons = {(row["take"], row["node"]): row["why"] for row in evidence.table("takes").to_pylist()}
     nodes = evidence.table("nodes").select(["take", "node", "clean_shutdown"]).to_pylist()
     clean = {(row["take"], row["node"]) for row in nodes if row["clean_shutdown"]}
@@ -99,7 +110,7 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[Replica]:
     compacted = max((one.get("cleaner", 0) for one in marks.values()), default=0)
     nothing = {name: np.empty(0, np.int64) for name in _READ} | {"intact": np.empty(0, np.bool_)}
     found = []
-    for row in evidence.of("partitions", tp).select(["take", "node", "start"]).to_pylist():
+    for row in _directories(evidence, tp):
         place = row["take"], row["node"]
         every = batches.get(place, nothing)
         intact = every["intact"]
@@ -119,6 +130,19 @@ def replicas(evidence: Evidence, tp: TopicPartition) -> list[Replica]:
         )
         found.append(one)
     return found
+
+
+def _directories(evidence: Evidence, tp: TopicPartition) -> list[dict[str, Any]]:
+    """Rows of `partitions`: of the topic that got the name last, where several had it."""
+    rows: list[dict[str, Any]] = evidence.of("partitions", tp).to_pylist()
+    ids = {row["topic_id"] for row in rows} - {None}
+    if len(ids) < 2:
+        return rows
+    metadata = evidence.table("metadata")
+    named = pc.and_(pc.equal(metadata["name"], "TopicRecord"), pc.equal(metadata["topic"], tp.topic))
+    created = metadata.filter(named).select(["offset", "topic_id"]).to_pylist()
+    newest_id = max(((row["offset"], row["topic_id"]) for row in created), default=(-1, None))[1]
+    return [row for row in rows if row["topic_id"] in (None, newest_id or rows[-1]["topic_id"])]
 
 
 def last_take(logs: Sequence[Replica]) -> list[Replica]:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from checkers.logs.elections import elections
-from checkers.logs.replicas import Replica, last_take, newest, replicas
+from checkers.logs.elections import Elections, elections, survivor
+from checkers.logs.replicas import Replica, replicas
 from core.op import TopicPartition
 from history.evidence import Evidence
 
@@ -121,7 +121,8 @@ def transaction_logs(evidence: Evidence) -> TransactionLogs:
         if tp.topic != TOPIC:
             continue
         logs = replicas(evidence, tp)
-        log = newest(last_take(logs))
+        lineage = elections(evidence, tp)
+        log = survivor(logs, lineage)
         if log is None:
             found.unsure[tp] = "no node had this partition of the log at the end"
             continue
@@ -137,17 +138,17 @@ def transaction_logs(evidence: Evidence) -> TransactionLogs:
             for one in _transactions(tp, transactional_id, some):
                 found.of[one.producer_id].append(one)
         found.lost += _lost(rows.filter(pc.invert(mine)).to_pylist(), kept)
-        if why := _unsure(evidence, tp, log, kept):
+        if why := _unsure(lineage, log, kept):
             found.unsure[tp] = why
     return found
 
 
-def _unsure(evidence: Evidence, tp: TopicPartition, log: Replica, rows: Iterable[Row]) -> str:
+def _unsure(lineage: Elections, log: Replica, rows: Iterable[Row]) -> str:
     if log.start > 0 or log.compacted:
         return "the beginning of the transaction log is gone"
-    if log.count < len(log.every["base"]) or any(row["opaque"] is not None for row in rows):
+    if any(row["opaque"] is not None for row in rows):
         return "a part of the transaction log cannot be read"
-    return elections(evidence, tp).may_lose(-1)
+    return lineage.may_lose(-1) or lineage.lacks(log)
 
 
 def _lost(others: Iterable[Row], kept: Iterable[Row]) -> list[Row]:

@@ -40,16 +40,13 @@ from model.accepting.partition_state import (
     unsound,
 )
 from model.accepting.refusal import Refusal
-from model.eras import ERAS
+from model.eras import ERAS, METADATA_VERSION, of_metadata_version
 from model.metadata.election import change
 from model.protocol.controller_messages import PRODUCER_ID_BLOCK_SIZE
 from model.protocol.messages import Partition, PartitionState
 from model.settings import Settings
 
-METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE: Final = "eligible.leader.replicas.version"
-NO_EPOCH_BY_SHRINK: Final = 12
-"""Level of metadata.version 3.6-IV0, from which on a smaller in-sync set raises no epoch (KAFKA-15021)."""
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 
@@ -327,10 +324,11 @@ class MetadataLog:
     def _settings(self, topic: str, before: PartitionState, after: PartitionState) -> Iterator[Settings]:
         """Settings that the log leaves open. It tells no release: reassignments of both kinds are tried."""
         features = self.image.features
+        level = features.get(METADATA_VERSION)
         era = replace(
             ERAS["4.3"],
             eligible_replicas=features.get(ELIGIBLE, 0) > 0,
-            epoch_by_shrink=features.get(METADATA_VERSION, NO_EPOCH_BY_SHRINK) < NO_EPOCH_BY_SHRINK,
+            epoch_by_shrink=level is not None and of_metadata_version(level).epoch_by_shrink,
         )
         moving = before.adding or before.removing or after.adding or after.removing
         minimum, unclean = (self.image.setting(topic, name) for name in (MIN_ISR, UNCLEAN))

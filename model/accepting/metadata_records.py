@@ -170,6 +170,8 @@ class LogImage:
     def apply(self, record: MetadataLogRecord) -> None:
         """Take over a record, whether a controller may write it or not."""
         match record:
+            case FeatureLevel(name, 0):  # FeaturesDelta.apply
+                self.features.pop(name, None)
             case FeatureLevel(name, level):
                 self.features[name] = level
             case Config(topic, name, None):

@@ -121,9 +121,25 @@ def a_plain_batch(made: Made) -> None:
     everywhere(made, 3, transactional=False)
 
 
+def a_batch_twice(made: Made) -> None:
+    everywhere(made, 3, records=2, last=4, base_sequence=0)
+    for row in made["batches"]:
+        if row["base"] > 3:
+            row["base"], row["last"] = row["base"] + 1, row["last"] + 1
+    for row in made["control"]:
+        row["offset"] += 1
+
+
+def a_marker_of_an_older_coordinator(made: Made) -> None:
+    everywhere(made, 6, control=True, transactional=True)
+    made["control"] += [at(TP, node, take=1, offset=6, name="ABORT", coordinator_epoch=2) for node in (1, 2)]
+
+
 @pytest.mark.parametrize(
     ("plant", "rule", "offset"),
     [
+        (a_batch_twice, rules.NO_REPEAT, 3),
+        (a_marker_of_an_older_coordinator, rules.COORDINATOR_EPOCH, 6),
         (a_skipped_sequence, rules.SEQUENCE, 3),
         (a_new_epoch_in_the_middle, rules.EPOCH_BEGINS, 6),
         (an_old_epoch, rules.PRODUCER_EPOCH, 3),
@@ -159,6 +175,16 @@ def test_the_version_of_a_transaction_comes_from_its_coordinator() -> None:
     assert [one.transactional_id for one in judged(made).findings] == ["t"]
     assert told(made | {"transaction_log": [decided | {"client_transaction_version": 0}]}) == set()
     assert told(clean("3.9") | {"transaction_log": [decided]}) == set()
+
+
+def test_an_unknown_producer_of_version_2_begins_at_zero() -> None:
+    """Producer 8 begins with sequence 5."""
+    log = TopicPartition("__transaction_state", 0)
+    begun = at(log, 1, take=1, producer_id=8, producer_epoch=0, transactional_id="t", state="Ongoing")
+    made = clean() | {"transaction_log": [begun | {"client_transaction_version": 2}]}
+    assert told(made) == {(rules.UNKNOWN_BEGINS, 2)}
+    assert judged(made).asked[rules.UNKNOWN_BEGINS] == 1
+    assert told(made | {"transaction_log": [begun | {"client_transaction_version": 1}]}) == set()
 
 
 def test_an_unknown_version_is_a_doubt() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.logs.accept_metadata import METADATA, RULES, judge
+from checkers.logs.accept_metadata import RULES, judge
+from checkers.logs.elections import METADATA
 from checkers.logs.judgement import Judgement
 from core.op import TopicPartition
 from harness.evidence import directory
@@ -91,6 +92,10 @@ TAMPERED: list[tuple[Callable[[Rows], Rows], list[tuple[str, int]]]] = [
         lambda rows: [row for row in rows if row["offset"] != 24],
         [("topics-known", at) for at in (25, 26, 27)],
     ),
+    (changed(131, partition_leader_epoch=0), [("leader-epoch-rises", 131)]),
+    (changed(131, partition_epoch=0), [("partition-epoch-rises", 131)]),
+    (changed(171, leader=2, isr=[2]), [("unclean-election", 171)]),
+    (lambda rows: [row for row in rows if row["offset"] != 131], [("fenced-leads-nothing", 145)]),
     (second(changed(131, leader=1)), [("metadata-logs-agree", 131)]),
     (second(lambda rows: [row for row in rows if row["offset"] != 100]), [("metadata-logs-agree", 100)]),
 ]
@@ -190,6 +195,27 @@ def test_a_snapshot_is_compared_with_the_log(golden: dict[str, pa.Table]) -> Non
 def test_damage_and_records_that_no_definition_reads_are_doubts(golden: dict[str, pa.Table]) -> None:
     opaque = judged(golden, changed(100, opaque=b"?", name="unknown"))
     assert {doubt.rule for doubt in opaque.doubts} == {rule.name for rule in RULES}
+    known = judged(golden, changed(131, opaque=b"?"))  # what follows is not judged
+    assert (known.findings, len(known.doubts)) == ([], len(RULES))
     row = {"take": 0, "node": 3, "file": "__cluster_metadata-0/0.log", "position": 9, "why": "cut"}
     damage = golden | {"damage": pa.Table.from_pylist([row], schema("damage"))}
     assert len(judged(damage, same).doubts) == len(RULES)
+
+
+def test_behind_a_damaged_batch_nothing_is_judged(golden: dict[str, pa.Table]) -> None:
+    """Offsets 24 to 27 create a topic whose partitions change later on."""
+
+    def without(rows: Rows) -> Rows:
+        return [row for row in rows if not 24 <= row["offset"] <= 27]
+
+    assert "topics-known" in {rule for rule, _ in places(judged(golden, without))}
+    batches = golden["batches"].to_pylist()
+    for row in batches:
+        if row["topic"] == METADATA.topic and row["base"] == 24:
+            row["intact"] = False
+    damaged = golden | {"batches": pa.Table.from_pylist(batches, schema("batches"))}
+    judgement = judged(damaged, without)
+    assert judgement.findings == []
+    assert {doubt.rule for doubt in judgement.doubts} == {rule.name for rule in RULES}
+    beside = judged(damaged, lambda rows: [*without(rows), *({**row, "node": 1} for row in rows)])
+    assert (beside.findings, beside.asked["change-has-cause"]) == ([], 64)  # of the whole one

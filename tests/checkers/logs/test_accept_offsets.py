@@ -132,3 +132,20 @@ def test_compaction_leaves_members_unknown(golden: dict[str, pa.Table]) -> None:
     judgement = judged(tables, MODERN, gap, "batches")
     assert judgement.findings == []
     assert [doubt.rule for doubt in judgement.doubts] == ["members-known"]
+
+
+def test_a_hole_leaves_everything_unknown(golden: dict[str, pa.Table]) -> None:
+    """A member that gave up its partitions in a damaged batch still has them, as far as the rest says."""
+    batches = [row for row in golden["batches"].to_pylist() if row["topic"] == MODERN.topic]
+    bases = sorted(row["base"] for row in batches if row["partition"] == MODERN.partition)
+    hole, after = bases[1], bases[2]
+
+    def torn(rows: Rows) -> Rows:
+        return [row | {"intact": row["base"] != hole} for row in rows]
+
+    left = golden["group_log"].to_pylist()
+    kept = [row for row in left if row["partition"] != MODERN.partition or not hole <= row["offset"] < after]
+    tables = golden | {"group_log": pa.Table.from_pylist(kept, schema("group_log"))}
+    judgement = judged(tables, MODERN, torn, "batches")
+    assert judgement.findings == []
+    assert {doubt.rule for doubt in judgement.doubts} == {rule.name for rule in RULES}

@@ -35,7 +35,8 @@ def test_the_log_of_a_real_broker_passes(version: str) -> None:
     found = judged(real(version))
     assert not found.findings
     assert {found.asked[rule] for rule in rules.FOLLOWING} == {19}
-    assert [doubt.rule for doubt in found.doubts] == [rules.PLACE]  # the other partitions are not there
+    doubts = [] if version == "4.3.1" else [rules.PLACE]  # other copies have no metadata log
+    assert [doubt.rule for doubt in found.doubts] == doubts
 
 
 def without_prepare(rows: list[Row]) -> None:
@@ -92,16 +93,40 @@ def test_a_planted_record_is_told_at_its_offset(
     assert first.transactional_id == "tx-2"
 
 
-def test_the_place_is_asked_where_all_partitions_are_there() -> None:
+def test_a_transactional_id_in_another_partition() -> None:
+    """The metadata log has five partitions; one more, and the hash names another one."""
     made = real()
+    created = [row for row in made["metadata"] if row["name"] == "TopicRecord" and row["topic"] == LOG.topic]
+    last = made["metadata"][-1]
+    more = {"name": "PartitionRecord", "topic_id": created[0]["topic_id"], "topic": None}
+    made["metadata"] += [
+        last | more | {"offset": last["offset"] + 1 + number, "partition": 5 + number} for number in range(4)
+    ]
+    assert {finding.rule for finding in judged(made).findings} == {rules.PLACE}
+
+
+def test_without_a_metadata_log_the_directories_tell_the_number_of_partitions() -> None:
+    made = real() | {"metadata": []}
+    assert [doubt.rule for doubt in judged(made).doubts] == [rules.PLACE]
     (own,) = (row for row in made["partitions"] if row["topic"] == LOG.topic)
     made["partitions"] += [own | {"partition": number} for number in (0, 2, 3, 4)]
     found = judged(made)
     assert not found.findings
     assert not found.doubts
     assert found.asked[rules.PLACE] == 19
-    made["partitions"] += [own | {"partition": number} for number in (5, 6, 7, 8)]
-    assert {finding.rule for finding in judged(made).findings} == {rules.PLACE}
+
+
+def test_a_metadata_log_without_its_begin_does_not_tell_it() -> None:
+    """Nodes that were not taken may have had the last partitions."""
+    made = real()
+    (own,) = (row for row in made["partitions"] if row["topic"] == LOG.topic)
+    made["partitions"] += [own | {"partition": number} for number in (0, 2)]
+    assert not judged(made).findings
+    for row in made["partitions"]:
+        row["start"] = 9 if row["topic"] == "__cluster_metadata" else row["start"]
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == [rules.PLACE]
 
 
 def test_a_producer_id_of_another_id_in_another_partition() -> None:
@@ -121,7 +146,7 @@ def test_a_gap_is_a_doubt() -> None:
     del made["transaction_log"][5]
     found = judged(made)
     assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING, rules.PLACE}
+    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING}
 
 
 def test_a_value_of_a_newer_format_is_a_doubt() -> None:
@@ -130,7 +155,7 @@ def test_a_value_of_a_newer_format_is_a_doubt() -> None:
     row.update(dict.fromkeys((name for name in row if name in read_columns()), None), opaque=b"new")
     found = judged(made)
     assert not found.findings
-    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING, rules.PLACE}
+    assert {doubt.rule for doubt in found.doubts} == {*rules.FOLLOWING}
 
 
 def read_columns() -> list[str]:

@@ -241,6 +241,51 @@ def test_what_was_not_flushed_may_be_gone_after_a_loss_of_power() -> None:
     assert [doubt.rule for doubt in found.doubts] == ["ends-within-log"]
 
 
+def test_a_broker_that_lost_power_may_not_have_noted_its_watermark_again() -> None:
+    made = clean()
+    watermark_beyond(made)
+    made["metadata"] = elections((1, 1), (3, 2), (4, 3))
+    assert "ends-within-log" in {each.rule for each in judged(made).findings}
+    made["takes"][0]["why"] = LOST_POWER
+    found = judged(made)
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {"ends-within-log", "replicas-equal"}
+
+
+def test_records_that_were_deleted_are_not_in_the_epochs() -> None:
+    """DeleteRecords up to offset 47; the segment is still there."""
+    made = clean()
+    for row in made["ends"]:
+        row["value"] = 47 if row["file"] == "log-start" else row["value"]
+    made["epochs"] = [row for row in made["epochs"] if not row["take"] or row["epoch"] > 1]
+    for row in made["epochs"]:
+        row["start"] = 47 if row["take"] and row["epoch"] == 3 else row["start"]
+    assert not judged(made).findings
+    one(made, "epochs", take=1, node=2, epoch=4)["start"] = 70
+    assert [(each.rule, each.offset) for each in judged(made).findings] == [("epoch-checkpoint", 60)]
+
+
+def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
+    made = clean()
+    other_tail = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
+    other_tail[0]["crc"] = 99
+    assert [(each.rule, each.offset) for each in judged(made).findings] == [("log-matching", 10)]
+    for row in made["partitions"]:
+        row["topic_id"] = "new" if row["take"] else "old"
+    created = [{"name": "TopicRecord", "topic": "q", "topic_id": name} for name in ("old", "new")]
+    place = {"take": 1, "node": 1, "snapshot": -1}
+    made["metadata"] = [place | {"offset": number} | row for number, row in enumerate(created)]
+    assert not judged(made).findings
+
+
+def test_a_loss_of_power_leaves_holes() -> None:
+    made = clean()
+    one(made, "batches", take=DEAD, node=1, base=30)["intact"] = False
+    assert {each.rule for each in judged(made).findings} == {"batches-intact", "log-matching"}
+    made["takes"][0]["why"] = LOST_POWER
+    assert not judged(made).findings
+
+
 def test_the_newest_bytes_of_a_node_that_ran_are_in_doubt() -> None:
     made = clean()
     made["nodes"] = []
@@ -260,7 +305,7 @@ def test_an_epoch_that_a_dead_node_had_just_truncated_is_in_doubt() -> None:
 
 def test_compacted_offsets_are_not_compared() -> None:
     made = clean()
-    made["ends"].append(at(TP, 2, take=1, file="cleaner", value=60))
+    made["ends"].append(at(TP, 2, take=1, file="cleaner", value=40))
     dropped_in_one(made)
     assert not judged(made).findings
 

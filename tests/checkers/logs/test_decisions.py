@@ -266,6 +266,21 @@ def beginning_gone(cluster: Cluster) -> None:
     cluster.made["partitions"][0]["start"] = 1
 
 
+def test_a_marker_in_a_damaged_batch_is_a_doubt() -> None:
+    cluster = clean()
+    row = cluster.made["control"].pop()
+    assert [rule for rule, *_ in places(cluster.judged())] == ["partitions-marked"]
+    (torn,) = (
+        each
+        for each in cluster.made["batches"]
+        if (each["partition"], each["base"], each["topic"]) == (row["partition"], row["offset"], row["topic"])
+    )
+    torn["intact"] = False
+    found = cluster.judged()
+    assert not found.findings
+    assert "partitions-marked" in {doubt.rule for doubt in found.doubts}
+
+
 @pytest.mark.parametrize("cause", [power, unclean, no_metadata, beginning_gone])
 def test_where_a_decision_may_be_lost_rightly_there_is_a_doubt(cause: Callable[[Cluster], None]) -> None:
     cluster = clean()

@@ -110,7 +110,7 @@ def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
     assert places(judge(Evidence(tables(made)), sent(tmp_path, 8))) == [("acknowledged-held", 8)]
 
 
-@pytest.mark.parametrize("cause", ["unclean", "power", "unknown"])
+@pytest.mark.parametrize("cause", ["unclean", "power", "unknown", "not in sync", "damaged"])
 def test_where_records_may_be_lost_rightly_there_is_a_doubt(tmp_path: Path, cause: str) -> None:
     made = clean()
     made["ends"][0]["value"] = 6
@@ -118,6 +118,11 @@ def test_where_records_may_be_lost_rightly_there_is_a_doubt(tmp_path: Path, caus
         made["metadata"][1]["isr"] = [1]
     elif cause == "power":
         made["takes"][0]["why"] = LOST_POWER
+    elif cause == "not in sync":  # the node that is has not been taken
+        made["metadata"][2] |= {"leader": 3, "isr": [3]}
+        made["metadata"][1]["isr"] = [1, 2, 3]
+    elif cause == "damaged":
+        made["batches"][-1]["intact"] = False
     else:
         made["metadata"] = []
     found = judge(Evidence(tables(made)), sent(tmp_path, 9))

@@ -288,3 +288,10 @@ def test_a_log_without_its_begin_is_judged_by_what_it_says() -> None:
     log = MetadataLog(whole=False)
     assert [refusal.rule for refusal in log.accept(tail)] == ["producer-id-blocks"]
     assert log.asked["change-has-cause"] == 0
+
+
+def test_a_feature_of_level_0_is_none() -> None:
+    image = LogImage()
+    image.apply(FeatureLevel("transaction.version", 2))
+    image.apply(FeatureLevel("transaction.version", 0))
+    assert not [*image.unlike(LogImage())]
