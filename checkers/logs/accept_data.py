@@ -9,7 +9,7 @@ the model's state at the same offset, each node's with its own log.
 from typing import Final
 
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.producer_files import (
     ABORTED_INDEX,
     PRODUCER_SNAPSHOT,
@@ -32,60 +32,55 @@ from model.accepting.data_partition import (
     UNKNOWN_BEGINS,
 )
 
-
-def _rule(name: str, claim: str, source: str) -> LogRule:
-    return LogRule(name=name, ring=1, anomaly="model-violation", claim=claim, source=source)
-
-
 RULES: Final = (
-    _rule(
+    accepting(
         SEQUENCE,
         "A batch of an idempotent producer begins with the sequence after its last one under this epoch; "
         "2147483647 is followed by 0.",
         "KIP-98, ProducerAppendInfo.checkSequence",
     ),
-    _rule(
+    accepting(
         NO_REPEAT,
         "No batch stands in the log twice while the log remembers it: five batches of each producer.",
         "KIP-98, KAFKA-5494, ProducerStateEntry.findDuplicateBatch",
     ),
-    _rule(
+    accepting(
         EPOCH_BEGINS,
         "The first batch under a new producer epoch begins with sequence 0.",
         "KIP-360, ProducerAppendInfo.checkSequence",
     ),
-    _rule(
+    accepting(
         UNKNOWN_BEGINS,
         "A producer that the log does not know begins with sequence 0 where its transaction has version 2.",
         "KAFKA-18202 (4.1)",
     ),
-    _rule(
+    accepting(
         PRODUCER_EPOCH,
         "No batch has an older producer epoch than one of its producer before it.",
         "KIP-98, ProducerAppendInfo.checkProducerEpoch",
     ),
-    _rule(
+    accepting(
         PLAIN_IN_TRANSACTION,
         "While its transaction is open in a partition, a producer writes only transactional batches there.",
         "KIP-98, ProducerAppendInfo.appendDataBatch",
     ),
-    _rule(
+    accepting(
         MARKER_EPOCH,
         "A marker has no older producer epoch than the log knows; one of transaction version 2 has a newer "
         "one than the transaction that it ends.",
         "KIP-98, KIP-1228, KAFKA-19446, ProducerAppendInfo.checkProducerEpoch",
     ),
-    _rule(
+    accepting(
         COORDINATOR_EPOCH,
         "A marker has no older coordinator epoch than its producer's marker before it.",
         "KIP-98, ProducerAppendInfo.checkCoordinatorEpoch",
     ),
-    _rule(
+    accepting(
         PRODUCER_SNAPSHOT,
         "A producer snapshot is the state of producers that the log before its offset makes.",
         "KIP-98, ProducerStateManager.writeSnapshot",
     ),
-    _rule(
+    accepting(
         ABORTED_INDEX,
         "The aborted index has each aborted transaction of the log, with its first and last offset and the "
         "last stable offset at its end, and no other.",
@@ -138,16 +133,5 @@ def _tell(judgement: Judgement, tp: TopicPartition, judged: Replica, cluster: Cl
             judgement.doubt(rule, tp, why)
     for refusal in found.refusals:
         judgement.refuse(
-            LogFinding(
-                rule=refusal.rule,
-                tp=tp,
-                offset=refusal.offset,
-                take=judged.take,
-                nodes=(judged.node,),
-                sentence=f"at offset {refusal.offset} of {tp}: {refusal.why}",
-                before=refusal.before,
-                producer_id=refusal.producer_id,
-                producer_epoch=refusal.producer_epoch,
-                transactional_id=cluster.ids.get(refusal.producer_id, ""),
-            )
+            refused(refusal, tp, judged.take, judged.node, cluster.ids.get(refusal.producer_id, ""))
         )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.logs.elections import METADATA
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, LogFinding, accepting, refused
 from checkers.logs.metadata_rows import READ, Row, record, rows
 from checkers.logs.replicas import Replica, replicas
 from core.op import TopicPartition
@@ -21,76 +21,73 @@ from history.evidence import END, Evidence
 from model.accepting.metadata_log import MetadataLog
 from model.accepting.metadata_records import LogImage
 
-
-def _rule(name: str, claim: str, source: str, anomaly: str = "model-violation") -> LogRule:
-    return LogRule(name=name, ring=1, anomaly=anomaly, claim=claim, source=source)
-
-
 RULES: Final = (
-    _rule(
+    accepting(
         "metadata-logs-agree",
         "Metadata logs that have a record of the same offset and epoch in common are equal up to there.",
         "KIP-595; Raft, 5.3",
         "replica-divergence",
     ),
-    _rule(
+    accepting(
         "metadata-in-order",
         "An offset of the metadata log has one record, and its epochs do not fall.",
         "KIP-595",
     ),
-    _rule(
+    accepting(
         "leader-epoch-rises",
         "The leader epoch of a partition rises with every change of its leader, and never falls.",
         "KIP-101; PartitionRegistration.merge",
     ),
-    _rule(
+    accepting(
         "partition-epoch-rises",
         "The partition epoch rises by one with every change of a partition.",
         "KIP-497; PartitionRegistration.merge",
     ),
-    _rule(
+    accepting(
         "in-sync-set",
-        "In-sync replicas are replicas, the leader is one of them, and who is eligible is not in sync.",
+        "In-sync replicas are replicas, the leader is in sync, and an eligible leader replica is a replica "
+        "that is not in sync.",
         "KIP-497, KIP-966",
     ),
-    _rule(
+    accepting(
         "unclean-election",
-        "Where unclean.leader.election.enable is false, who becomes leader was in sync or eligible.",
+        "Where unclean.leader.election.enable is false, a new leader was in sync, an eligible leader "
+        "replica, or the last known leader.",
         "KIP-966; ReplicationControlManager",
         "unclean-election",
     ),
-    _rule(
+    accepting(
         "change-has-cause",
         "A change of a partition is what the controller makes of its state for some cause: a broker that is "
         "fenced, comes back or leaves, a request of the leader, an election, a reassignment.",
         "PartitionChangeBuilder",
     ),
-    _rule("fenced-leads-nothing", "A broker that is fenced leads no partition.", "KIP-631"),
-    _rule(
+    accepting("fenced-leads-nothing", "A broker that is fenced leads no partition.", "KIP-631"),
+    accepting(
         "unclean-not-eligible",
         "With eligible leader replicas, a broker that died and is registered again is neither in sync nor "
         "eligible in any partition.",
         "KIP-966; ReplicationControlManager.handleUncleanBrokerShutdown",
     ),
-    _rule(
+    accepting(
         "broker-epochs-rise",
         "A broker's epoch rises with each new process, and a change of its registration names the newest.",
         "KIP-631; ClusterControlManager",
     ),
-    _rule(
+    accepting(
         "producer-id-blocks", "Blocks of producer ids do not overlap.", "KIP-730; ProducerIdControlManager"
     ),
-    _rule(
+    accepting(
         "producer-ids-given",
         "Each producer id in a log is of a block that the controller gave away.",
         "KIP-730",
     ),
-    _rule(
+    accepting(
         "topics-known",
         "Ids and names of topics are unique, and a partition belongs to a topic that was created before it.",
         "KIP-516; ReplicationControlManager",
     ),
-    _rule(
+    accepting(
         "snapshot-is-image", "A snapshot holds what the records of the log before its offset make.", "KIP-630"
     ),
 )
@@ -183,7 +180,7 @@ def _refuse(judgement: Judgement, rule: str, offset: int, where: Sequence[_Log],
             offset=offset,
             take=where[0].take,
             nodes=tuple(dict.fromkeys(one.node for one in where)),
-            sentence=f"at offset {offset} of {METADATA.topic}: {why}",
+            sentence=f"at offset {offset} of {METADATA}: {why}",
         )
     )
 
@@ -301,17 +298,7 @@ def _accepted(one: _Log, since: int, start: int, acceptor: MetadataLog, judgemen
     records = [(row.offset, record(row, names)) for row in one.rows if row.offset >= begin]
     for refusal in acceptor.accept(records):
         if refusal.offset >= since:
-            judgement.refuse(
-                LogFinding(
-                    rule=refusal.rule,
-                    tp=METADATA,
-                    offset=refusal.offset,
-                    take=one.take,
-                    nodes=(one.node,),
-                    sentence=f"at offset {refusal.offset} of {METADATA.topic}: {refusal.why}",
-                    before=refusal.before,
-                )
-            )
+            judgement.refuse(refused(refusal, METADATA, one.take, one.node))
     judgement.asked += acceptor.asked
     for offset, rule, why in acceptor.unknown:
         if offset >= since:

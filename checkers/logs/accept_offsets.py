@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
@@ -21,39 +21,35 @@ from model.protocol.messages import Partition
 TOPIC: Final = "__consumer_offsets"
 
 
-def _rule(name: str, claim: str, source: str) -> LogRule:
-    return LogRule(name=name, ring=1, anomaly="model-violation", claim=claim, source=source)
-
-
 RULES: Final = (
-    _rule(
+    accepting(
         "generations-rise",
         "The generation of a classic group does not fall, and one generation has one set of dynamic members.",
         "ClassicGroup.initNextGeneration",
     ),
-    _rule("generation-has-leader", "The leader of a generation is one of its members.", "ClassicGroup"),
-    _rule(
+    accepting("generation-has-leader", "The leader of a generation is one of its members.", "ClassicGroup"),
+    accepting(
         "group-epochs-rise",
         "The epoch of a group of KIP-848 rises with every record of it.",
         "KIP-848; GroupMetadataManager",
     ),
-    _rule(
+    accepting(
         "member-epochs-bounded",
         "Epochs of members and of assignments do not exceed the group's, and a member's does not fall.",
         "KIP-848; CurrentAssignmentBuilder",
     ),
-    _rule(
+    accepting(
         "members-known",
-        "Who is given an assignment is a member of the group.",
+        "A member of a group of KIP-848 that has an assignment has a member record, too.",
         "KIP-848; GroupMetadataManager",
     ),
-    _rule(
+    accepting(
         "one-owner",
         "A partition belongs to one member of a generation, and of a consumer group (KIP-848) until that one "
         "has given it up.",
         "ConsumerPartitionAssignor; ConsumerGroup.addPartitionEpochs",
     ),
-    _rule("one-group-type", "A group is of one protocol at a time.", "KIP-848; GroupMetadataManager"),
+    accepting("one-group-type", "A group is of one protocol at a time.", "KIP-848; GroupMetadataManager"),
 )
 
 
@@ -101,17 +97,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
             continue
         record = _record(row)
         for refusal in acceptor.accept(row.offset, record) if record is not None else ():
-            judgement.refuse(
-                LogFinding(
-                    rule=refusal.rule,
-                    tp=tp,
-                    offset=refusal.offset,
-                    take=one.take,
-                    nodes=(one.node,),
-                    sentence=f"at offset {refusal.offset} of {tp.topic}-{tp.partition}: {refusal.why}",
-                    before=refusal.before,
-                )
-            )
+            judgement.refuse(refused(refusal, tp, one.take, one.node))
     judgement.asked += acceptor.asked
     return judgement
 

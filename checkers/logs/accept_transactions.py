@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import newest_log, partition_count
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
@@ -31,47 +31,42 @@ from model.accepting.transaction_log import (
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState, TransactionTombstone
 from model.replication.node import TRANSACTION_TOPIC
 
-
-def _rule(name: str, claim: str, source: str) -> LogRule:
-    return LogRule(name=name, ring=1, anomaly="model-violation", claim=claim, source=source)
-
-
 RULES: Final = (
-    _rule(
+    accepting(
         STATE,
         "The state of a transactional id follows the one before it, or one that its coordinator may still "
         "have in memory because it did not hear that a later record was committed.",
         "KIP-98, KIP-890, TransactionState.validPreviousStates",
     ),
-    _rule(
+    accepting(
         PARTITIONS,
         "A transaction loses no partition before it ends, its prepare record has all of them, and an ended "
         "one has none.",
         "KIP-98, TransactionMetadata.completeTransitionTo",
     ),
-    _rule(
+    accepting(
         PRODUCER_ID,
         "A transactional id gets a new producer id only when the epochs of the last one are used up, and "
         "then with epoch 0.",
         "KIP-360, KIP-890, TransactionMetadata.prepareProducerIdRotation",
     ),
-    _rule(
+    accepting(
         EPOCH,
         "The producer epoch rises by one with InitProducerId, with a fence, and with each end of transaction "
         "version 2, and else not at all.",
         "KIP-98, KIP-890, KAFKA-19367, TransactionMetadata.validProducerEpoch",
     ),
-    _rule(
+    accepting(
         TIMES,
         "The time-out of a transaction and the time of its begin stay the same from its begin to its end.",
         "KIP-98, TransactionMetadata.completeTransitionTo",
     ),
-    _rule(
+    accepting(
         PLACE,
         "A transactional id is written to the partition that its hash names.",
         "KIP-98, TransactionStateManager.partitionFor",
     ),
-    _rule(OWNER, "A producer id belongs to one transactional id.", "KIP-98, ProducerIdManager"),
+    accepting(OWNER, "A producer id belongs to one transactional id.", "KIP-98, ProducerIdManager"),
 )
 
 
@@ -102,20 +97,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
             log.forget_one(read.transactional_id)
             continue
         for refusal in log.add(read.offset, read.leader_epoch, read.record):
-            judgement.refuse(
-                LogFinding(
-                    rule=refusal.rule,
-                    tp=tp,
-                    offset=refusal.offset,
-                    take=judged.take,
-                    nodes=(judged.node,),
-                    sentence=f"at offset {refusal.offset} of {tp}: {refusal.why}",
-                    before=refusal.before,
-                    producer_id=refusal.producer_id,
-                    producer_epoch=refusal.producer_epoch,
-                    transactional_id=read.transactional_id,
-                )
-            )
+            judgement.refuse(refused(refusal, tp, judged.take, judged.node, read.transactional_id))
     if unread:
         why = f"records of {', '.join(sorted(unread))} are in a format that no definition reads"
         _unknown(judgement, tp, why)

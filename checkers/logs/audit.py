@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from checkers.logs.elections import METADATA, elections
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
-from checkers.logs.replicas import Comparison, Replica, compare, last_take, newest, replicas
+from checkers.logs.judgement import Judgement, LogRule
+from checkers.logs.replicas import Comparison, Replica, compare, finding, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import LOST_POWER, Evidence
 
@@ -289,14 +289,4 @@ class _Audit:
     # ---- answers
 
     def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
-        every = tuple(logs)
-        self.judgement.refuse(
-            LogFinding(
-                rule=rule.name,
-                tp=self.tp,
-                offset=offset,
-                take=max(log.take for log in every),
-                nodes=tuple(sorted({log.node for log in every})),
-                sentence=f"{self.tp}: {text}.",
-            )
-        )
+        self.judgement.refuse(finding(rule, self.tp, offset, logs, text))

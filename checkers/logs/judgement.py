@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from core.op import TopicPartition
+from model.accepting.refusal import Refusal
 
 CAP: Final = 256
 """Findings kept of one rule in one unit of work; counts stay exact."""
@@ -28,6 +29,11 @@ class LogRule:
     anomaly: str
     claim: str
     source: str
+
+
+def accepting(name: str, claim: str, source: str, anomaly: str = "model-violation") -> LogRule:
+    """A rule of ring 1."""
+    return LogRule(name=name, ring=1, anomaly=anomaly, claim=claim, source=source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +56,24 @@ class LogFinding:
     producer_id: int = -1
     producer_epoch: int = -1
     transactional_id: str = ""
+
+
+def refused(
+    refusal: Refusal, tp: TopicPartition, take: int, node: int, transactional_id: str = ""
+) -> LogFinding:
+    """What the model says of a place in the log of a node."""
+    return LogFinding(
+        rule=refusal.rule,
+        tp=tp,
+        offset=refusal.offset,
+        take=take,
+        nodes=(node,),
+        sentence=f"at offset {refusal.offset} of {tp}: {refusal.why}",
+        before=refusal.before,
+        producer_id=refusal.producer_id,
+        producer_epoch=refusal.producer_epoch,
+        transactional_id=transactional_id,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

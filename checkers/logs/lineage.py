@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.logs.elections import METADATA, Elections, elections, survivor
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
-from checkers.logs.replicas import Array, Replica, compare, replicas
+from checkers.logs.judgement import Judgement, LogRule
+from checkers.logs.replicas import Array, Replica, compare, finding, replicas
 from core.errors import HistoryError
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
@@ -149,17 +149,7 @@ class _Lineage:
             self._refuse(rule, offset, logs, text)
 
     def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
-        every = tuple(logs)
-        self.judgement.refuse(
-            LogFinding(
-                rule=rule.name,
-                tp=self.tp,
-                offset=offset,
-                take=max(log.take for log in every),
-                nodes=tuple(sorted({log.node for log in every})),
-                sentence=f"{self.tp}: {text}.",
-            )
-        )
+        self.judgement.refuse(finding(rule, self.tp, offset, logs, text))
 
 
 _SENT: Final = ("tp", "process", "offset", "invoke_ns", "ack_ns", "outcome")

@@ -4,7 +4,7 @@ The unit of all comparisons is the batch: followers append the bytes that they f
 replicas have the same batches (Kafka compacts each replica on its own: below `compacted` nothing is said).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.logs.judgement import LogFinding, LogRule
 from core.op import TopicPartition
 from history.evidence import END, KILLED, Evidence
 
@@ -196,6 +197,19 @@ class Comparison:
             what = log.batch(at) if at < log.count else f"nothing after offset {log.end - 1}"
             texts.append(f"{log.where()} has {what}")
         return "; ".join(texts)
+
+
+def finding(rule: LogRule, tp: TopicPartition, offset: int, logs: Iterable[Replica], text: str) -> LogFinding:
+    """What these logs show."""
+    every = tuple(logs)
+    return LogFinding(
+        rule=rule.name,
+        tp=tp,
+        offset=offset,
+        take=max(log.take for log in every),
+        nodes=tuple(sorted({log.node for log in every})),
+        sentence=f"{tp}: {text}.",
+    )
 
 
 def compare(one: Replica, other: Replica) -> Comparison:

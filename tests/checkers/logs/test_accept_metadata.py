@@ -112,7 +112,8 @@ def test_blocks_of_producer_ids(golden: dict[str, pa.Table]) -> None:
     judgement = judged(golden, changed(last, body='{"nextProducerId": 1000}'))
     assert places(judgement) == [("producer-id-blocks", last)]
     (finding,) = judgement.findings
-    assert finding.sentence.startswith(f"at offset {last} of __cluster_metadata: producer ids below 1000 are")
+    told = f"at offset {last} of __cluster_metadata-0: producer ids below 1000 are"
+    assert finding.sentence.startswith(told)
 
 
 def test_producer_ids_that_were_never_given_away(golden: dict[str, pa.Table]) -> None:
