@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.accepting.data_partition import (
@@ -194,6 +194,7 @@ MARKER = st.builds(
 )
 
 
+@settings(deadline=None)  # the machine may be loaded
 @given(st.lists(BATCH | MARKER, max_size=30), st.sampled_from(["0.11", "2.4", "3.9", "4.1", "4.3"]))
 def test_what_a_leader_appends_is_accepted_and_what_it_does_not_is_refused(
     batches: list[RecordBatch], era: str
