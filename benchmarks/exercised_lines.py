@@ -1,10 +1,13 @@
 """Which lines of the model judge brokers' logs: the share of each module that the rules about logs execute.
 
-    python -m benchmarks.exercised_lines RUN...     folders of runs with evidence
+    python -m benchmarks.exercised_lines RUN... [-- RUN...]     folders of runs with evidence
 
 A line counts if the rules execute it for one of the runs. Lines that only define something do not count. What
 judges no log (handling of requests, timers) stays unexercised by nature: the figure says how much of the
 model speaks about real logs, not how well it is tested.
+
+Runs after `--` are simulated ones with planted bugs. The lines that those or the others exercise are the
+lines that judge at all, among them the ones that describe what is refused, which sound logs never reach.
 """
 
 import functools
@@ -80,20 +83,36 @@ def exercised(work: Callable[[], object]) -> dict[str, set[int]]:
     return found
 
 
-def main(folders: Iterable[str]) -> None:
-    """Print the share of each module, and of all."""
+def over(folders: Iterable[str]) -> dict[str, set[int]]:
+    """Lines that the evidence of these runs exercises, by file. Raises: SystemExit, where one has none."""
     seen: dict[str, set[int]] = defaultdict(set)
     for folder in folders:
         evidence = Evidence.load(Path(folder) / "evidence")
+        if not evidence.table("takes").num_rows:
+            raise SystemExit(f"{folder}: no evidence")
         for file, numbers in exercised(functools.partial(judge_all, evidence)).items():
             seen[file] |= numbers
-    total = hit = 0
+    return seen
+
+
+def main(arguments: list[str]) -> None:
+    """Print the share of each module, and of all."""
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    real, planted = over(arguments[:cut]), over(arguments[cut + 1 :])
+    total = hit = judging = 0
     for module in MODULES:
-        every = lines(module)
-        mine = every & seen[str(module.__file__)]
-        total, hit = total + len(every), hit + len(mine)
-        print(f"{module.__name__:45} {len(mine):4} of {len(every):4} {len(mine) / len(every):5.0%}")
-    print(f"{'all':45} {hit:4} of {total:4} {hit / total:5.0%}")
+        every, file = lines(module), str(module.__file__)
+        mine = every & real[file]
+        able = mine | every & planted[file]
+        total, hit, judging = total + len(every), hit + len(mine), judging + len(able)
+        print(row(module.__name__, len(mine), len(able), len(every)))
+    print(row("all", hit, judging, total))
+
+
+def row(name: str, hit: int, judging: int, every: int) -> str:
+    """A line of the table."""
+    share = hit / judging if judging else 0.0
+    return f"{name:40} {hit:4} of {every:4} {hit / every:4.0%}; of {judging:4} that judge {share:4.0%}"
 
 
 if __name__ == "__main__":

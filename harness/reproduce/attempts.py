@@ -2,8 +2,9 @@
 
 A run of the bad side has to show the bug: a coordinator acknowledged the commit, and a record of the
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
-coordinator has completed the transaction, and its partition is not stable beyond it). A run of the good
-side has to show that every record of an acknowledged commit is read.
+coordinator has completed the transaction, and its partition is not stable beyond it); or the next group
+coordinator does not have an acknowledged commit of offsets. A run of the good side has to show that every
+record of an acknowledged commit is read, or that the commit was refused or kept.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -23,7 +24,7 @@ from core.runtime import run_blocking
 from harness.kafka.admin.connection import AdminError
 from harness.kafka.waiting import NotYet, until
 from harness.reproduce.producer import TIMEOUT_S
-from harness.reproduce.schedules import Performed, Reproduction
+from harness.reproduce.schedules import Committed, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers, Say
 from history.broker_logs import broker_logs
 from history.evidence import Evidence
@@ -63,7 +64,7 @@ def attempts(
     be started.
     """
     began = time.monotonic()
-    settings = {} if good else reproduction.settings
+    settings = reproduction.settings[good]
     stage = FiveBrokers(
         kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"), settings
     )
@@ -146,9 +147,21 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
         stage.restore()
         performed = reproduction.play(stage, name, good)
         stage.restore()
+        if isinstance(performed, Committed):
+            return judge_commit(performed), ""
         return judge(stage, performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
         return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
+
+
+def judge_commit(performed: Committed) -> ScheduleRun:
+    """What happened to a group's commit of offsets."""
+    if not performed.acknowledged:
+        return ScheduleRun(shows=Shows.CLEAN, text="the commit was refused, so that nothing was promised")
+    text = f"the commit of offset {performed.offset} by {performed.group} was acknowledged"
+    if performed.found == performed.offset:
+        return ScheduleRun(shows=Shows.CLEAN, text=text)
+    return ScheduleRun(shows=Shows.SHOWN, text=f"{text}; the next coordinator has {performed.found}")
 
 
 def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:

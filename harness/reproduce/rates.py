@@ -35,6 +35,23 @@ logs*: in how many runs the rules about logs (docs/log-rules.md) find something 
 disk. They know of nothing else."""
 
 
+UNLABELLED: Final = {
+    "KAFKA-20634": """\
+*Acknowledged commit of offsets lost with its coordinator.*
+[KAFKA-20634](https://issues.apache.org/jira/browse/KAFKA-20634); brokers 4.0.0 to 4.3.0.
+
+A group coordinator has appended a commit that no follower has, and another replica becomes leader. Its
+broker follows, and cuts the record off. Until the coordinator is unloaded it still hears where the high
+watermark is, now over the records of its successor, and takes its own commit for committed: the client gets
+success, and the next coordinator has the older offset. All elections are clean. The coordinator needs
+something to do meanwhile: what waits before the unloading makes the window.
+
+No finding gets this label: a run shows that a committed offset went back, and no log of a broker says why.
+Logs alone do not show it either: no record of the lost commit is left in any log."""
+}
+"""Bugs that a schedule shows, and a run keeps no evidence of."""
+
+
 class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """Of one side of a reproduction on one version of Kafka: how many runs showed the bug, how many showed
     that every record is read, how many did not reach the schedule. found_in_logs: in how many runs the
@@ -86,6 +103,9 @@ def _lines() -> Iterator[str]:
     for name, bug in KNOWN_BUGS.items():
         yield from ("", f"## {name}", "", f"*{bug.title}.*", f"[{bug.link}]({bug.url}); {bug.versions}.", "")
         yield from (bug.doc, "", fill(f"Evidence: {bug.evidence}", WIDTH))
+        yield from _shown(name)
+    for name, text in UNLABELLED.items():
+        yield from ("", f"## {name}", "", text)
         yield from _shown(name)
 
 

@@ -7,8 +7,8 @@ happened to the records.
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
@@ -16,9 +16,14 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.kafka.admin.connection import AdminError
 from harness.kafka.waiting import NotYet, until
+from harness.reproduce.group_offsets import busy
+from harness.reproduce.group_offsets import commit as commit_offset
+from harness.reproduce.group_offsets import committed as committed_offset
 from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers
 
+APPENDED_S = 1.0
+"""A coordinator has appended a commit much sooner."""
 ANSWERED_S = 3.0
 """A coordinator whose followers all fetch answers much sooner."""
 
@@ -35,6 +40,17 @@ class Performed:
     producer: WireProducer
     tps: list[TopicPartition]
     acknowledged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """One performed schedule of a commit of offsets. acknowledged: by the coordinator that led no more.
+    offset: that the group committed. found: its committed offset at the next coordinator."""
+
+    group: str
+    acknowledged: bool
+    offset: int
+    found: int
 
 
 @contextmanager
@@ -174,12 +190,46 @@ def late_record(stage: FiveBrokers, name: str, good: bool) -> Performed:
     return commit(stage, other, tps)
 
 
+def followed(stage: FiveBrokers, name: str, good: bool) -> Committed:
+    """A has a commit of offsets that no follower has, and has much to do. B becomes leader; A follows it, and
+    hears of B's high watermark before it is unloaded. Both sides are the same schedule."""
+    brokers = stage.cluster.admin
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    offsets, (a, b, c), (group, other, slow) = stage.groups(name)
+    stage.reorder(offsets, (a, b, c))
+    run_blocking(stage.cluster.elect_preferred([offsets]))
+    stage.leads(a, offsets)
+
+    def done(node: int, who: str, offset: int) -> None:
+        if (code := commit_offset(brokers, node, who, tp, offset)) != ErrorCode.none:
+            raise NotYet(f"OffsetCommit({offset}) at broker {node}: {code.name.upper()}")
+
+    until(STEP_S, PAUSE_S, lambda: done(a, group, 1))
+    stage.reorder(offsets, (b, a, c))
+    stage.cut((a, b), (a, c))
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(commit_offset, brokers, a, group, tp, 2)
+        with suppress(TimeoutError):
+            code = sent.result(APPENDED_S)
+            raise NotReached(f"broker {a} answers {code.name.upper()}, though no follower fetches")
+        with busy(brokers, a, slow):
+            run_blocking(stage.cluster.elect_preferred([offsets]))
+            run_blocking(stage.cluster.mend(stage.cluster.cuts))
+            stage.leads(b, offsets)
+            until(STEP_S, PAUSE_S, lambda: done(b, other, 1))
+            stage.say(f"broker {b} leads {offsets}, and acknowledged a commit of another group")
+            answer = sent.result()
+    found = committed_offset(brokers, b, group, tp)
+    stage.say(f"OffsetCommit(2) → broker {a}: {answer.name.upper()}; broker {b} has {found}")
+    return Committed(group=group, acknowledged=answer == ErrorCode.none, offset=2, found=found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
     """A known bug.
 
     title: what a user loses. bad, good: what the sides are. versions: of Kafka, for bad and good. settings:
-    of the brokers on the bad side.
+    of the brokers on the bad and the good side.
     play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
     in runs of a workload (`checkers.known_bugs`).
@@ -189,12 +239,14 @@ class Reproduction:
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[FiveBrokers, str, bool], Performed]
+    play: Callable[[FiveBrokers, str, bool], Performed | Committed]
     label: str
     left_out: bool = False
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
 
 
+PATIENT = {"offsets.commit.timeout.ms": "30000"}
+"""A coordinator does not give the commit up before the schedule ends."""
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
@@ -205,7 +257,16 @@ REPRODUCTIONS = {
         versions=("3.9.1", "3.9.1"),
         play=late_record,
         label="KAFKA-14402",
-        settings={"transaction.partition.verification.enable": "false"},
+        settings=({"transaction.partition.verification.enable": "false"}, {}),
+    ),
+    "kafka-20634": Reproduction(
+        title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",
+        bad="Kafka 4.0.0 to 4.3.0: a coordinator that follows takes its leader's commits for its own",
+        good="Kafka 4.3.1 no longer listens then",
+        versions=("4.0.2", "4.3.1"),
+        play=followed,
+        label="KAFKA-20634",
+        settings=(PATIENT, PATIENT),
     ),
     "kafka-20734": Reproduction(
         title="A transaction commits while a partition has no leader: the partition never gets its marker.",

@@ -6,16 +6,19 @@ are the other two. Every replication factor is 3, min.insync.replicas is 2, uncl
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as At
 from kio.schema.create_topics.v5 import request as create_topics
 from kio.schema.create_topics.v5.response import CreateTopicsResponse
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i16, i32
+from kio.static.primitive import i8, i16, i32
 
-from core.cluster import TRANSACTION_TOPIC, Cut, Direction
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC, Cut, Direction
 from core.config import run_config
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
@@ -104,6 +107,37 @@ class FiveBrokers:
         ids = (f"{name}-{number}" for number in range(1000))
         mine = next(one for one in ids if java_hash(one) % self._logs == self.log.partition)
         return WireProducer(self.cluster.admin, asked, mine, self.say)
+
+    def groups(self, name: str) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
+        """The first partition of `__consumer_offsets`, its replicas, and three groups that belong to it.
+
+        Raises: NotYet.
+        """
+
+        def logs() -> dict[TopicPartition, tuple[int, ...]]:
+            with self.cluster.admin.connect(self.d, LOOK_S) as connection:
+                connection.call(FindCoordinatorRequest(key=name, key_type=i8(0)), FindCoordinatorResponse)
+            known = run_blocking(self.cluster.replicas())
+            found = {tp: nodes for tp, nodes in known.items() if tp.topic == GROUP_TOPIC}
+            if not found:
+                raise NotYet("the offsets topic is not created")
+            return found
+
+        every = until(STEP_S, PAUSE_S, logs)
+        first = min(every)
+        ids = (f"{name}-{number}" for number in range(1000))
+        mine = (one for one in ids if java_hash(one) % len(every) == first.partition)
+        return first, tuple(sorted(every[first])), list(islice(mine, 3))
+
+    def reorder(self, tp: TopicPartition, nodes: Sequence[int]) -> None:
+        """Give the replicas of a partition another order, and wait for it. Raises: ClusterError."""
+        run_blocking(self.cluster.reorder({tp: nodes}))
+
+        def ordered() -> None:
+            if run_blocking(self.cluster.replicas())[tp] != tuple(nodes):
+                raise NotYet(f"the replicas of {tp} are not in the order {nodes}")
+
+        until(STEP_S, PAUSE_S, ordered)
 
     def create(self, topic: str, places: Sequence[Sequence[int]]) -> list[TopicPartition]:
         """A topic with its partitions on these brokers, each led by the first one.

@@ -12,11 +12,12 @@ import pytest
 from core.config import KAFKA_VERSION
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
-from harness.reproduce.schedules import REPRODUCTIONS
+from harness.reproduce.schedules import PATIENT, REPRODUCTIONS
 from harness.reproduce.stage import FiveBrokers
 
 SIDES = [
     ("kafka-14402", True, Shows.CLEAN),
+    ("kafka-20634", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
     ("uncommitted-abort", False, Shows.SHOWN),
     ("uncommitted-abort", True, Shows.CLEAN),
@@ -30,7 +31,7 @@ SIDES = [
 def performed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], ScheduleRun]:
     """All sides, on one cluster."""
     folder = tmp_path_factory.mktemp("reproduce")
-    stage = FiveBrokers(KAFKA_VERSION, folder, print)
+    stage = FiveBrokers(KAFKA_VERSION, folder, print, PATIENT)
     wanted = [(REPRODUCTIONS[name], f"{name}-{'good' if good else 'bad'}", good) for name, good, _ in SIDES]
     runs = attempts.on_one_cluster(stage, wanted, folder)
     return {(name, good): run for (name, good, _), run in zip(SIDES, runs, strict=True)}
@@ -51,3 +52,10 @@ def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) ->
     )
     assert attempt.shows is Shows.SHOWN, attempt.text
     assert [one.rule for one in attempt.in_logs] == ["partitions-marked"]
+
+
+def test_a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path) -> None:
+    runs = attempts.attempts(
+        REPRODUCTIONS["kafka-20634"], "4.0.2", runs=3, good=False, folder=tmp_path, say=print
+    )
+    assert any(one.shows is Shows.SHOWN for one in runs)  # the order of two broker threads decides

@@ -15,7 +15,7 @@ from harness.kafka.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.schedules import REPRODUCTIONS, NotReached, Performed, Reproduction
+from harness.reproduce.schedules import REPRODUCTIONS, Committed, NotReached, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -176,3 +176,14 @@ def test_only_the_bad_side_gets_the_settings_of_a_reproduction(
     bug = REPRODUCTIONS["kafka-14402"]
     attempts.attempts(bug, "3.9.1", runs=1, good=good, folder=tmp_path, say=print)
     assert given == [{} if good else {"transaction.partition.verification.enable": "false"}]
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "found", "shows"),
+    [(True, 1, Shows.SHOWN), (True, 2, Shows.CLEAN), (False, 1, Shows.CLEAN)],
+)
+def test_an_acknowledged_commit_of_offsets_has_to_be_kept(
+    acknowledged: bool, found: int, shows: Shows
+) -> None:
+    committed = Committed(group="g", acknowledged=acknowledged, offset=2, found=found)
+    assert attempts.judge_commit(committed).shows is shows

@@ -1,0 +1,110 @@
+"""Committed offsets by hand: one request at a time, to a chosen broker, as a group without members."""
+
+import io
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_commit.v7 import request as offset_commit
+from kio.schema.offset_commit.v7.response import OffsetCommitResponse
+from kio.schema.offset_fetch.v5 import request as offset_fetch
+from kio.schema.offset_fetch.v5.response import OffsetFetchResponse
+from kio.schema.types import GroupId, TopicName
+from kio.serial import entity_writer
+from kio.static.primitive import i32, i64
+
+from core.op import TopicPartition
+from harness.kafka.admin.connection import AdminError, Brokers, check
+from harness.kafka.waiting import NotYet, until
+
+ANSWER_S: Final = 40.0
+READERS: Final = 40
+WIDTH: Final = 150_000
+"""Partitions of one slow read: a coordinator of the size of the stage takes about 0.1 s for it."""
+BUSY_S: Final = 2.5
+"""A coordinator is busy when a read of one offset takes so long."""
+WATCH_S: Final = 20.0
+
+
+def commit(brokers: Brokers, node: int, group: str, tp: TopicPartition, offset: int) -> ErrorCode:
+    """OffsetCommit. Raises: AdminError."""
+    at = offset_commit.OffsetCommitRequestPartition(
+        partition_index=i32(tp.partition), committed_offset=i64(offset), committed_metadata=""
+    )
+    topic = offset_commit.OffsetCommitRequestTopic(name=TopicName(tp.topic), partitions=(at,))
+    request = offset_commit.OffsetCommitRequest(group_id=GroupId(group), member_id="", topics=(topic,))
+    with brokers.connect(node, ANSWER_S) as connection:
+        answer = connection.call(request, OffsetCommitResponse)
+    return answer.topics[0].partitions[0].error_code
+
+
+def committed(brokers: Brokers, node: int, group: str, tp: TopicPartition) -> int:
+    """OffsetFetch; -1 = none. Raises: AdminError."""
+    with brokers.connect(node, ANSWER_S) as connection:
+        answer = connection.call(_read(group, tp.topic, (tp.partition,)), OffsetFetchResponse)
+    check("OffsetFetch", answer.error_code)
+    found = answer.topics[0].partitions[0]
+    check("OffsetFetch", found.error_code)
+    return int(found.committed_offset)
+
+
+@contextmanager
+def busy(brokers: Brokers, node: int, group: str) -> Iterator[None]:
+    """Inside the block the coordinator of a group has slow reads to do, one after the other: what comes later
+    in that partition of `__consumer_offsets` waits for seconds.
+
+    Raises: AdminError, where the coordinator cannot be reached; NotYet, where it does not become busy.
+    """
+    request = _read(group, "unknown", range(WIDTH))
+    body = io.BytesIO()
+    header = request.__header_schema__(
+        request_api_key=request.__api_key__,
+        request_api_version=request.__version__,
+        correlation_id=i32(1),
+        client_id="inquest",
+    )
+    entity_writer(type(header))(body, header)
+    entity_writer(type(request))(body, request)
+    frame = struct.pack(">i", body.tell()) + body.getvalue()
+    address = brokers.addresses[node]
+    over = threading.Event()
+
+    def reader(connection: socket.socket) -> None:
+        try:
+            while not over.is_set():
+                connection.sendall(frame)
+                left = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]
+                while left:
+                    left -= len(connection.recv(min(left, 1 << 16))) or left
+        except (OSError, struct.error):
+            return  # the broker hung up, or the block has ended
+
+    with ExitStack() as opened:
+        opened.callback(over.set)
+        for _ in range(READERS):
+            try:
+                connection = socket.create_connection((address.host, address.port), ANSWER_S)
+            except OSError as error:
+                raise AdminError(f"{address}: {error}") from error
+            opened.enter_context(closing(connection))
+            threading.Thread(target=reader, args=(connection,), daemon=True).start()
+
+        def waits() -> None:
+            began = time.monotonic()
+            committed(brokers, node, group, TopicPartition("unknown", 0))
+            if time.monotonic() - began < BUSY_S:
+                raise NotYet(f"broker {node} does not become busy")
+
+        until(WATCH_S, 0.0, waits)
+        yield
+
+
+def _read(group: str, topic: str, partitions: "tuple[int, ...] | range") -> offset_fetch.OffsetFetchRequest:
+    numbers = tuple(map(i32, partitions))
+    wanted = offset_fetch.OffsetFetchRequestTopic(name=TopicName(topic), partition_indexes=numbers)
+    return offset_fetch.OffsetFetchRequest(group_id=GroupId(group), topics=(wanted,))
