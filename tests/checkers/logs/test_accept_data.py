@@ -150,8 +150,9 @@ def a_marker_of_an_older_coordinator(made: Made) -> None:
 def test_a_planted_batch_is_told_at_its_offset(plant: Any, rule: str, offset: int) -> None:
     made = clean()
     plant(made)
-    assert (rule, offset) in told(made)
-    finding = next(one for one in judged(made).findings if one.rule == rule)
+    found = judged(made)
+    assert found.asked[rule]
+    finding = next(one for one in found.findings if (one.rule, one.offset) == (rule, offset))
     assert finding.sentence.startswith(f"at offset {offset} of {TP}: ")
     assert finding.before
     assert finding.producer_id == 7

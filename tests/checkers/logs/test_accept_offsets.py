@@ -109,7 +109,9 @@ TWICE = [{"memberId": member, "groupInstanceId": None, "assignment": assignment(
 def test_a_changed_record_is_found(
     golden: dict[str, pa.Table], tp: TopicPartition, change: Callable[[Rows], Rows], found: tuple[str, int]
 ) -> None:
-    assert places(judged(golden, tp, change))[:1] == [found]
+    judgement = judged(golden, tp, change)
+    assert places(judgement)[:1] == [found]
+    assert judgement.asked[found[0]]
 
 
 def test_an_assignment_of_another_form_is_not_judged(golden: dict[str, pa.Table]) -> None:
