@@ -53,7 +53,7 @@ soak: setup ## run after run within BUDGET= (30m), then results/index.html: MATR
 		$(if $(MATRIX),--matrix '$(MATRIX)') $(if $(SEED),--seed '$(SEED)'))
 
 .PHONY: contract
-contract: setup ## the model against a real broker, by random requests: KAFKA= REQUESTS= SEED=
+contract: setup ## the model against a real broker, by scenarios and random requests: KAFKA= REQUESTS= SEED=
 	$(call with_exit_code,$(BIN)/inquest contract $(KAFKA_OPTION) \
 		$(if $(REQUESTS),--requests '$(REQUESTS)') $(if $(SEED),--seed '$(SEED)'))
 

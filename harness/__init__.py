@@ -3,7 +3,7 @@
 cli         The command `inquest`.
 clients     Load clients: one client loop, and the processes that run it.
 compose     Composition root: a config → a recorded and sealed run folder.
-contract    The model against a real broker, request by request.
+contract    The model against a real broker, by scenarios and random requests.
 evidence    What the brokers of a real run left on disk, as Arrow tables.
 explore     Many short simulated runs, with and without planted bugs; shrinking a run.
 kafka       The system `kafka`: real brokers in containers.

@@ -3,7 +3,7 @@
 catalogue  The registries in words: the lists of `inquest list`, one line for each entry,
            and the generated parts of docs/ (the catalogue, JSON Schemas from the types, the
            model's mechanisms from its scenarios).
-contract   The model against a real broker, request by request.
+contract   The model against a real broker, by scenarios and random requests.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
 main       Run, soak, check, report, serve, list, doctor, setup; the one handler of errors.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.

@@ -1,4 +1,4 @@
-"""The command `inquest contract`: compare the model with a real broker, request by request."""
+"""The command `inquest contract`: compare the model with a real broker, by scenarios and random requests."""
 
 import random
 from datetime import UTC, datetime
@@ -16,11 +16,14 @@ def contract(
     kafka: Annotated[str | None, typer.Option(help="Version of Kafka (default: that of runs).")] = None,
     requests: Annotated[int, typer.Option(min=1, help="How many random requests.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices (default: drawn).")] = None,
+    scenarios: Annotated[bool, typer.Option(help="Play the scenarios of docs/model.md first.")] = True,
     results: Annotated[Path, typer.Option(help="Folder for the result and the broker's log.")] = RESULTS,
 ) -> None:
-    """Compare the model with a real broker by random requests; exit code 1 for a difference not listed."""
+    """Compare the model with a real broker, by scenarios and by random requests; exit code 1 for a difference
+    not listed."""
     from core.config import KAFKA_VERSION
     from harness.contract.cluster import compare
+    from harness.contract.played import NOT_PLAYED, PLAYED
 
     kafka = kafka or KAFKA_VERSION
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
@@ -29,12 +32,18 @@ def contract(
     folder.mkdir(parents=True)
     typer.echo(f"the model against Kafka {kafka}, seed {seed}: {requests} requests")
     with interruptible(f"the broker's log is in {folder / 'cluster'}"):
-        outcome = compare(kafka, requests=requests, seed=seed, folder=folder, say=typer.echo)
+        names = PLAYED if scenarios else ()
+        compared = compare(kafka, requests=requests, seed=seed, folder=folder, say=typer.echo, names=names)
+    outcome, played = compared.requests, compared.scenarios
     answers = [f"{count:9} {kind} {error}" for (kind, error), count in sorted(outcome.answers.items())]
-    failures = [failure.text for failure in outcome.failures]
     explained = [f"{count:9} explained: {name}" for name, count in sorted(outcome.explained.items())]
-    lines = [outcome.text, *failures, *explained, *answers]
+    tables = [
+        *(f"played: {name}" for name in played.played),
+        *(f"not played: {name}: of brokers of another time" for name in played.skipped),
+        *(f"not played: {name}: {reason}" for name, reason in NOT_PLAYED.items()),
+    ]
+    lines = [compared.text, *compared.differences, *explained, *answers, *tables]
     (folder / "contract.txt").write_text("\n".join(lines) + "\n")
-    typer.echo("\n".join([outcome.text, *explained]))
-    typer.echo(f"all answers by kind, the broker's log: {folder}")
-    raise typer.Exit(ExitCode.ANOMALY if outcome.failures else ExitCode.VALID)
+    typer.echo("\n".join([compared.text, *explained]))
+    typer.echo(f"all answers by kind, all scenarios, the broker's log: {folder}")
+    raise typer.Exit(ExitCode.ANOMALY if compared.differences else ExitCode.VALID)

@@ -1,15 +1,21 @@
-"""The model against a real broker, request by request: are the answers the same, and the states after each?
+"""The model against a real broker: are the answers the same, and the states after each?
 
 campaign               Many examples against one real broker, several at a time.
+cells                  Cells of a scenario's table, read by requests.
 cluster                The cluster of the comparison: one broker with the model's settings.
 commands               Random commands, and the requests that they become.
 described_transactions  A response that kio cannot read where no transaction is open.
 differences            The list of differences that are known and explained: differences.toml.
 examples               One example: a list of commands, sent to both brokers; states are compared after each.
+payloads               Records of Kafka's logs as the model has them in its own.
+played                 Which scenarios are played, and why each other one is not.
+scenarios              The scenarios of docs/model.md, played on a real broker and by the model at once.
 shrink                 From an example with a difference to a smallest one.
 sides                  The two brokers: a real one, and the model's.
+stage                  Stages of scenarios on a real cluster.
 versions               Which era of the model stands for a version of Kafka.
 wire                   The model's requests as Kafka's own, and Kafka's responses as the model's.
+wire_clients           More of it: what consumers, members of groups and clients in general ask.
 
 A difference is mended in the model. One that stays is listed in differences.toml with its reason and the line
 of Kafka that shows it; any other difference fails `inquest contract`.

@@ -137,11 +137,11 @@ class Campaign:
         self._said = 0.0
 
     def run(self, requests: int, *, workers: int = WORKERS) -> Outcome:
-        """Play examples until this many requests were compared, as many of each transaction version.
+        """Play examples until this many requests were compared, as many of each transaction version. The
+        coordinators are there (`wait_for_coordinators`).
 
         Raises: AdminError, ClusterError, NotYet.
         """
-        self._coordinators()
         outcome = Outcome()
         began = self._said = time.monotonic()
         versions = self._version.transaction_versions
@@ -221,15 +221,19 @@ class Campaign:
             real = RealSide(connection, Dialect(spoken, self._version.marker_version))
             return examples.play(example, situation, modelled, real)
 
-    def _coordinators(self) -> None:
-        """The topics of the coordinators are created by the first one who asks; so are producer ids."""
-        first = (FindCoordinator("x", True), FindCoordinator("x", False), InitProducerId(None, 0))
 
-        def found() -> None:
-            with self._brokers.connect(BROKER, READY_S) as connection:
-                real = RealSide(connection, Dialect(1, 1))
-                answers: list[ErrorResponse] = [real.ask(request) for request in first]
-            if any(answer.error for answer in answers):
-                raise NotYet("the broker does not coordinate")
+def wait_for_coordinators(brokers: Brokers) -> None:
+    """The topics of the coordinators are created by the first one who asks; so are producer ids.
 
-        until(READY_S, POLL_S, found)
+    Raises: AdminError, NotYet.
+    """
+    first = (FindCoordinator("x", True), FindCoordinator("x", False), InitProducerId(None, 0))
+
+    def found() -> None:
+        with brokers.connect(BROKER, READY_S) as connection:
+            real = RealSide(connection, Dialect(1, 1))
+            answers: list[ErrorResponse] = [real.ask(request) for request in first]
+        if any(answer.error for answer in answers):
+            raise NotYet("the broker does not coordinate")
+
+    until(READY_S, POLL_S, found)

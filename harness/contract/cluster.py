@@ -1,16 +1,22 @@
 """The cluster of the comparison: one broker, the only replica of everything, with the model's settings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.config import run_config
 from core.runtime import run_blocking
-from harness.contract.campaign import Campaign, Outcome, Say
+from harness.contract.campaign import Campaign, Outcome, Say, wait_for_coordinators
 from harness.contract.differences import known
+from harness.contract.played import PLAYED
+from harness.contract.scenarios import Comparison, Real, play_all
+from harness.contract.stage import REAL, Place
 from harness.contract.versions import version_of
+from harness.contract.wire import Dialect
 from harness.kafka.cluster import KafkaCluster
+from model.scenarios.drivers.cluster import ClusterStage
+from model.settings import Settings
 
 INTERNAL_PARTITIONS: Final = "3"
 """Of the topics of coordinators: as many as the model's stage has."""
@@ -36,6 +42,7 @@ def one_broker(kafka: str, folder: Path) -> Iterator[KafkaCluster]:
         "broker_settings": {
             "offsets.topic.num.partitions": INTERNAL_PARTITIONS,
             "transaction.state.log.num.partitions": INTERNAL_PARTITIONS,
+            "group.min.session.timeout.ms": "1000",
             **PATIENT,
         },
     }
@@ -50,11 +57,45 @@ def one_broker(kafka: str, folder: Path) -> Iterator[KafkaCluster]:
             run_blocking(cluster.stop())
 
 
-def compare(kafka: str, *, requests: int, seed: int, folder: Path, say: Say) -> Outcome:
-    """The model against one broker of this version, by random requests.
+class Compared(NamedTuple):
+    """What the comparison brought: by scenarios, and by random requests."""
+
+    scenarios: Comparison
+    requests: Outcome
+
+    @property
+    def text(self) -> str:
+        """Two lines."""
+        return f"{self.scenarios.text}\n{self.requests.text}"
+
+    @property
+    def differences(self) -> list[str]:
+        """Those that nothing explains, in words."""
+        scenarios = [one.text for one in self.scenarios.differences]
+        return scenarios + [one.text for one in self.requests.failures]
+
+
+def compare(
+    kafka: str, *, requests: int, seed: int, folder: Path, say: Say, names: Iterable[str] = PLAYED
+) -> Compared:
+    """The model against one broker of this version: by the scenarios of these names, then by random requests.
 
     Raises: UsageError (the version is too old), ClusterError, AdminError.
     """
     version = version_of(kafka)
     with one_broker(kafka, folder) as cluster:
-        return Campaign(cluster.admin, version, folder.name, seed, known(), say).run(requests)
+        wait_for_coordinators(cluster.admin)
+
+        def real(name: str) -> Real:
+            def made(kind: type[ClusterStage], settings: Settings) -> ClusterStage:
+                dialect = Dialect(settings.era.client_transaction_version, version.marker_version)
+                return REAL[kind](Place(cluster, dialect, name), settings)
+
+            return made
+
+        played = play_all(names, version, real, say)
+        if names:
+            say(played.text)
+        return Compared(
+            played, Campaign(cluster.admin, version, folder.name, seed, known(), say).run(requests)
+        )

@@ -63,7 +63,7 @@ class ModelSide:
 
 def settings_of(era: Era, bugs: frozenset[str] = frozenset()) -> Settings:
     """Settings of the model that are those of the real broker."""
-    return lone(era=era, bugs=bugs, group_session_min_ms=6000)
+    return lone(era=era, bugs=bugs)
 
 
 class RealSide:

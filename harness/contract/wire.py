@@ -22,6 +22,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from core.errors import ClusterError
 from harness.contract import described_transactions
+from harness.contract.payloads import payloads
 from harness.evidence.segments import CONTROL, TRANSACTIONAL, gather, walk_lengths
 from model.errors import KafkaError
 from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch
@@ -149,9 +150,11 @@ class Translation(NamedTuple):
     decode: Callable[[Any, Any, Names], Response]
 
 
-def encode(request: AnyRequest, dialect: Dialect, names: Names) -> tuple[RequestPayload, type[Any]]:
-    """Kafka's request, and the class of its response."""
-    one = TRANSLATIONS[type(request)]
+def encode(
+    request: AnyRequest, dialect: Dialect, names: Names, one: Translation | None = None
+) -> tuple[RequestPayload, type[Any]]:
+    """Kafka's request, and the class of its response. one: the translation, where it is not one of these."""
+    one = one or TRANSLATIONS[type(request)]
     made = one.encode(request, dialect, names)
     if isinstance(one.response, type):
         return made, one.response
@@ -285,7 +288,7 @@ def _fetched(answer: Any, request: Fetch, names: Names) -> Response:
     for tp, one in _partitions(answer, "responses", "partitions", "partition_index").items():
         parts[tp] = FetchedPartition(
             error_of(one.error_code),
-            tuple(batches(bytes(one.records or b""), names)),
+            tuple(batches(bytes(one.records or b""), names, tp[0])),
             int(one.high_watermark),
             int(one.last_stable_offset),
             int(one.log_start_offset),
@@ -297,8 +300,8 @@ def _fetched(answer: Any, request: Fetch, names: Names) -> Response:
     return FetchResponse(parts)
 
 
-def batches(data: bytes, names: Names) -> list[RecordBatch]:
-    """Batches as a fetch brings them. Of records only their number is kept: each is None."""
+def batches(data: bytes, names: Names, topic: str = "") -> list[RecordBatch]:
+    """Batches of a topic as a fetch brings them."""
     positions, end = walk_lengths(data)
     if end != len(data):
         raise ClusterError(f"a fetch brought {len(data)} bytes, and only {end} of them are whole batches")
@@ -312,7 +315,7 @@ def batches(data: bytes, names: Names) -> list[RecordBatch]:
             RecordBatch(
                 int(header["base"]),
                 int(header["leader_epoch"]),
-                () if control else (None,) * int(header["records"]),
+                () if control else payloads(topic, data, at, header),
                 names.to_model(int(header["producer_id"])),
                 int(header["producer_epoch"]),
                 int(header["base_sequence"]),

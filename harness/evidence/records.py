@@ -67,13 +67,16 @@ def walk(segment: Segment, damages: Damages, *, control_only: bool = False) -> I
                 continue
             cursor = Cursor(data, position + HEADER.itemsize, position + PREFIX + header["length"])
             try:
-                yield from _records(cursor, position, header)
+                yield from records_of(cursor, position, header)
             except Malformed as error:
                 damages.note(segment.path, error.at, error.why)
 
 
-def _records(cursor: Cursor, position: int, header: dict[str, int]) -> Iterator[LogRecord]:
-    """Raises: Malformed."""
+def records_of(cursor: Cursor, position: int, header: dict[str, int]) -> Iterator[LogRecord]:
+    """The records of one batch. cursor: over its bytes behind the header. header: by the names of HEADER.
+
+    Raises: Malformed.
+    """
     if header["records"] * SHORTEST > cursor.left:
         raise Malformed(cursor.at, f"{header['records']} records do not fit into the batch")
     append_time = header["attributes"] & LOG_APPEND_TIME

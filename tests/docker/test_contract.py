@@ -1,4 +1,4 @@
-"""The model against a real broker, request by request: a part of `inquest contract` of less than a minute."""
+"""The model against a real broker, by scenarios and request by request: a part of `inquest contract`."""
 
 from pathlib import Path
 
@@ -6,13 +6,21 @@ from core.config import KAFKA_VERSION
 from harness.contract.cluster import compare
 
 REQUESTS = 2000
+SCENARIOS = ("sequences", "five-batches", "isolation", "zombie-producer", "late-end-refused", "join-group")
 
 
 def test_the_model_answers_as_a_broker_does(tmp_path: Path) -> None:
-    outcome = compare(
-        KAFKA_VERSION, requests=REQUESTS, seed=20261122, folder=tmp_path / "contract", say=lambda _: None
+    compared = compare(
+        KAFKA_VERSION,
+        requests=REQUESTS,
+        seed=20261122,
+        folder=tmp_path / "contract",
+        say=lambda _: None,
+        names=SCENARIOS,
     )
-    assert [failure.text for failure in outcome.failures] == []
+    assert compared.differences == []
+    assert compared.scenarios.played == list(SCENARIOS)
+    outcome = compared.requests
     assert outcome.requests >= REQUESTS
     kinds = {kind for kind, _ in outcome.answers}
     assert len(kinds) >= 12

@@ -25,6 +25,7 @@ from model.broker import TICK_MS, Broker, Durable
 from model.client.consumer import Consumer
 from model.eras import ERAS
 from model.errors import KafkaError
+from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import OffsetFetch
 from model.protocol.messages import CreateTopics, ListOffsets, Partition
 from model.protocol.requests import AnyRequest, Response
@@ -401,12 +402,13 @@ def _of(show: Callable[[Replica], object], down: str | None = None) -> Column:
     return column
 
 
-def _records(replica: Replica | None) -> object:
+def brief(batches: Sequence[RecordBatch]) -> list[str]:
     """Records, and markers in brackets."""
-    if replica is None:
-        return "down"
-    batches = replica.log.batches
     return [f"[{b.control}]" if b.control else " ".join(map(str, b.records)) for b in batches]
+
+
+def _records(replica: Replica | None) -> object:
+    return brief(replica.log.batches) if replica is not None else "down"
 
 
 COLUMNS: Mapping[str, Column] = {

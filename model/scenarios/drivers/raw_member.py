@@ -148,10 +148,11 @@ def _log(s: RawMemberStage, n: str) -> object:
     replica = s.replica((GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)), int(n or -1))
     if replica is None:
         return "down"
-    return [_brief(record) for _, _, record in replica.log.records()]
+    return [brief(record) for _, _, record in replica.log.records()]
 
 
-def _brief(record: object) -> str:
+def brief(record: object) -> str:
+    """An offset of a partition, or a generation in brackets."""
     if isinstance(record, OffsetRecord):
         return f"{record.partition[0]}{record.partition[1]}={record.offset}"
     assert isinstance(record, GroupRecord)

@@ -1,0 +1,201 @@
+"""Cells of a scenario's table, read by requests: from a real broker and from the model's alike.
+
+The tables of docs/model.md show what is inside of the model. Here each column is a question that a client can
+ask: the log is what a fetch brings, a transaction's state is what its coordinator describes. `unreadable`
+names the columns of a scenario that no client can ask for.
+
+Producer ids differ between the two; they are renamed in the order in which they appear (`Aliases`).
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from harness.contract.stage import Members
+from model.errors import KafkaError
+from model.log.unified_log import ABORT, RecordBatch
+from model.protocol.coordinator_messages import DescribedTransaction, DescribeProducers, DescribeTransactions
+from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Partition
+from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
+from model.scenarios.drivers import clients, raw_member, raw_producer
+from model.scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
+from model.scenarios.framework import Scenario, cell
+
+Column = Callable[[Any, str], object]
+
+STAGES: Final[Mapping[type[ClusterStage], Mapping[str, Column]]] = {
+    raw_producer.RawProducerStage: raw_producer.COLUMNS,
+    raw_member.RawMemberStage: raw_member.COLUMNS,
+    clients.ClientStage: clients.COLUMNS,
+}
+"""Kinds of stages that have a real counterpart -> what their tables can show."""
+
+
+class Aliases:
+    """Names of producer ids in the order in which one side's table shows them."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def row(self, cells: tuple[str, ...]) -> tuple[str, ...]:
+        """A row with ids renamed: "Ongoing 2/0" to "Ongoing id1/0"."""
+        return tuple(ID.sub(self._named, text) for text in cells)
+
+    def _named(self, found: re.Match[str]) -> str:
+        return self._names.setdefault(found[0], f"id{len(self._names) + 1}")
+
+
+ID: Final = re.compile(r"\b\d+(?=/-?\d)|(?<=\()\d+(?=, \d+, )")
+"""In "Ongoing 2/0", and in the aborted index "(2, 0, 4)"."""
+
+
+def _fetched(s: ClusterStage, tp: Partition, *, committed: bool = False) -> FetchedPartition | str:
+    """All of a partition, by the word of its leader."""
+    node = s.leader(tp)
+    if node not in s.nodes:
+        return "down"
+    request = Fetch(-1, {tp: FetchPartition(0)}, committed=committed, max_wait_ms=0)
+    part: FetchedPartition = s.ask(request, to=node).parts[tp]
+    return part if part.error is KafkaError.NONE else part.error.name
+
+
+def _of(show: Callable[[FetchedPartition], object]) -> Column:
+    """Of partition 0, or of the one that is named."""
+
+    def column(s: ClusterStage, number: str) -> object:
+        found = _fetched(s, data(int(number or 0)))
+        return found if isinstance(found, str) else show(found)
+
+    return column
+
+
+def _aborted(s: ClusterStage, _: str) -> object:
+    """(producer id, first offset, offset of the marker): the last one as the log has it."""
+    found, whole = _fetched(s, data(0), committed=True), _fetched(s, data(0))
+    if isinstance(found, str) or isinstance(whole, str):
+        return found
+
+    def ends(batch: RecordBatch, producer_id: int, first: int) -> bool:
+        return batch.control == ABORT and batch.producer_id == producer_id and batch.base > first
+
+    ended = (
+        (a.producer_id, a.first, next(b.base for b in whole.batches if ends(b, a.producer_id, a.first)))
+        for a in found.aborted
+    )
+    return [f"({producer_id}, {first}, {last})" for producer_id, first, last in sorted(ended)]
+
+
+def _known(s: raw_producer.RawProducerStage, _: str) -> object:
+    """Epoch and newest sequence: a leader does not tell clients more of a producer."""
+    tp = data(0)
+    if s.leader(tp) not in s.nodes:
+        return None
+    answer = s.ask(DescribeProducers((tp,)), to=s.leader(tp))
+    known = {one.producer_id: one for one in answer.parts[tp]}
+    one = known.get(s.writers["A"].producer_id)
+    return f"{one.epoch}: … {one.last_sequence}" if one is not None else None
+
+
+def _transaction(show: Callable[[DescribedTransaction], object]) -> Column:
+    """As the coordinator of transactional id t describes it."""
+
+    def column(s: ClusterStage, _: str) -> object:
+        node = s.coordinator("t", TRANSACTION_TOPIC)
+        if node not in s.nodes:
+            return None
+        found: DescribedTransaction = s.ask(DescribeTransactions(("t",)), to=node).transactions["t"]
+        if found.error is KafkaError.TRANSACTIONAL_ID_NOT_FOUND:
+            return None
+        return show(found) if found.error is KafkaError.NONE else found.error
+
+    return column
+
+
+def _states(s: ClusterStage, key: str) -> object:
+    """What the transaction log has of a transactional id, t by default."""
+    key = key or "t"
+    found = _fetched(s, (TRANSACTION_TOPIC, s.number(key, TRANSACTION_TOPIC)))
+    if isinstance(found, str):
+        return found
+    records: list[Any] = [record for batch in found.batches for record in batch.records]
+    return [record.state.value for record in records if record.transactional_id == key]
+
+
+def _described(s: raw_member.RawMemberStage) -> tuple[str | None, list[str]]:
+    """State of the group and its members: the model knows no DescribeGroups, so its own is looked up."""
+    if isinstance(s, Members):
+        return s.described()
+    return (s.group.state.value, list(s.group.members)) if s.group is not None else (None, [])
+
+
+def _members(s: raw_member.RawMemberStage, _: str) -> object:
+    """Members by name; DescribeGroups does not tell who leads."""
+    state, members = _described(s)
+    return sorted(map(s.alias, members)) if state is not None else None
+
+
+def _group_log(s: ClusterStage, n: str) -> object:
+    """What `__consumer_offsets` has of the group, by the word of the leader."""
+    found = _fetched(s, (GROUP_TOPIC, s.number(GROUP, GROUP_TOPIC)))
+    if isinstance(found, str):
+        return found
+    records: list[Any] = [record for batch in found.batches for record in batch.records]
+    return [raw_member.brief(record) for record in records if getattr(record, "group", None) == GROUP]
+
+
+ASKED: Final[Mapping[str, Column]] = {
+    r"log(?: p(\d))?": _of(lambda part: brief(part.batches)),
+    "HW": _of(lambda part: part.high_watermark),
+    r"LSO(?: p(\d))?": _of(lambda part: part.stable),
+    "aborted index": _aborted,
+    "epoch: sequences known": _known,
+    "coordinator": _transaction(lambda t: f"{t.state} {t.producer_id}/{t.producer_epoch}"),
+    "partitions": _transaction(
+        lambda t: sorted("offsets" if topic == GROUP_TOPIC else f"{topic}{n}" for topic, n in t.partitions)
+    ),
+    "transaction log": _states,
+    r"log of (\w)": _states,
+    "group": lambda s, _: _described(s)[0],
+    "members": _members,
+    r"offsets log(?: at (\d))?": _group_log,
+}
+"""The driver's pattern of a column -> the question that stands for it."""
+
+AS_IT_IS: Final = (
+    # What clients were told, and what they know.
+    *("producer", r"([A-Z]) learns", r"([a-z]\d?)", "others learn", r"([A-Z])"),
+    *("requests", r"([A-Z]) knows", r"([A-Z]) has", "position", "commit", "processed", "end"),
+    # What the driver asks for by requests.
+    *("read_uncommitted", r"read_committed(?: p(\d))?", r"read_committed from (\d)"),
+    *("offset of in", "offset p0", "committed", "leader", "led by"),
+)
+"""Columns that the driver itself fills without a look into a broker."""
+
+PARTLY: Final = ("epoch: sequences known", "group", "members")
+"""Columns of which requests show less than the tables do."""
+
+
+def _column(stage: type[ClusterStage], name: str) -> tuple[str, Column | None, str]:
+    """The driver's pattern of a column, the question, and what the pattern's group matched."""
+    for pattern, own in STAGES[stage].items():
+        if found := re.fullmatch(pattern, name):
+            show = ASKED.get(pattern) or (own if pattern in AS_IT_IS else None)
+            return pattern, show, "".join(found.groups(""))
+    raise KeyError(name)
+
+
+def unreadable(scenario: Scenario[Any], stage: type[ClusterStage]) -> list[str]:
+    """Columns that no request asks for."""
+    return [name for name in scenario.columns.values() if _column(stage, name)[1] is None]
+
+
+def row(scenario: Scenario[Any], stage: type[ClusterStage], s: ClusterStage) -> tuple[str, ...]:
+    """The cells now. Raises: KeyError, for a column that is unreadable."""
+    s.flow()
+    cells = []
+    for name in scenario.columns.values():
+        _, show, group = _column(stage, name)
+        if show is None:
+            raise KeyError(name)
+        cells.append(cell(show(s, group)))
+    return tuple(cells)

@@ -1,0 +1,161 @@
+"""The scenarios of docs/model.md, played on a real broker and by the model at once.
+
+The same steps drive two stages, one of which has real brokers. After each step the cells of the table are
+read from both by the same requests, and have to become equal. A scenario is played on a version of Kafka
+where its table is right for that version, by the model (`applies`); else it tells of brokers of another time.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from harness.contract.cells import Aliases, row
+from harness.contract.played import NOT_PLAYED
+from harness.contract.versions import Version
+from model.scenarios.drivers.cluster import ClusterStage, lone
+from model.scenarios.framework import Scenario, cell
+from model.scenarios.registry import CHAPTERS
+from model.settings import Settings
+
+SETTLE_S: Final = 10.0
+PAUSE_S: Final = 0.1
+
+SCENARIOS: Final[Mapping[str, Scenario[Any]]] = {
+    scenario.name: scenario for chapter in CHAPTERS.values() for scenario in chapter.scenarios
+}
+"""All of docs/model.md by name."""
+
+Real = Callable[[type[ClusterStage], Settings], ClusterStage]
+"""Makes the stage with real brokers, of the same kind and with the same settings as the model's."""
+
+
+class Difference(NamedTuple):
+    """Cells of one step are not equal. step: from 1 on. real, modelled: the cells that differ, by heading."""
+
+    scenario: str
+    step: int
+    says: str
+    real: Mapping[str, str]
+    modelled: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        cells = [f"    {h}: Kafka {self.real[h]}, model {self.modelled[h]}" for h in self.real]
+        return "\n".join([f"scenario {self.scenario}, step {self.step}: {self.says}", *cells])
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was played. cells: how many were compared. skipped: scenarios of brokers of another time."""
+
+    played: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    steps: int = 0
+    cells: int = 0
+    seconds: float = 0.0
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        return (
+            f"{len(self.played)} scenarios of {len(SCENARIOS)}, {self.steps} steps, {self.cells} cells, "
+            f"{len(self.differences)} differences; {len(self.skipped)} are of brokers of another time, "
+            f"{len(NOT_PLAYED)} are not played; {self.seconds:.0f} s"
+        )
+
+
+def settings_of(scenario: Scenario[Any], version: Version) -> tuple[type[ClusterStage], Settings]:
+    """The kind of a scenario's stage, and its settings with the era of a version of Kafka; its clients speak
+    the scenario's transaction version, if the brokers do."""
+    stage = scenario.stage()
+    spoken = min(stage.settings.era.client_transaction_version, version.transaction_versions[-1])
+    return type(stage), replace(stage.settings, era=version.era_of(spoken))
+
+
+def applies(scenario: Scenario[Any], version: Version) -> bool:
+    """Whether the model, with brokers of this version, shows the scenario's table as it stands."""
+    kind, settings = settings_of(scenario, version)
+    stage: Any = kind(settings)
+    try:
+        for step in scenario.steps(stage):
+            _, *stated = (" ".join(text.split()) for text in step.split("|"))
+            if [cell(stage.look(name)) for name in scenario.columns.values()] != stated:
+                return False
+    except AssertionError:  # a driver's: what the step waits for does not happen
+        return False
+    return True
+
+
+def play_all(
+    names: Iterable[str], version: Version, real: Callable[[str], Real], say: Callable[[str], None]
+) -> Comparison:
+    """Play those of the scenarios that apply. real: by the name of a scenario.
+
+    Raises: AdminError, ClusterError, NotYet.
+    """
+    comparison = Comparison()
+    began = time.monotonic()
+    for name in names:
+        scenario = SCENARIOS[name]
+        if not applies(scenario, version):
+            comparison.skipped.append(name)
+            continue
+        difference = play(scenario, version, real(name), comparison)
+        comparison.played.append(name)
+        if difference is not None:
+            comparison.differences.append(difference)
+            say(difference.text)
+    comparison.seconds = time.monotonic() - began
+    return comparison
+
+
+def play(scenario: Scenario[Any], version: Version, real: Real, comparison: Comparison) -> Difference | None:
+    """Play one, up to the first step with a difference."""
+    kind, settings = settings_of(scenario, version)
+    modelled, played = kind(settings), real(kind, settings)
+    steps = _steps(scenario, played)
+    ours, theirs = Aliases(), Aliases()
+    for number, text in enumerate(scenario.steps(modelled), 1):
+        says = " ".join(text.partition("|")[0].split())
+        expected = ours.row(row(scenario, kind, modelled))
+        if (failed := next(steps, "ended")) != "":
+            return Difference(scenario.name, number, says, {"step": failed}, {"step": "comes to its end"})
+        found = _settled(lambda: theirs.row(row(scenario, kind, played)), expected)
+        comparison.steps += 1
+        comparison.cells += len(expected)
+        if found != expected:
+            wrong = [n for n, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b]
+            heads = list(scenario.columns)
+            return Difference(
+                scenario.name,
+                number,
+                says,
+                {heads[n]: found[n] for n in wrong},
+                {heads[n]: expected[n] for n in wrong},
+            )
+    return None
+
+
+def _steps(scenario: Scenario[Any], stage: ClusterStage) -> Iterator[str]:
+    """Plays a step each time; "", or why it does not come to its end."""
+    try:
+        for _ in scenario.steps(stage):
+            yield ""
+    except AssertionError as error:  # a driver's: what the step waits for does not happen
+        yield str(error) or "does not"
+
+
+def _settled(look: Callable[[], tuple[str, ...]], expected: tuple[str, ...]) -> tuple[str, ...]:
+    """The cells as soon as they are the expected ones; the last ones, where they do not become that."""
+    deadline = time.monotonic() + SETTLE_S
+    while (found := look()) != expected and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
+    return found
+
+
+def playable(settings: Settings) -> bool:
+    """Whether the settings are those of the cluster of the comparison, whatever the era."""
+    return settings == lone(era=settings.era)

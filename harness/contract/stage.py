@@ -1,0 +1,319 @@
+"""Stages of scenarios on a real cluster: the model's drivers and clients, Kafka in the place of its brokers.
+
+A stage delivers requests of clients to `nodes`; here a node is a `RealBroker`, which sends them on and has
+the answers. So what a step holds of a client's requests is held here as well; what brokers send each other
+cannot be held. Time passes really. Brokers are started and killed with the verbs of `KafkaCluster`.
+
+All scenarios share one cluster: each has names of its own for topics, transactional ids and groups, which
+`renamed` puts into requests and takes out of answers.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, Self, cast
+
+import msgspec
+from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
+from kio.schema.describe_groups.v5.response import DescribeGroupsResponse
+from kio.schema.types import GroupId
+
+from core.java_hash import java_hash
+from core.runtime import run_blocking
+from harness.contract.sides import BROKER
+from harness.contract.wire import TRANSLATIONS, Dialect, Names, encode
+from harness.contract.wire_clients import OF_CLIENTS
+from harness.kafka.admin import broker_views
+from harness.kafka.admin.connection import AdminError, check
+from harness.kafka.cluster import KafkaCluster
+from harness.kafka.waiting import NotYet, until
+from model.broker import TICK_MS, Broker
+from model.errors import KafkaError
+from model.protocol.coordinator_messages import (
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    JoinGroup,
+    OffsetFetch,
+    SyncGroup,
+    WriteTxnMarkers,
+)
+from model.protocol.messages import ListOffsets, Partition
+from model.protocol.requests import AnyRequest, Response
+from model.replication.node import TRANSACTION_TOPIC, Reply
+from model.replication.replica import Replica
+from model.scenarios.drivers.clients import ClientStage
+from model.scenarios.drivers.cluster import GROUP, ClusterStage
+from model.scenarios.drivers.raw_member import RawMemberStage
+from model.scenarios.drivers.raw_producer import IN, RawProducerStage
+from model.settings import Settings
+
+CALL_S: Final = 30.0
+READY_S: Final = 60.0
+SETTLED_S: Final = 5.0
+OTHERS_S: Final = 0.5
+"""So long an answer is waited for that may depend on other members; where it comes later a step goes on
+without it, and the next look at the stage has it."""
+POLL_S: Final = 0.05
+NAMED: Final = ("transactional_id", "group", "key")
+"""Fields of requests and answers that hold a name of the scenario's."""
+ALL_NAMED: Final = ("transactional_ids", "topics")
+"""Those that hold several."""
+BY_NAME: Final = "transactions"
+"""The one that is a mapping of them."""
+DEAD: Final = "Dead"
+"""State of a group that does not exist."""
+NOT_FOUND: Final = KafkaError.TRANSACTIONAL_ID_NOT_FOUND
+
+
+class NotOnKafka(Exception):
+    """A step does what nobody can do to a real cluster. Such a scenario must not be played."""
+
+
+def renamed(value: Any, change: Callable[[str], str]) -> Any:
+    """A request or an answer with other names of topics, transactional ids and groups."""
+    match value:
+        case msgspec.Struct():
+            names = value.__struct_fields__
+            return type(value)(**{name: _field(name, getattr(value, name), change) for name in names})
+        case Mapping():
+            return {renamed(key, change): renamed(one, change) for key, one in value.items()}
+        case tuple() if hasattr(value, "_fields"):
+            return type(value)(*(_field(n, v, change) for n, v in zip(value._fields, value, strict=True)))
+        case (str() as topic, int() as number):
+            return change(topic), number
+        case list() | tuple():
+            return type(value)(renamed(one, change) for one in value)
+    return value
+
+
+def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
+    if name in NAMED and isinstance(value, str):
+        return change(value)
+    if name == "members" and isinstance(value, Mapping):
+        return {member: tuple(map(change, topics)) for member, topics in value.items()}
+    if name == BY_NAME:
+        return {change(key): renamed(one, change) for key, one in value.items()}
+    if name in ALL_NAMED:
+        return tuple(change(one) if isinstance(one, str) else renamed(one, change) for one in value)
+    return renamed(value, change)
+
+
+class SameIds(Names):
+    """Clients here have the producer ids that the real broker gave them."""
+
+    def to_model(self, producer_id: int) -> int:
+        """The id itself."""
+        return producer_id
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a scenario is played. story: begins all its names. dialect: of its clients."""
+
+    cluster: KafkaCluster
+    dialect: Dialect
+    story: str
+
+    def inward(self, name: str) -> str:
+        """The cluster's name for one of the scenario's."""
+        return name if name.startswith("__") or not name else f"{self.story}-{name}"
+
+    def outward(self, name: str) -> str:
+        """The scenario's name for one of the cluster's."""
+        return name.removeprefix(f"{self.story}-")
+
+    def ask(self, request: AnyRequest, node: int) -> Response:
+        """The answer of a broker. Raises: AdminError."""
+        names = SameIds()
+        one = OF_CLIENTS.get(type(request)) or TRANSLATIONS[type(request)]
+        asked, kind = encode(renamed(request, self.inward), self.dialect, names, one)
+        with self.cluster.admin.connect(node, CALL_S) as connection:
+            answer = one.decode(connection.call(asked, kind), request, names)
+        return cast("Response", renamed(answer, self.outward))
+
+    def describe_group(self, group: str, node: int) -> tuple[str, list[str]]:
+        """Its state and its members. Raises: AdminError."""
+        request = DescribeGroupsRequest(
+            groups=(GroupId(self.inward(group)),), include_authorized_operations=False
+        )
+        with self.cluster.admin.connect(node, CALL_S) as connection:
+            (answer,) = connection.call(request, DescribeGroupsResponse).groups
+        check(f"group {group}", answer.error_code)
+        return str(answer.group_state), [str(member.member_id) for member in answer.members]
+
+
+class RealBroker:
+    """A real broker in the place of a model's `Broker`, as far as a stage needs one."""
+
+    is_broker = True
+    fenced = False
+
+    def __init__(self, place: Place, number: int) -> None:
+        self._place, self._number = place, number
+        self._out: SimpleQueue[Reply | AdminError] = SimpleQueue()
+
+    def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
+        """A request of a client. What follows from it in the broker is done at once in the model: it is
+        waited for. An answer that depends on other members may come later. Raises: AdminError."""
+        if isinstance(request, JoinGroup | SyncGroup):
+            asking = Thread(target=self._later, args=(connection, correlation, request), daemon=True)
+            asking.start()
+            asking.join(OTHERS_S)
+            return
+        answer = self._place.ask(request, self._number)
+        self._out.put(Reply(connection, correlation, answer))
+        if isinstance(request, EndTxn | InitProducerId) and request.transactional_id is not None:
+            self._settle(request.transactional_id)
+
+    def _later(self, connection: int, correlation: int, request: AnyRequest) -> None:
+        try:
+            self._out.put(Reply(connection, correlation, self._place.ask(request, self._number)))
+        except AdminError as error:
+            self._out.put(error)
+
+    def _settle(self, transactional_id: str) -> None:
+        ends = time.monotonic() + SETTLED_S
+        request = DescribeTransactions((transactional_id,))
+        while time.monotonic() < ends:
+            answer: Any = self._place.ask(request, self._number)
+            if not answer.transactions[transactional_id].state.startswith("Prepare"):
+                return
+            time.sleep(POLL_S)
+
+    def take_out(self) -> list[Reply]:
+        """Answers since the last call. Raises: AdminError."""
+        found = []
+        while not self._out.empty():
+            one = self._out.get()
+            if isinstance(one, AdminError):
+                raise one
+            found.append(one)
+        return found
+
+    def tick(self, now: int) -> None:
+        """Its time passes without the stage."""
+
+
+class OnKafka(ClusterStage):
+    """What a stage does otherwise where brokers are real. One broker."""
+
+    def __init__(self, place: Place, settings: Settings) -> None:
+        """Raises: AdminError, ClusterError, NotYet."""
+        self.place = place
+        super().__init__(settings)
+
+    def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
+        self.nodes[BROKER] = cast(Broker, RealBroker(self.place, BROKER))
+        self.create(IN[0], ((BROKER,),)).create("p", partitions)
+        self._ready()
+
+    def create(self, topic: str, replicas: Sequence[Sequence[int]], *, at: int = BROKER) -> Self:
+        """See `ClusterStage`."""
+        name = self.place.inward(topic)
+        broker_views.create_topic(self.place.cluster.admin, name, len(replicas), 1, {}, READY_S)
+        return self
+
+    def _ready(self) -> None:
+        """Returns when the broker leads and coordinates all that the scenario has."""
+
+        def ready() -> None:
+            ends: Any = self.ask(ListOffsets((IN, ("p", 0), ("p", 1))), to=BROKER)
+            txn: Any = self.ask(DescribeTransactions(("t", "u")), to=BROKER)
+            offsets: Any = self.ask(OffsetFetch(GROUP, (IN,)), to=BROKER)
+            errors = {
+                *(error for error, *_ in ends.parts.values()),
+                *(one.error for one in txn.transactions.values()),
+                offsets.error,
+            }
+            if wrong := errors - {KafkaError.NONE, NOT_FOUND, KafkaError.UNSTABLE_OFFSET_COMMIT}:
+                raise NotYet(f"the broker answers {', '.join(sorted(map(str, wrong)))}")
+
+        until(READY_S, POLL_S, ready)
+
+    # ---- state
+
+    def leader(self, tp: Partition) -> int:
+        """See `ClusterStage`."""
+        return BROKER
+
+    def number(self, key: str, topic: str) -> int:
+        """See `ClusterStage`."""
+        parts = self.settings.transaction_partitions
+        parts = parts if topic == TRANSACTION_TOPIC else self.settings.offsets_partitions
+        return java_hash(self.place.inward(key)) % parts
+
+    def replica(self, tp: Partition, n: int = -1) -> Replica | None:
+        """Raises: NotOnKafka."""
+        raise NotOnKafka("nobody looks into a real broker")
+
+    # ---- messages, processes and time
+
+    def hold(
+        self,
+        kind: type,
+        *,
+        of: int | str | None = None,
+        to: int | None = None,
+        answer: bool = False,
+        times: int = 1,
+    ) -> Self:
+        """Of clients only. Raises: NotOnKafka."""
+        if kind is WriteTxnMarkers or isinstance(of, int):
+            raise NotOnKafka("nobody holds messages between real brokers")
+        return super().hold(kind, of=of, to=to, answer=answer, times=times)
+
+    def wait(self, milliseconds: int) -> Self:
+        """See `ClusterStage`."""
+        for _ in range(milliseconds // TICK_MS):
+            time.sleep(TICK_MS / 1000)
+            super().wait(TICK_MS)
+        return self
+
+    def crash(self, *nodes: int) -> Self:
+        """See `ClusterStage`."""
+        run_blocking(self.place.cluster.kill(nodes))
+        return super().crash(*nodes)
+
+    def start(self, *nodes: int) -> Self:
+        """See `ClusterStage`."""
+        run_blocking(self.place.cluster.revive(nodes))
+        for n in nodes:
+            self.nodes[n] = cast(Broker, RealBroker(self.place, n))
+        until(READY_S, POLL_S, self._answers)
+        self._ready()
+        return self
+
+    def _answers(self) -> None:
+        """Raises: NotYet."""
+        try:
+            self.ask(ListOffsets((IN,)), to=BROKER)
+        except AdminError as error:
+            raise NotYet(str(error)) from error
+
+
+class Producers(OnKafka, RawProducerStage):
+    """`RawProducerStage` on Kafka."""
+
+
+class Members(OnKafka, RawMemberStage):
+    """`RawMemberStage` on Kafka."""
+
+    def described(self) -> tuple[str | None, list[str]]:
+        """State of the group and ids of its members, as its coordinator describes them."""
+        state, members = self.place.describe_group(GROUP, BROKER)
+        return (None if state == DEAD else state), members
+
+
+class Clients(OnKafka, ClientStage):
+    """`ClientStage` on Kafka."""
+
+
+REAL: Final[Mapping[type[ClusterStage], type[OnKafka]]] = {
+    RawProducerStage: Producers,
+    RawMemberStage: Members,
+    ClientStage: Clients,
+}
+"""Kind of stage -> the same on Kafka."""

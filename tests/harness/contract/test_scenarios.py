@@ -1,0 +1,159 @@
+"""Scenarios on two stages, with the model in the place of the real broker too: with a planted bug the tables
+differ, without one they are the same."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from harness.contract import cells, scenarios, stage
+from harness.contract.cells import Aliases
+from harness.contract.played import NOT_PLAYED, PLAYED, REASONS
+from harness.contract.scenarios import SCENARIOS, Comparison, applies, play, play_all, settings_of
+from harness.contract.stage import NotOnKafka, renamed
+from harness.contract.versions import version_of
+from harness.contract.wire_clients import assigned, assignment, subscribed, subscription
+from model.errors import KafkaError
+from model.log.unified_log import RecordBatch
+from model.protocol.coordinator_messages import (
+    DescribedTransaction,
+    DescribeTransactionsResponse,
+    JoinGroupResponse,
+    TxnOffsetCommit,
+    WriteTxnMarkers,
+)
+from model.protocol.messages import Produce
+from model.scenarios.drivers.cluster import ClusterStage
+from model.settings import Settings
+
+BUGS = {
+    "sequences": "sequence-not-checked",
+    "five-batches": "repeats-not-recognised",
+    "producer-epochs": "old-epoch-appended",
+    "zombie-producer": "zombie-not-fenced",
+    "unfinished-predecessor": "init-leaves-open",
+    "isolation": "commit-writes-abort",
+    "consume-transform-produce": "unstable-offsets-answered",
+    "verification": "verification-skipped",
+    "offsets-without-members": "generation-not-checked",
+    "late-end-refused": "end-txn-ignores-epoch",
+}
+"""Scenario -> a planted bug that it shows."""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.contract.scenarios.SETTLE_S", 0.0)
+
+
+def model(bug: str = "") -> scenarios.Real:
+    """The model in the place of the real brokers."""
+    bugs = frozenset({bug} if bug else ())
+    return lambda kind, settings: kind(replace(settings, bugs=bugs))
+
+
+@cache
+def those_of(kafka: str) -> tuple[str, ...]:
+    return tuple(name for name in PLAYED if applies(SCENARIOS[name], version_of(kafka)))
+
+
+def test_each_scenario_is_played_or_has_a_reason_why_not() -> None:
+    assert sorted([*PLAYED, *NOT_PLAYED]) == sorted(SCENARIOS)
+    assert len(NOT_PLAYED) == sum(len(names.split()) for names in REASONS.values())
+
+
+@pytest.mark.parametrize(("kafka", "least"), [("4.3.1", 45), ("3.9.1", 30)])
+def test_so_many_scenarios_tell_of_brokers_of_these_versions(kafka: str, least: int) -> None:
+    assert len(those_of(kafka)) >= least
+
+
+def test_each_scenario_that_is_played_tells_of_todays_brokers() -> None:
+    assert set(those_of("4.3.1")) == set(PLAYED)
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_the_questions_show_what_the_tables_show(name: str) -> None:
+    """Where a table shows what no client can ask for, only a part is compared."""
+    scenario = SCENARIOS[name]
+    kind, settings = settings_of(scenario, version_of("4.3.1"))
+    whole = [n for n, one in enumerate(scenario.columns.values()) if one not in cells.PARTLY]
+    s = kind(settings)
+    for step in scenario.steps(s):
+        stated = [" ".join(text.split()) for text in step.split("|")][1:]
+        asked = cells.row(scenario, kind, s)
+        assert [asked[n] for n in whole] == [stated[n] for n in whole]
+
+
+def test_a_broker_shows_what_it_shows_itself() -> None:
+    said: list[str] = []
+    comparison = play_all(PLAYED[::4], version_of("4.3.1"), lambda _: model(), said.append)
+    assert comparison.differences == []
+    assert comparison.played == list(PLAYED[::4])
+    assert comparison.cells > comparison.steps > 0
+    assert said == []
+
+
+@pytest.mark.parametrize(("name", "bug"), BUGS.items())
+def test_a_planted_bug_is_a_difference(name: str, bug: str) -> None:
+    difference = play(SCENARIOS[name], version_of("4.3.1"), model(bug), Comparison())
+    assert difference is not None
+    assert difference.scenario == name
+    assert difference.real != difference.modelled
+    assert name in difference.text
+
+
+def test_a_step_that_does_not_come_to_its_end_is_a_difference() -> None:
+    def never(kind: type[ClusterStage], settings: Settings) -> ClusterStage:
+        s = kind(settings)
+
+        def until(*_: object) -> ClusterStage:
+            raise AssertionError("it does not come to that")
+
+        s.until = until  # type: ignore[assignment, method-assign]
+        return s
+
+    difference = play(SCENARIOS["isolation"], version_of("4.3.1"), never, Comparison())
+    assert difference is not None
+    assert difference.real == {"step": "it does not come to that"}
+
+
+def test_producer_ids_are_compared_by_the_order_of_their_appearance() -> None:
+    ours, theirs = Aliases(), Aliases()
+    assert ours.row(("Ongoing 2/0", "(2, 0, 4)", "a1 b1")) == theirs.row(
+        ("Ongoing 1007/0", "(1007, 0, 4)", "a1 b1")
+    )
+    assert ours.row(("Empty 3/0",)) == theirs.row(("Empty 7/0",))
+    assert ours.row(("Empty 3/0",)) != theirs.row(("Empty 1007/0",))
+    assert ours.row(("Empty 3/0",)) != theirs.row(("Empty 7/1",))
+
+
+def test_names_of_a_scenario_are_renamed_and_nothing_else() -> None:
+    def change(name: str) -> str:
+        return name if name.startswith("__") else f"x-{name}"
+
+    batch = RecordBatch(-1, -1, ("p",), 2, 0, 0)
+    assert renamed(Produce(-1, {("p", 0): batch}, "t"), change) == Produce(-1, {("x-p", 0): batch}, "x-t")
+    commit = TxnOffsetCommit("t", "g", 2, 0, {("in", 0): 3}, 1, "member")
+    assert renamed(commit, change) == TxnOffsetCommit("x-t", "x-g", 2, 0, {("x-in", 0): 3}, 1, "member")
+    one = DescribedTransaction(KafkaError.NONE, "Ongoing", 2, 0, 1, (("__consumer_offsets", 1), ("p", 0)))
+    other = one._replace(partitions=(("__consumer_offsets", 1), ("x-p", 0)))
+    assert renamed(DescribeTransactionsResponse({"t": one}), change) == DescribeTransactionsResponse(
+        {"x-t": other}
+    )
+    joined = JoinGroupResponse(KafkaError.NONE, 1, "m", "m", {"m": ("p",)})
+    assert renamed(joined, change).members == {"m": ("x-p",)}
+
+
+def test_subscriptions_and_assignments_are_read_as_they_were_written() -> None:
+    tps = (("p", 0), ("p", 2), ("q", 1))
+    assert assigned(assignment(tps)) == tps
+    assert assigned(b"") == ()
+    assert subscribed(subscription(("p", "q"))) == ("p", "q")
+
+
+def test_messages_between_real_brokers_cannot_be_held() -> None:
+    s = stage.Producers.__new__(stage.Producers)
+    with pytest.raises(NotOnKafka):
+        s.hold(WriteTxnMarkers)
+    with pytest.raises(NotOnKafka):
+        s.hold(Produce, of=2)
