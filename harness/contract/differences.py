@@ -3,7 +3,7 @@
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -35,18 +35,49 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
 
+class KnownCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of the file: a column of scenarios' tables that is not compared. The rest as with `Known`."""
+
+    name: str
+    column: str
+    reason: str
+    source: str
+    from_: str = msgspec.field(name="from", default="0")
+    before: str = "99"
+
+
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-@cache
-def known(path: Path = FILE) -> tuple[Known, ...]:
-    """All of the file, in its order. Raises: ClusterError, where it cannot be read."""
+T = TypeVar("T")
+
+
+def _read(path: Path, table: str, kind: type[T]) -> tuple[T, ...]:
     try:
-        rows = tomllib.loads(path.read_text()).get("difference", [])
-        return msgspec.convert(tuple(rows), tuple[Known, ...])
+        rows = tomllib.loads(path.read_text()).get(table, [])
+        return msgspec.convert(tuple(rows), tuple[kind, ...])  # type: ignore[valid-type]
     except (OSError, ValueError) as error:
         raise ClusterError(f"{path}: {error}") from error
+
+
+@cache
+def known(path: Path = FILE) -> tuple[Known, ...]:
+    """All answers of the file, in its order. Raises: ClusterError, where it cannot be read."""
+    return _read(path, "difference", Known)
+
+
+@cache
+def known_cells(path: Path = FILE) -> tuple[KnownCell, ...]:
+    """All columns of the file, in its order. Raises: ClusterError, where it cannot be read."""
+    return _read(path, "column", KnownCell)
+
+
+def not_compared(kafka: str, listed: tuple[KnownCell, ...]) -> frozenset[str]:
+    """Columns of scenarios' tables that are known to differ on this version."""
+    return frozenset(
+        one.column for one in listed if _number(one.from_) <= _number(kafka) < _number(one.before)
+    )
 
 
 def explanation(difference: Difference, kafka: str, listed: tuple[Known, ...]) -> Known | None:

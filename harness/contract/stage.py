@@ -2,7 +2,7 @@
 
 A stage delivers requests of clients to `nodes`; here a node is a `RealBroker`, which sends them on and has
 the answers. So what a step holds of a client's requests is held here as well; what brokers send each other
-cannot be held. Time passes really. Brokers are started and killed with the verbs of `KafkaCluster`.
+cannot be held. Time passes really, and slower than the story's (`PACE`). Brokers are started and killed with the verbs of `KafkaCluster`.
 
 All scenarios share one cluster: each has names of its own for topics, transactional ids and groups, which
 `renamed` puts into requests and takes out of answers.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, Self, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
 from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
@@ -40,7 +40,7 @@ from model.protocol.coordinator_messages import (
     SyncGroup,
     WriteTxnMarkers,
 )
-from model.protocol.messages import ListOffsets, Partition
+from model.protocol.messages import Fetch, ListOffsets, Partition
 from model.protocol.requests import AnyRequest, Response
 from model.replication.node import TRANSACTION_TOPIC, Reply
 from model.replication.replica import Replica
@@ -53,6 +53,9 @@ from model.settings import Settings
 CALL_S: Final = 30.0
 READY_S: Final = 60.0
 SETTLED_S: Final = 5.0
+PACE: Final = 4
+"""Real time for each time of the story, also of sessions and time-outs: while a step does its work, which takes
+a busy machine seconds, no time of the story passes, and no session must end."""
 OTHERS_S: Final = 0.5
 """So long an answer is waited for that may depend on other members; where it comes later a step goes on
 without it, and the next look at the stage has it."""
@@ -87,6 +90,16 @@ def renamed(value: Any, change: Callable[[str], str]) -> Any:
         case list() | tuple():
             return type(value)(renamed(one, change) for one in value)
     return value
+
+
+def paced(request: Any) -> Any:
+    """The request with its times as the real cluster has them."""
+    if isinstance(request, JoinGroup):
+        session, rebalance = request.session_ms * PACE, request.rebalance_ms * PACE
+        return msgspec.structs.replace(request, session_ms=session, rebalance_ms=rebalance)
+    if isinstance(request, InitProducerId) and request.transactional_id is not None:
+        return msgspec.structs.replace(request, timeout_ms=request.timeout_ms * PACE)
+    return request
 
 
 def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
@@ -129,7 +142,7 @@ class Place:
         """The answer of a broker. Raises: AdminError."""
         names = SameIds()
         one = OF_CLIENTS.get(type(request)) or TRANSLATIONS[type(request)]
-        asked, kind = encode(renamed(request, self.inward), self.dialect, names, one)
+        asked, kind = encode(paced(renamed(request, self.inward)), self.dialect, names, one)
         with self.cluster.admin.connect(node, CALL_S) as connection:
             answer = one.decode(connection.call(asked, kind), request, names)
         return cast("Response", renamed(answer, self.outward))
@@ -145,6 +158,16 @@ class Place:
         return str(answer.group_state), [str(member.member_id) for member in answer.members]
 
 
+class WaitingFetch(NamedTuple):
+    """A fetch that waits for records (fetch.max.wait.ms) until this time of the stage, which a real broker
+    does not know."""
+
+    connection: int
+    correlation: int
+    request: Fetch
+    until: int
+
+
 class RealBroker:
     """A real broker in the place of a model's `Broker`, as far as a stage needs one."""
 
@@ -154,6 +177,7 @@ class RealBroker:
     def __init__(self, place: Place, number: int) -> None:
         self._place, self._number = place, number
         self._out: SimpleQueue[Reply | AdminError] = SimpleQueue()
+        self._fetches: list[WaitingFetch] = []
 
     def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
         """A request of a client. What follows from it in the broker is done at once in the model: it is
@@ -163,10 +187,14 @@ class RealBroker:
             asking.start()
             asking.join(OTHERS_S)
             return
-        answer = self._place.ask(request, self._number)
-        self._out.put(Reply(connection, correlation, answer))
+        if isinstance(request, Fetch):
+            self._fetches.append(WaitingFetch(connection, correlation, request, now + request.max_wait_ms))
+            self.tick(now)
+            return
+        self._out.put(Reply(connection, correlation, self._place.ask(request, self._number)))
         if isinstance(request, EndTxn | InitProducerId) and request.transactional_id is not None:
             self._settle(request.transactional_id)
+        self.tick(now)
 
     def _later(self, connection: int, correlation: int, request: AnyRequest) -> None:
         try:
@@ -194,7 +222,16 @@ class RealBroker:
         return found
 
     def tick(self, now: int) -> None:
-        """Its time passes without the stage."""
+        """Answer fetches that have waited long enough in the time of the stage, or for which there are
+        records. Raises: AdminError."""
+        waiting, self._fetches = self._fetches, []
+        for fetch in waiting:
+            answer: Any = self._place.ask(fetch.request, self._number)
+            ready = any(part.error or part.batches for part in answer.parts.values())
+            if ready or now >= fetch.until:
+                self._out.put(Reply(fetch.connection, fetch.correlation, answer))
+            else:
+                self._fetches.append(fetch)
 
 
 class OnKafka(ClusterStage):
@@ -268,7 +305,7 @@ class OnKafka(ClusterStage):
     def wait(self, milliseconds: int) -> Self:
         """See `ClusterStage`."""
         for _ in range(milliseconds // TICK_MS):
-            time.sleep(TICK_MS / 1000)
+            time.sleep(TICK_MS * PACE / 1000)
             super().wait(TICK_MS)
         return self
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import ClusterError, UsageError
 from harness.contract.commands import KINDS, Command, Situation
-from harness.contract.differences import FILE, Known, explanation, known
+from harness.contract.differences import FILE, Known, explanation, known, known_cells, not_compared
 from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import ModelSide, settings_of
@@ -123,9 +123,14 @@ def test_only_what_is_listed_is_explained() -> None:
 
 
 def test_every_listed_difference_has_its_reason_and_its_line_of_kafka() -> None:
-    for one in known(FILE):
+    for one in (*known(FILE), *known_cells(FILE)):
         assert len(one.reason) > 20
         assert ".java" in one.source or ".scala" in one.source
+
+
+def test_a_column_is_known_to_differ_on_some_versions_only() -> None:
+    assert "offsets log" in not_compared("4.0.2", known_cells())
+    assert "offsets log" not in not_compared("3.9.1", known_cells())
 
 
 def test_a_list_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
