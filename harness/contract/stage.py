@@ -2,7 +2,8 @@
 
 A stage delivers requests of clients to `nodes`; here a node is a `RealBroker`, which sends them on and has
 the answers. So what a step holds of a client's requests is held here as well; what brokers send each other
-cannot be held. Time passes really, and slower than the story's (`PACE`). Brokers are started and killed with the verbs of `KafkaCluster`.
+cannot be held. Time passes really, and slower than the story's (`PACE`). Brokers are started and killed with
+the verbs of `KafkaCluster`.
 
 All scenarios share one cluster: each has names of its own for topics, transactional ids and groups, which
 `renamed` puts into requests and takes out of answers.
@@ -54,8 +55,8 @@ CALL_S: Final = 30.0
 READY_S: Final = 60.0
 SETTLED_S: Final = 5.0
 PACE: Final = 4
-"""Real time for each time of the story, also of sessions and time-outs: while a step does its work, which takes
-a busy machine seconds, no time of the story passes, and no session must end."""
+"""Real time for each time of the story, also of sessions and time-outs: no time of the story passes while a
+step does its work, which takes a busy machine seconds; no session must end meanwhile."""
 OTHERS_S: Final = 0.5
 """So long an answer is waited for that may depend on other members; where it comes later a step goes on
 without it, and the next look at the stage has it."""
