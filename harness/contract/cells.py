@@ -162,7 +162,7 @@ ASKED: Final[Mapping[str, Column]] = {
 """The driver's pattern of a column -> the question that stands for it."""
 
 AS_IT_IS: Final = (
-    # What clients were told, and what they know.
+    # Answers that clients received, and what they know.
     *("producer", r"([A-Z]) learns", r"([a-z]\d?)", "others learn", r"([A-Z])"),
     *("requests", r"([A-Z]) knows", r"([A-Z]) has", "position", "commit", "processed", "end"),
     # What the driver asks for by requests.
@@ -172,7 +172,7 @@ AS_IT_IS: Final = (
 """Columns that the driver itself fills without a look into a broker."""
 
 PARTLY: Final = ("epoch: sequences known", "group", "members")
-"""Columns of which requests show less than the tables do."""
+"""Columns that show less when they are read by requests."""
 
 
 def _column(stage: type[ClusterStage], name: str) -> tuple[str, Column | None, str]:

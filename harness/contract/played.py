@@ -59,17 +59,17 @@ _BROKERS: Final = """
     leaderless-partition leaderless-partition-before
 """
 _ZOOKEEPER: Final = """
-    controller-election controller-session broker-failure state-decided-anew control-epochs split-brain
+    controller-election controller-session broker-failure control-epochs split-brain
     controller-session-over deleted-controller leader-writes-isr deposed-leader-writes
     isr-change-notifications herd
 """
 
 REASONS: Final[Mapping[str, str]] = {
-    "its steps are messages between replicas of one partition, which nobody delivers by hand": _ONE_PARTITION,
+    "its steps are messages between replicas of one partition, which no client delivers": _ONE_PARTITION,
     "it holds messages between brokers": _MESSAGES_OF_BROKERS,
     "it needs several brokers, and the cluster of the comparison has one": _BROKERS,
-    "it is about ZooKeeper": _ZOOKEEPER,
-    "it is about the controllers' quorum, of which there is one": """
+    "it is about ZooKeeper": " ".join((_ZOOKEEPER, "state-decided-anew")),
+    "it is about the controllers' quorum, and here is one controller": """
         quorum-election quorum-succession quorum-and-isr""",
     "it is about the assignment of replicas to brokers": "assignment-rule assignment-random assignment-racks",
     "it needs settings that the cluster of the comparison has not": """

@@ -1,6 +1,6 @@
 """The scenarios of docs/model.md, played on a real broker and by the model at once.
 
-The same steps drive two stages, one of which has real brokers. After each step the cells of the table are
+The same steps drive two stages; one has real brokers. After each step the cells of the table are
 read from both by the same requests, and have to become equal. A scenario is played on a version of Kafka
 where its table is right for that version, by the model (`applies`); else it tells of brokers of another time.
 """

@@ -58,7 +58,7 @@ PACE: Final = 4
 """Real time for each time of the story, also of sessions and time-outs: no time of the story passes while a
 step does its work, which takes a busy machine seconds; no session must end meanwhile."""
 OTHERS_S: Final = 0.5
-"""So long an answer is waited for that may depend on other members; where it comes later a step goes on
+"""So long an answer is waited for that may depend on other members; where it comes later a step continues
 without it, and the next look at the stage has it."""
 POLL_S: Final = 0.05
 NAMED: Final = ("transactional_id", "group", "key")
@@ -73,7 +73,7 @@ NOT_FOUND: Final = KafkaError.TRANSACTIONAL_ID_NOT_FOUND
 
 
 class NotOnKafka(Exception):
-    """A step does what nobody can do to a real cluster. Such a scenario must not be played."""
+    """A step does what no client or operator can do to a real cluster. Such a scenario must not be played."""
 
 
 def renamed(value: Any, change: Callable[[str], str]) -> Any:
@@ -285,7 +285,7 @@ class OnKafka(ClusterStage):
 
     def replica(self, tp: Partition, n: int = -1) -> Replica | None:
         """Raises: NotOnKafka."""
-        raise NotOnKafka("nobody looks into a real broker")
+        raise NotOnKafka("no client looks into a real broker")
 
     # ---- messages, processes and time
 
@@ -300,7 +300,7 @@ class OnKafka(ClusterStage):
     ) -> Self:
         """Of clients only. Raises: NotOnKafka."""
         if kind is WriteTxnMarkers or isinstance(of, int):
-            raise NotOnKafka("nobody holds messages between real brokers")
+            raise NotOnKafka("no client holds messages between real brokers")
         return super().hold(kind, of=of, to=to, answer=answer, times=times)
 
     def wait(self, milliseconds: int) -> Self:
