@@ -12,6 +12,7 @@ All scenarios share one cluster: each has names of its own for topics, transacti
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple, Self, cast
@@ -35,6 +36,7 @@ from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     DescribeTransactions,
     EndTxn,
+    FindCoordinator,
     InitProducerId,
     JoinGroup,
     OffsetFetch,
@@ -244,7 +246,7 @@ class OnKafka(ClusterStage):
         super().__init__(settings)
 
     def _begin(self, partitions: Sequence[Sequence[int]], coordinators: Sequence[int]) -> None:
-        self.nodes[BROKER] = cast(Broker, RealBroker(self.place, BROKER))
+        self._revive(BROKER)  # an earlier scenario may have ended without it
         self.create(IN[0], ((BROKER,),)).create("p", partitions)
         self._ready()
 
@@ -317,17 +319,21 @@ class OnKafka(ClusterStage):
 
     def start(self, *nodes: int) -> Self:
         """See `ClusterStage`."""
-        run_blocking(self.place.cluster.revive(nodes))
-        for n in nodes:
-            self.nodes[n] = cast(Broker, RealBroker(self.place, n))
-        until(READY_S, POLL_S, self._answers)
+        self._revive(*nodes)
         self._ready()
         return self
 
-    def _answers(self) -> None:
+    def _revive(self, *nodes: int) -> None:
+        """Start those that are down; returns when each answers. Raises: ClusterError, NotYet."""
+        run_blocking(self.place.cluster.revive(nodes))
+        for n in nodes:
+            until(READY_S, POLL_S, partial(self._answers, n))
+            self.nodes[n] = cast(Broker, RealBroker(self.place, n))
+
+    def _answers(self, node: int) -> None:
         """Raises: NotYet."""
         try:
-            self.ask(ListOffsets((IN,)), to=BROKER)
+            self.place.ask(FindCoordinator(GROUP, group=True), node)
         except AdminError as error:
             raise NotYet(str(error)) from error
 
