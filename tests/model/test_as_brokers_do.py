@@ -18,7 +18,7 @@ from model.protocol.coordinator_messages import (
     WriteTxnMarkers,
 )
 from model.protocol.messages import Fetch, FetchPartition, Produce
-from tests.model.one_broker import OneBroker
+from tests.model.one_broker import OneBroker, produce
 
 TP = ("data", 0)
 NEWER, OLDER = ERAS["4.3-tv1"], ERAS["3.9"]
@@ -122,6 +122,22 @@ def test_a_fetch_brings_the_last_stable_offset_at_each_isolation() -> None:
     assert wrote(b, producer, 0) is KafkaError.NONE
     found = b.ask(Fetch(-1, {TP: FetchPartition(0)}, committed=False, max_wait_ms=0)).parts[TP]
     assert (found.high_watermark, found.stable) == (1, 0)
+
+
+def test_a_fetch_lists_aborted_transactions_to_the_end_of_a_short_log() -> None:
+    """LocalLog.addAbortedTransactions: the offset index has no entry that would end the search earlier."""
+    b = broker()
+    b.ask(Produce(-1, {TP: RecordBatch(-1, -1, ("m",))}))
+    waiting, aborting = b.init("waiting"), b.init("aborting")
+    for producer, tid in ((waiting, "waiting"), (aborting, "aborting")):
+        b.add(producer, 0, tid=tid)
+        assert b.written(b.send(produce(producer, 0, 0, "x", tid=tid))) is KafkaError.NONE
+    b.end(aborting, commit=False, tid="aborting")
+    b.until(lambda: bool(b.controls(0)))
+    found = b.ask(Fetch(-1, {TP: FetchPartition(0)}, committed=True, max_wait_ms=0)).parts[TP]
+    assert found.stable == 1
+    assert [batch.base for batch in found.batches] == [0]
+    assert [(one.producer_id, one.first) for one in found.aborted] == [(aborting.producer_id, 2)]
 
 
 def test_producers_are_described_with_sequence_and_coordinator() -> None:
