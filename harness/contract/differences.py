@@ -36,10 +36,12 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class KnownCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of the file: a column of scenarios' tables that is not compared. The rest as with `Known`."""
+    """One of the file: a word that only Kafka shows in a column of scenarios' tables. The rest as with
+    `Known`."""
 
     name: str
     column: str
+    word: str
     reason: str
     source: str
     from_: str = msgspec.field(name="from", default="0")
@@ -69,15 +71,20 @@ def known(path: Path = FILE) -> tuple[Known, ...]:
 
 @cache
 def known_cells(path: Path = FILE) -> tuple[KnownCell, ...]:
-    """All columns of the file, in its order. Raises: ClusterError, where it cannot be read."""
-    return _read(path, "column", KnownCell)
+    """All words of the file, in its order. Raises: ClusterError, where it cannot be read."""
+    return _read(path, "cell", KnownCell)
 
 
-def not_compared(kafka: str, listed: tuple[KnownCell, ...]) -> frozenset[str]:
-    """Columns of scenarios' tables that are known to differ on this version."""
-    return frozenset(
-        one.column for one in listed if _number(one.from_) <= _number(kafka) < _number(one.before)
-    )
+def without_known(column: str, cell: str, kafka: str, listed: tuple[KnownCell, ...]) -> str:
+    """A cell of a broker of this version without the words that only Kafka shows."""
+    known = {
+        one.word
+        for one in listed
+        if one.column == column and _number(one.from_) <= _number(kafka) < _number(one.before)
+    }
+    if not known & set(cell.split()):
+        return cell
+    return " ".join(word for word in cell.split() if word not in known) or "–"
 
 
 def explanation(difference: Difference, kafka: str, listed: tuple[Known, ...]) -> Known | None:

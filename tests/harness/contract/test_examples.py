@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import ClusterError, UsageError
 from harness.contract.commands import KINDS, Command, Situation
-from harness.contract.differences import FILE, Known, explanation, known, known_cells, not_compared
+from harness.contract.differences import FILE, Known, explanation, known, known_cells, without_known
 from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import ModelSide, settings_of
@@ -130,9 +130,11 @@ def test_every_listed_difference_has_its_reason_and_its_line_of_kafka() -> None:
         assert ".java" in source or ".scala" in source
 
 
-def test_a_column_is_known_to_differ_on_some_versions_only() -> None:
-    assert "offsets log" in not_compared("4.0.2", known_cells())
-    assert "offsets log" not in not_compared("3.9.1", known_cells())
+def test_a_word_is_known_to_be_kafkas_alone_on_some_versions_only() -> None:
+    assert without_known("offsets log", "[0] [1] p0=3", "4.0.2", known_cells()) == "[1] p0=3"
+    assert without_known("offsets log", "[0]", "4.3.1", known_cells()) == "–"
+    assert without_known("offsets log", "[0] [1]", "3.9.1", known_cells()) == "[0] [1]"
+    assert without_known("log", "[0] [1]", "4.3.1", known_cells()) == "[0] [1]"
 
 
 def test_a_list_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
