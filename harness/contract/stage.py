@@ -55,6 +55,8 @@ from model.settings import Settings
 
 CALL_S: Final = 30.0
 READY_S: Final = 60.0
+RESTART_S: Final = 240.0
+"""A killed broker registers again when its old session has ended: 2 minutes (`cluster.PATIENT`)."""
 SETTLED_S: Final = 5.0
 PACE: Final = 4
 """Real time for each time of the story, also of sessions and time-outs: no time of the story passes while a
@@ -327,7 +329,7 @@ class OnKafka(ClusterStage):
         """Start those that are down; returns when each answers. Raises: ClusterError, NotYet."""
         run_blocking(self.place.cluster.revive(nodes))
         for n in nodes:
-            until(READY_S, POLL_S, partial(self._answers, n))
+            until(RESTART_S, POLL_S, partial(self._answers, n))
             self.nodes[n] = cast(Broker, RealBroker(self.place, n))
 
     def _answers(self, node: int) -> None:
