@@ -183,14 +183,18 @@ class RealBroker:
         self._place, self._number = place, number
         self._out: SimpleQueue[Reply | AdminError] = SimpleQueue()
         self._fetches: list[WaitingFetch] = []
+        self._asking: list[Thread] = []
 
     def receive(self, now: int, connection: int, correlation: int, request: AnyRequest) -> None:
         """A request of a client. What follows from it in the broker is done at once in the model: it is
         waited for. An answer that depends on other members may come later. Raises: AdminError."""
         if isinstance(request, JoinGroup | SyncGroup):
             asking = Thread(target=self._later, args=(connection, correlation, request), daemon=True)
+            self._asking = [one for one in self._asking if one.is_alive()] + [asking]
             asking.start()
-            asking.join(OTHERS_S)
+            ends = time.monotonic() + OTHERS_S
+            for one in self._asking:  # a request may be what the answers to earlier ones waited for
+                one.join(max(ends - time.monotonic(), 0.0))
             return
         if isinstance(request, Fetch):
             self._fetches.append(WaitingFetch(connection, correlation, request, now + request.max_wait_ms))
