@@ -3,12 +3,13 @@
 Without a history of clients these rules are not asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from checkers.logs.decisions import LOST_DECISION
+from checkers.logs.elections import elections
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.lineage import CLOCK_MS
 from checkers.logs.transactions import Row, Transaction, TransactionLogs, transaction_logs
@@ -38,7 +39,7 @@ FENCED: Final = LogRule(
     anomaly="model-violation",
     claim="For a client that learns that it is fenced, `__transaction_state` has a later epoch or producer id"
     " of its transactional id.",
-    source="KIP-98, KIP-360",
+    source="KIP-98, KIP-360; TransactionMetadata.prepareFenceProducerEpoch",
 )
 
 RULES: Final = (ANSWERED, IDENTITIES, FENCED)
@@ -51,7 +52,7 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
     """Apply the rules to each process with a transactional id."""
     if history is None:
         return Judgement()
-    found = _Answers(history, transaction_logs(evidence))
+    found = _Answers(evidence, history)
     for process in history.processes.values():
         if process.transactional_id:
             found.answers(process)
@@ -61,12 +62,13 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
 
 
 class _Answers:
-    def __init__(self, history: History, logs: TransactionLogs) -> None:
+    def __init__(self, evidence: Evidence, history: History) -> None:
+        self.evidence = evidence
         self.history = history
-        self.logs = logs
+        self.logs: TransactionLogs = transaction_logs(evidence)
         self.judgement = Judgement()
         self.by_id: dict[str, list[Transaction]] = {}
-        for every in logs.of.values():
+        for every in self.logs.of.values():
             for one in every:
                 self.by_id.setdefault(one.transactional_id, []).append(one)
         self.commits = {
@@ -130,13 +132,27 @@ class _Answers:
             if op.error not in FENCING or not known:
                 continue
             self.judgement.asked[FENCED.name] += 1
-            until = self.history.wall_ms(op.ended_ns) + CLOCK_MS
-            if not any(row["timestamp"] <= until and _later(row, known[-1]) for row in rows):
-                text = (
-                    f"op {op.op} of {process}, producer {known[-1].producer_id}/{known[-1].producer_epoch},"
-                )
-                text += f" was answered {op.error}; __transaction_state has no later epoch then"
+            if any(_later(row, known[-1]) for row in rows):
+                continue
+            text = f"op {op.op} of {process}, producer {known[-1].producer_id}/{known[-1].producer_epoch},"
+            text += f" was answered {op.error}; __transaction_state has no later epoch"
+            if newer := self._other_coordinator(rows):
+                self.judgement.doubt(FENCED, self._place(rows[0]), f"{text}; {newer}")
+            else:
                 self._tell(FENCED, process, -1, text, None, known[-1])
+
+    def _other_coordinator(self, rows: Sequence[Row]) -> str:
+        """Why an epoch that fenced a client may never have come into the log, "" = it must be there.
+
+        A coordinator fences in memory first (`prepareFenceProducerEpoch`), also while its log accepts no
+        record. It tries again as long as it leads; the next coordinator knows nothing of it.
+        """
+        if not rows:
+            return ""
+        last = elections(self.evidence, self._place(rows[0])).last
+        if last is None or last.epoch <= rows[-1]["leader_epoch"]:
+            return ""
+        return f"the coordinator of leader epoch {last.epoch} may not know what the one before did in memory"
 
     def _ops(self, process: Process) -> Iterator[OpRecord]:
         for number in self.history.ops_of(process.process).tolist():

@@ -14,7 +14,7 @@ from history.evidence import LOST_POWER, Evidence
 from history.reader import History, load
 from history.tables import TABLES
 from tests.checkers.logs.made import tables
-from tests.checkers.logs.test_decisions import P0, PRODUCER, Cluster
+from tests.checkers.logs.test_decisions import LOG, P0, PRODUCER, Cluster
 from tests.histories.built import Built, Op, Process, Send
 from tests.histories.folders import write_run
 
@@ -32,6 +32,13 @@ def logs(*, second_commits: bool = False) -> Cluster:
     cluster.transaction(BEGAN_MS + 1000 * ABORTS_S, P0, commit=second_commits)
     for row in cluster.made["transaction_log"]:
         row["transactional_id"] = "txn-0"
+    return cluster
+
+
+def led_to_the_end() -> Cluster:
+    """The coordinator that wrote the newest record is the last one."""
+    cluster = logs()
+    cluster.made["transaction_log"][-1]["leader_epoch"] = 9
     return cluster
 
 
@@ -96,7 +103,23 @@ def test_an_epoch_that_the_log_does_not_have(tmp_path: Path) -> None:
 
 def test_a_fenced_client_without_a_later_epoch(tmp_path: Path) -> None:
     history = clients(tmp_path, (ABORTS_S, FAIL), fenced=True)
-    assert found(logs(), history) == [("fencing-logged", "txn-0")]
+    assert found(led_to_the_end(), history) == [("fencing-logged", "txn-0")]
+
+
+def test_a_coordinator_may_fence_before_its_log_has_the_epoch(tmp_path: Path) -> None:
+    """A 3.9.1 broker did: its log accepted nothing for 27 s, while clients learned that they are fenced."""
+    later = logs()
+    later.coordinator("Empty", BEGAN_MS + 30_000, epoch=1)
+    later.made["transaction_log"][-1]["transactional_id"] = "txn-0"
+    assert not judged(later, clients(tmp_path, (ABORTS_S, FAIL), fenced=True)).findings
+
+
+def test_a_coordinator_that_fenced_in_memory_may_be_gone(tmp_path: Path) -> None:
+    gone = led_to_the_end()
+    gone.elect(LOG, BEGAN_MS + 30_000, leader=2, isr=[1, 2, 3])
+    whole = judged(gone, clients(tmp_path, (ABORTS_S, FAIL), fenced=True))
+    assert not whole.findings
+    assert [doubt.rule for doubt in whole.doubts] == ["fencing-logged"]
 
 
 def test_after_a_loss_of_power_the_log_may_lack_a_commit(tmp_path: Path) -> None:
