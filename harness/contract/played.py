@@ -20,7 +20,7 @@ PLAYED: Final = (
     *("late-commit", "late-abort", "late-end-noticed", "late-end-early", "late-end-refused"),
     *("verification", "late-after-timeout", "late-joins-next", "late-joins-not"),
     # groups, group-offsets, consumers, positions
-    *("join-group", "leave-group", "overtaken-rebalance", "fenced-member", "rebalance-timeout"),
+    *("join-group", "leave-group", "overtaken-rebalance", "fenced-member"),
     *("offsets-without-members", "exactly-once", "transactional-id-by-partition"),
     *("commit-before", "commit-after", "commit-automatically", "commit-automatically-threads"),
     *("slow-consumer", "rewind"),
@@ -77,6 +77,7 @@ REASONS: Final[Mapping[str, str]] = {
     "its brokers are older than all that are compared, or have a feature off": """
         one-batch unknown-producer hanging-transaction exactly-once-before-kip-447""",
     "retention deletes records in one of its steps": "out-of-range",
+    "a new leader of its group is the first one in a hash table, so any member": "rebalance-timeout",
     "acks=0 has no answer, and these connections wait for one": "send-modes",
 }
 """Why -> scenarios."""
