@@ -140,7 +140,8 @@ class TransactionMarkerChannelManager:
                     self.endings.pop(tid, None)
                 elif error is KafkaError.NONE or lossy:
                     ending.left.remove(tp)
-                    ending.transaction.marked(tp)
+                    if "complete-keeps-partitions" not in self.node.settings.bugs:
+                        ending.transaction.marked(tp)
                 else:
                     failed = True
         if not failed:
