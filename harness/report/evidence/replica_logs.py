@@ -130,7 +130,8 @@ def _what(batch: dict[str, Any], words: dict[tuple[int, int, int], str], copy: C
         more = len(told) - WORDS_MAX
         return told[:WORDS_MAX] + ([f"and {more} more"] if more > 0 else [])
     kind = "control record" if batch["control"] else "transactional" if batch["transactional"] else "data"
-    return [kind if batch["control"] else f"{kind}, {batch['records']} records"]
+    many = "1 record" if batch["records"] == 1 else f"{batch['records']} records"
+    return [kind if batch["control"] else f"{kind}, {many}"]
 
 
 def _words(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int, int], str]:
