@@ -526,13 +526,17 @@ def _described_transactions(answer: Any, request: DescribeTransactions, names: N
 # ---- groups
 
 
-def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: Names) -> RequestPayload:
-    kafka = dialect.schema("txn_offset_commit", "request")
-    topics = tuple(
-        kafka.TxnOffsetCommitRequestTopic(
+def _committed(
+    request: TxnOffsetCommit | OffsetCommit,
+    topic_of: Callable[..., object],
+    partition_of: Callable[..., object],
+) -> tuple[object, ...]:
+    """The offsets to commit, by topic. topic_of, partition_of: classes of the request's schema."""
+    return tuple(
+        topic_of(
             name=topic,
             partitions=tuple(
-                kafka.TxnOffsetCommitRequestPartition(
+                partition_of(
                     partition_index=i32(number),
                     committed_offset=i64(request.offsets[topic, number]),
                     committed_leader_epoch=i32(request.epochs.get((topic, number), -1)),
@@ -543,6 +547,11 @@ def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: Names)
         )
         for topic, numbers in by_topic(request.offsets).items()
     )
+
+
+def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: Names) -> RequestPayload:
+    kafka = dialect.schema("txn_offset_commit", "request")
+    topics = _committed(request, kafka.TxnOffsetCommitRequestTopic, kafka.TxnOffsetCommitRequestPartition)
     made: RequestPayload = kafka.TxnOffsetCommitRequest(
         transactional_id=request.transactional_id,
         group_id=request.group,
@@ -557,21 +566,7 @@ def _txn_offset_commit(request: TxnOffsetCommit, dialect: Dialect, names: Names)
 
 def _offset_commit(request: OffsetCommit, dialect: Dialect, names: Names) -> RequestPayload:
     kafka = dialect.schema("offset_commit", "request")
-    topics = tuple(
-        kafka.OffsetCommitRequestTopic(
-            name=topic,
-            partitions=tuple(
-                kafka.OffsetCommitRequestPartition(
-                    partition_index=i32(number),
-                    committed_offset=i64(request.offsets[topic, number]),
-                    committed_leader_epoch=i32(request.epochs.get((topic, number), -1)),
-                    committed_metadata="",
-                )
-                for number in numbers
-            ),
-        )
-        for topic, numbers in by_topic(request.offsets).items()
-    )
+    topics = _committed(request, kafka.OffsetCommitRequestTopic, kafka.OffsetCommitRequestPartition)
     made: RequestPayload = kafka.OffsetCommitRequest(
         group_id=request.group,
         generation_id_or_member_epoch=i32(request.generation),

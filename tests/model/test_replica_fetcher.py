@@ -75,7 +75,7 @@ class Follower:
         return self._asked()
 
     def told(self, **ends: tuple[KafkaError, int, int]) -> list[Asked]:
-        """It is told where epochs end, by topic and number of the partition."""
+        """The leader answers where epochs end, by topic and number of the partition."""
         ask = self.under_way
         assert isinstance(ask.request, OffsetForLeaderEpoch)
         ask.then(OffsetForLeaderEpochResponse({tp: ends[f"{tp[0]}{tp[1]}"] for tp in ask.request.parts}))

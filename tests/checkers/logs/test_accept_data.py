@@ -1,4 +1,4 @@
-"""Ring 1 over data partitions: evidence of real brokers passes, and what is planted in it is told."""
+"""Ring 1 over data partitions: evidence of real brokers passes, the rules refuse what a test plants."""
 
 from copy import deepcopy
 from typing import Any

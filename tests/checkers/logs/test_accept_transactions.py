@@ -1,4 +1,4 @@
-"""Ring 1 over `__transaction_state`: evidence of real brokers passes, and what is planted in it is told."""
+"""Ring 1 over `__transaction_state`: evidence of real brokers passes, the rules refuse what a test plants."""
 
 from collections.abc import Callable
 from typing import Any
