@@ -60,7 +60,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     rows = np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL)))
     fate = np.full(len(rows), ABSENT, np.int8)
     expected = sends["outcome"][rows] != FAIL
-    if p.known.recorded:
+    if p.known.on_record.final_reads:
         missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
         fate[np.isin(rows, missing)] = MISSING
         fate[np.isin(rows, undecided)] = UNDECIDED

@@ -59,7 +59,7 @@ class UnseenRecord(Finding):
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    if p.known.recorded:
+    if p.known.on_record.final_reads:
         missing, undecided = p.fates(np.flatnonzero(p.committed & ~p.shown_rc))
         result.parts[NAME] = len(undecided)
     else:

@@ -291,7 +291,7 @@ def _never_given(p: KernelView, position: CommittedPosition, slot: int) -> Findi
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    if run.known.recorded:
+    if run.known.on_record.commits:
         doubt_silent(NAME, run, tally)
 
 

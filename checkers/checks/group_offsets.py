@@ -35,7 +35,7 @@ class Regression(Finding):
 
 def _join(run: WholeRun, tally: Tally) -> None:
     commits = columns(run.tables["commits"])
-    if not run.known.recorded or not len(commits["op"]):
+    if not run.known.on_record.commits or not len(commits["op"]):
         return
     commits["done"] = done_ns(commits, columns(run.tables["ops"], ("op", "complete_ns")))
     assignments = columns(run.tables["assignments"])

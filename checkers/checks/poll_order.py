@@ -109,7 +109,7 @@ def _steps(p: KernelView) -> _Steps:
 def _undone(p: KernelView) -> Array:
     """Reads whose op did not happen, so that the process went back to before them."""
     bad: Array = p.reads["op_outcome"] != OK
-    if not p.known.recorded or not bad.any():
+    if not p.known.on_record.positions or not bad.any():
         return bad
     changes = p.assignments
     if changes is None:
@@ -125,7 +125,7 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
     if changes is None:
         return explained
     moved = reads["assignment"][steps.q[hits]] < reads["assignment"][steps.r[hits]]
-    by_op = steps.inside[hits] & (not p.known.recorded)
+    by_op = steps.inside[hits] & (not p.known.on_record.positions)
     for at in np.flatnonzero(moved | by_op).tolist():  # no more than there are events
         q, r = int(steps.q[hits[at]]), int(steps.r[hits[at]])
         number = changes["assignment"]

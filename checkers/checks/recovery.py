@@ -53,7 +53,7 @@ class ServedTimes:
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    if not p.known.recorded or not len(p.sends["op"]):
+    if not p.known.on_record.recovery or not len(p.sends["op"]):
         return
     acks, invoked = p.sends["ack_ns"], p.sends["invoke_ns"]
     answered = acks >= 0
@@ -111,7 +111,7 @@ def _prompt(acks: Array, invoked: Array) -> bool:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    if not run.known.recorded:
+    if not run.known.on_record.recovery:
         return
     seen = [event for event in run.events if isinstance(event, Recovered)]
     if not seen:

@@ -71,7 +71,7 @@ def _open(row: OpenTransaction) -> str:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    if not run.known.recorded:
+    if not run.known.on_record.final_reads:
         return
     # Cut short, or never recovered: open transactions had no time to end, or no coordinator to end them.
     early = any(map(incomplete, run.events))

@@ -6,7 +6,7 @@ Not here: the rows themselves (`checkers.engine.partition_view`).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,15 +36,41 @@ OPS: Final = (
 )  # fmt: skip
 
 
+class OnRecord(NamedTuple):
+    """What a history holds beside ops and their records. Inquest's own recordings hold all of it,
+    portable histories nothing; an imported one says what it holds (`core.config.ImportedSection`).
+
+    final_reads: it ended with final reads of every partition, or was to. Without them its acknowledged
+    offsets are evidence of what the log holds.
+    positions: how positions of consumers moved, in the order in which it happened, rewinds after
+    aborted ops included.
+    commits: what groups committed.
+    recovery: times of one clock, phases, faults, and whether the cluster came back.
+    """
+
+    final_reads: bool
+    positions: bool
+    commits: bool
+    recovery: bool
+
+
+RECORDED: Final = OnRecord(final_reads=True, positions=True, commits=True, recovery=True)
+PORTABLE: Final = OnRecord(final_reads=False, positions=False, commits=False, recovery=False)
+
+
+def on_record(config: Mapping[str, Any]) -> OnRecord:
+    """What the history of a run folder holds, by its config."""
+    imported = config.get("imported")
+    if not isinstance(imported, dict):
+        return RECORDED
+    return PORTABLE._replace(**dict.fromkeys(imported.get("on_record", ()), True))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelInput:
     """What a kernel knows beside the rows of its partition.
 
-    recorded: Inquest recorded the history. It ended with final reads of every partition, or was to. On
-    record are: how positions of consumers moved, in the order in which it happened, rewinds after aborted
-    ops included; what groups committed, and which process held which transactional id; times of a clock,
-    phases, faults, recovery. A portable history has none of this: its acknowledged offsets are evidence of
-    what the log holds.
+    on_record: what else the history holds.
     processes, acks, idempotent, group, isolation: one entry a process, sorted by process number.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
@@ -55,7 +81,7 @@ class KernelInput:
     cap: findings kept of one class and variant.
     """
 
-    recorded: bool
+    on_record: OnRecord
     processes: Array
     acks: Array
     idempotent: Array
@@ -123,7 +149,7 @@ class Unclosed:
     gone_ns: Array
 
 
-def kernel_input(tables: Mapping[str, pa.Table], *, recorded: bool, cap: int = CAP) -> KernelInput:
+def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int = CAP) -> KernelInput:
     """The input of all partitions of a history."""
     process = columns(tables["processes"])
     order = np.argsort(process["process"])
@@ -133,7 +159,7 @@ def kernel_input(tables: Mapping[str, pa.Table], *, recorded: bool, cap: int = C
     member = process["group"] >= 0
     sends, reads = process["acks"] != NO_PRODUCER, process["isolation"] >= 0
     return KernelInput(
-        recorded=recorded,
+        on_record=record,
         processes=process["process"],
         acks=process["acks"],
         idempotent=process["idempotent"],
@@ -141,12 +167,12 @@ def kernel_input(tables: Mapping[str, pa.Table], *, recorded: bool, cap: int = C
         isolation=process["isolation"],
         vertex=vertex,
         relay=relay,
-        bounds=bounds(tables["bounds"]) if recorded else {},
+        bounds=bounds(tables["bounds"]) if record.final_reads else {},
         assignments=dict(by_tp(tables["assignments"])),
-        tenure=tenure(process, ops) if recorded else None,
-        commits=_commits(tables["commits"], ops) if recorded else {},
+        tenure=tenure(process, ops),
+        commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
-        unclosed=unclosed(process, ops) if recorded else {},
+        unclosed=unclosed(process, ops),
         cap=cap,
     )
 

@@ -150,7 +150,7 @@ class KernelView:
             evidence = evidence & ((self.reads["isolation"] == RC) | np.append(plain, False)[self.writer])
         known = np.zeros(self.slots.size, bool)
         known[self.read_slot[evidence]] = True
-        if not self.known.recorded:
+        if not self.known.on_record.final_reads:
             known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
         return known
 
@@ -167,7 +167,7 @@ class KernelView:
         Its offset; where moves are not on record, the highest offset of its value in the log pairs, so
         that a value returned twice goes back.
         """
-        if self.known.recorded:
+        if self.known.on_record.positions:
             return self.reads["offset"]
         return self._of_values(np.maximum, self.highest_offsets, -1)
 
@@ -217,7 +217,7 @@ class KernelView:
     @property
     def unread(self) -> bool:
         """It has sends, and lacks a complete final read at a level that they need."""
-        if not self.known.recorded or not len(self.sends["op"]):
+        if not self.known.on_record.final_reads or not len(self.sends["op"]):
             return False
         ru, rc = (bound is not None and bound.complete for bound in self.bounds)
         return not (rc or (ru and not bool((self.sends["txn"] == 1).any())))

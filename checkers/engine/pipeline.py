@@ -17,7 +17,17 @@ import pyarrow as pa
 
 from checkers.engine.check import Check, Kernel, Tally, WholeRun
 from checkers.engine.findings import CAP, FAIL, OK, PartitionResult
-from checkers.engine.kernel_input import READS, SENDS, TABLES, KernelInput, kernel_input
+from checkers.engine.kernel_input import (
+    PORTABLE,
+    READS,
+    RECORDED,
+    SENDS,
+    TABLES,
+    KernelInput,
+    OnRecord,
+    kernel_input,
+    on_record,
+)
 from checkers.engine.partition_view import KernelView, distinct
 from checkers.engine.spark import scatter
 from core.errors import HistoryError
@@ -36,11 +46,13 @@ NO_OPS: Final = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTask:
-    """One unit to check. tps: only these of it. proven: ops proven elsewhere."""
+    """One unit to check. tps: only these of it. record: what the history holds. proven: ops proven
+    elsewhere."""
 
     folder: str
     unit: str
     tps: tuple[int, ...]
+    record: OnRecord
     proven: tuple[int, ...] = ()
 
 
@@ -56,7 +68,7 @@ def check_tables(
     cap: int = CAP,
 ) -> Tally:
     """Check a whole history that is in memory, in this process."""
-    known = kernel_input(tables, recorded=recorded, cap=cap)
+    known = kernel_input(tables, record=RECORDED if recorded else PORTABLE, cap=cap)
     kernels = kernels_of(checks)
     rows = list(partitions(tables["sends"], tables["reads"]))
 
@@ -72,13 +84,15 @@ def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
 
     Raises: HistoryError, where a file proves damaged.
     """
-    known = kernel_input(history.tables, recorded=True)
+    known = kernel_input(history.tables, record=on_record(history.config))
     kernels, folder = kernels_of(checks), str(history.run.folder)
     units = history.names.units
 
     def results(proven: Array, tps: set[int] | None) -> list[PartitionResult]:
         mine = {unit.name: tuple(n for n in unit.tps if tps is None or n in tps) for unit in units}
-        made = functools.partial(UnitTask, folder=folder, proven=tuple(proven.tolist()))
+        made = functools.partial(
+            UnitTask, folder=folder, record=known.on_record, proven=tuple(proven.tolist())
+        )
         tasks = [made(unit=unit, tps=own) for unit, own in mine.items() if own]
         return runner(tasks, kernels) if tasks else []
 
@@ -192,7 +206,9 @@ def in_process(tasks: Sequence[UnitTask], kernels: Kernels) -> list[PartitionRes
 def run_task(task: UnitTask, kernels: Kernels) -> Iterator[PartitionResult]:
     """Read one unit and check its partitions. Raises: HistoryError."""
     run = Run(Path(task.folder))
-    known = replace(_kernel_input(task.folder, _stamp(run)), proven=np.array(task.proven, np.int32))
+    known = replace(
+        _kernel_input(task.folder, _stamp(run), task.record), proven=np.array(task.proven, np.int32)
+    )
     sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", ("tp", *SENDS))
     reads = read_table(run.table("reads") / f"{task.unit}.parquet", "reads", ("tp", *READS))
     for tp, sent, read in partitions(sends, reads):
@@ -209,11 +225,11 @@ def _stamp(run: Run) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _kernel_input(folder: str, stamp: int) -> KernelInput:
+def _kernel_input(folder: str, stamp: int, record: OnRecord) -> KernelInput:
     """The kernel input, once for all units of a history that one worker checks."""
     run = Run(Path(folder))
     tables = {name: read_table(run.table(name), name) for name in TABLES}
-    return kernel_input(tables, recorded=True)
+    return kernel_input(tables, record=record)
 
 
 def spark_runner(session: "SparkSession") -> Runner:

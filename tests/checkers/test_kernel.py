@@ -15,7 +15,7 @@ from checkers.checks import CHECKS
 from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import CAP, Acks, offsets_of, runs
-from checkers.engine.kernel_input import kernel_input
+from checkers.engine.kernel_input import RECORDED, kernel_input
 from checkers.engine.partition_view import Slots
 from checkers.engine.pipeline import kernels_of, partitions
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
@@ -171,7 +171,7 @@ def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest
 
 def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
     tables = lossy(4).tables()
-    known = kernel_input(tables, recorded=True)
+    known = kernel_input(tables, record=RECORDED)
     ((tp, sends, reads),) = partitions(tables["sends"], tables["reads"])
     result = pipeline.check_partition(tp, {**sends, "txn": sends["txn"][:1]}, reads, known, KERNELS)
     assert set(result.crashed) == set(KERNELS)
@@ -179,7 +179,7 @@ def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
 
 def test_a_result_survives_pickling() -> None:
     tables = random_history(2)[0].tables()
-    known = kernel_input(tables, recorded=True)
+    known = kernel_input(tables, record=RECORDED)
     for tp, sends, reads in partitions(tables["sends"], tables["reads"]):
         result = pipeline.check_partition(tp, sends, reads, known, KERNELS)
         again = pickle.loads(pickle.dumps(result))

@@ -16,6 +16,7 @@ from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.findings import PartitionResult
+from checkers.engine.kernel_input import RECORDED
 from checkers.engine.pipeline import in_process, kernels_of, run_task, spark_runner
 from checkers.engine.spark import spark
 from core.errors import HistoryError, SparkError
@@ -211,5 +212,5 @@ def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_pa
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
-    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,))
+    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,), record=RECORDED)
     assert [result.tp for result in run_task(task, KERNELS)] == [1]
