@@ -161,10 +161,12 @@ class ReplicaManager:
         try:
             if batch.producer_id != NO_PRODUCER and not batch.control:
                 self.verification.check(tp, batch, guard)
+            end = replica.log.end
             placed = replica.append(batch._replace(appended_ms=self.node.now), acks)
         except Refused as refused:
             return refused.error, None
-        if batch.transactional or batch.control:
+        appended = placed.base == end  # a batch that is in the log already leaves its guard
+        if appended and (batch.transactional or batch.control):
             self.verification.wrote(tp, batch)
         replica.advance(self.node.now)
         return KafkaError.NONE, placed

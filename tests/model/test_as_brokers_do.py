@@ -55,6 +55,17 @@ def test_a_sequence_that_waits_for_its_verification_holds_up_all_batches_of_the_
     assert wrote(b, producer, 0, transactional=False) is KafkaError.NONE
 
 
+@pytest.mark.parametrize("era", ["4.3", "3.9"])
+def test_a_batch_that_is_in_the_log_already_leaves_its_verification(era: str) -> None:
+    b = OneBroker(era=ERAS[era])
+    producer = b.init()
+    assert wrote(b, producer, 0, transactional=False) is KafkaError.NONE
+    if era == "3.9":
+        b.add(producer, 0)
+    assert wrote(b, producer, 0) is KafkaError.NONE  # verified, recognised, not appended
+    assert wrote(b, producer, 1) is KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_batch_of_an_older_epoch_does_not_reach_the_coordinator() -> None:
     b = OneBroker(era=ERAS["4.3"])
     producer = b.init()
