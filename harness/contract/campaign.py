@@ -1,4 +1,4 @@
-"""Many examples against one real broker: several at a time, each on partitions and ids that are new.
+"""Many examples against one real broker: several at a time, each with a topic and ids that are new.
 
 The brokers of one cluster serve all examples, so nothing is restarted. What an example leaves behind (open
 transactions, groups) belongs to names that no other example has.
@@ -28,8 +28,10 @@ from model.protocol.coordinator_messages import FindCoordinator, InitProducerId
 from model.protocol.requests import ErrorResponse
 
 WORKERS: Final = 6
-PARTITIONS: Final = 120
-"""Of one topic; each example takes two."""
+PARTITIONS: Final = 2
+"""Of the topic of an example."""
+TOPICS: Final = 60
+"""Created at once."""
 READY_S: Final = 60.0
 POLL_S: Final = 0.1
 EXAMPLE_S: Final = 600.0
@@ -89,35 +91,33 @@ class Outcome:
         )
 
 
-class Partitions:
-    """Partitions of the real broker that no example has used."""
+class Topics:
+    """Topics of the real broker that no example has used, each of two partitions."""
 
     def __init__(self, brokers: Brokers, run: str) -> None:
         self._brokers, self._run = brokers, run
         self._lock = threading.Lock()
-        self._topics = 0
-        self._next = PARTITIONS
-        self._topic = ""
+        self._created = 0
+        self._left: list[str] = []
 
-    def take(self) -> tuple[str, int]:
-        """A topic, and the first of two partitions. Raises: ClusterError, NotYet."""
+    def take(self) -> str:
+        """One of them. Raises: ClusterError, NotYet."""
         with self._lock:
-            if self._next >= PARTITIONS:
+            if not self._left:
                 self._create()
-            first, self._next = self._next, self._next + 2
-            return self._topic, first
+            return self._left.pop()
 
     def _create(self) -> None:
-        self._topics += 1
-        self._next, self._topic = 0, f"{self._run}-{self._topics}"
-        broker_views.create_topic(self._brokers, self._topic, PARTITIONS, 1, {}, READY_S)
-        tps = {TopicPartition(self._topic, number): 0 for number in range(PARTITIONS)}
+        self._left = [f"{self._run}-{self._created + n}" for n in range(TOPICS)]
+        self._created += TOPICS
+        broker_views.request_topics(self._brokers, self._left, PARTITIONS, 1, {}, READY_S)
+        tps = {TopicPartition(topic, number): 0 for topic in self._left for number in range(PARTITIONS)}
 
         def led() -> None:
             with self._brokers.connect(BROKER, READY_S) as connection:
                 found = protocol.offsets(connection, tps, Isolation.READ_UNCOMMITTED, protocol.LATEST)
-            if len(found) < PARTITIONS:
-                raise NotYet(f"only {len(found)} partitions of {self._topic} are led")
+            if len(found) < len(tps):
+                raise NotYet(f"only {len(found)} of {len(tps)} new partitions are led")
 
         until(READY_S, POLL_S, led)
 
@@ -130,7 +130,7 @@ class Campaign:
     ) -> None:
         self._brokers, self._version, self._run, self._seed = brokers, version, run, seed
         self._listed, self._say = listed, say
-        self._partitions = Partitions(brokers, run)
+        self._topics = Topics(brokers, run)
         self._lock = threading.Lock()
         self._numbers = 0
         self._names = 0
@@ -210,13 +210,13 @@ class Campaign:
 
     def play(self, example: Example) -> Played:
         """Play an example under new names. Raises: AdminError, ClusterError, NotYet."""
-        topic, first = self._partitions.take()
+        topic = self._topics.take()
         with self._lock:
             self._names += 1
             name = f"{self._run}-{self._names}"
         spoken = example.transaction_version
-        situation = Situation(name, topic, first, spoken)
-        modelled = ModelSide(settings_of(self._version.era_of(spoken)), topic, first + 2)
+        situation = Situation(name, topic, spoken)
+        modelled = ModelSide(settings_of(self._version.era_of(spoken)), topic, PARTITIONS)
         with self._brokers.connect(BROKER, EXAMPLE_S) as connection:
             real = RealSide(connection, Dialect(spoken, self._version.marker_version))
             return examples.play(example, situation, modelled, real)

@@ -87,8 +87,8 @@ class Producer:
 class Situation:
     """What producers have learnt so far. name: unique on the real broker. topic: of two partitions."""
 
-    def __init__(self, name: str, topic: str, first: int, transaction_version: int) -> None:
-        self.partitions: tuple[Partition, ...] = ((topic, first), (topic, first + 1))
+    def __init__(self, name: str, topic: str, transaction_version: int) -> None:
+        self.partitions: tuple[Partition, ...] = ((topic, 0), (topic, 1))
         self.transaction_version = transaction_version
         self.ids = (f"{name}-1", f"{name}-2")
         self.group = f"{name}-g"

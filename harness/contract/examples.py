@@ -1,4 +1,5 @@
-"""One example: a list of commands, sent to both brokers; after each the states are compared.
+"""One example: a list of commands, sent to both brokers. The states are compared after commands that change
+something, and after the last one.
 
 The answer to a command has to be equal at once. What a broker does after its answer (markers, the record that
 all are written) it may do a little later: the states have to become equal within `SETTLE_S`.
@@ -6,7 +7,7 @@ all are written) it may do a little later: the states have to become equal withi
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -31,9 +32,13 @@ LOST: Final = {
 """What no lone broker answers that runs without interruption."""
 QUESTIONS: Final = ("fetch", "ends", "producers", "transactions", "committed")
 """Kinds of commands that change nothing."""
-CHANGE_OFFSETS: Final = ("init", "end", "txn_offsets", "offsets", "marker")
-LENGTHS: Final = (12, 40)
-"""Least and most commands of an example."""
+LATER: Final = ("init", "end", "marker")
+"""Kinds that change something after the answer, also where it is an error (CONCURRENT_TRANSACTIONS: an open
+transaction is being aborted)."""
+CHANGE_OFFSETS: Final = (*LATER, "txn_offsets", "offsets")
+LENGTHS: Final = (20, 60)
+"""Least and most commands of an example, after the first one."""
+BEGIN: Final = Command("init", yes=False)
 
 
 class Example(NamedTuple):
@@ -84,35 +89,55 @@ class Played:
 
 
 def drawn(seed: int, number: int, transaction_version: int) -> Example:
-    """An example, always the same for a seed and a number."""
+    """An example, always the same for a seed and a number. It begins with a producer id: most commands need
+    one."""
     random = Random(f"contract/{seed}/{number}")
-    return Example(transaction_version, tuple(draw(random) for _ in range(random.randint(*LENGTHS))))
+    commands = (draw(random) for _ in range(random.randint(*LENGTHS)))
+    return Example(transaction_version, (BEGIN, *commands))
 
 
 def play(example: Example, situation: Situation, modelled: ModelSide, real: Side) -> Played:
     """Send the commands to both, up to the first difference. Raises: AdminError."""
     played = Played()
-    last = len(example.commands) - 1
+    newest = (0, BEGIN)
     for after, command in enumerate(example.commands):
         request = situation.request(command)
         if request is None:
             continue
+        newest = after, command
         expected = modelled.ask(request)
         answer = _answer(real, request, expected)
         played.requests += 1
-        played.answers.update((type(request).__name__, error) for error in errors(expected))
+        found = list(errors(expected))
+        played.answers.update((type(request).__name__, error) for error in found)
         if answer != expected:
             played.difference = Difference(after, command, request, answer, expected, state=False)
             return played
         situation.learn(command, request, expected)
-        for look in looks(situation, command, modelled.ends(situation.partitions), last=after == last):
-            played.looks += 1
-            expected = modelled.ask(look)
-            answer = _settled(real, look, expected)
-            if answer != expected:
-                played.difference = Difference(after, command, look, answer, expected, state=True)
-                return played
+        if command.kind in LATER or (command.kind not in QUESTIONS and KafkaError.NONE.name in found):
+            ends = modelled.ends(situation.partitions)
+            _look(newest, looks(situation, command, ends), modelled, real, played)
+        if played.difference is not None:
+            return played
+    _look(newest, last_looks(situation), modelled, real, played)
     return played
+
+
+def _look(
+    newest: tuple[int, Command],
+    questions: Iterable[AnyRequest],
+    modelled: ModelSide,
+    real: Side,
+    played: Played,
+) -> None:
+    """Compare states, up to the first difference. newest: the last command that was sent."""
+    for question in questions:
+        played.looks += 1
+        expected = modelled.ask(question)
+        answer = _settled(real, question, expected)
+        if answer != expected:
+            played.difference = Difference(*newest, question, answer, expected, state=True)
+            return
 
 
 def _answer(real: Side, request: AnyRequest, expected: Response | None) -> Response:
@@ -131,23 +156,26 @@ def _settled(real: Side, look: AnyRequest, expected: Response) -> Response:
     return answer
 
 
-def looks(
-    situation: Situation, command: Command, ends: Mapping[Partition, int], *, last: bool
-) -> Iterator[AnyRequest]:
-    """Questions about the state: transactions first, whose end the others depend on. A fetch at the ends of
-    the logs brings high watermarks and last stable offsets. ends: by the model. last: also what is in the
-    logs, and the offsets."""
+def looks(situation: Situation, command: Command, ends: Mapping[Partition, int]) -> Iterator[AnyRequest]:
+    """Questions about the state after a command: transactions first, whose end the others depend on. A fetch
+    at the ends of the logs brings high watermarks and last stable offsets. ends: by the model."""
     tps = situation.partitions
-    if last or command.kind not in QUESTIONS:
-        yield DescribeTransactions(situation.ids)
-        yield DescribeProducers(tps)
-        yield Fetch(-1, {tp: FetchPartition(ends[tp]) for tp in tps}, max_wait_ms=0)
-    if last or command.kind in CHANGE_OFFSETS:
-        for tp in tps:
-            yield OffsetFetch(situation.group, (tp,))
-    if last:
-        for committed in (False, True):
-            yield Fetch(-1, {tp: FetchPartition(0) for tp in tps}, committed=committed, max_wait_ms=0)
+    yield DescribeTransactions(situation.ids)
+    yield DescribeProducers(tps)
+    yield Fetch(-1, {tp: FetchPartition(ends[tp]) for tp in tps}, max_wait_ms=0)
+    if command.kind in CHANGE_OFFSETS:
+        yield OffsetFetch(situation.group, tps)
+
+
+def last_looks(situation: Situation) -> Iterator[AnyRequest]:
+    """Questions about the state after an example: also what is in the logs, and each offset."""
+    tps = situation.partitions
+    yield DescribeTransactions(situation.ids)
+    yield DescribeProducers(tps)
+    for tp in tps:
+        yield OffsetFetch(situation.group, (tp,))
+    for committed in (False, True):
+        yield Fetch(-1, {tp: FetchPartition(0) for tp in tps}, committed=committed, max_wait_ms=0)
 
 
 def errors(answer: Response) -> Iterator[str]:

@@ -5,6 +5,7 @@ out is left out, and where a request or a partition is refused nothing but the e
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
@@ -86,14 +87,19 @@ class RealSide:
 def comparable(answer: T) -> T:
     """See the module."""
     if isinstance(answer, ErrorResponse) and answer.error is not KafkaError.NONE:
-        bare = {f.name: f.default for f in msgspec.structs.fields(answer) if f.name != "error"}
-        return msgspec.structs.replace(answer, **bare)
+        return msgspec.structs.replace(answer, **_bare(type(answer)))
     changed = {}
-    for field in msgspec.structs.fields(answer):
-        value = getattr(answer, field.name)
+    for name in answer.__struct_fields__:
+        value = getattr(answer, name)
         if isinstance(value, Mapping):
-            changed[field.name] = {key: _one(one) for key, one in value.items()}
+            changed[name] = {key: _one(one) for key, one in value.items()}
     return msgspec.structs.replace(answer, **changed) if changed else answer
+
+
+@cache
+def _bare(kind: type[ErrorResponse]) -> dict[str, Any]:
+    """What an answer has beside its error, where it has nothing else."""
+    return {f.name: f.default for f in msgspec.structs.fields(kind) if f.name != "error"}
 
 
 def _one(value: Any) -> Any:

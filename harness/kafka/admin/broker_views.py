@@ -191,25 +191,10 @@ def create_topic(
 ) -> None:
     """Create a topic; returns when every partition has a leader that all brokers agree on.
 
-    A topic of that name counts as created by this request: names belong to one run and its cluster is
-    new. A broker forwards the request to the controller and repeats it when an answer is lost or late;
-    then the *first* answer that arrives says that the topic exists. Raises: ClusterError: refused (a
-    wrong setting), or too late, also where the topic has other partitions than those asked for.
+    Raises: ClusterError: refused (a wrong setting), or too late, also where the topic has other partitions
+    than those asked for.
     """
     ends = time.monotonic() + deadline_s
-    wanted = create_topics.CreatableTopic(
-        name=TopicName(topic),
-        num_partitions=i32(partitions),
-        replication_factor=i16(replication),
-        assignments=(),
-        configs=tuple(create_topics.CreatableTopicConfig(name=n, value=v) for n, v in settings.items()),
-    )
-    request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=TIMEOUT)
-
-    def create(connection: BrokerConnection) -> None:
-        answer = connection.call(request, CreateTopicsResponse).topics[0]
-        if answer.error_code != ErrorCode.topic_already_exists:
-            check(f"topic {topic}", answer.error_code, answer.error_message)
 
     def led() -> None:
         known = roles(brokers)
@@ -217,8 +202,43 @@ def create_topic(
         if not (known.agreed and all(known.leaders.get(tp, -1) >= 0 for tp in tps)):
             raise NotYet(f"topic {topic} has no leaders that all brokers agree on after {deadline_s:.0f} s")
 
-    anywhere(brokers, create, deadline_s)
+    request_topics(brokers, (topic,), partitions, replication, settings, deadline_s)
     until(ends - time.monotonic(), POLL_S, led)
+
+
+def request_topics(
+    brokers: Brokers,
+    topics: Sequence[str],
+    partitions: int,
+    replication: int,
+    settings: Mapping[str, str],
+    deadline_s: float,
+) -> None:
+    """Create topics that are alike, by one request; returns when the controller has them.
+
+    A topic of that name counts as created by this request: names belong to one run and its cluster is
+    new. A broker forwards the request to the controller and repeats it when an answer is lost or late;
+    then the *first* answer that arrives says that the topic exists. Raises: ClusterError: refused, or late.
+    """
+    configs = tuple(create_topics.CreatableTopicConfig(name=n, value=v) for n, v in settings.items())
+    wanted = tuple(
+        create_topics.CreatableTopic(
+            name=TopicName(topic),
+            num_partitions=i32(partitions),
+            replication_factor=i16(replication),
+            assignments=(),
+            configs=configs,
+        )
+        for topic in topics
+    )
+    request = create_topics.CreateTopicsRequest(topics=wanted, timeout=TIMEOUT)
+
+    def create(connection: BrokerConnection) -> None:
+        for answer in connection.call(request, CreateTopicsResponse).topics:
+            if answer.error_code != ErrorCode.topic_already_exists:
+                check(f"topic {answer.name}", answer.error_code, answer.error_message)
+
+    anywhere(brokers, create, deadline_s)
 
 
 def anywhere(brokers: Brokers, request: Question[None], within_s: float) -> None:

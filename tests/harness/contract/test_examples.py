@@ -22,7 +22,7 @@ SETTLE = "harness.contract.examples.SETTLE_S"
 BUGS = {
     "sequence-not-checked": ("Produce",),
     "repeats-not-recognised": ("Produce",),
-    "old-epoch-appended": ("Produce", "AddPartitionsToTxn", "AddOffsetsToTxn"),
+    "old-epoch-appended": ("Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"),
     "end-txn-ignores-epoch": ("EndTxn",),
     "zombie-not-fenced": ("InitProducerId",),
     "init-leaves-open": ("InitProducerId",),
@@ -41,7 +41,7 @@ BUGS = {
 def played(example: Example, bug: str = "", kafka: str = "4.3.1") -> Played:
     era = version_of(kafka).era_of(example.transaction_version)
     right, wrong = settings_of(era), settings_of(era, frozenset({bug} if bug else ()))
-    situation = Situation("x", "t", 0, example.transaction_version)
+    situation = Situation("x", "t", example.transaction_version)
     return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2))
 
 
