@@ -7,7 +7,8 @@
     ├── ClusterError      70  the system under test cannot be set up, reached or read
     │   └── NotYet        70  something that was waited for did not come about in time
     ├── AdminError        70  a broker did not answer an admin request, or refused it
-    └── SparkError        70  Spark cannot be started
+    ├── StorageError      70  the store that a run folder's URL names cannot be reached, or refuses
+    └── SparkError        70  Spark, or the cluster that runs it, cannot be used
 
 `harness.cli.main` has the only handler: it prints the message and exits with the error's code. Any other
 exception is a bug of the harness: a traceback, and code 70. The outcomes of a client's operations
@@ -74,5 +75,9 @@ class ClusterError(InquestError):
     """The system under test cannot be set up, reached or read. The message says what to do."""
 
 
+class StorageError(InquestError):
+    """The store that a run folder's URL names cannot be reached, or refuses; the message says why."""
+
+
 class SparkError(InquestError):
-    """Spark cannot be started; the message says what is missing."""
+    """Spark, or the cluster that runs it, cannot be used; the message says what is missing."""

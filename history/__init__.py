@@ -13,6 +13,8 @@ rows        Journals → rows of the history's tables.
 run_folder  The paths of a run folder, and writing files so that a crash never leaves
             half of one.
 seal        Sealing: journals and events of a run → the tables of its history, once.
+storage     Where run folders lie: this machine's files, or any store that fsspec reaches
+            by a URL.
 tables      The history of a run: schemas of the sealed tables, and the names their
             codes stand for.
 transaction_log  The transaction coordinators' log of a run, as the evidence of its end

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from core.errors import HistoryError
+from history import storage
 from history.run_folder import Run, write_atomically
 
 VIRTUAL: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,9 +115,9 @@ def broker_logs(run: Run) -> BrokerLogs:
     logs = BrokerLogs(left_out=[], elected=[], sent=[])
     for path in sorted(run.cluster.glob("[0-9]*/server.log")):
         try:
-            lines = path.read_text(errors="replace").splitlines()
+            lines = storage.read_bytes(path).decode(errors="replace").splitlines()
         except OSError as error:
-            raise HistoryError(f"{path} cannot be read: {error}") from error
+            raise HistoryError(f"{path} cannot be read: {storage.line(error)}") from error
         node = int(path.parent.name)
         for line in lines:  # a search for plain words is fast, and few lines have them
             if "Couldn't find leader endpoint" in line and (match := LEFT_OUT.match(line)):

@@ -22,10 +22,10 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import TopicPartition
+from history import storage
 
 Cell: TypeAlias = "bool | int | float | str | bytes | Sequence[int] | Sequence[dict[str, str | int]] | None"
 TOPIC_PARTITIONS: Final = pa.list_(
@@ -197,9 +197,10 @@ class Evidence:
         Raises: HistoryError.
         """
         found = {}
+        there = folder.exists()
         for name in (*PER_PARTITION, *PER_NODE):
             path = folder / f"{name}.parquet"
-            if folder.exists():
+            if there:
                 found[name] = _read(path, schema(name))
         return cls(found)
 
@@ -262,16 +263,16 @@ ORDER: Final = ("topic", "partition", "take", "node", "snapshot", "segment", "po
 
 def write(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     """Write the tables of a run. Raises: OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    storage.make_folder(folder)
     for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        storage.write_parquet(table, folder / f"{name}.parquet", compression="zstd")
 
 
 def _read(path: Path, wanted: pa.Schema) -> pa.Table:
     try:
-        found = pq.ParquetFile(path).read()
+        found = storage.parquet_file(path).read()
         if not found.schema.equals(wanted):
             raise HistoryError(f"{path}: its columns are not those of this table of evidence")
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {error}") from None
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
     return found

@@ -15,7 +15,7 @@ import msgspec
 from core.client_settings import ClientSettings, SessionSpec
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase
-from history import jsonl
+from history import jsonl, storage
 
 
 class JournalHeader(msgspec.Struct, frozen=True, tag="open", tag_field="event"):
@@ -196,7 +196,7 @@ def read(path: Path) -> list[Line]:
 
     Raises: HistoryError, where the header is missing or another line cannot be read.
     """
-    lines = jsonl.decode(path.read_bytes(), _DECODER, str(path))
+    lines = jsonl.decode(storage.read_bytes(path), _DECODER, str(path))
     if lines and not isinstance(lines[0], JournalHeader):
         raise HistoryError(f"{path} line 1 is not the header of a journal")
     return lines

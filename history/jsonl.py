@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from core.errors import HistoryError
+from history import storage
 
 T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder()
@@ -83,7 +84,9 @@ class Appender:
 
 
 def being_written(path: Path) -> bool:
-    """Whether an `Appender` of a living process has this file open."""
+    """Whether an `Appender` of a living process has this file open; a store has no locks."""
+    if storage.remote(path) is not None:
+        return False
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

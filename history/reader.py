@@ -25,10 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
+from history import storage
 from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.events import Event, decode
 from history.evidence import Evidence
@@ -330,7 +330,7 @@ class History:
             try:
                 rows = list(_matching(path, wanted, mine)) if mine else []
             except (OSError, pa.ArrowException) as error:
-                raise HistoryError(f"{path}: {_first_line(error)}") from None
+                raise HistoryError(f"{path}: {storage.line(error)}") from None
             yield from rows
 
 
@@ -344,8 +344,8 @@ def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -
 
     condition = reduce(or_, (_condition(tp, each) for tp, each in where.items()))
     named = sorted({"tp"}.union(*where.values()))
-    file = pq.ParquetFile(path)
-    (whole,) = dataset(path).get_fragments()
+    file = storage.parquet_file(path)
+    (whole,) = dataset(*storage.dataset_place(path)).get_fragments()
     for group in whole.subset(condition).row_groups:
         keys = file.read_row_group(group.id, columns=named)
         keys = keys.append_column("row", pa.array(np.arange(keys.num_rows)))
@@ -416,18 +416,18 @@ def read_events(run: Run) -> list[Event]:
     Raises: HistoryError.
     """
     try:
-        return decode(run.events.read_bytes())
+        return decode(storage.read_bytes(run.events))
     except OSError as error:
-        raise HistoryError(f"{run.events}: {error.strerror}") from None
+        raise HistoryError(f"{run.events}: {storage.line(error)}") from None
     except ValueError as error:
         raise HistoryError(f"{run.folder}: {error}") from None
 
 
 def _json(path: Path) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes())
+        return msgspec.json.decode(storage.read_bytes(path))
     except OSError as error:
-        raise HistoryError(f"{path}: {error.strerror}") from None
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HistoryError(f"{path}: {error}") from None
 
@@ -435,10 +435,10 @@ def _json(path: Path) -> Any:
 def _verify(path: Path, table: str, rows: int) -> None:
     """Check a unit's file by its footer; its pages are checked when they are read."""
     try:
-        meta = pq.read_metadata(path)
-        schema = pq.read_schema(path)
+        with storage.parquet_file(path) as file:
+            meta, schema = file.metadata, file.schema_arrow
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {_first_line(error)}") from None
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
     if not schema.equals(TABLES[table]):
         raise HistoryError(f"{path}: its columns are not those of the table {table}")
     if meta.num_rows != rows:
@@ -451,17 +451,13 @@ def read_table(path: Path, name: str, wanted: tuple[str, ...] | None = None) -> 
     Raises: HistoryError.
     """
     try:
-        table = pq.ParquetFile(path).read(columns=list(wanted) if wanted else None)
+        table = storage.parquet_file(path).read(columns=list(wanted) if wanted else None)
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {_first_line(error)}") from None
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
     expected = TABLES[name]
     if wanted is None and not table.schema.equals(expected):
         raise HistoryError(f"{path}: its columns are not those of the table {name}")
     return table.combine_chunks()
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:

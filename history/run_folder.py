@@ -4,13 +4,15 @@ import os
 import tempfile
 from pathlib import Path
 
+from history import storage
+
 RESULTS = Path("results")
 FORMAT = 3
 """Version of the run folder; a newer one is refused."""
 
 
 class Run:
-    """Paths of one run folder: names in one place, no I/O but `write_atomically`."""
+    """Paths of one run folder, on this machine or a store (`history.storage.location`): names, no I/O."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,11 +45,14 @@ class Run:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a whole file or nothing: temporary file beside it, fsync, rename.
+    """Write a whole file or nothing: temporary file beside it, fsync, rename; on a store one request.
 
     Raises: OSError, with the old file (if any) untouched.
     """
     data = content.encode() if isinstance(content, str) else content
+    if storage.remote(path) is not None:
+        storage.write_whole(path, data)
+        return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

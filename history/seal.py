@@ -6,7 +6,6 @@ short: an op without completion is indefinite, and a final read that was never p
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from history import events as ev
+from history import storage
 from history.reader import Names, Unit
 from history.rows import read_journals
 from history.run_folder import FORMAT, Run, write_atomically
@@ -33,9 +32,9 @@ def seal(run: Run) -> None:
 
     Raises: HistoryError (damaged recording), OSError (full disk); nothing is left half-written.
     """
-    if run.names.exists():
+    if storage.is_there(run.names):
         return
-    recorded = run.events.read_bytes() if run.events.exists() else b""
+    recorded = storage.read_bytes(run.events) if storage.is_there(run.events) else b""
     events = ev.decode(recorded, str(run.events))
     rows = read_journals(sorted(run.journal.glob("*.jsonl"), key=lambda p: int(p.stem)))
     listed = [event for event in events if isinstance(event, ev.BoundsListed)]
@@ -58,9 +57,9 @@ def write_history(
     tables: one for each name of `TABLES`, with its schema. Replaces an existing history.
     """
     temporary = run.history.with_name(f".history-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
+    storage.remove(temporary)
     try:
-        temporary.mkdir(parents=True)
+        storage.make_folder(temporary)
         units = write_clustered(temporary, tables["sends"], tables["reads"])
         for name, schema in TABLES.items():
             if name not in CLUSTERED:
@@ -69,10 +68,9 @@ def write_history(
             format=FORMAT, run=run.name, start_ns=start_ns, start_wall=start_wall, units=units, **names
         )
         write_atomically(temporary / "names.json", msgspec.json.encode(meta))
-        shutil.rmtree(run.history, ignore_errors=True)
-        os.replace(temporary, run.history)
+        storage.publish(temporary, run.history, mark=run.names.name)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        storage.remove(temporary)
 
 
 def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:
@@ -82,7 +80,7 @@ def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit
     tables = {"sends": sends, "reads": reads}
     numbers = {name: table.column("tp").to_numpy() for name, table in tables.items()}
     for name in tables:
-        (folder / name).mkdir()
+        storage.make_folder(folder / name)
     units: list[Unit] = []
     for tps in _grouped(np.concatenate(list(numbers.values()))):
         unit = f"{tps[0]:05d}-{tps[-1]:05d}"
@@ -124,7 +122,7 @@ def write_table(table: pa.Table, path: Path) -> None:
         field.name: "DELTA_BINARY_PACKED" for field in table.schema if field.type in (pa.int32(), pa.int64())
     }
     others = [field.name for field in table.schema if field.name not in delta]
-    pq.write_table(
+    storage.write_parquet(
         table,
         path,
         compression="zstd",

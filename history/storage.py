@@ -1,0 +1,224 @@
+"""Where run folders lie: this machine's files, or any store that fsspec reaches by a URL.
+
+    location("results/latest")          a pathlib.Path
+    location("s3://bucket/run")         the same methods on an object store; s3a:// means the same
+    location("memory://run")            in this process, for tests
+
+Credentials, regions and endpoints come from the store's usual environment alone (for S3: AWS_PROFILE,
+AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws). Every process that reads a run needs them.
+
+A store has no atomic rename of a folder. What has to appear as a whole therefore has one file that is written
+last and removed first (`publish`). A store's errors become OSError, as files raise it.
+
+Not here: the names of files (`history.run_folder`).
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from core.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+URL: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+)://", re.IGNORECASE)
+FRESH: Final = {"use_listings_cache": False}
+"""A store's listing may be older than what another process has written since."""
+CLIENTS: Final = ("botocore", "aiobotocore", "aiohttp", "fsspec", "s3fs")
+"""Packages whose exceptions mean that a store refused or could not be reached."""
+
+
+def location(text: str | Path) -> Path:
+    """The file or folder of a path or URL.
+
+    A URL's is a `upath.UPath`: no subclass of `Path`, but with its methods as far as run folders need them.
+
+    Raises: UsageError, where no file system reads such URLs.
+    """
+    found = URL.match(text) if isinstance(text, str) else None
+    if found is None:
+        return Path(text)
+    scheme = found["scheme"].lower()
+    rest = str(text)[found.end() :]
+    if scheme in ("file", "local"):
+        return Path("/" + rest.lstrip("/"))
+    if not rest.strip("/"):
+        raise UsageError(f"{text} names no bucket or folder")
+    upath = importlib.import_module("upath")  # it takes 0.3 s, and files need none of it
+    try:
+        remote = upath.UPath(f"{'s3' if scheme == 's3a' else scheme}://{rest.rstrip('/')}", **FRESH)
+        assert remote.fs
+    except (ValueError, ImportError) as error:
+        raise UsageError(f"{text}: {line(error)}") from None
+    return cast(Path, remote)
+
+
+def remote(path: Path) -> "UPath | None":
+    """The path where it lies on a store; None where it is this machine's."""
+    return None if isinstance(path, Path) else path
+
+
+def shared(path: Path) -> str:
+    """Text that `location` makes the same path from, in any process and working directory."""
+    return str(path) if remote(path) is not None else str(path.absolute())
+
+
+@contextlib.contextmanager
+def file_errors() -> Iterator[None]:
+    """A store's own exceptions become OSError; every other passes.
+
+    Raises: OSError.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__module__.partition(".")[0] not in CLIENTS:
+            raise
+        raise OSError(line(error)) from error
+
+
+@contextlib.contextmanager
+def reaching(path: Path) -> Iterator[None]:
+    """What fails on a store is one sentence about the store; what fails on files passes.
+
+    Raises: StorageError.
+    """
+    if remote(path) is None:
+        yield
+        return
+    try:
+        with file_errors():
+            yield
+    except OSError as error:
+        raise StorageError(f"{path}: the store cannot be used: {line(error)}") from error
+
+
+def is_there(path: Path) -> bool:
+    """Whether this file exists. Raises: OSError, where a store refuses to say or cannot be reached."""
+    try:
+        with file_errors():
+            path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def read_bytes(path: Path) -> bytes:
+    """A whole file. Raises: OSError."""
+    with file_errors():
+        return path.read_bytes()
+
+
+def parquet_file(path: Path) -> pq.ParquetFile:
+    """An open Parquet file; of a store, only the byte ranges that are read travel.
+
+    Raises: OSError, pyarrow.ArrowException.
+    """
+    if remote(path) is None:
+        return pq.ParquetFile(path)
+    with file_errors():
+        source = _Opened(path.open("rb", cache_type="none"))  # type: ignore[call-overload]
+    return pq.ParquetFile(pa.PythonFile(source, mode="r"), pre_buffer=True)
+
+
+class _Opened(io.RawIOBase):
+    """A file of a store for Arrow, with files' errors."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        with file_errors():
+            return cast(bytes, self._file.read(size))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return cast(int, self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return cast(int, self._file.tell())
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+def write_parquet(table: pa.Table, path: Path, **options: Any) -> None:
+    """`pyarrow.parquet.write_table`, also to a store. Raises: OSError."""
+    if remote(path) is None:
+        pq.write_table(table, path, **options)
+        return
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **options)
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file of a store: all of it appears at once. Raises: OSError."""
+    with file_errors():
+        path.write_bytes(data)
+
+
+def dataset_place(path: Path) -> tuple[Any, ...]:
+    """What `pyarrow.dataset.dataset` takes for one file: the file and its file system."""
+    there = remote(path)
+    return (path,) if there is None else (there.path, None, None, there.fs)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing. Raises: OSError."""
+    with file_errors():
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all that it holds, if it is there. Raises: OSError, of a store."""
+    there = remote(folder)
+    if there is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    with file_errors():
+        if there.fs.exists(there.path):
+            there.fs.rm(there.path, recursive=True)
+
+
+def publish(made: Path, final: Path, *, mark: str) -> None:
+    """Put the folder `made` into the place of `final`: all of it, or a folder without the file `mark`.
+
+    Both lie in the same folder, `mark` directly in them.
+
+    Raises: OSError.
+    """
+    there = remote(made)
+    if there is None:
+        shutil.rmtree(final, ignore_errors=True)
+        os.replace(made, final)
+        return
+    with file_errors():
+        if is_there(final / mark):
+            (final / mark).unlink()
+        remove(final)
+        files = [file for file in there.fs.find(there.path) if file != (made / mark).path]  # type: ignore[attr-defined]
+        for file in [*files, (made / mark).path]:  # type: ignore[attr-defined]
+            there.fs.mv(file, final.path + file.removeprefix(there.path))  # type: ignore[attr-defined]
+
+
+def line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    said = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    return said.splitlines()[0]
