@@ -1,11 +1,11 @@
 """Sealing: journals and events of a run → the tables of its history, once.
 
 Idempotent: `seal` leaves a sealed run as it is. All tables appear at once or none: `seal` writes them
-beside the final place and renames the folder. It seals whatever was recorded, also of a run that a crash cut
-short: an op without completion is indefinite, and a final read that was never performed is an incomplete one.
+beside the final place and renames the folder; on a store it writes names.json last. It seals whatever was
+recorded, also of a run that a crash cut short: an op without completion is indefinite, and a final read that
+was never performed is an incomplete one.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,10 +56,8 @@ def write_history(
 
     tables: one for each name of `TABLES`, with its schema. Replaces an existing history.
     """
-    temporary = run.history.with_name(f".history-{os.getpid()}")
-    storage.remove(temporary)
+    temporary = storage.beside(run.history)
     try:
-        storage.make_folder(temporary)
         units = write_clustered(temporary, tables["sends"], tables["reads"])
         for name, schema in TABLES.items():
             if name not in CLUSTERED:
@@ -68,9 +66,10 @@ def write_history(
             format=FORMAT, run=run.name, start_ns=start_ns, start_wall=start_wall, units=units, **names
         )
         write_atomically(temporary / "names.json", msgspec.json.encode(meta))
-        storage.publish(temporary, run.history, mark=run.names.name)
-    finally:
+        storage.publish(temporary, run.history)
+    except BaseException:
         storage.remove(temporary)
+        raise
 
 
 def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:

@@ -7,8 +7,9 @@
 Credentials, regions and endpoints come from the store's usual environment alone (for S3: AWS_PROFILE,
 AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ~/.aws). Every process that reads a run needs them.
 
-A store has no atomic rename of a folder. What has to appear as a whole therefore has one file that is written
-last and removed first (`publish`). A store's errors become OSError, as files raise it.
+A folder that has to appear as a whole is made beside its place and renamed (`beside`, `publish`). A store
+cannot rename a folder: there, one file of it is written last, and without that file it does not count. A
+store's errors become OSError, as files raise it.
 
 Not here: the names of files (`history.run_folder`).
 """
@@ -197,25 +198,24 @@ def remove(folder: Path) -> None:
             there.fs.rm(there.path, recursive=True)
 
 
-def publish(made: Path, final: Path, *, mark: str) -> None:
-    """Put the folder `made` into the place of `final`: all of it, or a folder without the file `mark`.
+def beside(final: Path) -> Path:
+    """The folder to make what `publish` then puts into the place of `final`: new and empty.
 
-    Both lie in the same folder, `mark` directly in them.
+    A store has no rename: there it is `final`, emptied, and whole as soon as its last file is written.
 
     Raises: OSError.
     """
-    there = remote(made)
-    if there is None:
+    made = final if remote(final) is not None else final.with_name(f".{final.name}-{os.getpid()}")
+    remove(made)
+    make_folder(made)
+    return made
+
+
+def publish(made: Path, final: Path) -> None:
+    """Put a folder into its place, at once. Raises: OSError."""
+    if made != final:
         shutil.rmtree(final, ignore_errors=True)
         os.replace(made, final)
-        return
-    with file_errors():
-        if is_there(final / mark):
-            (final / mark).unlink()
-        remove(final)
-        files = [file for file in there.fs.find(there.path) if file != (made / mark).path]  # type: ignore[attr-defined]
-        for file in [*files, (made / mark).path]:  # type: ignore[attr-defined]
-            there.fs.mv(file, final.path + file.removeprefix(there.path))  # type: ignore[attr-defined]
 
 
 def line(error: BaseException) -> str:
