@@ -14,4 +14,5 @@ run         The program of a run: phases, faults, what is looked at meanwhile.
 simulation  The system `simulated`: the reference model in virtual time, in one process.
 soak        Run after run until a time budget is used up, then an index of the results.
 systems     The registry of systems under test.
+wire        Kafka's protocol as it goes over the wire: frames, and what they hold.
 """

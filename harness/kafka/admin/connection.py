@@ -6,11 +6,9 @@ One connection per exchange, one deadline for all of it, no retries.
 TLS and SASL PLAIN use the settings by which librdkafka reaches the same listeners.
 """
 
-import io
 import itertools
 import socket
 import ssl
-import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -22,16 +20,17 @@ from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
-from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from core.cluster import Address, Security
 from core.errors import ConfigError, InquestError
+from harness.wire.frames import FrameError, Splitter
+from harness.wire.payloads import decode_response, encode_request
 
 R = TypeVar("R", bound=ResponsePayload)
 
+RECEIVE: Final = 1 << 16
+"""Bytes that one read from a socket takes at most."""
 _ids = itertools.count(1)
 
 _TLS: Final = frozenset(
@@ -127,39 +126,28 @@ class BrokerConnection:
         Raises: AdminError; the connection is of no use afterwards.
         """
         try:
-            self._send(request)
-            size = struct.unpack(">i", self._read(4))[0]
-            payload = self._read(size)
+            self._wait()
+            self._socket.sendall(encode_request(request, next(_ids) & 0x7FFFFFFF, "inquest"))
+            answer = self._receive()
         except OSError as error:
             raise AdminError(f"{type(request).__name__}: {error}") from error
+        except FrameError as error:
+            raise AdminError(f"{type(request).__name__}: no response of Kafka's: {error}") from error
         try:
-            _, after = entity_reader(response.__header_schema__)(payload, 0)
-            return entity_reader(response)(payload, after)[0]
-        except (SerialError, ValueError, IndexError) as error:
+            return decode_response(answer, response)
+        except FrameError as error:
             raise AdminError(f"{type(request).__name__}: unreadable response: {error}") from error
 
-    def _send(self, request: RequestPayload) -> None:
-        header = request.__header_schema__(
-            request_api_key=request.__api_key__,
-            request_api_version=request.__version__,
-            correlation_id=i32(next(_ids) & 0x7FFFFFFF),
-            client_id="inquest",
-        )
-        body = io.BytesIO()
-        entity_writer(type(header))(body, header)
-        entity_writer(type(request))(body, request)
-        self._wait()
-        self._socket.sendall(struct.pack(">i", body.tell()) + body.getvalue())
-
-    def _read(self, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
+    def _receive(self) -> bytes:
+        """The next frame. Raises: OSError, FrameError."""
+        splitter = Splitter()
+        while True:
             self._wait()
-            got = self._socket.recv(size - len(parts))
+            got = self._socket.recv(RECEIVE)
             if not got:
                 raise ConnectionError("the broker closed the connection")
-            parts += got
-        return bytes(parts)
+            if frames := splitter.feed(got):
+                return frames[0]
 
     def _wait(self) -> None:
         left = self._ends - time.monotonic()

@@ -1,0 +1,93 @@
+"""What frames hold, by Kafka's own schemas (kio): requests and responses as Python values, and back.
+
+Only what has to be understood is decoded. A frame of an API or a version that kio does not know stays opaque.
+"""
+
+import io
+from functools import cache
+from typing import Final, TypeVar
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.primitive import i32
+from kio.static.protocol import Entity, Payload, RequestPayload, ResponsePayload
+
+from harness.wire.bounds import check
+from harness.wire.frames import SIZE, FrameError, frame
+
+P = TypeVar("P", bound=Payload)
+R = TypeVar("R", bound=ResponsePayload)
+
+_UNREADABLE: Final = (SerialError, ValueError, LookupError, OverflowError)
+"""What kio raises for bytes that no schema describes."""
+
+API_KEYS: Final = {name: key for key, name in api_key_map.items()}
+"""Kafka's APIs by name: `end_txn` -> 26."""
+
+
+def api_name(api_key: int) -> str:
+    """The name of an API; its number where it is not known."""
+    return api_key_map.get(api_key, f"api {api_key}")
+
+
+@cache
+def request_type(api_key: int, version: int) -> type[RequestPayload] | None:
+    """The schema of a request; None = opaque."""
+    try:
+        return load_request_schema(api_key, version)
+    except KioIndexError:
+        return None
+
+
+@cache
+def response_type(api_key: int, version: int) -> type[ResponsePayload] | None:
+    """The schema of a response; None = opaque."""
+    try:
+        return load_response_schema(api_key, version)
+    except KioIndexError:
+        return None
+
+
+def decode_request(data: bytes, kind: type[RequestPayload]) -> RequestPayload:
+    """A request. data: its frame, with the size. Raises: FrameError."""
+    return _decode(data, kind)
+
+
+def decode_response(data: bytes, kind: type[R]) -> R:
+    """A response. data: its frame, with the size. Raises: FrameError."""
+    return _decode(data, kind)
+
+
+def _decode(data: bytes, kind: type[P]) -> P:
+    header: type[Entity] = kind.__header_schema__  # type: ignore[assignment] # a property to mypy, a class here
+    begin = check(header, data, SIZE)
+    check(kind, data, begin)
+    try:
+        return entity_reader(kind)(data, begin)[0]
+    except _UNREADABLE as error:
+        raise FrameError(f"{kind.__name__}: {error}") from error
+
+
+def encode_request(request: RequestPayload, correlation_id: int, client_id: str) -> bytes:
+    """The frame of a request."""
+    header = request.__header_schema__(
+        request_api_key=request.__api_key__,
+        request_api_version=request.__version__,
+        correlation_id=i32(correlation_id),
+        client_id=client_id,
+    )
+    content = io.BytesIO()
+    entity_writer(type(header))(content, header)
+    entity_writer(type(request))(content, request)
+    return frame(content.getvalue())
+
+
+def encode_response(response: ResponsePayload, correlation_id: int) -> bytes:
+    """The frame of a response."""
+    header = response.__header_schema__(correlation_id=i32(correlation_id))
+    content = io.BytesIO()
+    entity_writer(type(header))(content, header)
+    entity_writer(type(response))(content, response)
+    return frame(content.getvalue())
