@@ -1,0 +1,317 @@
+"""One connection of a client through the proxy, and the connection to the broker that carries it on.
+
+Requests and responses keep their order, as TCP keeps it. The broker's side outlives the client's while a
+request is held or unanswered: that is how a request comes late (KAFKA-17754).
+"""
+
+import asyncio
+import itertools
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.wire.frames import FrameError, RequestHeader, Splitter, correlation_id, request_header
+from harness.wire.payloads import api_name
+from harness.wire.responses import Rewrite, error_of, refusal
+from harness.wire.rules import Action, Rule, RuleBook, Seen
+
+QUEUED: Final = 64 << 20
+"""Bytes that wait behind a held request at most; then the client is read no further."""
+UNANSWERED_S: Final = 5.0
+"""How long the broker's side stays open for responses once the client's is gone."""
+_ids = itertools.count(1)
+
+RESET: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER that makes a close a reset."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request without its response. answer: of one that the proxy answers itself."""
+
+    header: RequestHeader
+    rule: Rule | None
+    answer: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A request that waits."""
+
+    frame: bytes
+    header: RequestHeader
+    rule: Rule
+
+
+class Desk:
+    """What all links of a proxy share: the rules in force, who holds what, and where to tell what was
+    seen."""
+
+    def __init__(self, tell: Callable[[Seen], None], rewrite: Rewrite) -> None:
+        self.book = RuleBook()
+        self.rewrite = rewrite
+        self.links: set[Link] = set()
+        self._tell = tell
+
+    def saw(
+        self, what: str, link: "Link", header: RequestHeader, rule: Rule, error: int | None = None
+    ) -> None:
+        """Tell what became of a request that a rule took."""
+        self._tell(
+            Seen(
+                ns=time.monotonic_ns(),
+                rule=rule.number,
+                what=what,
+                node=link.node,
+                connection=link.number,
+                api=api_name(header.api_key),
+                version=header.version,
+                correlation_id=header.correlation_id,
+                client_id=header.client_id or "",
+                error=error,
+            )
+        )
+
+    def release(self, number: int) -> None:
+        """Let go what a rule holds, on all links."""
+        for link in sorted(self.links, key=lambda one: one.number):
+            link.release(number)
+
+
+class End(asyncio.Protocol):
+    """One end of a link: bytes to frames, and back-pressure from the other end."""
+
+    def __init__(
+        self, take: Callable[[bytes], None], began: Callable[[], None], ended: Callable[[], None]
+    ) -> None:
+        self._take = take
+        self._began = began
+        self._ended = ended
+        self._splitter = Splitter()
+        self.transport: asyncio.Transport | None = None
+        self.other: End | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether bytes can be written to it."""
+        return self.transport is not None and not self.transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._began()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        try:
+            for frame in self._splitter.feed(data):
+                self._take(frame)
+        except FrameError:
+            self.reset()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._ended()
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        if self.other is not None:
+            self.other.read(False)
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        if self.other is not None:
+            self.other.read(True)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, if it is open."""
+        if self.open:
+            assert self.transport is not None
+            self.transport.write(data)
+
+    def read(self, wanted: bool) -> None:
+        """Read on, or pause."""
+        if self.open:
+            assert self.transport is not None
+            (self.transport.resume_reading if wanted else self.transport.pause_reading)()
+
+    def reset(self) -> None:
+        """Close it by a reset: what was not sent is lost."""
+        if self.transport is not None:
+            sock = self.transport.get_extra_info("socket")
+            if sock is not None and sock.fileno() >= 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self.transport.abort()
+
+    def close(self) -> None:
+        """Close it in order."""
+        if self.transport is not None:
+            self.transport.close()
+
+
+class Link:
+    """See the module. node: the broker. number: counts up through all links of the process."""
+
+    def __init__(self, desk: Desk, node: int, accepted: Callable[[], None]) -> None:
+        """accepted: called when the client is connected; it has the broker's side connected."""
+        self.node = node
+        self._accepted = accepted
+        self.number = next(_ids)
+        self._desk = desk
+        self.client = End(self._request, self._client_began, self._close_if_done)
+        self.broker = End(self._response, lambda: None, self._broker_ended)
+        self.client.other, self.broker.other = self.broker, self.client
+        self._asked: deque[Asked] = deque()
+        self._held: Held | None = None
+        self._queue: deque[tuple[bytes, RequestHeader]] = deque()
+        self._queued = 0
+        self._mute = False
+        self._waiting: tuple[Rule, list[bytes]] | None = None
+        desk.links.add(self)
+
+    def _client_began(self) -> None:
+        self.client.read(False)  # until the broker's side is there
+        self._accepted()
+
+    def begin(self) -> None:
+        """Both sides are connected."""
+        if self.client.open:
+            self.client.read(True)
+        else:
+            self.broker.close()
+
+    def abandon(self) -> None:
+        """The broker does not take connections."""
+        self.client.reset()
+        self._desk.links.discard(self)
+
+    # ---- requests
+
+    def _request(self, frame: bytes) -> None:
+        header = request_header(frame)
+        for number in self._desk.book.ended_by(header, frame) if self._desk.book.rules else ():
+            self._desk.release(number)
+        if self._held is not None:
+            self._queue.append((frame, header))
+            self._queued += len(frame)
+            if self._queued > QUEUED:
+                self.client.read(False)
+        else:
+            self._apply(frame, header)
+
+    def _apply(self, frame: bytes, header: RequestHeader) -> None:
+        rule = self._desk.book.takes(self.node, header, frame)
+        if rule is None:
+            self._forward(frame, Asked(header, None))
+            return
+        self._desk.saw("caught", self, header, rule)
+        match rule.action:
+            case Action.HOLD | Action.DETACH:
+                self._held = Held(frame, header, rule)
+                self._release_in_time(rule)
+                if rule.action is Action.DETACH:
+                    self.client.reset()
+            case Action.DROP_REQUEST:
+                self.client.reset()
+            case Action.REFUSE:
+                self._asked.append(Asked(header, rule, refusal(frame, header, rule.error)))
+                self._answer_own()
+            case Action.CUT:
+                self._forward(frame, Asked(header, rule))
+                self.client.reset()
+            case Action.DROP_RESPONSE | Action.DELAY_RESPONSE:
+                self._forward(frame, Asked(header, rule))
+
+    def _forward(self, frame: bytes, asked: Asked) -> None:
+        self._asked.append(asked)
+        self.broker.write(frame)
+
+    def _release_in_time(self, rule: Rule) -> None:
+        if rule.seconds:
+            asyncio.get_running_loop().call_later(rule.seconds, self.release, rule.number)
+
+    def release(self, number: int) -> None:
+        """Let go what a rule holds here."""
+        if self._waiting is not None and self._waiting[0].number == number:
+            (_, frames), self._waiting = self._waiting, None
+            for frame in frames:
+                self._to_client(frame)
+        held = self._held
+        if held is None or held.rule.number != number:
+            return
+        self._held = None
+        self._desk.saw("delivered" if self.broker.open else "lost", self, held.header, held.rule)
+        self._forward(held.frame, Asked(held.header, held.rule))
+        while self._queue and self._held is None:
+            frame, header = self._queue.popleft()
+            self._queued -= len(frame)
+            self._apply(frame, header)
+        if self._queued <= QUEUED:
+            self.client.read(True)
+        self._close_if_done()
+
+    # ---- responses
+
+    def _response(self, frame: bytes) -> None:
+        number = correlation_id(frame)
+        asked = None
+        # Brokers answer in order. What came before has no response (a produce request with acks=0).
+        while self._asked and asked is None:
+            first = self._asked.popleft()
+            asked = first if first.header.correlation_id == number else None
+        if asked is not None:
+            frame = self._desk.rewrite(frame, asked.header)
+        if asked is not None and asked.rule is not None:
+            self._told(frame, asked.header, asked.rule)
+        if self._waiting is not None:
+            self._waiting[1].append(frame)
+        else:
+            self._to_client(frame)
+        self._answer_own()
+        self._close_if_done()
+
+    def _told(self, frame: bytes, header: RequestHeader, rule: Rule) -> None:
+        self._desk.saw("answered", self, header, rule, error_of(frame, header))
+        if rule.action is Action.DROP_RESPONSE:
+            self._mute = True
+        elif rule.action is Action.DELAY_RESPONSE and self._waiting is None:
+            self._waiting = (rule, [])
+            self._release_in_time(rule)
+
+    def _answer_own(self) -> None:
+        """Send the proxy's own answers, once those before them were sent."""
+        while self._asked and self._asked[0].answer is not None:
+            self._to_client(self._asked.popleft().answer or b"")
+
+    def _to_client(self, frame: bytes) -> None:
+        if not self._mute:
+            self.client.write(frame)
+
+    # ---- ends
+
+    def _close_if_done(self) -> None:
+        """Close the broker's side when the client's is gone, and nothing is held or unanswered any more."""
+        if self.client.open or self._held is not None or self._queue:
+            return
+        if self._asked:
+            asyncio.get_running_loop().call_later(UNANSWERED_S, self.broker.close)
+        else:
+            self.broker.close()
+
+    def _broker_ended(self) -> None:
+        if self._held is not None:
+            self._desk.saw("lost", self, self._held.header, self._held.rule)
+            self._held = None
+        for asked in self._asked:
+            if asked.rule is not None:
+                self._desk.saw("lost", self, asked.header, asked.rule)
+        self._asked.clear()
+        self._queue.clear()
+        self.client.close()
+        self._desk.links.discard(self)

@@ -1,0 +1,156 @@
+"""The process of the proxy: `python -m harness.wire.proxy_main`.
+
+Standard input brings one command a line: first `Routes`, then any number of the others. Standard output tells
+`Ready`, then what rules do (`Seen`), one line each. The process ends with its standard input: a harness that
+dies leaves no proxy behind. It listens on the loopback only.
+"""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from functools import partial
+
+import msgspec
+
+from core.cluster import Address
+from harness.wire.link import Desk, Link
+from harness.wire.responses import Rewrite
+from harness.wire.rules import Rule, Seen
+
+LOOPBACK = "127.0.0.1"
+CONNECT_S = 5.0
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """Before one broker: the port that clients dial, and where the broker listens. advertised: the address
+    that it tells clients, where that is not the proxy's own ("" = it is)."""
+
+    node: int
+    listen: int
+    host: str
+    port: int
+    advertised: str = ""
+
+
+class Routes(msgspec.Struct, frozen=True, tag="routes"):
+    """Where to listen. The first command."""
+
+    routes: tuple[Route, ...]
+
+
+class Add(msgspec.Struct, frozen=True, tag="add"):
+    """Put a rule in force."""
+
+    rule: Rule
+
+
+class Release(msgspec.Struct, frozen=True, tag="release"):
+    """Let go what a rule holds."""
+
+    rule: int
+
+
+class Remove(msgspec.Struct, frozen=True, tag="remove"):
+    """Take a rule back, and let go what it holds."""
+
+    rule: int
+
+
+Command = Routes | Add | Release | Remove
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of standard output. done: how many commands were carried out. error: why the proxy cannot
+    start."""
+
+    seen: Seen | None = None
+    done: int = 0
+    error: str = ""
+
+
+def tell(told: Told) -> None:
+    """Write one line."""
+    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def accept(desk: Desk, route: Route) -> None:
+    """Listen for one broker. Raises: OSError, where the port is taken."""
+    loop = asyncio.get_running_loop()
+    links: set[asyncio.Task[None]] = set()
+
+    async def lead_on(link: Link) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await loop.create_connection(lambda: link.broker, route.host, route.port)
+        except (OSError, TimeoutError):
+            link.abandon()
+        else:
+            link.begin()
+
+    def accepted() -> asyncio.Protocol:
+        link = Link(desk, route.node, lambda: task(link))
+        return link.client
+
+    def task(link: Link) -> None:
+        made = loop.create_task(lead_on(link))
+        links.add(made)
+        made.add_done_callback(links.discard)
+
+    await loop.create_server(accepted, LOOPBACK, route.listen)
+
+
+def perform(desk: Desk, command: Command) -> None:
+    """Carry out a command that is not the first."""
+    match command:
+        case Add(rule):
+            desk.book.add(rule)
+        case Release(number):
+            desk.release(number)
+        case Remove(number):
+            desk.book.remove(number)
+            desk.release(number)
+
+
+async def serve() -> None:
+    """Until standard input ends."""
+    loop = asyncio.get_running_loop()
+    commands = asyncio.StreamReader(limit=1 << 24)
+    await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
+    decode = msgspec.json.Decoder(Command).decode
+    first = decode(await commands.readline())
+    assert isinstance(first, Routes)
+    listening = {Address(LOOPBACK, route.listen): route for route in first.routes}
+    rewrite = Rewrite(
+        {_address(route.advertised): own for own, route in listening.items() if route.advertised}
+    )
+    desk = Desk(lambda seen: tell(Told(seen=seen)), rewrite)
+    try:
+        for route in first.routes:
+            await accept(desk, route)
+    except OSError as error:
+        tell(Told(error=str(error)))
+        return
+    done = 1
+    tell(Told(done=done))
+    while line := await commands.readline():
+        perform(desk, decode(line))
+        done += 1
+        tell(Told(done=done))
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))
+
+
+def main() -> None:
+    """See the module."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(BrokenPipeError):
+        asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Whom and what a request concerns: transactional ids, groups, partitions. Rules ask for it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from core.op import TopicPartition
+from harness.wire.frames import FrameError, RequestHeader
+from harness.wire.payloads import API_KEYS, decode_request, request_type
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """What one request names. Partitions that it names by the id of a topic are not among them."""
+
+    transactional_ids: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
+
+
+NOTHING: Final = Subjects()
+
+
+def subjects(frame: bytes, header: RequestHeader) -> Subjects:
+    """What a request names; nothing, where it cannot be read, or is of an API whose requests no rule asks."""
+    read = _READERS.get(header.api_key)
+    kind = request_type(header.api_key, header.version)
+    if read is None or kind is None:
+        return NOTHING
+    try:
+        return read(decode_request(frame, kind))
+    except FrameError:
+        return NOTHING
+
+
+def _named(values: Iterable[str | None]) -> frozenset[str]:
+    return frozenset(str(value) for value in values if value)
+
+
+def _partitions(topics: Iterable[Any]) -> Iterator[TopicPartition]:
+    """Topics of requests have their name in `name` or `topic`, or an id alone; partitions are numbers, or
+    structs that have the number under one of three names."""
+    for topic in topics:
+        name = getattr(topic, "name", None) or getattr(topic, "topic", None)
+        parts = getattr(topic, "partition_data", None) or getattr(topic, "partitions", None) or ()
+        for part in parts if name is not None else ():
+            yield TopicPartition(str(name), part if isinstance(part, int) else _number(part))
+
+
+def _number(part: Any) -> int:
+    found = (getattr(part, name, None) for name in ("partition_index", "index", "partition"))
+    return int(next(number for number in found if number is not None))
+
+
+def _produce(request: Any) -> Subjects:
+    ids = _named([request.transactional_id])
+    return Subjects(transactional_ids=ids, partitions=frozenset(_partitions(request.topic_data)))
+
+
+def _of_topics(request: Any) -> Subjects:
+    return Subjects(partitions=frozenset(_partitions(request.topics)))
+
+
+def _of_id(request: Any) -> Subjects:
+    return Subjects(transactional_ids=_named([request.transactional_id]))
+
+
+def _add_partitions(request: Any) -> Subjects:
+    """Before version 4 of one transactional id; from then on, between brokers, of several."""
+    if hasattr(request, "transactions"):
+        ids = _named(one.transactional_id for one in request.transactions)
+        every = (tp for one in request.transactions for tp in _partitions(one.topics))
+        return Subjects(transactional_ids=ids, partitions=frozenset(every))
+    ids = _named([request.v3_and_below_transactional_id])
+    return Subjects(transactional_ids=ids, partitions=frozenset(_partitions(request.v3_and_below_topics)))
+
+
+def _add_offsets(request: Any) -> Subjects:
+    return Subjects(transactional_ids=_named([request.transactional_id]), groups=_named([request.group_id]))
+
+
+def _txn_offsets(request: Any) -> Subjects:
+    partitions = frozenset(_partitions(request.topics))
+    return Subjects(_named([request.transactional_id]), _named([request.group_id]), partitions)
+
+
+def _of_group(request: Any) -> Subjects:
+    partitions = frozenset(_partitions(getattr(request, "topics", None) or ()))
+    return Subjects(groups=_named([request.group_id]), partitions=partitions)
+
+
+_READERS: Final[dict[int, Callable[[Any], Subjects]]] = {
+    API_KEYS[name]: read
+    for name, read in {
+        "produce": _produce,
+        "fetch": _of_topics,
+        "list_offsets": _of_topics,
+        "init_producer_id": _of_id,
+        "end_txn": _of_id,
+        "add_partitions_to_txn": _add_partitions,
+        "add_offsets_to_txn": _add_offsets,
+        "txn_offset_commit": _txn_offsets,
+        "offset_commit": _of_group,
+        "heartbeat": _of_group,
+        "join_group": _of_group,
+        "sync_group": _of_group,
+        "consumer_group_heartbeat": _of_group,
+    }.items()
+}
+
+NAMED_BY_ID: Final = {API_KEYS["fetch"]: 13, API_KEYS["produce"]: 13}
+"""From these versions on a request names topics by id (KIP-516)."""
