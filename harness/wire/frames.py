@@ -25,7 +25,7 @@ _CONTROLLED_SHUTDOWN: Final = (7, 0)
 
 
 class FrameError(ValueError):
-    """Bytes are no frame of Kafka's protocol; the stream that they came in cannot be followed any more."""
+    """Bytes are not a frame of Kafka's protocol; the rest of their stream cannot be read."""
 
 
 class RequestHeader(NamedTuple):

@@ -60,7 +60,7 @@ class Desk:
     def saw(
         self, what: str, link: "Link", header: RequestHeader, rule: Rule, error: int | None = None
     ) -> None:
-        """Tell what became of a request that a rule took."""
+        """Tell what happened to a request that a rule took."""
         self._tell(
             Seen(
                 ns=time.monotonic_ns(),

@@ -1,4 +1,4 @@
-"""Rules of the wire: which requests they take, and what becomes of those.
+"""Rules of the wire: which requests they take, and what happens to these.
 
 Every action but `refuse` is something that a network can do: bytes come late or not at all, and connections
 break. What follows from it counts against Kafka.
@@ -17,7 +17,7 @@ from harness.wire.subjects import Subjects, subjects
 
 
 class Action(StrEnum):
-    """What becomes of a request that a rule takes."""
+    """What happens to a request that a rule takes."""
 
     HOLD = "hold"
     """It waits, and with it all that follows on its connection; it reaches the broker on the connection that
@@ -41,10 +41,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. It takes a request that fits every condition that is given.
 
     api: by the name of `API_KEYS`. nodes: brokers that were sent it; empty: any. versions: lowest and
-    highest. client_id: "" = any. transactional_id, group, partition: named by the request. skip: so many that
-    fit are let through first. times: so many are taken, 0 = all. seconds: it holds so long, 0 = until it is
-    released. until_api: a request of this API releases what it holds ("" = none does); where the rule names a
-    transactional id, only one of that id. error: of `refuse`, Kafka's code.
+    highest. client_id: "" = any. transactional_id, group, partition: named by the request. skip: number of
+    requests that fit and pass first. times: number of requests that it takes, 0 = all. seconds: how long it
+    holds, 0 = until it is released. until_api: a request of this API releases what it holds ("" = none does);
+    where the rule names a transactional id, only one of that id. error: of `refuse`, Kafka's code.
     """
 
     number: int
@@ -90,7 +90,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule did, or what became of what it took.
+    """What a rule did, or what happened to what it took.
 
     what: `caught`, `delivered` (what was held reached the broker's connection), `answered` (by the broker;
     error: its code, where the response has one), `lost` (the connection ended first). ns: CLOCK_MONOTONIC.
