@@ -1,8 +1,9 @@
 """Damaged frames against the codec: `python -m benchmarks.fuzz_frames [--frames 1000000] [--seed 1]`.
 
 Each frame holds a request or a response of a random API and version with random values, may be damaged, and
-arrives in pieces. Only FrameError may come of it, and memory stays bounded: the process may not have more
-than MEMORY bytes. A frame without damage has to be read as what it was made of. Printed: what became of all.
+arrives in pieces. It may raise FrameError only, and memory stays bounded: the process may not have more
+than MEMORY bytes. A frame without damage has to be read as what it was made of. Printed: what happened to
+all.
 """
 
 import argparse
@@ -35,7 +36,7 @@ LIMIT = 1 << 20
 def outcomes(
     rng: random.Random, sound: bytes, kind: type[RequestPayload] | type[ResponsePayload]
 ) -> Iterator[str]:
-    """What becomes of a frame with damage, in words."""
+    """What happens to a frame with damage, in words."""
     data = damaged(rng, sound)
     splitter, cut = Splitter(LIMIT), rng.randrange(len(data))
     try:
