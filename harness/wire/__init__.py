@@ -4,8 +4,8 @@ bounds      Whether a payload can be decoded safely: every length in it fits int
 frames      Where a frame ends in a stream of bytes, and what its header says.
 link        One connection of a client through the proxy, and the connection to the broker that carries it on.
 payloads    What frames hold, by Kafka's own schemas: requests and responses as Python values, and back.
-proxy       The proxy as the harness holds it: a process before the brokers, the rules in it, and what they
-did. proxy_main  The process of the proxy.
+proxy       The proxy as the harness holds it: its process, the rules in it, and what they did.
+proxy_main  The process of the proxy.
 responses   Responses that the proxy reads, makes or changes: error codes, refusals, addresses of brokers.
 rules       Rules of the wire: which requests they take, and what happens to these.
 subjects    Whom and what a request concerns: transactional ids, groups, partitions.
