@@ -24,8 +24,9 @@ class Plan:
     """Ports and addresses by node number (1 to 9).
 
     Clients dial `advertised`. `behind` is where the client listener is published when a proxy stands
-    in front of it. `harness` leads to a listener that neither proxies nor cuts of client traffic
-    touch. `toxiproxy` is the port of the proxy server's own API.
+    in front of it. Where two do, the first leads to `between`, where the second listens. `harness` leads to a
+    listener that neither proxies nor cuts of client traffic touch. `toxiproxy` is the port of the proxy
+    server's own API.
     """
 
     def __init__(self, block: int, lock: int) -> None:
@@ -40,6 +41,10 @@ class Plan:
     def behind(self, node: int) -> int:
         """Host port of the client listener while a proxy has the advertised one."""
         return self._base + 10 + node
+
+    def between(self, node: int) -> int:
+        """Host port of the second proxy while another one has the advertised port."""
+        return self._base + 40 + node
 
     def harness(self, node: int) -> int:
         """Host port of the harness's own listener."""
@@ -93,7 +98,8 @@ def reserve(start: int = 0) -> Plan:
 
 
 def _all_free(plan: Plan) -> bool:
-    ports = [port(node) for port in (plan.advertised, plan.behind, plan.harness) for node in range(1, 10)]
+    kinds = (plan.advertised, plan.behind, plan.harness, plan.between)
+    ports = [port(node) for port in kinds for node in range(1, 10)]
     return all(_is_free(port) for port in (*ports, plan.toxiproxy))
 
 

@@ -32,6 +32,8 @@ from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_netw
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.evidence import NodeEvidence
 from harness.kafka.waiting import NotYet, on_each, until
+from harness.wire.proxy import WireProxy
+from harness.wire.proxy_main import Route
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class KafkaCluster:
         self._reaper: Reaper | None = None
         self._toxiproxy = ""
         self._proxies: toxiproxy.ToxiproxyServer | None = None
+        self._wired = False
+        self._wire: WireProxy | None = None
         self._from_host: bool | None = None
         self.addresses: dict[int, str] = {}
         self._links = firewall.Links(self.addresses, PORTS, self._set_table)
@@ -108,6 +112,8 @@ class KafkaCluster:
         self._reaper = start_reaper(self.run, self._copies)
         if self._toxiproxy:
             self._proxies = self._start_proxies()
+        if self._wired:
+            self._wire = self._start_wire()
         run_engine = RunEngine(self._client, self.run)
         subnet = create_network(run_engine, self._plan.subnets())
         self.addresses.update({node: address(subnet, node) for node in self._nodes})
@@ -146,7 +152,7 @@ class KafkaCluster:
             engine.connect(timeout_s=TROUBLE_S).close()
         except ClusterError as error:
             return str(error)
-        return self._proxies.trouble() if self._proxies else ""
+        return next(filter(None, (one.trouble() for one in (self._proxies, self._wire) if one)), "")
 
     async def collect(self, into: Path) -> None:
         """Each node's complete log, over its restarts, and the settings that it ran with."""
@@ -186,6 +192,9 @@ class KafkaCluster:
             if self._proxies is not None:
                 steps.callback(self._proxies.stop)
                 self._proxies = None
+            if self._wire is not None:
+                steps.callback(self._wire.stop)
+                self._wire = None
 
     def _remove(self) -> None:
         if self._client is None:
@@ -276,17 +285,36 @@ class KafkaCluster:
         if self._proxies is not None:
             self._proxies.cure(nodes)
 
+    @property
+    def wire(self) -> WireProxy:
+        """The proxy that knows frames, between clients and all brokers. Raises: ClusterError, where there is
+        none."""
+        if self._wire is None:
+            raise ClusterError("the cluster was started without a proxy of the wire")
+        return self._wire
+
+    def use_wire(self) -> None:
+        """Ask for the proxy that knows frames; before `start`."""
+        self._wired = True
+
     # ---- starting
 
-    def _start_proxies(self) -> toxiproxy.ToxiproxyServer:
-        routes = {
-            node: toxiproxy.Route(self._plan.advertised(node), self._plan.behind(node))
+    def _start_wire(self) -> WireProxy:
+        behind = self._plan.between if self._toxiproxy else self._plan.behind
+        routes = [
+            Route(node=node, listen=self._plan.advertised(node), host=LOOPBACK, port=behind(node))
             for node in self.brokers
-        }
+        ]
+        return WireProxy(routes)
+
+    def _start_proxies(self) -> toxiproxy.ToxiproxyServer:
+        dialled = self._plan.between if self._wired else self._plan.advertised
+        routes = {node: toxiproxy.Route(dialled(node), self._plan.behind(node)) for node in self.brokers}
         return toxiproxy.ToxiproxyServer(self._toxiproxy, self._plan.toxiproxy, routes)
 
     def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
-        clients = self._plan.behind(node) if self._toxiproxy else self._plan.advertised(node)
+        proxied = self._toxiproxy or self._wired
+        clients = self._plan.behind(node) if proxied else self._plan.advertised(node)
         published = {PORTS[Listener.CLIENT]: clients, HARNESS_PORT: self._plan.harness(node)}
         made = NodeContainer(
             run_engine,

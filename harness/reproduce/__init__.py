@@ -2,6 +2,7 @@
 
 attempts       N runs of one side: what each showed, and the exit code.
 group_offsets  Committed offsets by hand, and slow reads that keep a group coordinator busy.
+late_requests  Schedules of one late request, which the proxy of `harness.wire` holds back.
 producer       A transactional producer by hand: one request at a time, to a chosen broker.
 rates          Measured rates, and the page of known bugs that shows them.
 schedules      The bugs: for each a schedule with a bad and a good side.

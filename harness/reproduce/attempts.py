@@ -2,9 +2,10 @@
 
 A run of the bad side has to show the bug: a coordinator acknowledged the commit, and a record of the
 transaction is lost (its partition is stable beyond it, and readers do not get it) or hidden for good (the
-coordinator has completed the transaction, and its partition is not stable beyond it); or the next group
-coordinator does not have an acknowledged commit of offsets. A run of the good side has to show that every
-record of an acknowledged commit is read, or that the commit was refused or kept.
+coordinator has completed the transaction, and its partition is not stable beyond it), or read though its
+transaction was aborted; or the next group coordinator does not have an acknowledged commit of offsets. A run
+of the good side has to show that every record of an acknowledged commit is read, or that the commit was
+refused or kept.
 
 Apart from that, the rules about logs (`checkers.logs`) judge what the brokers left on disk; they know
 nothing of the schedule, nor of what clients saw.
@@ -23,6 +24,7 @@ from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.kafka.admin.connection import AdminError
 from harness.kafka.waiting import NotYet, until
+from harness.reproduce.late_requests import Ended
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Committed, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers, Say
@@ -66,7 +68,11 @@ def attempts(
     began = time.monotonic()
     settings = reproduction.settings[good]
     stage = FiveBrokers(
-        kafka, folder, lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"), settings
+        kafka,
+        folder,
+        lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"),
+        settings,
+        wire=reproduction.wire,
     )
     return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
 
@@ -149,6 +155,8 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
         stage.restore()
         if isinstance(performed, Committed):
             return judge_commit(performed), ""
+        if isinstance(performed, Ended):
+            return judge_endings(stage, performed), performed.transactional_id
         return judge(stage, performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
         return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
@@ -162,6 +170,26 @@ def judge_commit(performed: Committed) -> ScheduleRun:
     if performed.found == performed.offset:
         return ScheduleRun(shows=Shows.CLEAN, text=text)
     return ScheduleRun(shows=Shows.SHOWN, text=f"{text}; the next coordinator has {performed.found}")
+
+
+def judge_endings(stage: FiveBrokers, performed: Ended) -> ScheduleRun:
+    """Which records the endings that were acknowledged do not explain. Raises: ClusterError."""
+
+    def ended() -> None:
+        for tp, offset in performed.records:
+            if stage.stable(tp) <= offset:
+                raise NotYet(f"{tp} is not stable beyond offset {offset}")
+
+    until(WATCH_S, PAUSE_S, ended)
+    read = stage.committed(sorted({tp for tp, _ in performed.records}))
+    wrong = [
+        f"{value!r} at {tp}, offset {offset}, is {'lost' if committed else 'read, though it was aborted'}"
+        for (tp, offset), (value, committed) in sorted(performed.records.items())
+        if committed is not ((tp, offset) in read)
+    ]
+    if not wrong:
+        return ScheduleRun(shows=Shows.CLEAN, text="both endings were acknowledged")
+    return ScheduleRun(shows=Shows.SHOWN, text="both endings were acknowledged; " + "; ".join(wrong))
 
 
 def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:

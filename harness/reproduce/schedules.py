@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from kio.schema.errors import ErrorCode
 
@@ -19,17 +20,14 @@ from harness.kafka.waiting import NotYet, until
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
+from harness.reproduce.late_requests import Ended, late_end
 from harness.reproduce.producer import RequestRefused, WireProducer
-from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers
+from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
 
 APPENDED_S = 1.0
 """A coordinator has appended a commit much sooner."""
 ANSWERED_S = 3.0
 """A coordinator whose followers all fetch answers much sooner."""
-
-
-class NotReached(NotYet):
-    """The cluster did not take the way that the schedule describes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,21 +230,24 @@ class Reproduction:
     of the brokers on the bad and the good side.
     play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
-    in runs of a workload (`checkers.known_bugs`).
+    in runs of a workload (`checkers.known_bugs`). wire: clients reach the brokers through the proxy that
+    knows frames.
     """
 
     title: str
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[FiveBrokers, str, bool], Performed | Committed]
+    play: Callable[[FiveBrokers, str, bool], Performed | Committed | Ended]
     label: str
     left_out: bool = False
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
+    wire: bool = False
 
 
 PATIENT = {"offsets.commit.timeout.ms": "30000"}
 """A coordinator does not give the commit up before the schedule ends."""
+ON_TIME = "the same transactions, and no request is late"
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
@@ -258,6 +259,24 @@ REPRODUCTIONS = {
         play=late_record,
         label="KAFKA-14402",
         settings=({"transaction.partition.verification.enable": "false"}, {}),
+    ),
+    "kafka-17754-abort": Reproduction(
+        title="A late abort of one transaction aborts the next one, whose commit is acknowledged.",
+        bad="the network delays EndTxn of a transaction until the next one has written; librdkafka 2.16",
+        good=ON_TIME,
+        versions=("4.3.1", "4.3.1"),
+        play=partial(late_end, first_commits=False),
+        label="KAFKA-17754",
+        wire=True,
+    ),
+    "kafka-17754-commit": Reproduction(
+        title="A late commit of one transaction commits the next one, whose abort is acknowledged.",
+        bad="the network delays EndTxn of a transaction until the next one has written; librdkafka 2.16",
+        good=ON_TIME,
+        versions=("4.3.1", "4.3.1"),
+        play=partial(late_end, first_commits=True),
+        label="KAFKA-17754",
+        wire=True,
     ),
     "kafka-20634": Reproduction(
         title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",

@@ -43,17 +43,32 @@ WHOLE_S = 120.0
 Say = Callable[[str], None]
 
 
+class NotReached(NotYet):
+    """The cluster did not take the way that the schedule describes."""
+
+
 class FiveBrokers:
     """A running cluster, and what the schedules do with it. a, b, c, d, e: numbers of the brokers."""
 
-    def __init__(self, kafka: str, folder: Path, say: Say, settings: Mapping[str, str] | None = None) -> None:
-        """Nothing is started. settings: of brokers, beside SETTINGS.
+    def __init__(
+        self,
+        kafka: str,
+        folder: Path,
+        say: Say,
+        settings: Mapping[str, str] | None = None,
+        *,
+        wire: bool = False,
+    ) -> None:
+        """Nothing is started. settings: of brokers, beside SETTINGS. wire: clients reach the brokers through
+        the proxy that knows frames.
 
         Raises: ConfigError, for a version that cannot run.
         """
         brokers = {**SETTINGS, **(settings or {})}
         config = {"seed": 1, "brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": brokers}
         self.cluster = KafkaCluster(run_config(config), folder)
+        if wire:
+            self.cluster.use_wire()
         self.say = say
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0

@@ -15,8 +15,8 @@ from harness.kafka.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.producer import WireProducer
-from harness.reproduce.schedules import REPRODUCTIONS, Committed, NotReached, Performed, Reproduction
-from harness.reproduce.stage import FiveBrokers
+from harness.reproduce.schedules import REPRODUCTIONS, Committed, Performed, Reproduction
+from harness.reproduce.stage import FiveBrokers, NotReached
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
