@@ -62,8 +62,8 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     expected = sends["outcome"][rows] != FAIL
     if p.known.on_record.final_reads:
         missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
-        fate[np.isin(rows, missing)] = MISSING
-        fate[np.isin(rows, undecided)] = UNDECIDED
+        fate[np.searchsorted(rows, missing)] = MISSING
+        fate[np.searchsorted(rows, undecided)] = UNDECIDED
     else:
         fate[expected] = MISSING
     if len(rows):

@@ -8,12 +8,11 @@ import numpy as np
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import Finding, PartitionResult, Variant, What
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import NOTHING, KernelView, among, distinct
 from history.reader import Array, History
 
 INCONSISTENT = "inconsistent-offsets"
 REUSE = "offset-reuse"
-_NOTHING: Final = -(2**63)
 
 
 class Contradiction(Variant):
@@ -44,30 +43,36 @@ class SeveralRecords(Finding):
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    sends, reads = p.sends, p.reads
-    known = np.flatnonzero(p.acked & p.committed)
-    other = np.flatnonzero(p.acked & ~p.committed)
-    value_at = np.full(p.slots.size, _NOTHING, np.int64)
+    if not p.contested.any():
+        return
+    sends, values = p.sends, p.reads["value"]
+    acked = np.flatnonzero(p.acked)
+    acked = acked[p.contested[p.slots(sends["offset"][acked])]]
+    known, other = acked[p.committed[acked]], acked[~p.committed[acked]]
+    read = np.flatnonzero(p.contested[p.read_slot])
+    slots = p.read_slot[read]
+    value_at = np.full(p.slots.size, NOTHING, np.int64)
     value_at[p.slots(sends["offset"][known])] = sends["value"][known]
-    value_at[p.read_slot] = reads["value"]
-    differing = p.read_slot[value_at[p.read_slot] != reads["value"]]
-    bad = np.unique(np.concatenate((differing, _differing(p, value_at, known))))
-    free = other[value_at[p.slots(sends["offset"][other])] == _NOTHING]
+    value_at[slots] = values[read]
+    differing = slots[value_at[slots] != values[read]]
+    bad = distinct(np.concatenate((differing, _differing(p, value_at, known))))
+    free = other[value_at[p.slots(sends["offset"][other])] == NOTHING]
     value_at[p.slots(sends["offset"][free])] = sends["value"][free]
-    reused = np.setdiff1d(_differing(p, value_at, other), bad)
-    result.report(REUSE, reused, partial(_conflict, p))
+    reused = _differing(p, value_at, other)
+    result.report(REUSE, reused[~among(reused, bad)], partial(_conflict, p))
     if len(bad):
-        result.report(INCONSISTENT, bad, partial(_conflict, p), _contradictions(p, bad), VARIANTS)
+        codes = _contradictions(p, bad, read, known)
+        result.report(INCONSISTENT, bad, partial(_conflict, p), codes, VARIANTS)
 
 
-def _contradictions(p: KernelView, bad: Array) -> Array:
-    """Codes of `VARIANTS` for slots with several values."""
-    here = np.isin(p.read_slot, bad)
+def _contradictions(p: KernelView, bad: Array, read: Array, known: Array) -> Array:
+    """Codes of `VARIANTS` for slots with several values. read, known: reads and sends (rows) that may
+    be of one of them."""
+    here = read[among(p.read_slot[read], bad)]
     pairs = np.unique(np.stack((p.read_slot[here], p.reads["value"][here]), axis=1), axis=0)
     slots, values = np.unique(pairs[:, 0], return_counts=True)
     codes = np.full(len(bad), _READS)
-    rows = np.flatnonzero(p.acked & p.committed)
-    rows = rows[np.isin(p.slots(p.sends["offset"][rows]), bad)]
+    rows = known[among(p.slots(p.sends["offset"][known]), bad)]
     acks = p.known.acks[p.owner[rows]]
     at = np.searchsorted(bad, p.slots(p.sends["offset"][rows]))
     np.minimum.at(codes, at, np.where(acks == -1, 2, acks))

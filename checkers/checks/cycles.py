@@ -126,7 +126,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if wr.shape[1] or ww.shape[1]:
         result.parts[NAME] = PartitionEdges(wr=wr, ww=ww)
     invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
-    early = one_of_each_op(p, (p.writer >= 0) & (p.reads["complete_ns"] < invoked))
+    early = one_of_each_op(p, np.flatnonzero(p.reads["complete_ns"] < invoked))
     result.report(G1C_REALTIME, early, partial(of_read, p, FutureRead))
 
 
@@ -134,9 +134,11 @@ def _wr(p: KernelView) -> Edges:
     vertex, relay = p.known.vertex, p.known.relay
     if not relay.any():
         return _no_edges()
-    rows = np.flatnonzero((p.writer >= 0) & (p.reads["isolation"] == RC))
+    related = p.of_writer(relay[p.sends["op"]], 0) | relay[p.reads["op"]]
+    rows = np.flatnonzero(related & (p.reads["isolation"] == RC))
+    rows = rows[p.writer[rows] >= 0]
     w, r = p.sends["op"][p.writer[rows]], p.reads["op"][rows]
-    kept = (relay[w] | relay[r]) & vertex[w] & vertex[r] & (w != r)
+    kept = vertex[w] & vertex[r] & (w != r)
     return _once(w[kept], r[kept])
 
 
@@ -144,9 +146,11 @@ def _ww(p: KernelView) -> Edges:
     sends = p.sends
     eligible = p.committed & p.known.vertex[sends["op"]]
     acks = np.flatnonzero(eligible & p.acked)
-    shown = np.flatnonzero(np.append(eligible, False)[p.writer])
-    slot = np.concatenate((p.slots(sends["offset"][acks]), p.read_slot[shown]))
-    row = np.concatenate((acks, p.writer[shown]))
+    places = p.placed_rows[eligible[p.placed_rows]]
+    shown = p.odd[np.append(eligible, False)[p.writer[p.odd]]]
+    slots = (p.slots(sends["offset"][acks]), p.slots(sends["place"][places]), p.read_slot[shown])
+    row = np.concatenate((acks, places, p.writer[shown]))
+    slot = np.concatenate(slots)
     at_slot = np.full(p.slots.size, -1, np.int64)
     at_slot[slot] = row
     at_slot[slot[at_slot[slot] != row]] = -1  # several values at one offset: no order between them

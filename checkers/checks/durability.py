@@ -75,7 +75,7 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
     acks_ns = p.sends["ack_ns"]
     first_ack = int(acks_ns[acks_ns >= 0].min(initial=NEVER))
     lowest = np.full(len(p.known.processes), NEVER)  # value in the log, of each process
-    written = p.writer[p.writer >= 0]
+    written = p.flagged(slice(None))
     np.minimum.at(lowest, p.owner[written], p.sends["value"][written])
 
     def lost(row: int) -> Finding:

@@ -27,7 +27,7 @@ from checkers.engine.findings import (
     runs,
     sent,
 )
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import KernelView, among, distinct
 from history.reader import Array, History
 
 TWICE = "eos-duplicate"
@@ -151,7 +151,7 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
 
     result.report(TWICE, offsets[counts > 1], twice)
     pending = rows[~committed & ~p.failed[rows]]
-    pending = np.setdiff1d(pending, p.fates(pending)[0])
+    pending = pending[~among(pending, p.fates(pending)[0])]
     open_inputs = distinct(inputs[pending])
     return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
 

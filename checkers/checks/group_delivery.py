@@ -25,7 +25,7 @@ from checkers.engine.findings import (
     at,
     reader,
 )
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind, CommitKind
 from history.reader import Array, Columns, History, columns
 
@@ -210,16 +210,16 @@ def positions(p: KernelView, result: PartitionResult) -> Iterator[tuple[Columns,
     commits = p.known.commits.get(p.tp)
     if commits is None:
         return
-    proven_ops = np.union1d(p.sends["op"][p.proven], p.known.proven)  # here or elsewhere
-    for group in np.unique(commits["group"]).tolist():
+    proven_ops = distinct(np.append(p.sends["op"][p.proven], p.known.proven))  # here or elsewhere
+    for group in distinct(commits["group"]).tolist():
         rows = {name: column[commits["group"] == group] for name, column in commits.items()}
         commit = rows["kind"] != CommitKind.FETCHED
         open_txn = (rows["kind"] == CommitKind.TXN) & (rows["outcome"] == INFO)
-        proven = open_txn & np.isin(rows["op"], proven_ops)
+        proven = open_txn & among(rows["op"], proven_ops)
         known = np.flatnonzero(commit & (rows["outcome"] == OK) | proven)
         highest = int(rows["offset"][known].max(initial=-1))
         waiting = open_txn & ~proven & (rows["offset"] > highest)
-        result.waiting = np.union1d(result.waiting, rows["op"][waiting])
+        result.waiting = distinct(np.append(result.waiting, rows["op"][waiting]))
         if len(known):
             row = int(known[np.argmax(rows["offset"][known])])
             op, process, ns = (int(rows[name][row]) for name in ("op", "process", "complete_ns"))
@@ -260,9 +260,9 @@ def _automatic(p: KernelView, group: int, commits: Columns, missed: Array) -> Ar
     offsets = p.slots.offsets(missed)
     passed = done[np.searchsorted(commits["offset"][rows], offsets, side="right")]
     sent = np.full(len(missed), NEVER)
-    reads = np.flatnonzero(np.isin(p.read_slot, missed))
+    reads = np.flatnonzero(among(p.read_slot, missed))
     at = np.searchsorted(missed, p.read_slot[reads])
-    np.minimum.at(sent, at, p.of_writer(p.sends["invoke_ns"], -1)[reads])
+    np.minimum.at(sent, at, p.of_writer(p.sends["invoke_ns"], -1, reads))
     for n, process in enumerate(suspects.process.tolist()):
         began = min(int(suspects.open_ns[n]), _first_change(p, process))
         found |= (began < passed) & (sent < suspects.gone_ns[n])

@@ -54,7 +54,7 @@ class ForeignRecord(Finding):
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    rows = np.flatnonzero(p.writer < 0)
+    rows = p.odd[p.writer[p.odd] < 0]
     if not len(rows):
         return
     pairs = np.stack((p.reads["offset"][rows], p.reads["value"][rows]), axis=1)

@@ -56,23 +56,24 @@ class PrecommittedRead(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends, reads = p.sends, p.reads
-    written = p.writer >= 0
-    final = reads["phase"] == FINAL
-    level = np.where(reads["isolation"] == RC, _RC, np.where(final, _LOG, _RU))
     never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
-    failed = one_of_each_op(p, written & np.append(p.failed, False)[p.writer])
-    codes = np.where(never[p.writer[failed]], _UNSENT, level[failed])
+    failed = one_of_each_op(p, np.flatnonzero(np.append(p.failed, False)[p.writer]))
+    codes = np.where(never[p.writer[failed]], _UNSENT, _levels(p, failed))
     result.report(ABORTED, failed, partial(of_read, p, AbortedRead), codes, LEVELS, NOT_PROMISED)
-    own = (p.of_writer(sends["op"], -1) == reads["op"]) & (p.of_writer(sends["txn"], 0) == 1)
-    early = one_of_each_op(p, written & own)
-    result.report(
-        PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), level[early], LEVELS, NOT_PROMISED
-    )
+    own = np.flatnonzero(p.of_writer(sends["op"], -1) == reads["op"])
+    early = one_of_each_op(p, own[p.of_writer(sends["txn"], 0, own) == 1])
+    codes = _levels(p, early)
+    result.report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), codes, LEVELS, NOT_PROMISED)
 
 
-def one_of_each_op(p: KernelView, reads: Array) -> Array:
-    """Of these reads (a mask): the first of each value and reading op."""
-    rows = np.flatnonzero(reads)
+def _levels(p: KernelView, reads: Array) -> Array:
+    """Codes of `LEVELS` of reads of what was written."""
+    final = p.reads["phase"][reads] == FINAL
+    return np.where(p.reads["isolation"][reads] == RC, _RC, np.where(final, _LOG, _RU))
+
+
+def one_of_each_op(p: KernelView, rows: Array) -> Array:
+    """Of these reads: the first of each value and reading op."""
     if not len(rows):
         return rows
     keys = p.writer[rows].astype(np.int64) << 32 | p.reads["op"][rows]

@@ -63,8 +63,8 @@ class _Steps:
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     if len(p.reads["op"]) < 2:
         return
-    steps = _steps(p)
     position = p.positions
+    steps = _suspects(p, p.read_slot if p.known.on_record.positions else p.slots(position))
     a, b = position[steps.q], position[steps.r]
     back = b <= a
     skip = np.zeros(len(a), bool)
@@ -87,23 +87,27 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         _report(p, result, steps, mine, name)
 
 
-def _steps(p: KernelView) -> _Steps:
-    reads = p.reads
-    process, op = reads["process"], reads["op"]
-    new_process = np.append(True, process[1:] != process[:-1])
-    new_op = new_process | np.append(True, op[1:] != op[:-1])
-    rows = np.arange(len(op))
-    stands = np.where(_undone(p), -1, rows)
-    last = np.maximum.accumulate(stands)  # last read that stands, up to each row
-    first = np.flatnonzero(new_op & ~new_process)
-    q = last[first - 1]
-    kept = (q >= 0) & (process[q] == process[first])
-    inner = np.flatnonzero(~new_op)
-    return _Steps(
-        q=np.concatenate((inner - 1, q[kept])),
-        r=np.concatenate((inner, first[kept])),
-        inside=np.repeat((True, False), (len(inner), int(kept.sum()))),
-    )
+def _suspects(p: KernelView, slot: Array) -> _Steps:
+    """Steps from one read of a process to its next one, without most of those that show nothing: onwards,
+    over nothing that a consumer has to see. slot: of each read, where it stands."""
+    process, op, level = (p.reads[name] for name in ("process", "op", "isolation"))
+    ru, rc = (p.order(each) << 1 | p.expected(each) for each in (RU, RC))
+    count = np.where(level == RC, rc[slot], ru[slot])  # twice what is to be seen up to here, + 1 = it is
+    upto = count >> 1
+    suspect = (slot[1:] <= slot[:-1]) | (upto[1:] - (count[1:] & 1) > upto[:-1])
+    suspect |= level[1:] != level[:-1]
+    undone = _undone(p)
+    any_undone = bool(undone.any())
+    if any_undone:
+        suspect |= undone[:-1]
+    r = np.flatnonzero(suspect & (process[1:] == process[:-1])) + 1
+    q, inside = r - 1, op[r] == op[r - 1]
+    if any_undone:  # the next op continues after the last read that stands
+        last = np.maximum.accumulate(np.where(undone, -1, np.arange(len(op))))
+        q = np.where(inside, q, last[q])
+        kept = (q >= 0) & (process[q] == process[r])
+        q, r, inside = q[kept], r[kept], inside[kept]
+    return _Steps(q=q, r=r, inside=inside)
 
 
 def _undone(p: KernelView) -> Array:

@@ -68,7 +68,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 def _bins(ns: Array) -> Array:
     """Distinct bins, sorted."""
-    bins = ns // BIN_NS
+    return _distinct_bins(ns // BIN_NS)
+
+
+def _distinct_bins(bins: Array) -> Array:
     if not len(bins):
         return bins
     low, high = int(bins.min()), int(bins.max())
@@ -81,9 +84,12 @@ def _bins(ns: Array) -> Array:
 
 def _answers(invoked: Array, acks: Array) -> Array:
     """Bins in which records were sent, and the first acknowledgement of a record of each."""
-    bins = _bins(invoked)
+    bin_of = invoked // BIN_NS
+    bins = _distinct_bins(bin_of)
     first = np.full(len(bins), NEVER)
-    np.minimum.at(first, np.searchsorted(bins, invoked // BIN_NS), acks)
+    new = np.flatnonzero(np.append(True, bin_of[1:] != bin_of[:-1])[: len(bin_of)])
+    if len(new):  # of neighbours in one bin the first answer, then of each bin
+        np.minimum.at(first, np.searchsorted(bins, bin_of[new]), np.minimum.reduceat(acks, new))
     return np.stack((bins, first))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import OK, PLAIN, RU, Finding, PartitionResult, Variant
-from checkers.engine.partition_view import KernelView
+from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind
 from history.reader import Array, History
 
@@ -66,18 +66,19 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     process = p.owner[rows].astype(np.uint32)
     if len(rows) and int(process.max()) < 1 << 16:
         process = process.astype(np.uint16)  # numpy sorts these in linear time
-    rows = rows[np.argsort(process, kind="stable")]
+    order = np.argsort(process, kind="stable")
+    rows, process = rows[order], process[order]
     s, t = rows[:-1], rows[1:]  # neighbours
-    same_process = sends["process"][s] == sends["process"][t]
-    same_op = sends["op"][s] == sends["op"][t]
-    place = sends["place"]
-    back = same_process & (place[t] < place[s])
-    _backwards(p, result, INSIDE_OP, s[back & same_op], t[back & same_op])
-    earlier, later = s[back & ~same_op], t[back & ~same_op]
-    kept = ~_dropped(p, earlier, later)
-    _backwards(p, result, BETWEEN_OPS, earlier[kept], later[kept])
-    inside = same_process & same_op & (place[t] > place[s]) & (sends["txn"][t] == 1)
-    _skips(p, result, s[inside], t[inside])
+    op, place = sends["op"][rows], sends["place"][rows]
+    same_op = op[1:] == op[:-1]  # so it is of one process
+    back = (place[1:] < place[:-1]) & (process[1:] == process[:-1])
+    inside, between = np.flatnonzero(back & same_op), np.flatnonzero(back & ~same_op)
+    _backwards(p, result, INSIDE_OP, s[inside], t[inside])
+    between = between[~_dropped(p, s[between], t[between])]
+    _backwards(p, result, BETWEEN_OPS, s[between], t[between])
+    onward = np.flatnonzero(same_op & (place[1:] > place[:-1]))
+    onward = onward[sends["txn"][t[onward]] == 1]
+    _skips(p, result, s[onward], t[onward])
 
 
 def _dropped(p: KernelView, s: Array, t: Array) -> Array:
@@ -89,7 +90,7 @@ def _dropped(p: KernelView, s: Array, t: Array) -> Array:
     manual = changes["kind"] == AssignmentKind.MANUAL
     process, ns = changes["process"][manual], changes["ns"][manual]
     invoke = p.sends["invoke_ns"]
-    for at in np.flatnonzero(np.isin(p.sends["process"][s], process)).tolist():
+    for at in np.flatnonzero(among(p.sends["process"][s], distinct(process))).tolist():
         between = (ns > invoke[s[at]]) & (ns <= invoke[t[at]])
         dropped[at] = (between & (process == p.sends["process"][s[at]])).any()
     return dropped

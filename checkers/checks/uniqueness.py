@@ -8,7 +8,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import Finding, PartitionResult, Variant, What
-from checkers.engine.partition_view import KernelView, distinct
+from checkers.engine.partition_view import KernelView, among, distinct
 from history.reader import Array, History
 
 DUPLICATE = "duplicate"
@@ -49,13 +49,15 @@ class Duplicate(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends, reads = p.sends, p.reads
-    place = p.of_writer(sends["place"], -1)
-    odd = np.flatnonzero((p.writer < 0) | (place != reads["offset"]))
+    writer = p.writer[p.odd]
+    unsent = writer < 0
+    odd = p.odd[unsent | (sends["place"][writer] != reads["offset"][p.odd])] if len(sends["op"]) else p.odd
     if not len(odd):
         return
     suspects = distinct(reads["value"][odd])
-    near = np.flatnonzero(np.isin(reads["value"], suspects))
-    acks = np.flatnonzero(p.acked & p.committed & np.isin(sends["value"], suspects))
+    sent = among(sends["value"], suspects)
+    near = np.concatenate((np.flatnonzero(np.append(sent, False)[p.writer]), p.odd[unsent]))
+    acks = np.flatnonzero(p.acked & p.committed & sent)
     values = np.concatenate((reads["value"][near], sends["value"][acks]))
     offsets = np.concatenate((reads["offset"][near], sends["offset"][acks]))
     pairs = np.unique(np.stack((values, offsets), axis=1), axis=0)

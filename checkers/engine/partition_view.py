@@ -13,6 +13,8 @@ from checkers.engine.findings import FAIL, FINAL, INFO, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from history.reader import Array, Bound, Columns
 
+NOTHING = -(2**63)
+"""A value that no record has."""
 SPARSE = 8
 """Offsets spread over more than this many times the rows are compressed by sorting."""
 
@@ -23,17 +25,26 @@ def distinct(values: Array) -> Array:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
+def among(values: Array, ordered: Array) -> Array:
+    """Of each value: whether it is one of these sorted ones."""
+    if not len(ordered):
+        return np.zeros(len(values), bool)
+    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.asarray(ordered[at] == values)
+
+
 class Slots:
     """Known offsets of a partition -> dense slots in offset order."""
 
-    def __init__(self, offsets: Array) -> None:
-        lowest = int(offsets.min()) if len(offsets) else 0
-        highest = int(offsets.max()) if len(offsets) else -1
+    def __init__(self, *offsets: Array) -> None:
+        given = [each for each in offsets if len(each)]
+        lowest = min((int(each.min()) for each in given), default=0)
+        highest = max((int(each.max()) for each in given), default=-1)
         self._base = lowest
         self._sorted: Array | None = None
         self.size = highest - lowest + 1
-        if self.size > SPARSE * len(offsets) + 1024:
-            self._sorted = distinct(offsets)
+        if self.size > SPARSE * sum(map(len, given)) + 1024:
+            self._sorted = distinct(np.concatenate(given))
             self.size = len(self._sorted)
 
     def __call__(self, offsets: Array) -> Array:
@@ -50,6 +61,9 @@ class Slots:
 class KernelView:
     """Rows of one topic-partition, joined. `writer[i]`: row in sends of the value of read i, or -1.
 
+    row_at: row in sends that has its place at a slot, -1 = none (of several: one of them). odd: reads whose
+    value is not that of this row. All other reads say nothing that sends do not say, so most kernels look at
+    sends and at the few odd reads.
     seen, shown_any, shown_rc, proven, failed, committed: of each send (docs/checks.md, section 1);
     open_txn: whether it belongs to an indeterminate transaction.
     """
@@ -57,50 +71,67 @@ class KernelView:
     def __init__(self, tp: int, sends: Columns, reads: Columns, known: KernelInput) -> None:
         self.tp, self.sends, self.reads, self.known = tp, sends, reads, known
         self.acked = sends["offset"] >= 0
-        placed = np.flatnonzero(sends["place"] >= 0)
-        offsets = (reads["offset"], sends["offset"][self.acked], sends["place"][placed])
-        self.slots = Slots(np.concatenate(offsets))
+        self.placed_rows = np.flatnonzero(sends["place"] >= 0)
+        offsets = (reads["offset"], sends["offset"][self.acked], sends["place"][self.placed_rows])
+        self.slots = Slots(*offsets)
         self.read_slot = self.slots(reads["offset"])
-        self.writer = self._writers(placed)
+        self.row_at = np.full(self.slots.size, -1, np.int64)
+        self.row_at[self.slots(sends["place"][self.placed_rows])] = self.placed_rows
+        self.writer, self.odd = self._writers()
         self.counting = (reads["op_outcome"] == OK) | (reads["phase"] == FINAL)
         self._expected: dict[int, Array] = {}
+        self._order: dict[int, Array] = {}
         self._decide()
 
-    def _writers(self, placed: Array) -> Array:
-        """Row in sends of each read's value, -1 where no process sent it."""
-        sends, reads = self.sends, self.reads
-        at = np.full(self.slots.size + 1, -1, np.int64)
-        at[self.slots(sends["place"][placed])] = placed
-        values = sends["value"]
-        writer = at[self.read_slot]
-        wrong = np.flatnonzero((writer < 0) | (np.append(values, -1)[writer] != reads["value"]))
-        if len(wrong):
-            writer[wrong] = -1
-        if len(wrong) and len(values):
+    def _writers(self) -> tuple[Array, Array]:
+        """Row in sends of each read's value, -1 where no process sent it; the odd reads."""
+        values = self.sends["value"]
+        writer = self.row_at[self.read_slot]
+        wrong = np.append(values, NOTHING)[writer] != self.reads["value"]
+        odd = np.flatnonzero(wrong)
+        writer[odd] = -1
+        if len(odd) and len(values):
             by_value = np.argsort(values, kind="stable")
-            wanted = reads["value"][wrong]
+            wanted = self.reads["value"][odd]
             found = np.searchsorted(values, wanted, sorter=by_value)
             row = by_value[np.minimum(found, len(values) - 1)]
             hit = values[row] == wanted
-            writer[wrong[hit]] = row[hit]
-        return writer
+            writer[odd[hit]] = row[hit]
+        return writer, odd
 
     def _decide(self) -> None:
         """Which sends are seen, shown by final reads, failed, committed."""
         sends, reads = self.sends, self.reads
         rc, final = reads["isolation"] == RC, reads["phase"] == FINAL
         txn = sends["txn"] == 1
-        self.seen = self.flagged(self.counting & (rc | (self.of_writer(sends["txn"], 1) == 0)))
-        self.shown_any = self.flagged(final)
-        self.shown_rc = np.where(txn, self.flagged(final & rc), self.shown_any)
+        final_rc = self.flagged(final & rc)
+        self.shown_any = final_rc | self.flagged(final & ~rc)
+        self.shown_rc = np.where(txn, final_rc, self.shown_any)
+        self.seen = final_rc | self.flagged(self.counting & rc & ~final)
+        if not txn.all():  # of other sends every counting read counts
+            self.seen |= ~txn & (self.shown_any | self.flagged(self.counting & ~rc & ~final))
         self.failed = (sends["outcome"] == FAIL) | (txn & (sends["op_outcome"] == FAIL))
         self.open_txn = txn & (sends["op_outcome"] == INFO)
         self.proven = np.zeros(len(txn), bool)
         if self.open_txn.any():
-            here = distinct(sends["op"][self.open_txn & self.seen])
-            self.proven = self.open_txn & np.isin(sends["op"], np.union1d(here, self.known.proven))
+            here = sends["op"][self.open_txn & self.seen]
+            open_rows = np.flatnonzero(self.open_txn)
+            ops = distinct(np.concatenate((here, self.known.proven)))
+            self.proven[open_rows] = among(sends["op"][open_rows], ops)
         decided = np.where(txn, (sends["op_outcome"] == OK) | self.proven, sends["outcome"] == OK)
         self.committed = ~self.failed & (decided | (~txn & self.seen))
+
+    @cached_property
+    def contested(self) -> Array:
+        """Flags, by slot: a read there is odd, or several sends claim the offset. At every other slot all
+        evidence is of one value."""
+        flags = np.zeros(self.slots.size, bool)
+        flags[self.read_slot[self.odd]] = True
+        acked = np.flatnonzero(self.acked)
+        for rows, where in ((acked, "offset"), (self.placed_rows, "place")):
+            slots = self.slots(self.sends[where][rows])
+            flags[slots[self.row_at[slots] != rows]] = True
+        return flags
 
     @cached_property
     def owner(self) -> Array:
@@ -123,19 +154,22 @@ class KernelView:
         """Rows of `assignments` of this partition."""
         return self.known.assignments.get(self.tp)
 
-    def flagged(self, of_reads: Array) -> Array:
-        """Sends that at least one of the reads (a mask) shows."""
+    def flagged(self, of_reads: Array | slice) -> Array:
+        """Sends that at least one of the reads (a mask, or a slice) shows."""
         flags = np.zeros(len(self.sends["op"]) + 1, bool)
         flags[self.writer[of_reads]] = True  # -1 (no send) hits the extra last place
         return flags[:-1]
 
-    def of_writer(self, column: Array, otherwise: int) -> Array:
-        """A column of sends, for each read; `otherwise` where the read has no send."""
-        return np.append(column, column.dtype.type(otherwise))[self.writer]
+    def of_writer(self, column: Array, otherwise: int, reads: Array | None = None) -> Array:
+        """A column of sends, for each read (or these); `otherwise` where the read has no send."""
+        writer = self.writer if reads is None else self.writer[reads]
+        return np.append(column, column.dtype.type(otherwise))[writer]
 
     def order(self, level: int) -> Array:
         """Running count, by slot, of the offsets that a consumer at this level has to see."""
-        return np.cumsum(self.expected(level), dtype=np.int64)
+        if level not in self._order:
+            self._order[level] = np.cumsum(self.expected(level), dtype=np.int32)
+        return self._order[level]
 
     def expected(self, level: int) -> Array:
         """Flags, by slot: a consumer at this level has to see the offset."""
@@ -144,12 +178,14 @@ class KernelView:
         return self._expected[level]
 
     def _expect(self, level: int) -> Array:
-        evidence = self._evidence()
+        known = np.zeros(self.slots.size, bool)
+        evidence, rc = self._evidence(), self.reads["isolation"] == RC
+        known[self.read_slot[evidence & rc]] = True
+        others = np.flatnonzero(evidence & ~rc)
         if level == RC:
             plain = (self.sends["txn"] == 0) | self.committed
-            evidence = evidence & ((self.reads["isolation"] == RC) | np.append(plain, False)[self.writer])
-        known = np.zeros(self.slots.size, bool)
-        known[self.read_slot[evidence]] = True
+            others = others[np.append(plain, False)[self.writer[others]]]
+        known[self.read_slot[others]] = True
         if not self.known.on_record.final_reads:
             known[self.slots(self.sends["offset"][self.acked & self.committed])] = True
         return known

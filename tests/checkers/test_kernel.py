@@ -173,7 +173,7 @@ def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
     tables = lossy(4).tables()
     known = kernel_input(tables, record=RECORDED)
     ((tp, sends, reads),) = partitions(tables["sends"], tables["reads"])
-    result = pipeline.check_partition(tp, {**sends, "txn": sends["txn"][:1]}, reads, known, KERNELS)
+    result = pipeline.check_partition(tp, {**sends, "value": sends["value"][:1]}, reads, known, KERNELS)
     assert set(result.crashed) == set(KERNELS)
 
 
