@@ -169,10 +169,10 @@ def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int =
         relay=relay,
         bounds=bounds(tables["bounds"]) if record.final_reads else {},
         assignments=dict(by_tp(tables["assignments"])),
-        tenure=tenure(process, ops),
+        tenure=tenure(process, ops) if record.recovery else None,
         commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
-        unclosed=unclosed(process, ops),
+        unclosed=unclosed(process, ops) if record.commits else {},
         cap=cap,
     )
 
