@@ -8,6 +8,8 @@ catalogue   Every anomaly class by name, and whether a run permits a finding of 
 checks      The checks, one module each, and their registry.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 hits        What each fault hit: what was under way there, and what happened under it.
+importers   Importers: recordings of other programs as run folders that `inquest check` and
+            `inquest report` take.
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
             whether it counts.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.

@@ -128,22 +128,36 @@ class PortableAnswer(TypedDict):
 
     name: str
     by_config: dict[str, PortableVerdict]
+    error: NotRequired[str]
+
+
+CONFIGS: Final = tuple(by + ww for by in ("assign", "subscribe") for ww in ("+ww", "-ww"))
 
 
 def check_portable(path: Path) -> list[PortableAnswer]:
     """Judge every case of a file of portable histories, in this process.
 
-    One answer a case: {"name", "by_config": {"assign+ww" …: {"valid", "anomalies": [classes]}}}.
-    Cases of kind `unit` hold no history: they are named on stderr and left out.
+    One answer a case: {"name", "by_config": {"assign+ww" …: {"valid", "anomalies": [classes]}}}. A case
+    that cannot be judged has an `error` with its place, and is unknown. Such cases, and those of kind `unit`,
+    which hold no history, are named on stderr; the latter have no answer.
 
-    Raises: HistoryError (cannot be read, or not the format).
+    Raises: HistoryError (the file cannot be read, or no case of it can be judged).
     """
     answers: list[PortableAnswer] = []
     for case in cases(path):
-        if case.kind == "unit":
+        if case.error:
+            unknown: PortableVerdict = {"valid": "unknown", "anomalies": []}
+            by_config = {name: unknown.copy() for name in CONFIGS}
+            answers.append({"name": case.name, "by_config": by_config, "error": case.error})
+        elif case.kind == "unit":
             print(f"inquest: {case.name}: skipped, it holds no history", file=sys.stderr)
         else:
             answers.append({"name": case.name, "by_config": _by_config(case)})
+    errors = [answer["error"] for answer in answers if "error" in answer]
+    if errors and len(errors) == len(answers):
+        raise HistoryError(errors[0])
+    for error in errors:
+        print(f"inquest: not judged: {error}", file=sys.stderr)
     return answers
 
 

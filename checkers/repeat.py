@@ -31,6 +31,8 @@ def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
     if run.shrunk.exists():  # its faults are not those that the config plans
         return shlex.join(["inquest", "replay", str(run.folder)])
+    if config.imported is not None:
+        return shlex.join(["inquest", "import", config.imported.format, *config.imported.files])
     settings = {**PRESETS.get(config.preset, {}), "seed": config.seed, "sut": config.sut}
     usual = RunConfig(**settings).short() | {"sut": RunConfig.model_fields["sut"].default}
     words = ["inquest", "run"]

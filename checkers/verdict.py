@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
+from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.hits import hits
 from checkers.judged_logs import JudgedLogs, merged_with, section, undecided
 from checkers.known_bugs import KNOWN_BUGS, labels
@@ -59,6 +60,11 @@ class JudgedRun:
     findings: list[JudgedFinding] = field(default_factory=list)
 
     @cached_property
+    def on_record(self) -> OnRecord:
+        """What the history holds."""
+        return on_record(self.history.config)
+
+    @cached_property
     def faults(self) -> RunFaults:
         """The faults that were in force."""
         return RunFaults(self.history)
@@ -90,11 +96,12 @@ def judge(run: JudgedRun) -> Verdict:
     """
     history, tally = run.history, run.tally
     here = ground(run.config, run.faults.faults, history.processes.values())
+    here = replace(here, subscribe=not run.on_record.positions and "subscribe" in history.names.f)
     logs = section(run.logs, history, here)
     anomalies = _anomalies(run, here)
     served, faults = _served(run)
     unknown = _undecided(run)
-    checks = _checks(tally, [name for name, anomaly in anomalies.items() if anomaly.disallowed], unknown)
+    checks = _checks(run, [name for name, anomaly in anomalies.items() if anomaly.disallowed], unknown)
     anomalies = merged_with(anomalies, logs) if logs.count else anomalies
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
@@ -134,7 +141,7 @@ def judge(run: JudgedRun) -> Verdict:
 def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
     """Every class that the clients' history shows. Leaves its findings in `run.findings`."""
     counts = run.tally.reported
-    answers = {(name, one): ANOMALIES[name].rule(here, one) for name, one in counts}
+    answers = {(name, one): _answer(run, here, name, one) for name, one in counts}
     found = [name for name in ANOMALIES if any(key[0] == name for key in counts)]
     judged = {name: _judged(run, answers, name) for name in found}
     shown = [each for name in found for each in judged[name][:EXAMPLES]]
@@ -143,6 +150,15 @@ def _anomalies(run: JudgedRun, here: Ground) -> dict[str, Anomaly]:
         each.finding = each.finding.completed(fetched)
     run.findings = [each for name in found for each in judged[name]]
     return {name: _anomaly(run, answers, name, judged[name]) for name in found}
+
+
+def _answer(run: JudgedRun, here: Ground, name: str, variant: Variant) -> Answer:
+    if ANOMALIES[name].absence and run.config.imported and any(map(incomplete, run.history.events)):
+        return (
+            True,
+            "the import could not read everything, and this rests on what the recording does not show",
+        )
+    return ANOMALIES[name].rule(here, variant)
 
 
 def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
@@ -230,12 +246,13 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
 
 
 def _checks(
-    tally: Tally, forbidden: Sequence[str], unknown: Mapping[str, Sequence[str]]
+    run: JudgedRun, forbidden: Sequence[str], unknown: Mapping[str, Sequence[str]]
 ) -> dict[str, CheckResult]:
+    tally = run.tally
     results: dict[str, CheckResult] = {}
     for name, check in CHECKS.items():
         bad = [anomaly for anomaly in check.anomalies if anomaly in forbidden]
-        status: Literal["valid", "invalid", "unknown", "crashed"] = "valid"
+        status: Literal["valid", "invalid", "unknown", "crashed", "unasked"] = "valid"
         why = ""
         if name in tally.crashed:
             status, why = "crashed", tally.crashed[name]
@@ -243,6 +260,8 @@ def _checks(
             status, why = "invalid", f"found {', '.join(bad)}"
         elif name in unknown:
             status, why = "unknown", "; ".join(unknown[name])
+        elif check.needs and not getattr(run.on_record, check.needs):
+            status, why = "unasked", "the recording does not hold what it needs"
         results[name] = CheckResult(
             claim=check.claim,
             status=status,
@@ -297,7 +316,10 @@ def _summary(verdict: Verdict) -> str:
     fired = f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
     idle = s["faults that hit nothing"]
     idly = f", {idle:.0f} of them hit nothing" if idle else ""
+    unasked = [name for name, check in verdict.checks.items() if check.status == "unasked"]
+    left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
     return (
         f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"
         f" acknowledged and {s['records read']:.0f} read under {s['faults']:.0f} faults{idly}{also}{fired}"
+        f"{left}"
     )

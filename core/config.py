@@ -47,6 +47,18 @@ class SimulatedSection(BaseModel):
     """A bug that is planted in the cluster (`model.mutants`), "" = none."""
 
 
+class ImportedSection(BaseModel):
+    """What an import read (`sut` imported): `inquest import` writes it, `inquest run` refuses it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = ""
+    """Of the files: a command of `inquest import`."""
+    files: tuple[str, ...] = ()
+    on_record: tuple[Literal["final_reads", "from_start", "positions", "commits"], ...] = ()
+    """What they hold beside ops and records (`checkers.engine.kernel_input.OnRecord`)."""
+
+
 def refused_version(version: str) -> str:
     """Why this version of Kafka cannot run, "" = it can, if it exists."""
     if re.fullmatch(r"\d+\.\d+\.\d+(\.\d+)?", version) is None:
@@ -66,7 +78,11 @@ def _line(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-SECTIONS: dict[str, type[BaseModel]] = {"kafka": KafkaSection, "simulated": SimulatedSection}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "kafka": KafkaSection,
+    "simulated": SimulatedSection,
+    "imported": ImportedSection,
+}
 """Systems under test that have settings of their own, in a section of the config that has their name."""
 SHORT: dict[str, tuple[str, str]] = {
     "kafka": ("kafka", "version"),
@@ -88,6 +104,7 @@ class RunConfig(BaseModel):
     sut: str = "kafka"
     kafka: KafkaSection | None = None
     simulated: SimulatedSection | None = None
+    imported: ImportedSection | None = None
     """Exactly the section of the chosen system (`sut`) is set."""
     seed: int = Field(ge=0, lt=2**63)
     duration_s: float = Field(default=60.0, ge=1, le=86_400)
@@ -141,7 +158,7 @@ class RunConfig(BaseModel):
 
     def short(self) -> dict[str, Any]:
         """All settings, those of the system's section by their short names."""
-        found = self.model_dump(exclude={"kafka", "simulated"})
+        found = self.model_dump(exclude=set(SECTIONS))
         for name, (section, field) in SHORT.items():
             if (made := getattr(self, section)) is not None:
                 found[name] = getattr(made, field)

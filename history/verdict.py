@@ -73,10 +73,11 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check. `why` says what kept it from deciding, or how it crashed."""
+    """The result of one check. `why` says what kept it from deciding, or how it crashed. status `unasked`: an
+    imported recording does not hold what it needs."""
 
     claim: str
-    status: Literal["valid", "invalid", "unknown", "crashed"]
+    status: Literal["valid", "invalid", "unknown", "crashed", "unasked"]
     seconds: float
     rows: int
     why: str = ""

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from checkers.allowed import unless_truncated
+from checkers.checks.durability import passed_over
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
@@ -64,8 +65,11 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         missing, undecided = p.fates(rows[expected & ~p.shown_rc[rows]])
         fate[np.searchsorted(rows, missing)] = MISSING
         fate[np.searchsorted(rows, undecided)] = UNDECIDED
-    else:
+    elif p.known.on_record.exhausted:
         fate[expected] = MISSING
+    else:
+        fate[expected] = UNDECIDED
+        fate[np.isin(rows, passed_over(p))] = MISSING
     if len(rows):
         result.parts[NAME] = UnseenRecords(
             op=sends["op"][rows], op_sends=sends["op_sends"][rows], value=sends["value"][rows], fate=fate
@@ -90,7 +94,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     tally.doubt(
         NAME,
         int(((seen > 0) & (missing == 0) & (undecided > 0)).sum()),
-        "{number} transactions are partly visible, and the final reads did not reach the rest",
+        "{number} transactions are partly visible, and no read reached the rest",
     )
 
     def torn_transaction(at: int) -> Finding:
@@ -112,6 +116,7 @@ CHECK = Check(
     anomalies={
         TORN: AnomalyClass(
             title="Transaction torn apart",
+            absence=True,
             meaning="Of the records of one transaction some are visible to read_committed consumers and"
             " others never will be.",
             literature="atomicity violation; fractured write",

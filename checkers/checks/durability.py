@@ -63,9 +63,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         missing, undecided = p.fates(np.flatnonzero(p.committed & ~p.shown_rc))
         result.parts[NAME] = len(undecided)
     else:
-        missing = _passed_over(p)
         unseen = np.flatnonzero(p.committed & ~p.seen)
-        result.report(UNSEEN, unseen, partial(_unseen, p))
+        missing = passed_over(p)
+        if p.known.on_record.exhausted:
+            result.report(UNSEEN, unseen, partial(_unseen, p))
+        else:
+            result.parts[NAME] = len(np.setdiff1d(unseen, missing))
     if len(missing):
         _report_losses(p, result, missing)
 
@@ -99,15 +102,15 @@ def _unseen(p: KernelView, row: int) -> Finding:
     return UnseenRecord(key=(p.tp, s.value), process=s.process, records=(s,), at_ns=s.done_ns)
 
 
-def _passed_over(p: KernelView) -> Array:
+def passed_over(p: KernelView) -> Array:
     """Without final reads: committed sends that no read returned, with a place at or below the highest
-    that a read reached."""
+    that a read reached; none, where the history may lack reads."""
     sends, reads = p.sends, p.reads
     txn = sends["txn"] == 1
     rc = reads["isolation"] == RC
     touched = p.flagged(rc | (p.of_writer(sends["txn"], 1) == 0))
     rows = np.flatnonzero(p.committed & ~touched)
-    if not len(rows) or not p.counting.any():
+    if not len(rows) or not p.counting.any() or not p.known.on_record.from_start:
         return rows[:0]
     first = p.first_offsets
     bound_rc = first[p.counting & rc].max(initial=-1)
@@ -118,11 +121,11 @@ def _passed_over(p: KernelView) -> Array:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    tally.doubt(
-        NAME,
-        sum(tally.parts_of(NAME, int).values()),
-        "{number} committed records may be lost or not: the final reads did not reach them",
-    )
+    why = "the final reads did not reach them"
+    if not run.known.on_record.final_reads:
+        why = "no poll on record returned them, and the recording has no final reads"
+    number = sum(tally.parts_of(NAME, int).values())
+    tally.doubt(NAME, number, "{number} committed records may be lost or not: " + why)
 
 
 def loss(ground: Ground, variant: str) -> Answer:
@@ -142,6 +145,7 @@ CHECK = Check(
     anomalies={
         LOST: AnomalyClass(
             title="Acknowledged record lost",
+            absence=True,
             meaning="Kafka acknowledged a record (or committed its transaction), and the log does not"
             " hold it.",
             literature="lost update; durability",
@@ -149,6 +153,7 @@ CHECK = Check(
         ),
         UNSEEN: AnomalyClass(
             title="Committed record never read",
+            absence=True,
             meaning="A committed record was returned by no successful poll. A history without final"
             " reads cannot tell whether it is lost or was only not read yet.",
             rule=never("a committed record has to become visible"),

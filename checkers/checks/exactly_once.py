@@ -226,6 +226,7 @@ CHECK = Check(
         ),
         LOST: AnomalyClass(
             title="Input never processed",
+            absence=True,
             meaning="A group committed an offset behind an input record, and committed output holds no"
             " copy of it.",
             literature="exactly-once violation; lost input",
@@ -235,4 +236,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     content=True,
+    needs="commits",
 )

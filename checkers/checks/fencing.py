@@ -144,4 +144,5 @@ CHECK = Check(
     },
     kernel=_kernel,
     join=_join,
+    needs="recovery",
 )

@@ -324,6 +324,7 @@ CHECK = Check(
     anomalies={
         AGAIN: AnomalyClass(
             title="Record given to a group again",
+            absence=True,
             meaning="A member of a group started below an offset that the group had committed before the"
             " member was assigned the partition.",
             literature="redelivery below the committed offset",
@@ -331,6 +332,7 @@ CHECK = Check(
         ),
         NEVER_GIVEN: AnomalyClass(
             title="Record never given to a group",
+            absence=True,
             meaning="A group committed an offset behind a record that no member of it was ever given.",
             literature="missed delivery; consumer gap",
             rule=passed,
@@ -339,4 +341,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     content=True,
+    needs="commits",
 )

@@ -151,10 +151,12 @@ CHECK = Check(
     anomalies={
         REGRESSION: AnomalyClass(
             title="Committed offset went back",
+            absence=True,
             meaning="A group's committed offset is lower than one that was acknowledged before, and no"
             " rebalance, reset or concurrent commit explains it.",
             rule=unless_truncated("an acknowledged commit of offsets holds"),
         )
     },
     join=_join,
+    needs="commits",
 )

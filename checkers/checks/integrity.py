@@ -84,6 +84,7 @@ CHECK = Check(
     anomalies={
         PHANTOM: AnomalyClass(
             title="Record that no client sent",
+            absence=True,
             meaning="A consumer was given a record that no producer of this run sent to this partition.",
             rule=never("a log holds what was sent to it, nothing else"),
         ),

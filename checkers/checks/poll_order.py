@@ -187,6 +187,7 @@ CHECK = Check(
     anomalies={
         BACK: AnomalyClass(
             title="Consumer went back",
+            absence=True,
             meaning="Between two polls a consumer's position went back or stood still, without a reason.",
             rule=moved,
         ),
@@ -197,6 +198,7 @@ CHECK = Check(
         ),
         SKIP: AnomalyClass(
             title="Consumer skipped records",
+            absence=True,
             meaning="Between two polls a consumer's position passed over records that it had to see,"
             " without a reason.",
             rule=moved,

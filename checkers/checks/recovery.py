@@ -139,4 +139,5 @@ CHECK = Check(
     },
     kernel=_kernel,
     join=_join,
+    needs="recovery",
 )

@@ -149,4 +149,5 @@ CHECK = Check(
         ),
     },
     join=_join,
+    needs="final_reads",
 )

@@ -67,11 +67,16 @@ Join = Callable[[WholeRun, Tally], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyClass:
-    """One class of findings; its identifier is the key in `Check.anomalies`. rule: where it is allowed."""
+    """One class of findings; its identifier is the key in `Check.anomalies`. rule: where it is allowed.
+
+    absence: a finding rests on what the recording does not show, so it proves nothing where lines of the
+    recording are missing.
+    """
 
     title: str
     meaning: str
     literature: str = ""
+    absence: bool = False
     rule: Rule = field(repr=False)
 
 
@@ -80,7 +85,7 @@ class Check:
     """One claim about the cluster, in a Kafka user's words.
 
     anomalies: the classes that contradict it. content: it judges what the logs hold, so it needs the
-    final reads.
+    final reads. needs: the field of `OnRecord` without which it is not asked; "" = none.
     """
 
     claim: str
@@ -88,3 +93,4 @@ class Check:
     kernel: Kernel | None = None
     join: Join | None = None
     content: bool = False
+    needs: str = ""

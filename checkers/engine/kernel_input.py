@@ -42,20 +42,30 @@ class OnRecord(NamedTuple):
 
     final_reads: it ended with final reads of every partition, or was to. Without them its acknowledged
     offsets are evidence of what the log holds.
+    from_start: consumers began at the start of each partition, and every poll is on record, so that no
+    poll returned what none shows. Without it, a record below a read one may have been read elsewhere.
     positions: how positions of consumers moved, in the order in which it happened, rewinds after
     aborted ops included.
     commits: what groups committed.
     recovery: times of one clock, phases, faults, and whether the cluster came back.
+    exhausted: by convention, no later poll would return what no poll returned (portable histories).
     """
 
     final_reads: bool
+    from_start: bool
     positions: bool
     commits: bool
     recovery: bool
+    exhausted: bool
 
 
-RECORDED: Final = OnRecord(final_reads=True, positions=True, commits=True, recovery=True)
-PORTABLE: Final = OnRecord(final_reads=False, positions=False, commits=False, recovery=False)
+RECORDED: Final = OnRecord(
+    final_reads=True, from_start=True, positions=True, commits=True, recovery=True, exhausted=False
+)
+IMPORTED: Final = OnRecord(
+    final_reads=False, from_start=False, positions=False, commits=False, recovery=False, exhausted=False
+)
+PORTABLE: Final = IMPORTED._replace(from_start=True, exhausted=True)
 
 
 def on_record(config: Mapping[str, Any]) -> OnRecord:
@@ -63,7 +73,7 @@ def on_record(config: Mapping[str, Any]) -> OnRecord:
     imported = config.get("imported")
     if not isinstance(imported, dict):
         return RECORDED
-    return PORTABLE._replace(**dict.fromkeys(imported.get("on_record", ()), True))
+    return IMPORTED._replace(**dict.fromkeys(imported.get("on_record", ()), True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

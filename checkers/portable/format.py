@@ -15,20 +15,19 @@ A *key* is one topic-partition; a *value* is unique within its key and sent once
 committed, producers use acks=all. An op is a transaction if it has several micro-ops or its `f` is
 txn; a field `txn` wins over both.
 
-Not here: what such a history becomes for the checks (`checkers.portable.tables`).
+Not here: files of cases (`checkers.portable.cases`), what such a history becomes for the checks
+(`checkers.portable.tables`).
 """
 
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from core.errors import HistoryError
 from core.op import Outcome
 
 Name = str | int
@@ -117,14 +116,6 @@ class CaseFile(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class _RawCase(msgspec.Struct, frozen=True):
-    """A case whose events are still text, so that an error can name the event."""
-
-    name: str
-    history: list[msgspec.Raw]
-    kind: str = "history"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortableOp:
     """One op: its invocation and completion, and where in the list of events they stand."""
@@ -192,94 +183,6 @@ class PortableOp:
         if self.said_txn is not None:
             return self.said_txn
         return len(self.mops) > 1 or self.f == "txn"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortableCase:
-    """One case, its events paired to ops: completed ones in order of completion, then open ones."""
-
-    name: str
-    kind: str
-    ops: tuple[PortableOp, ...]
-
-
-def read(path: Path) -> Iterator[PortableCase]:
-    """The cases of a file, in order. A case of the kind `unit` has no ops.
-
-    Raises: HistoryError, where it cannot be read or is not of the format.
-    """
-    seen: set[str] = set()
-    for number, raw in enumerate(_split(path), 1):
-        try:
-            case = msgspec.json.decode(raw, type=_RawCase)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise HistoryError(f"{path}: case {number}: {error}") from None
-        if case.name in seen:
-            raise HistoryError(f"{path}: two cases are called {case.name!r}")
-        seen.add(case.name)
-        where = f"{path}: case {case.name!r}"
-        ops = () if case.kind == "unit" else _ops(where, _events(where, case.history))
-        yield PortableCase(name=case.name, kind=case.kind, ops=ops)
-
-
-def _split(path: Path) -> Iterable[msgspec.Raw]:
-    """The undecoded cases of an array, of one object, or of one object a line."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise HistoryError(f"{path}: {error.strerror}") from None
-    if not data.strip():
-        raise HistoryError(f"{path}: the file is empty; expected one case or an array of cases")
-    lines = [line for line in data.split(b"\n") if line.strip()]
-    if data.lstrip().startswith(b"{") and len(lines) > 1 and lines[0].rstrip().endswith(b"}"):
-        return [msgspec.Raw(line) for line in lines]
-    try:
-        if data.lstrip().startswith(b"["):
-            return msgspec.json.decode(data, type=list[msgspec.Raw])
-        return [msgspec.json.decode(data, type=msgspec.Raw)]
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise HistoryError(f"{path}: not one JSON value, nor one a line: {error}") from None
-
-
-def _events(where: str, raw: list[msgspec.Raw]) -> list[Event]:
-    events: list[Event] = []
-    decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-    for number, one in enumerate(raw):
-        try:
-            events.append(decoder.decode(one))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise HistoryError(f"{where}: history[{number}]: {error}") from None
-    return events
-
-
-def _ops(where: str, events: list[Event]) -> tuple[PortableOp, ...]:
-    pending: dict[int, tuple[int, Event]] = {}
-    ops: list[PortableOp] = []
-    for at, event in enumerate(events):
-        here = f"{where}: history[{at}]"
-        if event.type == "invoke":
-            if event.process in pending:
-                raise HistoryError(
-                    f"{here}: process {event.process} invokes an op while its op invoked at "
-                    f"history[{pending[event.process][0]}] has not completed"
-                )
-            pending[event.process] = (at, event)
-            continue
-        if event.process not in pending:
-            raise HistoryError(f"{here}: a completion, but process {event.process} has no op invoked")
-        invoked_at, invoked = pending.pop(event.process)
-        if type(invoked) is not type(event):
-            raise HistoryError(f"{here}: f differs from its invocation at history[{invoked_at}]")
-        expected = len(invoked.value or ())
-        if event.value is not None and len(event.value) != expected:
-            raise HistoryError(
-                f"{here}: {len(event.value)} entries in value, expected {expected} as in its "
-                f"invocation at history[{invoked_at}]"
-            )
-        ops.append(PortableOp(invoked=invoked, completed=event, invoked_at=invoked_at, completed_at=at))
-    for at, event in pending.values():
-        ops.append(PortableOp(invoked=event, completed=None, invoked_at=at, completed_at=None))
-    return tuple(ops)
 
 
 def json_schema() -> str:

@@ -21,7 +21,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from checkers.portable.format import Name, PollMop, PortableOp, SendMop, read
+from checkers.portable.cases import read
+from checkers.portable.format import Name, PollMop, PortableOp, SendMop
 from core.errors import HistoryError
 from core.op import AssignmentKind, End, Isolation, Outcome, Phase, value_of
 from history.tables import OPEN, TABLES
@@ -35,7 +36,8 @@ _ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", 
 class PortableTables:
     """One history. `ops[n]` is the op that the tables number n; `values` names the value ids.
 
-    tables: as `history.tables` describes them, `ops.f` = position in `F`. A case of the kind `unit` has none.
+    tables: as `history.tables` describes them, `ops.f` = position in `F`; none where the case is of the kind
+    `unit`, or cannot be judged: `error` says why.
     """
 
     name: str
@@ -43,20 +45,27 @@ class PortableTables:
     ops: tuple[PortableOp, ...]
     tables: dict[str, pa.Table]
     values: dict[int, Name]
+    error: str = ""
 
 
 def cases(path: Path) -> Iterator[PortableTables]:
-    """The cases of a file, in order.
+    """The cases of a file, in order; those that cannot be judged have an `error`.
 
-    Raises: HistoryError, where it cannot be read or is not of the format.
+    Raises: HistoryError, where the file cannot be read or holds nothing.
     """
     for case in read(path):
         tables: dict[str, pa.Table] = {}
         values: dict[int, Name] = {}
-        if case.kind != "unit":
+        error = case.error
+        if case.kind != "unit" and not error:
             builder = _Builder(f"{path}: case {case.name!r}", case.ops)
-            tables, values = builder.tables(), builder.values
-        yield PortableTables(name=case.name, kind=case.kind, ops=case.ops, tables=tables, values=values)
+            try:
+                tables, values = builder.tables(), builder.values
+            except HistoryError as refused:
+                error = str(refused)
+        yield PortableTables(
+            name=case.name, kind=case.kind, ops=case.ops, tables=tables, values=values, error=error
+        )
 
 
 class _Builder:

@@ -6,7 +6,10 @@ catalogue  The registries in words: the lists of `inquest list`, one line for ea
 contract   The model against a real broker, by scenarios and random requests.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
 main       Run, soak, check, report, serve, list, doctor, setup; the one handler of errors.
+recordings  `inquest import` and `inquest export`: recordings of other programs in, portable
+           histories out.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
+settings   Settings on the command line: `--set name=value`.
 simulated  Commands for simulated runs, which repeat to the byte: replay, shrink, explore.
 verdict    From a run folder to verdict, report and exit code.
 """

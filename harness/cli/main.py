@@ -1,5 +1,5 @@
 """The command `inquest`: run, soak, check, report, serve, list, doctor, setup; replay, shrink, explore;
-reproduce, contract.
+reproduce, contract; import, export.
 
 Commands share nothing but the files of a run folder. `main` turns every verdict and every error into an
 exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from core.errors import ConfigError, ExitCode, InquestError, UsageError
-from harness.cli import contract, reproduce, simulated
+from core.errors import ExitCode, InquestError, UsageError
+from harness.cli import contract, recordings, reproduce, simulated
+from harness.cli.settings import setting
 from harness.cli.verdict import Engine, Master, WithoutSpark, existing, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 
@@ -85,26 +86,8 @@ def run(
     }
     settings: dict[str, object] = {n: value for n, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
-    config = run_config(settings | dict(map(_setting, set_ or ())))
+    config = run_config(settings | dict(map(setting, set_ or ())))
     raise typer.Exit(_run(config, results, owner, Engine(master, without_spark)))
-
-
-def _setting(text: str) -> tuple[str, object]:
-    """A name and its value: JSON where it is JSON, else text."""
-    from core.config import SHORT, RunConfig
-
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ConfigError(f"--set takes name=value, not {text!r}")
-    try:
-        known: object = json.loads(value)
-    except ValueError:
-        return name, value
-    field = RunConfig.model_fields.get(name)
-    textual = name in SHORT or (field is not None and field.annotation is str)
-    if textual and not isinstance(known, str | dict):
-        return name, value  # era=0.10 is text, not the number 0.1
-    return name, known
 
 
 def _run(config: "RunConfig", results: Path, owner: str, engine: Engine) -> int:
@@ -265,6 +248,8 @@ for command_ in (
     contract.contract,
 ):
     app.command()(command_)
+app.command(name="import")(recordings.import_)
+app.command()(recordings.export)
 
 
 def main(command: Callable[..., object] = app) -> None:

@@ -92,7 +92,7 @@ def _check(check: CheckResult) -> FinalResult | None:
         error = Error(_text(check.why or "the check crashed"), "crash")
         error.text = _text(check.claim)
         return error
-    if check.status == "unknown":
+    if check.status in ("unknown", "unasked"):
         return Skipped(_text(check.why or "the check could not decide"))
     return None
 

@@ -295,7 +295,12 @@ def held(verdict: Verdict) -> str:
     if not statuses:
         return "No check was run."
     parts = [f"{statuses.count('valid')} of {count(len(statuses), 'check')} hold"]
-    for status, word in (("invalid", "broken"), ("unknown", "unknown"), ("crashed", "crashed")):
+    for status, word in (
+        ("invalid", "broken"),
+        ("unknown", "unknown"),
+        ("crashed", "crashed"),
+        ("unasked", "not on record"),
+    ):
         if status in statuses:
             parts.append(f"{statuses.count(status)} {word}")
     return ", ".join(parts) + "."
@@ -306,6 +311,8 @@ def tested_system(config: dict[str, Any]) -> str:
     match config:
         case {"kafka": {"version": str(version)}} | {"sut": "kafka", "kafka": str(version)}:
             return f"Apache Kafka {version}"
+        case {"imported": {"format": format_, "files": files}}:
+            return f"imported, {format_}: {', '.join(files)}"
         case {"simulated": {"era": era, "mutant": mutant}}:
             return f"simulated, era {era}" + (f", mutant {mutant}" if mutant else "")
     return str(config.get("sut", "unknown"))

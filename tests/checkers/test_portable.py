@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from checkers.api import check_portable
 from checkers.portable import format
 from checkers.portable.tables import PortableTables, cases
 from core.errors import HistoryError
@@ -29,6 +30,8 @@ def one(tmp_path: Path, *events: dict[str, Any]) -> PortableTables:
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"name": "case", "history": events}))
     (case,) = cases(path)
+    if case.error:
+        raise HistoryError(case.error)
     return case
 
 
@@ -221,7 +224,11 @@ BAD_EVENTS: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "another number of micro-ops": (
         [event("invoke", 0, "send", SEND), event("ok", 0, "send", [])],
-        ["history[1]", "0 entries", "expected 1"],
+        ["history[1]", "0 sends", "expected the 1"],
+    ),
+    "another value": (
+        [event("invoke", 0, "send", SEND), event("ok", 0, "send", [["send", "x", [0, "b"]]])],
+        ["history[1]", "in the same order"],
     ),
     "sent twice": (
         [*op("ok", 0, "send", SEND), *op("ok", 1, "send", SEND)],
@@ -254,16 +261,47 @@ def test_a_bad_event_is_named(tmp_path: Path, name: str) -> None:
         (b'{"name": "a"}', "history"),
         (b'{"name": 3, "history": []}', "name"),
         (b'{"name": "a", "history": {}}', "history"),
-        (b'{"name": "a", "history": []}\n{"name": "a", "history": []}', "two cases"),
-        (b'{"name": "a", "history": []}\n{"name": ', "case 2"),
+        (b'{"name": "a", "history": [' + b"[" * 2000 + b"]" * 2000 + b"]}", "too deeply"),
     ],
 )
 def test_a_bad_file_is_one_clear_error(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
     with pytest.raises(HistoryError, match=words) as caught:
-        list(cases(path))
+        check_portable(path)
     assert str(path) in str(caught.value)
+
+
+GOOD = json.dumps({"name": "good", "history": op("ok", 0, "send", [["send", "x", [0, "a"]]])})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (GOOD + "\n" + GOOD, "two cases are called 'good'"),
+        (GOOD + '\n{"name": ', "case 2"),
+        (GOOD + '\n{"name": "bad", "history": [{}]}', "case 'bad': history[0]"),
+        ("[" + GOOD + ',\n{"name": "bad", "history": [{]},\n{"name": "bad", "history": [0]}]', "line 2"),
+        ("[" + GOOD + ',\n{"name": "cut", "hist', "line 2"),
+    ],
+)
+def test_a_bad_case_is_named_and_the_others_are_judged(
+    tmp_path: Path, content: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(content)
+    good, *bad = check_portable(path)
+    assert good["by_config"]["assign+ww"]["anomalies"] == ["unseen"]
+    assert "error" not in good
+    assert words in bad[0]["error"]
+    assert {verdict["valid"] for one in bad for verdict in one["by_config"].values()} == {"unknown"}
+    assert [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()] == ["not judged"] * len(bad)
+
+
+def test_a_completion_may_hold_more_polls_than_its_invocation(tmp_path: Path) -> None:
+    polls = [["poll", {"x": [[0, "a"]]}], ["poll", {"x": [[1, "b"]]}]]
+    case = one(tmp_path, event("invoke", 0, "poll", [["poll"]]), event("ok", 0, "poll", polls))
+    assert rows(case, "reads", "pos", "offset") == [(0, 0), (1, 1)]
 
 
 def test_the_published_schema_is_that_of_the_decoder() -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from core.errors import ConfigError
-from harness.cli.main import _setting
+from harness.cli.settings import setting
 
 HEAVY = ("pydantic", "pyspark", "pandas", "pyarrow", "confluent_kafka", "docker", "numpy", "msgspec")
 
@@ -27,7 +27,7 @@ HEAVY = ("pydantic", "pyspark", "pandas", "pyarrow", "confluent_kafka", "docker"
     ],
 )
 def test_a_value_is_json_where_its_setting_is_no_text(text: str, value: object) -> None:
-    name, read = _setting(text)
+    name, read = setting(text)
     assert name == text.partition("=")[0]
     assert read == value
     assert type(read) is type(value)
@@ -36,7 +36,7 @@ def test_a_value_is_json_where_its_setting_is_no_text(text: str, value: object) 
 @pytest.mark.parametrize("text", ["era", "=3", ""])
 def test_a_setting_without_name_or_value_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--set takes name=value"):
-        _setting(text)
+        setting(text)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -1,0 +1,109 @@
+"""Formats of recordings that Inquest imports, and the import of files into a run folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from checkers.importers.jepsen import JepsenImport
+from checkers.importers.lines import LinesImport
+from checkers.importers.recording import Recording
+from checkers.importers.verifiable import VerifiableImport
+from core.config import RunConfig, run_config
+from core.errors import HistoryError, UsageError
+from history.run_folder import Run, write_atomically
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an import is asked for. from_start, one_group: what the user knows of output of Verifiable
+    tools.
+    """
+
+    format: str
+    files: Sequence[Path]
+    from_start: bool = False
+    one_group: bool = False
+
+
+Facts = tuple[str, ...]
+"""What the recording holds: names of `core.config.ImportedSection.on_record`."""
+
+
+def _jepsen(recording: Recording, request: Request) -> Facts:
+    if len(request.files) != 1:
+        raise UsageError("a Jepsen history is one file")
+    JepsenImport(recording, request.files[0]).read()
+    recording.close()
+    return ("from_start",)
+
+
+def _verifiable(recording: Recording, request: Request) -> Facts:
+    VerifiableImport(recording, one_group=request.one_group).read(list(request.files))
+    recording.close()
+    return ("positions", "commits", *["from_start"] * request.from_start)
+
+
+def _jsonl(recording: Recording, request: Request) -> Facts:
+    read = LinesImport(recording)
+    for path in request.files:
+        read.read(path)
+    recording.close(read.bounds)
+    return read.on_record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format. defaults: settings of its clients, where the user gives none."""
+
+    doc: str
+    read: Callable[[Recording, Request], Facts]
+    defaults: dict[str, Any]
+
+
+FORMATS: Final[dict[str, Format]] = {
+    "jepsen": Format(doc="EDN history of Jepsen's Kafka workload", read=_jepsen, defaults={}),
+    "verifiable": Format(
+        doc="output of Kafka's VerifiableProducer and VerifiableConsumer",
+        read=_verifiable,
+        defaults={"idempotent": False, "isolation": "read_uncommitted"},
+    ),
+    "jsonl": Format(doc="Inquest's line format, for any client", read=_jsonl, defaults={}),
+}
+"""Name on the command line -> format."""
+
+
+def import_config(request: Request, settings: Mapping[str, object]) -> RunConfig:
+    """The config of an imported run. settings: those of the clients and topics that the user knows.
+
+    Raises: UsageError, ConfigError.
+    """
+    if request.format not in FORMATS:
+        raise UsageError(f"unknown format {request.format!r}; known: {', '.join(FORMATS)}")
+    fixed = {"workload": "imported", "nemesis": "none", "sut": "imported", "seed": 0}
+    if wrong := sorted((fixed.keys() | {"imported", "expect"}) & settings.keys()):
+        raise UsageError(f"an import has no setting {wrong[0]}")
+    section = {"format": request.format, "files": [path.name for path in request.files]}
+    return run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
+
+
+def import_files(run: Run, config: RunConfig, request: Request) -> Recording:
+    """Write the journals and events of the files into a folder that holds only its config; `history.seal`
+    then makes its tables.
+
+    Raises: HistoryError (a file cannot be opened, or nothing of the files can be judged), OSError.
+    """
+    recording = Recording(run, config)
+    facts = FORMATS[request.format].read(recording, request)
+    if not recording.ops:
+        why = recording.reasons[0] if recording.reasons else f"{request.files[0]}: no op in it"
+        raise HistoryError(f"nothing to import: {why}")
+    section = config.model_dump(mode="json") | {"imported": _section(config) | {"on_record": facts}}
+    whole = RunConfig.model_validate(section)
+    write_atomically(run.config, whole.model_dump_json(indent=2) + "\n")
+    return recording
+
+
+def _section(config: RunConfig) -> dict[str, Any]:
+    assert config.imported is not None
+    return config.imported.model_dump()

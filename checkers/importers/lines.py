@@ -1,0 +1,325 @@
+"""Inquest's own line format for recordings of any client: JSON Lines, one op a line (docs/importing.md).
+
+    {"line": "recording", "format": 1, "on_record": ["from_start"]}
+    {"line": "process", "process": 1, "isolation": "read_committed", "group": "billing"}
+    {"line": "op", "process": 0, "outcome": "ok", "begin_ns": 10, "end_ns": 20,
+     "sends": [{"topic": "t", "partition": 0, "value": "a", "offset": 0}]}
+    {"line": "op", "process": 1, "outcome": "ok", "begin_ns": 30, "end_ns": 40,
+     "reads": [{"topic": "t", "partition": 0, "value": "a", "offset": 0}]}
+
+Lines of one process stand in order of time, each op after the end of the one before; lines of different
+processes in any order, in one file or in several. docs/import-lines.schema.json is the published schema;
+`python -m checkers.importers.lines` prints it. Not here: what is judged (`checkers.engine.kernel_input`).
+"""
+
+import inspect
+import json
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from checkers.importers.files import UNREADABLE, lines, opened, reason
+from checkers.importers.recording import Recording, value_id
+from core.op import (
+    AssignmentKind,
+    CommitKind,
+    End,
+    Isolation,
+    Mop,
+    Outcome,
+    Phase,
+    Poll,
+    Send,
+    TopicPartition,
+)
+from history import journal as j
+
+FORMAT: Final = 1
+Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Ns = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Level = Literal["read_committed", "read_uncommitted"]
+
+
+class RecordingLine(msgspec.Struct, frozen=True, kw_only=True, tag="recording", tag_field="line"):
+    """First line, if any: what the recording holds beside ops and records.
+
+    final_reads: `end` and `reached` lines say which ends the final reads had to reach, and reached.
+    from_start: consumers began at the start of each partition, and every poll is on record.
+    positions: `assignment` lines name each move of a consumer's position that the client did not make by
+    polling. commits: ops name all offsets that groups committed.
+    """
+
+    format: Literal[1]
+    on_record: list[Literal["final_reads", "from_start", "positions", "commits"]] = []
+
+
+class ProcessLine(msgspec.Struct, frozen=True, kw_only=True, tag="process", tag_field="line"):
+    """Settings of a process (a single-threaded client), before its first op. What it does not say is as the
+    import's options have it: acks -1, idempotent, read_committed."""
+
+    process: Number
+    acks: Literal[-1, 0, 1] | None = None
+    idempotent: bool | None = None
+    isolation: Level | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic-partition."""
+
+    topic: str
+    partition: Number
+
+    @property
+    def tp(self) -> TopicPartition:
+        """As the rooms below name it."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class SentRecord(Partition, frozen=True, kw_only=True):
+    """A record that the op set out to send. Its value is unique in its partition. offset: acknowledged,
+    null = none. outcome: of the record, null = that of the op (`ok` where it has an offset)."""
+
+    value: str | int
+    offset: Offset | None = None
+    outcome: Literal["ok", "fail", "info"] | None = None
+
+
+class ReadRecord(Partition, frozen=True, kw_only=True):
+    """A record that the op's polls returned."""
+
+    value: str | int
+    offset: Offset
+
+
+class CommittedOffset(Partition, frozen=True, kw_only=True):
+    """An offset that the op committed to the group of its process: that of the next record to read."""
+
+    offset: Offset
+
+
+class OpLine(msgspec.Struct, frozen=True, kw_only=True, tag="op", tag_field="line"):
+    """One op: what the client set out to do between begin_ns and end_ns (one clock for all processes; end_ns
+    null = it never ended), and what happened. outcome: `ok` it happened, `fail` it did not and never will,
+    `info` it may have. txn: it is one transaction. final: its reads are final reads."""
+
+    process: Number
+    outcome: Literal["ok", "fail", "info"]
+    begin_ns: Ns
+    end_ns: Ns | None = None
+    txn: bool = False
+    final: bool = False
+    sends: list[SentRecord] = []
+    reads: list[ReadRecord] = []
+    commits: list[CommittedOffset] = []
+
+
+class AssignmentLine(msgspec.Struct, frozen=True, kw_only=True, tag="assignment", tag_field="line"):
+    """What a process reads changed: by the group (assigned, revoked, lost), by the process (manual: reads
+    these instead of the previous ones; rewind: back to its begin positions after an abort), or by
+    `auto.offset.reset` (reset)."""
+
+    process: Number
+    ns: Ns
+    kind: Literal["assigned", "revoked", "lost", "manual", "rewind", "reset"]
+    partitions: list[Partition]
+
+
+class EndLine(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="line"):
+    """The log of a partition when all clients had ended: first offset, and the offset after the last one
+    that a
+    consumer of this level can reach (high watermark, or last stable offset)."""
+
+    topic: str
+    partition: Number
+    isolation: Level = "read_committed"
+    start: Offset = 0
+    end: Offset
+
+
+class ReachedLine(msgspec.Struct, frozen=True, kw_only=True, tag="reached", tag_field="line"):
+    """A final reader's position in a partition (`KafkaConsumer.position`)."""
+
+    process: Number
+    ns: Ns
+    topic: str
+    partition: Number
+    offset: Offset
+
+
+Line = RecordingLine | ProcessLine | OpLine | AssignmentLine | EndLine | ReachedLine
+_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+class _OutOfOrder(ValueError):
+    """A line that cannot stand where it stands."""
+
+
+class LinesImport:
+    """Reads files of this format into a recording. on_record: what the first line says."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.on_record: tuple[str, ...] = ()
+        self._recording = recording
+        self._ends: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self._busy_until: dict[int, int] = {}
+        self._read = 0
+
+    def read(self, path: Path) -> None:
+        """One file. Raises: HistoryError, where it cannot be opened."""
+        with opened(path) as file:
+            try:
+                for number, line in lines(file):
+                    self._take(f"{path}: line {number}", line)
+            except UNREADABLE as error:
+                self._recording.refuse(str(path), f"cannot be read to its end: {reason(error)}")
+
+    @property
+    def bounds(self) -> list[tuple[str, int, int, int, int]]:
+        """Ends of partitions, as `history.events.BoundsListed` has them."""
+        return [(*key, *ends) for key, ends in sorted(self._ends.items())]
+
+    def _take(self, where: str, content: bytes | None) -> None:
+        if content is None:
+            self._recording.refuse(where, "longer than 64 MiB")
+            return
+        try:
+            line = _DECODER.decode(content)
+            self._place(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _OutOfOrder) as error:
+            self._recording.refuse(where, reason(error))
+        self._read += 1
+
+    def _place(self, line: Line) -> None:
+        match line:
+            case RecordingLine():
+                if self._read:
+                    raise _OutOfOrder("a `recording` line that is not the first one")
+                self.on_record = tuple(dict.fromkeys(line.on_record))
+            case ProcessLine():
+                self._process(line)
+            case OpLine():
+                self._op(line)
+            case AssignmentLine():
+                self._begins(line.process, line.ns)
+                tps = [(each.topic, each.partition) for each in line.partitions]
+                kind = AssignmentKind[line.kind.upper()]
+                changed = j.AssignmentChanged(op=-1, ns=line.ns, kind=kind, generation=-1, tps=tps)
+                self._recording.write(line.process, changed)
+            case EndLine():
+                level = int(Isolation[line.isolation.upper()])
+                self._ends[line.topic, line.partition, level] = (line.start, line.end)
+            case ReachedLine():
+                self._begins(line.process, line.ns)
+                seen = j.EndSeen(ns=line.ns, topic=line.topic, partition=line.partition, offset=line.offset)
+                self._recording.write(line.process, seen)
+
+    def _process(self, line: ProcessLine) -> None:
+        if self._recording.known(line.process):
+            raise _OutOfOrder(f"settings of process {line.process} after its first line")
+        weak = line.acks in (0, 1)
+        if line.idempotent and weak:
+            raise _OutOfOrder("an idempotent producer has acks -1 (all)")
+        self._recording.process(
+            line.process,
+            ns=0,
+            acks=line.acks,
+            idempotent=False if weak else line.idempotent,
+            isolation=None if line.isolation is None else Isolation[line.isolation.upper()],
+            group=line.group,
+            transactional_id=line.transactional_id,
+        )
+
+    def _begins(self, process: int, ns: int) -> None:
+        """Raises: _OutOfOrder."""
+        until = self._busy_until.get(process, 0)
+        if ns < until:
+            raise _OutOfOrder(f"process {process} is at {ns} ns, after a line that ends at {until} ns")
+        if not self._recording.known(process):
+            self._recording.process(process, ns=ns)
+        self._busy_until[process] = ns
+
+    def _op(self, line: OpLine) -> None:
+        process, end = line.process, line.end_ns
+        if end is not None and end < line.begin_ns:
+            raise _OutOfOrder(f"an op that ends at {end} ns, before it begins")
+        if end is None and line.outcome != "info":
+            raise _OutOfOrder(f"an op without end_ns, and with outcome {line.outcome!r}")
+        self._begins(process, line.begin_ns)
+        ended = line.begin_ns if end is None else end
+        self._busy_until[process] = ended
+        self._recording.write(process, *_op_lines(self._recording.ops, line, ended))
+        self._recording.ended(process, End.CRASHED if end is None else End.CLOSED)
+
+
+def _op_lines(number: int, line: OpLine, ended: int) -> list[j.Line]:
+    began, polls = line.begin_ns, bool(line.reads) or not line.sends
+    mops: list[Mop] = [Send(record.tp, value_id(record.value)) for record in line.sends]
+    f = "txn" if line.sends and line.reads else "send" if line.sends else "poll"
+    invoked = j.Invoked(
+        op=number,
+        ns=began,
+        phase=Phase.FINAL if line.final else Phase.FAULTS,
+        f=f,
+        txn=line.txn,
+        abort=False,
+        mops=(*mops, Poll()) if polls else tuple(mops),
+    )
+    found: list[j.Line] = [invoked]
+    if line.sends:
+        results = [
+            (int(_outcome(line, r)), -1 if r.offset is None else r.offset, ended, "") for r in line.sends
+        ]
+        found.append(j.SendResults(op=number, mop=0, begin_ns=began, ns=ended, results=results))
+    if line.reads:
+        runs = [_run(tp, list(some)) for tp, some in groupby(line.reads, key=lambda record: record.tp)]
+        found.append(j.Polled(op=number, mop=len(mops), begin_ns=began, ns=ended, runs=runs))
+    outcome = Outcome[line.outcome.upper()]
+    if line.commits:
+        kind = CommitKind.TXN if line.txn else CommitKind.SYNC
+        offsets = [(*each.tp, each.offset) for each in line.commits]
+        found.append(
+            j.OffsetsCommitted(
+                op=number,
+                mop=-1,
+                begin_ns=began,
+                ns=ended,
+                kind=kind,
+                generation=-1,
+                outcome=outcome,
+                offsets=offsets,
+            )
+        )
+    if line.end_ns is not None:
+        found.append(j.OpCompleted(op=number, ns=ended, outcome=outcome))
+    return found
+
+
+def _outcome(line: OpLine, record: SentRecord) -> Outcome:
+    if record.outcome is not None:
+        return Outcome[record.outcome.upper()]
+    return Outcome.OK if record.offset is not None else Outcome[line.outcome.upper()]
+
+
+def _run(tp: TopicPartition, records: list[ReadRecord]) -> tuple[str, int, list[int], list[int], list[int]]:
+    values = [value_id(record.value) for record in records]
+    return (*tp, [record.offset for record in records], values, [-1] * len(records))
+
+
+def json_schema() -> str:
+    """JSON Schema of one line."""
+    schema: dict[str, Any] = msgspec.json.schema(Line)
+    for definition in schema["$defs"].values():
+        definition["description"] = inspect.cleandoc(definition.get("description", ""))
+    title = "One line of a recording for `inquest import jsonl`"
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json_schema())

@@ -1,0 +1,99 @@
+"""Ops of portable histories and of Jepsen's as lines of journals.
+
+How an op becomes lines: `checkers.portable.tables` says what its parts mean; here an op without completion
+has an invocation alone, and the positions of keys that an assign does not list are dropped by a manual
+assignment of these keys, which no poll connects across. A key is a topic with one partition.
+"""
+
+from collections.abc import Iterator
+
+from checkers.importers.recording import Recording, value_id
+from checkers.portable.format import Name, PortableOp, SendMop
+from core.op import Assign, AssignmentKind, End, Mop, Outcome, Phase, Poll, Send, Subscribe, TopicPartition
+from history import journal as j
+
+
+class OpWriter:
+    """Writes ops to a recording; ops of one process in order. began, ended: times in ns of the op."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._touched: dict[int, set[TopicPartition]] = {}
+        self._tps: dict[str, TopicPartition] = {}
+
+    def write(self, op: PortableOp, began: int, ended: int, *, rewind: bool = False) -> None:
+        """One op. rewind: an assign that also goes to the beginning of the keys that it lists."""
+        process, number = op.process, self._recording.ops
+        if not self._recording.known(process):
+            self._recording.process(process, ns=began)
+        mops = tuple(self._mops(op))
+        lines: list[j.Line] = [
+            j.Invoked(op=number, ns=began, phase=Phase.FAULTS, f=op.f, txn=op.txn, abort=False, mops=mops)
+        ]
+        if op.completed is not None:
+            lines += self._rebalances(op, number, began)
+            lines += self._results(op, number, began, ended)
+            if op.assigned is not None and op.outcome != Outcome.FAIL:
+                lines.append(self._dropped(op, number, ended, rewind=rewind))
+            lines.append(j.OpCompleted(op=number, ns=ended, outcome=op.outcome))
+        self._recording.write(process, *lines)
+        crashed = op.f == "crash" or op.completed is None
+        self._recording.ended(process, End.CRASHED if crashed else End.CLOSED)
+
+    def _tp(self, key: Name) -> TopicPartition:
+        text = str(key)
+        if text not in self._tps:
+            self._tps[text] = TopicPartition(text, 0)
+        return self._tps[text]
+
+    def _mops(self, op: PortableOp) -> Iterator[Mop]:
+        touched = self._touched.setdefault(op.process, set())
+        for mop in op.mops:
+            if isinstance(mop, SendMop):
+                tp = self._tp(mop.key)
+                touched.add(tp)
+                yield Send(tp, value_id(_value(mop)))
+            else:
+                yield Poll()
+        if op.assigned is not None:
+            tps = tuple(map(self._tp, op.assigned))
+            touched.update(tps)
+            yield Assign(tps) if op.f == "assign" else Subscribe(tuple(sorted({tp.topic for tp in tps})))
+
+    def _rebalances(self, op: PortableOp, number: int, ns: int) -> Iterator[j.Line]:
+        for event in op.rebalances:
+            tps = [(tp.topic, tp.partition) for tp in map(self._tp, event.keys)]
+            kind = AssignmentKind[event.type.upper()]
+            yield j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=tps)
+
+    def _results(self, op: PortableOp, number: int, began: int, ended: int) -> Iterator[j.Line]:
+        touched = self._touched[op.process]
+        decided = op.txn or (op.said_txn is False and op.outcome == Outcome.INFO)
+        for at, mop in enumerate(op.mops):
+            if isinstance(mop, SendMop):
+                offset = mop.value[0] if isinstance(mop.value, tuple) else None
+                offset = -1 if offset is None else offset
+                acked = op.outcome == Outcome.OK or (offset >= 0 and decided)
+                result = (int(Outcome.OK if acked else op.outcome), offset, ended, "")
+                yield j.SendResults(op=number, mop=at, begin_ns=began, ns=ended, results=[result])
+            else:
+                runs = [self._run(key, records) for key, records in mop.records.items() if records]
+                touched.update(TopicPartition(run[0], run[1]) for run in runs)
+                yield j.Polled(op=number, mop=at, begin_ns=began, ns=ended, runs=runs)
+
+    def _run(
+        self, key: str, records: list[tuple[int, Name]]
+    ) -> tuple[str, int, list[int], list[int], list[int]]:
+        offsets = [offset for offset, _ in records]
+        values = [value_id(value) for _, value in records]
+        return (*self._tp(key), offsets, values, [-1] * len(records))
+
+    def _dropped(self, op: PortableOp, number: int, ns: int, *, rewind: bool) -> j.Line:
+        kept = set() if rewind else set(map(self._tp, op.assigned or ()))
+        tps = [(tp.topic, tp.partition) for tp in sorted(self._touched[op.process] - kept)]
+        kind = AssignmentKind.RESET if rewind else AssignmentKind.MANUAL
+        return j.AssignmentChanged(op=number, ns=ns, kind=kind, generation=-1, tps=tps)
+
+
+def _value(mop: SendMop) -> Name:
+    return mop.value[1] if isinstance(mop.value, tuple) else mop.value

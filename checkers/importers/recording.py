@@ -1,0 +1,153 @@
+"""Recordings of others as the journals of a run folder, which `history.seal` makes tables from.
+
+    recording = Recording(run, config)
+    recording.process(0, ns=0)
+    recording.write(0, line)                 # lines of `history.journal`, in order for each process
+    recording.refuse("FILE: line 7", "…")    # what could not be read
+    recording.close(bounds)
+
+What an import could not read is one event of `events.jsonl` that makes the recording not whole: its verdict
+is unknown at best. Memory: a buffer of journal lines, whatever the size of the recording.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from core.client_settings import SessionSpec
+from core.config import RunConfig
+from core.op import End, Isolation
+from history import events as ev
+from history import journal as j
+from history import jsonl
+from history.run_folder import FORMAT, Run, write_atomically
+
+BUFFER: Final = 1 << 24
+"""Bytes of lines that are kept before they are written."""
+REASONS: Final = 5
+"""Reasons for what could not be read that the recording names; the others are counted."""
+_HASHED: Final = 1 << 62
+
+
+def value_id(value: str | int) -> int:
+    """The number of a value in the tables: itself for integers from 0 up to 2^62, else a hash of 62 bits
+    above them. Numbers are compared within a partition only."""
+    if isinstance(value, int) and 0 <= value < _HASHED:
+        return value
+    text = f"{type(value).__name__}:{value}".encode(errors="surrogatepass")
+    digest = hashlib.blake2b(text, digest_size=8).digest()
+    return _HASHED | int.from_bytes(digest, "big") % _HASHED
+
+
+class Recording:
+    """Writes `journal/` and `events.jsonl` of a run folder that has its config."""
+
+    def __init__(self, run: Run, config: RunConfig) -> None:
+        self.run = run
+        self._config = config
+        self.refused = 0
+        self.ops = 0
+        self._reasons: list[str] = []
+        self._buffers: dict[int, bytearray] = {}
+        self._size = 0
+        self._headed: set[int] = set()
+        self._last: dict[int, int] = {}
+        self._ended: dict[int, End] = {}
+
+    @property
+    def processes(self) -> int:
+        """How many processes have lines."""
+        return len(self._headed)
+
+    @property
+    def reasons(self) -> list[str]:
+        """The first reasons for what could not be read, each with its place."""
+        return list(self._reasons)
+
+    def refuse(self, where: str, why: str) -> None:
+        """Something at this place could not be read."""
+        self.refused += 1
+        if len(self._reasons) < REASONS:
+            self._reasons.append(f"{where}: {why}")
+
+    def process(
+        self,
+        process: int,
+        *,
+        ns: int,
+        produces: bool = True,
+        consumes: bool = True,
+        acks: int | None = None,
+        idempotent: bool | None = None,
+        isolation: Isolation | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> None:
+        """Settings of a process, before its first line; None: as the config has it."""
+        config = self._config
+        spec = SessionSpec(
+            slot=process % (1 << 15),
+            process=process,
+            acks=(config.acks if acks is None else acks) if produces else None,
+            idempotent=produces and (config.idempotent if idempotent is None else idempotent),
+            isolation=(config.isolation if isolation is None else isolation) if consumes else Isolation.NONE,
+            group=group,
+            transactional_id=transactional_id,
+            report_end=True,
+        )
+        header = j.JournalHeader(
+            format=FORMAT, run=self.run.name, process=process, slot=spec.slot, ns=ns, spec=spec
+        )
+        self._headed.add(process)
+        self._append(process, header)
+
+    def known(self, process: int) -> bool:
+        """Whether its settings were given."""
+        return process in self._headed
+
+    def write(self, process: int, *lines: j.Line) -> None:
+        """Lines of a process whose settings were given, in order of time."""
+        for line in lines:
+            self._append(process, line)
+            self.ops += isinstance(line, j.Invoked)
+        self._last[process] = lines[-1].ns
+
+    def ended(self, process: int, end: End) -> None:
+        """How the process ended; CRASHED where nothing says it."""
+        self._ended[process] = end
+
+    def close(self, bounds: Iterable[tuple[str, int, int, int, int]] = ()) -> None:
+        """Write everything. bounds: ends of partitions, as `history.events.BoundsListed` has them.
+
+        Raises: OSError.
+        """
+        for process, end in self._ended.items():
+            self._append(process, j.Closed(ns=self._last.get(process, 0), end=end))
+        self._flush()
+        rows = tuple(bounds)
+        events: list[ev.Event] = [ev.RunStarted(ns=0, wall="", run=self.run.name, versions={})]
+        if rows:
+            events.append(ev.BoundsListed(ns=0, rows=rows, stable=True))
+        if self.refused:
+            more = f"; {self.refused} places in all" if self.refused > len(self._reasons) else ""
+            text = f"the import could not read everything: {'; '.join(self._reasons)}{more}"
+            events.append(ev.Note(ns=0, text=text, incomplete=True))
+        write_atomically(self.run.events, jsonl.encode(events))
+
+    def _append(self, process: int, line: j.Line) -> None:
+        encoded = jsonl.encode([line])
+        self._buffers.setdefault(process, bytearray()).extend(encoded)
+        self._size += len(encoded)
+        if self._size >= BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        for process, lines in self._buffers.items():
+            with self._path(process).open("ab") as file:
+                file.write(lines)
+        self._buffers.clear()
+        self._size = 0
+
+    def _path(self, process: int) -> Path:
+        return self.run.journal / f"{process}.jsonl"

@@ -1,0 +1,390 @@
+"""Output of Kafka's own tools VerifiableProducer and VerifiableConsumer (package org.apache.kafka.tools):
+JSON Lines.
+
+One file is the output of one process; a run gives the files of all its producers and consumers. What is on
+record:
+
+- Producer: a line for each acknowledged record and each error. When a record was handed to the client is
+not on
+  record: all count as sent at the first moment of the recording, so nothing is claimed about real time. An
+  error names no partition and does not say that the record was not written. A record that a consumer read
+  and no producer acknowledged is in doubt (INFO) if some producer may have sent it: its prefix and number
+  fit. Else no producer sent it.
+- Consumer: `record_data` (only with `--verbose`) is a read; `records_consumed` ends the poll.
+`partitions_assigned`
+  and `partitions_revoked` are moves of positions; `offsets_committed` are commits. Without `--verbose` no
+  read is on record, and nothing about the content of logs can be decided.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from checkers.importers.files import UNREADABLE, lines, opened, reason
+from checkers.importers.recording import Recording, value_id
+from core.errors import HistoryError
+from core.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase, Poll, Send, TopicPartition
+from history import journal as j
+
+BATCH: Final = 1_000
+"""Acknowledgements that become one op of the producer, in the order of their numbers."""
+MS: Final = 1_000_000
+NUMBER_MOST: Final = 1 << 28
+
+Millis = Annotated[int, msgspec.Meta(ge=0, lt=2**42)]
+Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
+class _Partition(msgspec.Struct, frozen=True):
+    topic: str
+    partition: Number
+
+
+class _Committed(_Partition, frozen=True):
+    offset: Offset
+
+
+class _Started(msgspec.Struct, frozen=True, tag="startup_complete", tag_field="name"):
+    timestamp: Millis
+
+
+class _Ended(msgspec.Struct, frozen=True, tag="shutdown_complete", tag_field="name"):
+    timestamp: Millis
+
+
+class _Acked(msgspec.Struct, frozen=True, tag="producer_send_success", tag_field="name"):
+    timestamp: Millis
+    topic: str
+    partition: Number
+    offset: Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
+    value: str
+
+
+class _Failed(msgspec.Struct, frozen=True, tag="producer_send_error", tag_field="name"):
+    timestamp: Millis
+    topic: str
+    value: str
+
+
+class _Totals(msgspec.Struct, frozen=True, tag="tool_data", tag_field="name"):
+    timestamp: Millis
+    sent: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Data(_Partition, frozen=True, tag="record_data", tag_field="name"):
+    timestamp: Millis
+    offset: Offset
+    value: str | None = None
+
+
+class _Consumed(msgspec.Struct, frozen=True, tag="records_consumed", tag_field="name"):
+    timestamp: Millis
+    count: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Assigned(msgspec.Struct, frozen=True, tag="partitions_assigned", tag_field="name"):
+    timestamp: Millis
+    partitions: list[_Partition]
+
+
+class _Revoked(msgspec.Struct, frozen=True, tag="partitions_revoked", tag_field="name"):
+    timestamp: Millis
+    partitions: list[_Partition]
+
+
+class _OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed", tag_field="name"):
+    timestamp: Millis
+    offsets: list[_Committed]
+    success: bool
+
+
+_Line = (
+    _Started
+    | _Ended
+    | _Acked
+    | _Failed
+    | _Totals
+    | _Data
+    | _Consumed
+    | _Assigned
+    | _Revoked
+    | _OffsetsCommitted
+)
+_DECODER: msgspec.json.Decoder[_Line] = msgspec.json.Decoder(_Line)
+_VALUE = re.compile(r"(?:(\d+)\.)?(\d{1,18})")
+
+
+@dataclass(slots=True)
+class _Producer:
+    """What one producer may have sent. settled: a bit for each number that was acknowledged, or that became
+    a send in
+    doubt. sent: how many it set out to send, -1 = not on record."""
+
+    process: int
+    settled: bytearray = field(default_factory=bytearray)
+    sent: int = -1
+
+    def settle(self, number: int) -> bool:
+        """Whether the number was not settled before."""
+        at, bit = number >> 3, 1 << (number & 7)
+        if at >= len(self.settled):
+            self.settled.extend(bytes(max(at + 1, 2 * len(self.settled)) - len(self.settled)))
+        new = not self.settled[at] & bit
+        self.settled[at] |= bit
+        return new
+
+    def may_have_sent(self, number: int) -> bool:
+        """Whether it may have sent this number."""
+        return number < (NUMBER_MOST if self.sent < 0 else self.sent)
+
+
+class VerifiableImport:
+    """Reads the files of one run into a recording. one_group: all consumers are members of one group; else
+    nothing is known of their groups, and each has its own."""
+
+    def __init__(self, recording: Recording, *, one_group: bool) -> None:
+        self._recording = recording
+        self._one_group = one_group
+        self._producers: dict[tuple[str, str], list[_Producer]] = {}
+        self._start = 0
+
+    def read(self, paths: list[Path]) -> None:
+        """All files. Raises: HistoryError, where one cannot be opened, or is output of neither tool."""
+        kinds = {path: _kind(path) for path in dict.fromkeys(paths)}
+        self._start = min((kind[1] for kind in kinds.values()), default=0) * MS
+        order = sorted(kinds, key=lambda path: kinds[path][0] != "producer")  # stable: producers first
+        for process, path in enumerate(order):
+            if kinds[path][0] == "producer":
+                self._recording.process(process, ns=self._start, consumes=False)
+                _ProducerFile(self, process).read(path)
+            else:
+                group = "consumers" if self._one_group else f"consumers of {path.name}"
+                self._recording.process(process, ns=self._start, produces=False, group=group)
+                _ConsumerFile(self, process).read(path)
+
+    def refuse(self, path: Path, line: int, why: str) -> None:
+        """A line could not be read."""
+        self._recording.refuse(f"{path}: line {line}", why)
+
+    def producers(self, topic: str, prefix: str) -> list[_Producer]:
+        """The producers that send values with this prefix to the topic."""
+        return self._producers.setdefault((topic, prefix), [])
+
+    def doubt(self, tp: TopicPartition, value: str | None) -> None:
+        """A value was read: if a producer may have sent it and none acknowledged it, its send is in doubt."""
+        found = None if value is None else _VALUE.fullmatch(value)
+        if found is None:
+            return
+        prefix, number = found[1] or "", int(found[2])
+        candidates = [one for one in self.producers(tp.topic, prefix) if one.may_have_sent(number)]
+        new = [one.settle(number) for one in candidates]
+        if candidates and all(new):
+            self.write(candidates[0].process, self._start, [(tp, value or "", Outcome.INFO, -1)], self._start)
+
+    def write(
+        self, process: int, ns: int, records: list[tuple[TopicPartition, str, Outcome, int]], last: int
+    ) -> None:
+        """An op of a producer with the results of these records."""
+        op, begin = self._recording.ops, self._start
+        mops: tuple[Mop, ...] = tuple(Send(tp, value_id(value)) for tp, value, _, _ in records)
+        results = [(int(outcome), offset, ns, "") for _, _, outcome, offset in records]
+        self._recording.write(
+            process,
+            j.Invoked(op=op, ns=begin, phase=Phase.FAULTS, f="send", txn=False, abort=False, mops=mops),
+            j.SendResults(op=op, mop=0, begin_ns=begin, ns=ns, results=results),
+            j.OpCompleted(op=op, ns=last, outcome=Outcome.OK),
+        )
+
+    @property
+    def recording(self) -> Recording:
+        """Where it writes."""
+        return self._recording
+
+
+class _File:
+    """The output of one process."""
+
+    def __init__(self, owner: VerifiableImport, process: int) -> None:
+        self.owner, self.process = owner, process
+        self.ns = 0
+        self.ended = End.CRASHED
+
+    def read(self, path: Path) -> None:
+        with opened(path) as file:
+            try:
+                for number, content in lines(file):
+                    self._line(path, number, content)
+            except UNREADABLE as error:
+                self.owner.recording.refuse(str(path), f"cannot be read to its end: {reason(error)}")
+        self.finish()
+        self.owner.recording.ended(self.process, self.ended)
+
+    def _line(self, path: Path, number: int, content: bytes | None) -> None:
+        if content is None:
+            self.owner.refuse(path, number, "longer than 64 MiB")
+            return
+        try:
+            line = _DECODER.decode(content)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.owner.refuse(path, number, reason(error))
+            return
+        self.ns = max(self.ns, line.timestamp * MS)  # the host may set its clock back
+        if isinstance(line, _Ended):
+            self.ended = End.CLOSED
+        elif why := self.take(line):
+            self.owner.refuse(path, number, why)
+
+    def take(self, line: _Line) -> str:
+        """One line; why it cannot stand there, "" = it can."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """The file has ended."""
+
+
+class _ProducerFile(_File):
+    def __init__(self, owner: VerifiableImport, process: int) -> None:
+        super().__init__(owner, process)
+        self._batch: list[tuple[int, TopicPartition, str, int, int]] = []
+        self._own: dict[tuple[str, str], _Producer] = {}
+
+    def take(self, line: _Line) -> str:
+        match line:
+            case _Started():
+                return ""
+            case _Totals():
+                for one in self._own.values():
+                    one.sent = line.sent
+                return ""
+            case _Acked():
+                number = self._number(line.topic, line.value)
+                if number is None:
+                    return f"not a value of VerifiableProducer: {line.value[:40]!r}"
+                tp = TopicPartition(line.topic, line.partition)
+                self._batch.append((number, tp, line.value, line.offset, self.ns))
+                if len(self._batch) >= BATCH:
+                    self.finish()
+                return ""
+            case _Failed():
+                number = self._number(line.topic, line.value, settle=False)
+                return "" if number is not None else f"not a value of VerifiableProducer: {line.value[:40]!r}"
+        return f"a line {line.__struct_config__.tag} in the output of a producer"
+
+    def _number(self, topic: str, value: str, *, settle: bool = True) -> int | None:
+        found = _VALUE.fullmatch(value)
+        if found is None or int(found[2]) >= NUMBER_MOST:
+            return None
+        prefix, number = found[1] or "", int(found[2])
+        if (topic, prefix) not in self._own:
+            self._own[topic, prefix] = _Producer(self.process)
+            self.owner.producers(topic, prefix).append(self._own[topic, prefix])
+        if settle:
+            self._own[topic, prefix].settle(number)
+        return number
+
+    def finish(self) -> None:
+        """Write the acknowledgements as one op."""
+        if self._batch:
+            batch = sorted(self._batch, key=lambda each: each[0])
+            records = [(tp, value, Outcome.OK, offset) for _, tp, value, offset, _ in batch]
+            self.owner.write(self.process, self.ns, records, self.ns)
+            self._batch.clear()
+
+
+class _ConsumerFile(_File):
+    def __init__(self, owner: VerifiableImport, process: int) -> None:
+        super().__init__(owner, process)
+        self._polled: list[_Data] = []
+        self._began = 0
+
+    def take(self, line: _Line) -> str:
+        match line:
+            case _Started():
+                self._began = self.ns
+            case _Data():
+                self._polled.append(line)
+                self.owner.doubt(TopicPartition(line.topic, line.partition), line.value)
+            case _Consumed():
+                self._poll(known=not line.count or bool(self._polled))
+            case _Assigned() | _Revoked():
+                tps = [(each.topic, each.partition) for each in line.partitions]
+                kind = AssignmentKind.ASSIGNED if isinstance(line, _Assigned) else AssignmentKind.REVOKED
+                changed = j.AssignmentChanged(op=-1, ns=self.ns, kind=kind, generation=-1, tps=tps)
+                self.owner.recording.write(self.process, changed)
+            case _OffsetsCommitted():
+                self._commit(line)
+            case _:
+                return f"a line {line.__struct_config__.tag} in the output of a consumer"
+        return ""
+
+    def _poll(self, *, known: bool) -> None:
+        """The poll has returned; known: its records are on record."""
+        op = self.owner.recording.ops
+        runs: list[tuple[str, int, list[int], list[int], list[int]]] = []
+        for data in self._polled:
+            if not runs or runs[-1][:2] != (data.topic, data.partition):
+                runs.append((data.topic, data.partition, [], [], []))
+            runs[-1][2].append(data.offset)
+            runs[-1][3].append(value_id("" if data.value is None else data.value))
+            runs[-1][4].append(-1)
+        self.owner.recording.write(
+            self.process,
+            j.Invoked(
+                op=op, ns=self._began, phase=Phase.FAULTS, f="poll", txn=False, abort=False, mops=(Poll(),)
+            ),
+            j.Polled(op=op, mop=0, begin_ns=self._began, ns=self.ns, runs=runs),
+            j.OpCompleted(op=op, ns=self.ns, outcome=Outcome.OK if known else Outcome.INFO),
+        )
+        self._polled.clear()
+        self._began = self.ns
+
+    def _commit(self, line: _OffsetsCommitted) -> None:
+        op = self.owner.recording.ops
+        outcome = Outcome.OK if line.success else Outcome.INFO
+        offsets = [(each.topic, each.partition, each.offset) for each in line.offsets]
+        self.owner.recording.write(
+            self.process,
+            j.Invoked(op=op, ns=self._began, phase=Phase.FAULTS, f="commit", txn=False, abort=False, mops=()),
+            j.OffsetsCommitted(
+                op=op,
+                mop=0,
+                begin_ns=self._began,
+                ns=self.ns,
+                kind=CommitKind.SYNC,
+                generation=-1,
+                outcome=outcome,
+                offsets=offsets,
+            ),
+            j.OpCompleted(op=op, ns=self.ns, outcome=outcome),
+        )
+
+    def finish(self) -> None:
+        """Records without the end of their poll were returned all the same."""
+        if self._polled:
+            self._poll(known=True)
+
+
+def _kind(path: Path) -> tuple[str, int]:
+    """Which tool wrote the file, and its first time. Raises: HistoryError."""
+    first = -1
+    with opened(path) as file:
+        try:
+            for _, content in lines(file):
+                try:
+                    line: Any = _DECODER.decode(content or b"")
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    continue
+                first = line.timestamp if first < 0 else min(first, line.timestamp)
+                if isinstance(line, _Acked | _Failed | _Totals):
+                    return "producer", first
+                if not isinstance(line, _Started | _Ended):
+                    return "consumer", first
+        except UNREADABLE as error:
+            raise HistoryError(f"{path}: cannot be read: {reason(error)}") from None
+    if first >= 0:
+        return "consumer", first  # it started and did nothing
+    raise HistoryError(f"{path}: no line of VerifiableProducer or VerifiableConsumer in it")

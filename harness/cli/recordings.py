@@ -1,0 +1,90 @@
+"""`inquest import` and `inquest export`: recordings of other programs in, portable histories out."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import ConfigError, ExitCode, UsageError
+from harness.cli.settings import setting
+from harness.cli.verdict import existing, interruptible
+from history.run_folder import RESULTS
+
+Option = typer.Option
+
+
+def import_(
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="jepsen, verifiable or jsonl.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="The recording; verifiable: of every process of a run.")
+    ],
+    from_start: Annotated[
+        bool,
+        Option(
+            "--from-start",
+            help="verifiable: the consumers began at the start of each partition, and the output of all of"
+            " them is given.",
+        ),
+    ] = False,
+    one_group: Annotated[
+        bool, Option("--one-group", help="verifiable: the consumers are members of one group.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        Option("--set", help="What is known of clients and topics, as name=value, e.g. acks=1."),
+    ] = None,
+    results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS,
+) -> None:
+    """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
+    from checkers.importers.formats import Request, import_config, import_files
+    from harness.compose import create_folder, point_latest
+    from history.seal import seal
+
+    request = Request(format=format_, files=files, from_start=from_start, one_group=one_group)
+    if (from_start or one_group) and format_ != "verifiable":
+        raise UsageError("--from-start and --one-group are options of the format verifiable")
+    config = import_config(request, dict(map(setting, set_ or ())))
+    run = create_folder(config, results)
+    try:
+        with interruptible("nothing was imported"):
+            recording = import_files(run, config, request)
+            seal(run)
+    except BaseException:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    point_latest(run)
+    for why in recording.reasons:
+        typer.echo(f"inquest: not read: {why}", err=True)
+    lost = f"; {recording.refused} places could not be read" if recording.refused else ""
+    typer.echo(f"imported: {recording.ops} ops of {recording.processes} processes{lost}")
+    typer.echo(f"judge it: inquest check {run.folder}")
+    raise typer.Exit(ExitCode.UNKNOWN if recording.refused else ExitCode.VALID)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    to: Annotated[str, Option(help="portable (JSON) or jepsen (EDN).")] = "portable",
+    output: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
+) -> None:
+    """Write the ops of a run, as its read_committed clients saw them, for other checkers."""
+    from checkers.portable.export import WRITERS, events_of
+    from history.reader import load
+
+    if to not in WRITERS:
+        raise UsageError(f"unknown format {to!r}; known: {', '.join(WRITERS)}")
+    history = load(existing(run))
+    exported = events_of(history)
+    for note in exported.left_out:
+        typer.echo(f"inquest: left out: {note}", err=True)
+    try:
+        if output is None:
+            WRITERS[to](history.run.name, exported.events, sys.stdout)
+        else:
+            with output.open("w", encoding="utf-8") as file:
+                WRITERS[to](history.run.name, exported.events, file)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{output}: {error.strerror}") from None
