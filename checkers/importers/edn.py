@@ -65,7 +65,7 @@ class Form:
 
 
 class EdnError(ValueError):
-    """The text is no EDN; the message says why."""
+    """The text is not EDN; the message says why."""
 
 
 class _Cut(EdnError):

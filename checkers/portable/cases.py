@@ -17,7 +17,7 @@ from checkers.portable.pairing import Pairing, PairingError
 from core.errors import HistoryError
 
 BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises where bytes are no JSON, or JSON of other types."""
+"""What a decoder raises where bytes are not JSON, or JSON of other types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class _RawCase(msgspec.Struct, frozen=True):
 
 
 class _Broken(ValueError):
-    """Text between two cases that is no JSON."""
+    """Text between two cases that is not JSON."""
 
 
 def read(path: Path) -> Iterator[PortableCase]:
@@ -122,7 +122,7 @@ _SPACE = re.compile(r"[,\s]*")
 
 
 def _elements(data: bytes) -> Iterator[msgspec.Raw | _Broken]:
-    """The elements of an array that is no JSON as a whole. After damage it continues with the next line
+    """The elements of an array that is not JSON as a whole. After damage it continues with the next line
     that begins an object."""
     text = data.decode(errors="surrogateescape")
     scanner = json.JSONDecoder()
