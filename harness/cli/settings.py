@@ -2,12 +2,13 @@
 
 import json
 
-from core.config import SHORT, RunConfig
 from core.errors import ConfigError
 
 
 def setting(text: str) -> tuple[str, object]:
     """A name and its value: JSON where it is JSON, else text. Raises: ConfigError."""
+    from core.config import SHORT, RunConfig
+
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"--set takes name=value, not {text!r}")
