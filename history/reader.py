@@ -11,12 +11,13 @@ another format is refused with one clear error. A report wants to show what can 
 Not here: the meaning of the tables (`history.tables`).
 """
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +25,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
@@ -324,41 +324,80 @@ class History:
     def _few(
         self, table: str, wanted: tuple[str, ...], where: Mapping[int, Where]
     ) -> Iterator[tuple[int, ...]]:
-        for unit in self.names.units:
+        def of_unit(unit: Unit) -> list[tuple[int, ...]]:
             mine = {tp: where[tp] for tp in (EVERYWHERE, *unit.tps) if tp in where}
             path = self.run.table(table) / f"{unit.name}.parquet"
             try:
-                rows = list(_matching(path, wanted, mine)) if mine else []
+                return _matching(path, wanted, mine) if mine else []
             except (OSError, pa.ArrowException) as error:
                 raise HistoryError(f"{path}: {storage.line(error)}") from None
-            yield from rows
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding does not hold Python's lock
+            for rows in threads.map(of_unit, self.names.units):
+                yield from rows
 
 
-def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -> Iterator[tuple[int, ...]]:
+def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -> list[tuple[int, ...]]:
     """Rows of a file that satisfy a condition.
 
     Row groups whose statistics exclude every condition are not read. Of the others it reads first the
     columns that the conditions name, and the remaining columns only where a row satisfies one.
     """
-    from pyarrow.dataset import dataset  # it imports pandas, which takes longer than most checks
+    file, found = storage.parquet_file(path), list[tuple[int, ...]]()
+    conditions = [(tp, name, _Numbers(some)) for tp, each in where.items() for name, some in each.items()]
+    place = {name: number for number, name in enumerate(file.schema_arrow.names)}
+    for number in range(file.num_row_groups):
+        meta = file.metadata.row_group(number)
+        ranges = {name: _range(meta.column(place[name])) for name in {"tp"}.union(*where.values())}
+        asked = [
+            (tp, name, some)
+            for tp, name, some in conditions
+            if (tp == EVERYWHERE or ranges["tp"][0] <= tp <= ranges["tp"][1]) and some.overlap(*ranges[name])
+        ]
+        if not asked:
+            continue
+        names = sorted({"tp", *(name for _, name, _ in asked)})
+        keys = columns(file.read_row_group(number, columns=names, use_threads=False))
+        matches = np.zeros(meta.num_rows, bool)
+        for tp, name, some in asked:
+            rows = some.rows(keys[name])
+            matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
+        if matches.any():
+            table = file.read_row_group(number, columns=list(wanted), use_threads=False)
+            found += zip(*(numbers(table, name)[matches].tolist() for name in wanted), strict=True)
+    return found
 
-    condition = reduce(or_, (_condition(tp, each) for tp, each in where.items()))
-    named = sorted({"tp"}.union(*where.values()))
-    file = storage.parquet_file(path)
-    (whole,) = dataset(*storage.dataset_place(path)).get_fragments()
-    for group in whole.subset(condition).row_groups:
-        keys = file.read_row_group(group.id, columns=named)
-        keys = keys.append_column("row", pa.array(np.arange(keys.num_rows)))
-        found = keys.filter(condition).column("row")
-        if len(found):
-            rows = file.read_row_group(group.id, columns=list(wanted)).take(found)
-            yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
+
+def _range(column: Any) -> tuple[int, int]:
+    """Least and greatest number of a column of a row group; where it is not on record, any."""
+    known = column.statistics
+    if known is None or not known.has_min_max:
+        return -(2**63), 2**63 - 1
+    return known.min, known.max
 
 
-def _condition(tp: int, where: Where) -> pc.Expression:
-    named = [pc.field(name).isin(pa.array(list(some), pa.int64())) for name, some in where.items()]
-    condition = reduce(or_, named)
-    return condition if tp == EVERYWHERE else (pc.field("tp") == tp) & condition
+class _Numbers:
+    """A set of numbers, and quickly which rows of a column are among them."""
+
+    def __init__(self, some: Iterable[int]) -> None:
+        self.ordered = np.array(sorted(some), np.int64)
+        self.bits = len(self.ordered).bit_length() + 6
+        self.marked = np.zeros(1 << self.bits, bool)
+        self.marked[self._hash(self.ordered)] = True
+
+    def _hash(self, values: Array) -> Array:
+        return np.asarray((values ^ (values >> 29)) & ((1 << self.bits) - 1))
+
+    def overlap(self, least: int, greatest: int) -> bool:
+        """Whether one of them lies in a range."""
+        at = int(np.searchsorted(self.ordered, least))
+        return at < len(self.ordered) and int(self.ordered[at]) <= greatest
+
+    def rows(self, values: Array) -> Array:
+        """Rows whose value is one of them."""
+        maybe = np.flatnonzero(self.marked[self._hash(values.astype(np.int64, copy=False))])
+        at = np.searchsorted(self.ordered, values[maybe])
+        return np.asarray(maybe[np.append(self.ordered, 0)[at] == values[maybe]])
 
 
 def _named(names: Sequence[str], code: int, otherwise: str) -> str:

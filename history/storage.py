@@ -175,12 +175,6 @@ def write_whole(path: Path, data: bytes) -> None:
         path.write_bytes(data)
 
 
-def dataset_place(path: Path) -> tuple[Any, ...]:
-    """What `pyarrow.dataset.dataset` takes for one file: the file and its file system."""
-    there = remote(path)
-    return (path,) if there is None else (there.path, None, None, there.fs)
-
-
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, where they are missing. Raises: OSError."""
     with file_errors():

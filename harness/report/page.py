@@ -239,7 +239,7 @@ def _assets(timeline: timelines.Timeline) -> dict[str, object]:
 def _plotly() -> tuple[Markup, str]:
     """plotly.js, deflated, as text; and the digest of what comes out of it."""
     code = get_plotlyjs()
-    return Markup(base64.b64encode(zlib.compress(code.encode(), 9)).decode()), _digest(code)
+    return Markup(base64.b64encode(zlib.compress(code.encode())).decode()), _digest(code)
 
 
 def _digest(code: str) -> str:
