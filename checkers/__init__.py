@@ -1,9 +1,13 @@
 """The checker: sealed history in, verdict out. Rules: docs/checks.md.
 
+    from checkers import check
+    result = check("results/latest")           # or tables: docs/library.md
+
 allowed     Where Kafka allows what: the ground of a run, and the rules that several checks share.
 api         The ways in: a recorded run, portable histories, and tables in memory.
 bugs_in_logs  Signatures of known bugs of the transaction coordinator in what brokers' logs
             show.
+caller_tables  Tables of a caller → a sealed run folder.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 engine      What carries the checks: the input of kernels, findings, and where they run.
@@ -29,3 +33,19 @@ nothing forbidden. If faults were planned and none came into force, nothing is d
 signature of a known bug of Kafka or its client (docs/known-bugs.md) gets its label and stays invalid; any
 other is open.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from checkers.api import Result, check
+
+__all__ = ["Result", "check"]
+
+
+def __getattr__(name: str) -> Any:
+    """`check` and `Result`, imported when they are used: most users of this package need one module of it."""
+    if name in __all__:
+        from checkers import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

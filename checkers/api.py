@@ -1,9 +1,11 @@
 """The ways in: a recorded run, portable histories, and tables in memory."""
 
+import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NotRequired, TypedDict
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.allowed import Ground
+from checkers.caller_tables import Tables, run_of
 from checkers.catalogue import ANOMALIES, INFORMATIONAL
 from checkers.checks import CHECKS
 from checkers.checks.consistency import REUSE
@@ -25,49 +28,124 @@ from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
 from checkers.portable.tables import PortableTables, cases
 from checkers.verdict import JudgedFinding, JudgedRun, judge
-from core.config import recorded_config
-from core.errors import HistoryError, SparkError
+from core.config import RunConfig, recorded_config
+from core.errors import HistoryError, SparkError, UsageError
 from history.events import Event
 from history.evidence import Evidence
 from history.reader import History, load
 from history.run_folder import Run, write_atomically
+from history.seal import sealed
+from history.storage import location
 from history.verdict import Verdict
 
+Source = str | os.PathLike[str] | Run | Tables
+"""What can be judged: a run folder, or a history as tables (`checkers.caller_tables`)."""
 
-def check(run: Run, *, master: str | None = None, without_spark: bool = False) -> Verdict:
-    """Judge a sealed run; write `checked/anomalies.parquet` and `verdict.json`.
 
-    master: Spark master (None: all processors of this machine). without_spark: use the same kernels
-    in this process, as also where Spark cannot be started; the verdict's stats say which it was.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a check found. Nothing in it depends on files any more.
 
-    Raises: HistoryError (damaged, incomplete or newer folder), OSError (cannot write).
+    verdict: everything that the report says about it, as `verdict.json` has it.
+    findings: one row a finding that was kept, the worst first; columns: `FINDINGS`. Of each class, variant
+    and partition at most 1024 are kept; `counts` is exact.
+    spark_failed: why Spark could not be started, so that this process checked; "" = it was not asked, or ran.
     """
+
+    verdict: Verdict
+    findings: pa.Table
+    spark_failed: str = ""
+
+    @property
+    def valid(self) -> bool | Literal["unknown"]:
+        """True only where every check decided, and found nothing that is forbidden."""
+        return self.verdict.valid
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Anomaly class -> number of findings, allowed ones included."""
+        return {name: anomaly.count for name, anomaly in self.verdict.anomalies.items()}
+
+    @property
+    def forbidden(self) -> dict[str, int]:
+        """Anomaly class -> number of findings that nothing in configuration or faults permits."""
+        return {
+            name: anomaly.disallowed
+            for name, anomaly in self.verdict.anomalies.items()
+            if not anomaly.allowed
+        }
+
+    @property
+    def witnesses(self) -> dict[str, list[str]]:
+        """Anomaly class -> examples of its findings, one sentence each."""
+        return {
+            name: [one.sentence for one in anomaly.examples]
+            for name, anomaly in self.verdict.anomalies.items()
+        }
+
+    def write(self, run: Run) -> None:
+        """Write `checked/anomalies.parquet` and `verdict.json`. Raises: OSError."""
+        run.checked.mkdir(exist_ok=True)
+        write_atomically(run.anomalies, _parquet(self.findings))
+        write_atomically(run.verdict, msgspec.json.format(msgspec.json.encode(self.verdict), indent=1))
+
+
+def check(
+    source: Source,
+    *,
+    config: RunConfig | None = None,
+    events: Sequence[Event] = (),
+    names: Mapping[str, Sequence[str]] | None = None,
+    master: str | None = None,
+    without_spark: bool = False,
+) -> Result:
+    """Judge a recorded history.
+
+    source: a run folder or its URL (it is sealed first, if nothing has yet; nothing else in it changes), or
+    tables by the schemas of `history.tables`: Arrow tables or Spark DataFrames. config, events, names: of
+    tables only; see `caller_tables.run_of`. master: Spark master (None: all processors of this machine); an
+    active Spark session is used as it is. without_spark: use the same kernels in this process, as also where
+    Spark cannot be started (`Result.spark_failed`).
+
+    Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
+    folder, or one that is still being recorded), OSError (a folder or temporary files cannot be written).
+    """
+    if isinstance(source, Mapping):
+        with run_of(source, config=config, events=events, names=names) as run:
+            return _checked(run, master, without_spark=without_spark)
+    if config is not None or events or names is not None:
+        raise UsageError("config, events and names belong to tables; a run folder has its own")
+    run = source if isinstance(source, Run) else sealed(location(os.fspath(source)))
+    return _checked(run, master, without_spark=without_spark)
+
+
+def _checked(run: Run, master: str | None, *, without_spark: bool) -> Result:
     begin = time.perf_counter()
-    sealed, evidence = load(run), Evidence.load(run.evidence)
+    history, evidence = load(run), Evidence.load(run.evidence)
     config = recorded_config(run.config)
-    tally, logs, by_spark = _run(sealed, evidence, master, without_spark=without_spark)
-    seconds = time.perf_counter() - begin
-    judged = JudgedRun(history=sealed, config=config, tally=tally, seconds=seconds, spark=by_spark, logs=logs)
+    tally, logs, failed = _run(history, evidence, master, without_spark=without_spark)
+    seconds, by_spark = time.perf_counter() - begin, not without_spark and not failed
+    judged = JudgedRun(
+        history=history, config=config, tally=tally, seconds=seconds, spark=by_spark, logs=logs
+    )
     verdict = judge(judged)
-    run.checked.mkdir(exist_ok=True)
-    write_atomically(run.anomalies, _parquet(judged.findings))
-    write_atomically(run.verdict, msgspec.json.format(msgspec.json.encode(verdict), indent=1))
-    return verdict
+    return Result(verdict=verdict, findings=_table(history, judged.findings), spark_failed=failed)
 
 
 def _run(
     sealed: History, evidence: Evidence, master: str | None, *, without_spark: bool
-) -> tuple[Tally, JudgedLogs, bool]:
-    """The tally, what the brokers' logs say, and whether Spark made both."""
+) -> tuple[Tally, JudgedLogs, str]:
+    """The tally, what the brokers' logs say, and why Spark could not be started ("" = it did not fail)."""
+    failed = ""
     if not without_spark:
         try:
             with spark(master) as session:
                 tally = _guarded(sealed, spark_runner(session))
                 runner = log_engine.spark_runner(session, sealed.run.evidence)
-                return tally, judged_logs(evidence, sealed, runner), True
+                return tally, judged_logs(evidence, sealed, runner), ""
         except SparkError as error:
-            print(f"inquest: {error}; checking in this process instead", file=sys.stderr)
-    return _guarded(sealed, in_process), judged_logs(evidence, sealed), False
+            failed = str(error)
+    return _guarded(sealed, in_process), judged_logs(evidence, sealed), failed
 
 
 def judged_logs(
@@ -93,25 +171,40 @@ def _guarded(sealed: History, runner: Runner) -> Tally:
         return Tally(crashed=dict.fromkeys(CHECKS, how))
 
 
-COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[JudgedFinding], object]]]] = {
-    "anomaly": (pa.string(), lambda judged: judged.finding.name),
-    "variant": (pa.string(), lambda judged: judged.finding.variant),
-    "allowed": (pa.bool_(), lambda judged: judged.allowed),
-    "why": (pa.string(), lambda judged: judged.why),
-    "known_bug": (pa.string(), lambda judged: judged.bug),
-    "tp": (pa.int32(), lambda judged: judged.finding.tp),
-    "process": (pa.int32(), lambda judged: judged.finding.process),
-    "at_ns": (pa.int64(), lambda judged: judged.finding.at_ns),
-    "ops": (pa.list_(pa.int32()), lambda judged: judged.finding.ops),
-    "key": (pa.list_(pa.int64()), lambda judged: judged.finding.key),
+FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], object]]]] = {
+    "anomaly": (pa.string(), lambda _, judged: judged.finding.name),
+    "variant": (pa.string(), lambda _, judged: judged.finding.variant),
+    "allowed": (pa.bool_(), lambda _, judged: judged.allowed),
+    "why": (pa.string(), lambda _, judged: judged.why),
+    "known_bug": (pa.string(), lambda _, judged: judged.bug),
+    "tp": (pa.int32(), lambda _, judged: judged.finding.tp),
+    "partition": (pa.string(), lambda history, judged: _partition(history, judged.finding.tp)),
+    "process": (pa.int32(), lambda _, judged: judged.finding.process),
+    "at_ns": (pa.int64(), lambda _, judged: judged.finding.at_ns),
+    "ops": (pa.list_(pa.int32()), lambda _, judged: judged.finding.ops),
+    "key": (pa.list_(pa.int64()), lambda _, judged: judged.finding.key),
 }
-"""Columns of `checked/anomalies.parquet`: one row a finding that was kept (counts: verdict.json)."""
+"""Columns of `Result.findings` and `checked/anomalies.parquet`: one row a finding that was kept.
+
+anomaly, variant, key: docs/checks.md, section 2. allowed, why: whether configuration or faults permit it.
+known_bug: id of the bug whose signature it bears, "" = none. tp, partition: row of `tps`, `topic-partition`
+(-1, "" = none). process: whose promise was broken; at_ns: when it came to light (-1 = none, unknown). ops:
+rows of `ops`."""
 
 
-def _parquet(judged: Sequence[JudgedFinding]) -> bytes:
-    columns = {name: pa.array(map(of, judged), kind) for name, (kind, of) in COLUMNS.items()}
+def _partition(history: History, tp: int) -> str:
+    return history.tp(tp) if tp >= 0 else ""
+
+
+def _table(history: History, judged: Sequence[JudgedFinding]) -> pa.Table:
+    return pa.table(
+        {name: pa.array([of(history, one) for one in judged], kind) for name, (kind, of) in FINDINGS.items()}
+    )
+
+
+def _parquet(findings: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
+    pq.write_table(findings, sink, compression="zstd")
     return bytes(sink.getvalue())
 
 

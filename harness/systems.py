@@ -36,7 +36,8 @@ from history.seal import seal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One kind of system under test. A path is `module:name`, imported when it is needed.
+    """One kind of system under test. A path is `module:name`, imported when it is needed; `.module` begins
+    in `harness`.
 
     doc: one line for people. title: what a run is made on, in two to six words.
     cluster: path of the type of its clusters; the capability protocols of that type say which nemeses it
@@ -52,7 +53,7 @@ class System:
     cluster: str
     refuses: str = ""
     leftovers: str = ""
-    clients: str = "harness.kafka.client.settings:LIBRDKAFKA"
+    clients: str = ".kafka.client.settings:LIBRDKAFKA"
     repeatable: bool = False
 
     def cluster_type(self) -> type:
@@ -145,16 +146,16 @@ SYSTEMS: dict[str, System] = {
     "kafka": System(
         doc="real Kafka brokers in Docker containers",
         title=lambda config: f"Kafka {config.kafka.version if config.kafka else ''}",
-        cluster="harness.kafka.cluster:KafkaCluster",
-        refuses="harness.kafka.containers.jars:refusal",
-        leftovers="harness.kafka.containers.reaper:reap",
+        cluster=".kafka.cluster:KafkaCluster",
+        refuses=".kafka.containers.jars:refusal",
+        leftovers=".kafka.containers.reaper:reap",
     ),
     "simulated": System(
         doc="Kafka's reference model in virtual time, in one process; no Docker",
         title=_model,
-        cluster="harness.simulation.cluster:SimulatedCluster",
-        refuses="harness.simulation.run_folder:refusal",
-        clients="harness.simulation.client_runtime:MODELLED",
+        cluster=".simulation.cluster:SimulatedCluster",
+        refuses=".simulation.run_folder:refusal",
+        clients=".simulation.client_runtime:MODELLED",
         repeatable=True,
     ),
 }
@@ -176,4 +177,4 @@ def versions(config: RunConfig) -> dict[str, str]:
 
 def _load(path: str) -> Any:
     module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return getattr(importlib.import_module(module, __package__), name)

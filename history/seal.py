@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from core.errors import UsageError
 from history import events as ev
 from history import storage
+from history.jsonl import being_written
 from history.reader import Names, Unit
 from history.rows import read_journals
 from history.run_folder import FORMAT, Run, write_atomically
@@ -47,6 +49,20 @@ def seal(run: Run) -> None:
         start_ns=started.ns if started else 0,
         start_wall=started.wall if started else "",
     )
+
+
+def sealed(folder: Path) -> Run:
+    """The run in a folder; seals it, if nothing has yet.
+
+    Raises: UsageError (not a run folder, or one that is still being recorded), HistoryError, OSError.
+    """
+    found = Run(folder)
+    if not found.config.is_file():
+        raise UsageError(f"{folder} is not a run folder (no config.json)")
+    if being_written(found.events):  # journals that still grow do not fit together
+        raise UsageError(f"{folder} is still being recorded")
+    seal(found)
+    return found
 
 
 def write_history(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from checkers.api import check
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS
 from core.config import run_config
@@ -19,7 +18,7 @@ from nemesis.registry import NEMESES
 from tests.harness.cli.test_docs import example
 from tests.histories import built as built_histories
 from tests.histories.built import Bound, Built, Op, Read
-from tests.histories.folders import write_run
+from tests.histories.folders import check_run, write_run
 from workloads.registry import WORKLOADS, workload_of
 
 
@@ -61,7 +60,7 @@ def test_a_check_judges_once_it_is_registered(
     final.mops = [Read(tp=0, offset=0, value=7)]
     built.ops = [sent, final]
     built.bounds = [Bound(tp=0, isolation=level, end=1, read_to=1) for level in LEVELS]
-    verdict = check(write_run(tmp_path / "run", built.tables()), without_spark=True)
+    verdict = check_run(write_run(tmp_path / "run", built.tables()), without_spark=True)
     assert verdict.checks["late-answers"].status == ("invalid" if found else "valid")
     assert len(verdict.anomalies) == found
     for anomaly in verdict.anomalies.values():

@@ -19,7 +19,7 @@ import typer
 from core.errors import ExitCode, InquestError, UsageError
 from harness.cli import contract, recordings, reproduce, simulated
 from harness.cli.settings import setting
-from harness.cli.verdict import Engine, Master, WithoutSpark, existing, interruptible, judge, own_files
+from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 
 if TYPE_CHECKING:
@@ -126,8 +126,10 @@ def check(
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
+    from history.seal import sealed
+
     with interruptible("the run folder is as it was"):
-        raise typer.Exit(judge(existing(run), Engine(master, without_spark)))
+        raise typer.Exit(judge(sealed(run), Engine(master, without_spark)))
 
 
 def _check_portable(path: Path, *, as_json: bool) -> int:

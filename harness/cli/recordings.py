@@ -9,7 +9,7 @@ import typer
 
 from core.errors import ConfigError, ExitCode, UsageError
 from harness.cli.settings import setting
-from harness.cli.verdict import existing, interruptible
+from harness.cli.verdict import interruptible
 from history.run_folder import RESULTS
 
 Option = typer.Option
@@ -71,10 +71,11 @@ def export(
     """Write the ops of a run, as its read_committed clients saw them, for other checkers."""
     from checkers.portable.export import WRITERS, events_of
     from history.reader import load
+    from history.seal import sealed
 
     if to not in WRITERS:
         raise UsageError(f"unknown format {to!r}; known: {', '.join(WRITERS)}")
-    history = load(existing(run))
+    history = load(sealed(run))
     exported = events_of(history)
     for note in exported.left_out:
         typer.echo(f"inquest: left out: {note}", err=True)

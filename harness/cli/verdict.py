@@ -5,12 +5,11 @@ Heavy parts (Spark, the report) are imported when they are needed.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from core.errors import ExitCode, HistoryError, InquestError, UsageError
+from core.errors import ExitCode, HistoryError, InquestError
 from history.run_folder import Run
 
 WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
@@ -56,7 +55,11 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
     from harness import report as reports
     from harness.report.wording import faults_line, logs_line
 
-    verdict = check(run_folder, master=engine.master, without_spark=engine.without_spark)
+    result = check(run_folder, master=engine.master, without_spark=engine.without_spark)
+    result.write(run_folder)
+    verdict = result.verdict
+    if result.spark_failed:
+        typer.echo(f"inquest: {result.spark_failed}; this process checked instead", err=True)
     page = "none"
     try:
         page = str(reports.build(run_folder))
@@ -68,17 +71,3 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
     typer.echo(f"report: {page}")
     typer.echo(f"repeat: {verdict.repro}")
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)
-
-
-def existing(folder: Path) -> Run:
-    """The run in a folder; seals it, if nothing has yet. Raises: UsageError, HistoryError."""
-    from history.jsonl import being_written
-    from history.seal import seal
-
-    found = Run(folder)
-    if not found.config.is_file():
-        raise UsageError(f"{folder} is not a run folder (no config.json)")
-    if being_written(found.events):  # journals that still grow do not fit together
-        raise UsageError(f"{folder} is still being recorded")
-    seal(found)
-    return found

@@ -19,7 +19,7 @@ from harness.clients.worker_protocol import ClientProgress, Command
 from harness.processes import guard
 from history.run_folder import Run
 
-WORKER = (sys.executable, "-m", "harness.clients.worker_main")
+WORKER = (sys.executable, "-m", f"{__package__}.worker_main")
 """The program of a worker; its arguments are the run folder and the slot."""
 
 

@@ -399,7 +399,7 @@ class KafkaCluster:
 def endpoint(listeners: Sequence[Address], security: Security) -> Endpoint:
     """How clients reach brokers at these addresses."""
     args = {"bootstrap.servers": ",".join(map(str, listeners)), **security.client_settings()}
-    return Endpoint(factory="harness.kafka.client.session:connect", args=args)
+    return Endpoint(factory=f"{__package__}.client.session:connect", args=args)
 
 
 def _note(folder: Path, text: str) -> None:

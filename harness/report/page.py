@@ -86,7 +86,7 @@ def environment_of(package: str) -> Environment:
 
 
 def _environment() -> Environment:
-    environment = environment_of("harness.report")
+    environment = environment_of(__package__)
     environment.filters.update(
         number=wording.number,
         moment=wording.moment,
@@ -216,7 +216,7 @@ def note(event: Event) -> tuple[str, str] | None:
 
 def _assets(timeline: timelines.Timeline) -> dict[str, object]:
     """Style, scripts and figures; and the policy that lets only them run."""
-    source = files("harness.report")
+    source = files(__package__)
     style = source.joinpath("report.css").read_text(encoding="utf-8")
     script = source.joinpath("report.js").read_text(encoding="utf-8")
     drawn = figures.build(timeline) | cluster_figures.build(timeline)

@@ -228,7 +228,7 @@ def load(path: Path | None) -> Matrix:
     Raises: ConfigError, which names the first mistake.
     """
     if path is None:
-        return parse(files("harness.soak").joinpath(DEFAULT).read_text(encoding="utf-8"), DEFAULT)
+        return parse(files(__package__).joinpath(DEFAULT).read_text(encoding="utf-8"), DEFAULT)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import IO
 
@@ -47,7 +48,7 @@ from history.jsonl import being_written
 from history.run_folder import Run
 from history.verdict import Verdict
 
-COMMAND: list[str] = [sys.executable, "-m", "harness.cli.main"]
+COMMAND: list[str] = [sys.executable, "-m", resolve_name("..cli.main", __package__)]
 """How `inquest` is called."""
 SLACK_S = 300.0
 """For starting the cluster and for the check, added to all deadlines of a run."""

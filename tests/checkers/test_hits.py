@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.api import check
 from core.config import run_config
 from core.java_hash import java_hash
 from core.op import End, Outcome, Phase, value_of
@@ -17,7 +16,7 @@ from harness.run.progress import silent
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted, RolesSeen
 from history.verdict import Fault, FaultHits, Verdict
 from tests.histories.built import Built, Op, Process, Send
-from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 IDLE = FaultHits(
@@ -91,7 +90,7 @@ def told(
     built = Built(tps=["x", "y"], processes=processes or {1: Process(), 2: Process(slot=1)}, ops=list(ops))
     order = sorted((STARTED, *PHASES, *events), key=lambda event: event.ns)
     run = write_run(folder, built.tables(), events=(*order, RECOVERED))
-    verdict = check(run, without_spark=True)
+    verdict = check_run(run, without_spark=True)
     assert not any(one.status == "crashed" for one in verdict.checks.values())
     return [fault.hits for fault in verdict.faults if fault.hits]
 
@@ -198,7 +197,7 @@ def test_a_verdict_counts_the_faults_that_hit_nothing_apart(tmp_path: Path) -> N
     known = Fault(fault=0, name="f", text="", nodes=[1], begin_s=1, end_s=2, colour="red", hits=IDLE)
     busy = msgspec.structs.replace(known, hits=msgspec.structs.replace(IDLE, failed=1, nothing=False))
     run = write_run(tmp_path / "run", Built(tps=["x"], ops=[send(1, 0, 9, 9.1)]).tables(), events=(STARTED,))
-    verdict = check(run, without_spark=True)
+    verdict = check_run(run, without_spark=True)
 
     def line(*faults: Fault) -> str:
         return faults_line(msgspec.structs.replace(verdict, faults=list(faults)))
@@ -213,7 +212,7 @@ def test_a_verdict_counts_the_faults_that_hit_nothing_apart(tmp_path: Path) -> N
 def simulated(folder: Path, **settings: Any) -> Verdict:
     config = run_config({"sut": "simulated", "seed": 3, "producers": 2, "duration_s": 12} | settings)
     made = record(config, results=folder, display=silent())
-    return check(made.run, without_spark=True)
+    return check_run(made.run, without_spark=True)
 
 
 @pytest.mark.parametrize(("rate", "nothing"), [(0.3, True), (100, False)])

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from checkers import judged_logs
-from checkers.api import check
 from checkers.catalogue import ANOMALIES
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
@@ -22,7 +21,7 @@ from history.evidence import Evidence, write
 from history.verdict import Verdict
 from tests.checkers.logs.made import TP, batch, tables, whole
 from tests.checkers.test_verdict import history
-from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 RULE = LogRule(name="alike", ring=0, anomaly="replica-divergence", claim="replicas are alike", source="…")
 
@@ -79,7 +78,7 @@ def judged(
     run = write_run(folder, told, settings=settings, events=(STARTED, *events, RECOVERED))
     if found is not None:
         write(run.evidence, found)
-    verdict = check(run, without_spark=True)
+    verdict = check_run(run, without_spark=True)
     assert msgspec.json.decode(run.verdict.read_bytes(), type=Verdict) == verdict
     return verdict
 
@@ -204,7 +203,7 @@ def test_a_damaged_file_of_evidence_is_one_clear_error(tmp_path: Path) -> None:
     write(run.evidence, evidence())
     (run.evidence / "batches.parquet").write_bytes(b"PAR1")
     with pytest.raises(HistoryError, match=r"batches\.parquet: ") as raised:
-        check(run, without_spark=True)
+        check_run(run, without_spark=True)
     assert raised.value.exit_code == 64
     assert not run.verdict.exists()
 

@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from checkers.api import check
 from checkers.known_bugs import VERIFICATION
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
@@ -15,7 +14,7 @@ from history.events import TransactionsOpen
 from history.tables import TABLES
 from history.verdict import Verdict
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
-from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
+from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 
@@ -30,7 +29,7 @@ def judged(
         rows[0]["error"] = NAMES["error"].index(first_error)
         tables["ops"] = pa.Table.from_pylist(rows, schema=TABLES["ops"])
     tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
-    return check(write_run(folder, tables), without_spark=True)
+    return check_run(write_run(folder, tables), without_spark=True)
 
 
 def finals(built: Built, records: dict[int, list[tuple[int, int]]]) -> Built:
@@ -193,7 +192,7 @@ def test_a_commit_that_failed_and_was_followed_by_an_abort_may_end_the_next_tran
         ops = tables["ops"].to_pylist()
         ops[0]["error"] = 0
         tables["ops"] = pa.Table.from_pylist(ops, schema=TABLES["ops"])
-    aborted = check(write_run(tmp_path / "run", tables), without_spark=True).anomalies["aborted-read"]
+    aborted = check_run(write_run(tmp_path / "run", tables), without_spark=True).anomalies["aborted-read"]
     assert (aborted.disallowed, aborted.known_bug) == (1, bug)
 
 
@@ -294,7 +293,7 @@ def hanging(folder: Path, settings: dict[str, Any], *rows: OpenTransaction) -> V
             bound.end = bound.read_to = 5
     opened = TransactionsOpen(ns=3 * S, rows=rows)
     run = write_run(folder, built.tables(), settings=settings, events=(STARTED, opened, RECOVERED))
-    return check(run, without_spark=True)
+    return check_run(run, without_spark=True)
 
 
 def open_txn(

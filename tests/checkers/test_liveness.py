@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checkers.api import check
 from checkers.checks.recovery import CHECK, NAME, ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.findings import NEVER
@@ -14,7 +13,7 @@ from core.op import Outcome, Phase, value_of
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
 from history.verdict import Liveness, Stall
 from tests.histories.built import Built, Op, Process, Send
-from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 MS = 1_000_000
@@ -61,7 +60,7 @@ def told(folder: Path, sent: Sequence[Sent], *events: Event, phases: bool = True
     run = write_run(
         folder, history(sent).tables(), events=(STARTED, *(PHASES if phases else ()), *events, RECOVERED)
     )
-    return check(run, without_spark=True).liveness
+    return check_run(run, without_spark=True).liveness
 
 
 def progress(sent: Sequence[Sent], outcome: Outcome = Outcome.INFO) -> ServedTimes:

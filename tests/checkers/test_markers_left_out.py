@@ -6,7 +6,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from checkers.api import check
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
 from history.broker_logs import broker_logs
@@ -15,7 +14,7 @@ from history.run_folder import Run
 from history.tables import TABLES
 from history.verdict import Verdict
 from tests.histories.built import Bound, Built, Mop, Op, Process, Read, Send
-from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
+from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,7 +58,7 @@ def judged(folder: Path, built: Built, *lines: str) -> Verdict:
     log = run.cluster / "2" / "server.log"
     log.parent.mkdir(parents=True)
     log.write_text("2026-01-01T00:00:00.000Z INFO something else\n" + "".join(lines))
-    return check(run, without_spark=True)
+    return check_run(run, without_spark=True)
 
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -128,7 +127,7 @@ def test_a_partition_that_waits_for_its_marker_for_ever(
     run = write_run(tmp_path / "run", tables, events=(STARTED, opened, RECOVERED))
     (run.cluster / "2").mkdir(parents=True)
     (run.cluster / "2" / "server.log").write_text("".join(lines))
-    verdict = check(run, without_spark=True)
+    verdict = check_run(run, without_spark=True)
     label = "KAFKA-20734" if labelled else ""
     assert {verdict.anomalies[name].known_bug for name in ("stuck-lso", "hanging-txn")} == {label}
 

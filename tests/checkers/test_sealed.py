@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.api import check, check_portable
+from checkers.api import check_portable
 from core.errors import HistoryError
 from history.run_folder import FORMAT, Run
 from history.tables import TABLES
-from tests.histories.folders import write_run
+from tests.histories.folders import check_run, write_run
 from tests.histories.planted import random_history
 
 Damage = Callable[[Run], object]
@@ -80,19 +80,19 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_folder_is_refused_with_one_line_that_names_the_file(tmp_path: Path, kind: str) -> None:
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
-    assert check(run, without_spark=True)
+    assert check_run(run, without_spark=True)
     run.verdict.unlink()
     damage, message = DAMAGE[kind]
     damage(run)
     with pytest.raises(HistoryError, match=re.escape(message)) as raised:
-        check(run, without_spark=True)
+        check_run(run, without_spark=True)
     assert "\n" not in str(raised.value)
     assert not run.verdict.exists()
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no such run folder"):
-        check(Run(tmp_path / "nothing"), without_spark=True)
+        check_run(Run(tmp_path / "nothing"), without_spark=True)
 
 
 def test_every_table_is_verified(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_every_table_is_verified(tmp_path: Path) -> None:
         path = run.table(table)
         cut(path if path.is_file() else a_file(run, table))
         with pytest.raises(HistoryError, match=table):
-            check(run, without_spark=True)
+            check_run(run, without_spark=True)
 
 
 def test_a_file_that_is_no_portable_history_is_refused(tmp_path: Path) -> None:

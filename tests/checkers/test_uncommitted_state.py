@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from checkers.api import check
 from core.cluster import TRANSACTION_TOPIC
 from core.op import Outcome, TopicPartition
 from history import evidence
@@ -17,7 +16,7 @@ from history.verdict import Verdict
 from tests.checkers.logs.made import at, batch, tables, whole
 from tests.checkers.test_markers_left_out import ID, line, torn
 from tests.histories.built import Built
-from tests.histories.folders import write_run
+from tests.histories.folders import check_run, write_run
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 BEGAN_MS = int(BEGAN.timestamp() * 1000)
@@ -120,7 +119,7 @@ def judged(folder: Path, built: Built, logged: TransactionLog, *lines: str) -> V
     server.parent.mkdir(parents=True)
     server.write_text("".join(lines))
     write_evidence(run, logged)
-    return check(run, without_spark=True)
+    return check_run(run, without_spark=True)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from checkers.api import check
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
 from history.events import Event, FaultStarted, TransactionsOpen
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
-from tests.histories.folders import RECOVERED, STARTED, write_run
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
 
 S = 1_000_000_000
 UNCLEAN = {"nemesis": "unclean", "unclean_leader_election": True}
@@ -96,7 +95,7 @@ def test_a_truncated_log_may_lose_parts_and_ends_of_transactions(
 ) -> None:
     events: list[Event] = [STARTED, *faults, OPENED, RECOVERED]
     run = write_run(tmp_path / "run", built.tables(), settings=settings, events=events)
-    verdict = check(run, without_spark=True)
+    verdict = check_run(run, without_spark=True)
     assert set(verdict.anomalies) == classes
     assert {name for name, a in verdict.anomalies.items() if a.allowed} == (classes if allowed else set())
     assert verdict.exit_code in ((0, 2) if allowed else (1,))

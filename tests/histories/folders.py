@@ -1,4 +1,5 @@
-"""Sealed run folders for tests: tables, a configuration and events, written as a run writes them.
+"""Sealed run folders for tests: tables, a configuration and events, written as a run writes
+them; and judging one.
 
 Not here: building the tables (`tests.histories.built`).
 """
@@ -9,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from checkers.api import check
 from core.config import run_config
 from core.session import UNAWAITED
 from history import jsonl
 from history.events import Event, Recovered, RunStarted
 from history.run_folder import Run
 from history.seal import write_history
+from history.verdict import Verdict
 
 STARTED = RunStarted(ns=0, wall="2026-01-01T00:00:00Z", run="test", versions={})
 RECOVERED = Recovered(ns=1_000_000, recovered=True, seconds=2.5)
@@ -41,3 +44,10 @@ def write_run(
     run.events.write_bytes(jsonl.encode(events))
     write_history(run, dict(tables), names=NAMES, start_ns=0, start_wall="2026-01-01T00:00:00Z")
     return run
+
+
+def check_run(run: Run, *, without_spark: bool = False) -> Verdict:
+    """Judge a run folder, and write into it what `inquest check` writes."""
+    result = check(run, without_spark=without_spark)
+    result.write(run)
+    return result.verdict

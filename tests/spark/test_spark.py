@@ -26,7 +26,7 @@ from history.reader import load
 from history.run_folder import Run
 from tests.checkers.test_sealed import a_file, scribble
 from tests.histories.built import Built, Op, Read, Send
-from tests.histories.folders import write_run
+from tests.histories.folders import check_run, write_run
 from tests.histories.planted import random_history
 
 KERNELS = kernels_of(CHECKS)
@@ -93,7 +93,7 @@ def test_what_one_unit_proves_another_is_checked_again_with(session: Any, tmp_pa
 @pytest.mark.usefixtures("many_units")
 def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", random_history(7)[0].tables())
-    by_spark, here = check(run), check(run, without_spark=True)
+    by_spark, here = check_run(run), check_run(run, without_spark=True)
     assert by_spark.stats["checked by Spark"] == 1
     assert here.stats["checked by Spark"] == 0
     assert by_spark.anomalies == here.anomalies
@@ -105,7 +105,7 @@ def test_a_file_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_pat
     damaged = a_file(run, "reads")
     scribble(damaged)
     with pytest.raises(HistoryError, match=damaged.name):
-        check(run)
+        check_run(run)
     assert not run.verdict.exists()
 
 
@@ -118,7 +118,7 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
         raise RuntimeError("planted")
 
     monkeypatch.setattr("checkers.engine.pipeline.scatter", failing)
-    verdict = check(run)
+    verdict = check_run(run)
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert {c.status for c in verdict.checks.values()} == {"crashed"}
     assert "planted" in verdict.checks["durability"].why
@@ -132,15 +132,16 @@ def test_a_history_sealed_anew_is_not_confused_with_the_old_one(session: Any, tm
 
 
 def test_without_java_the_check_runs_in_this_process_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object, **__: object) -> Any:
         raise SparkError("no Java")
 
     monkeypatch.setattr("checkers.api.spark", missing)
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
-    assert check(run).stats["checked by Spark"] == 0
-    assert "no Java; checking in this process instead" in capsys.readouterr().err
+    result = check(run)
+    assert result.verdict.stats["checked by Spark"] == 0
+    assert result.spark_failed == "no Java"
 
 
 def test_a_java_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
@@ -194,7 +195,9 @@ def killing(session):
     return run
 
 api.spark_runner = killing
-verdict = api.check(Run(Path(sys.argv[1])))
+result = api.check(Run(Path(sys.argv[1])))
+result.write(Run(Path(sys.argv[1])))
+verdict = result.verdict
 print(verdict.exit_code, {check.status for check in verdict.checks.values()})
 """
 

@@ -62,7 +62,7 @@ def start_reaper(run: str, copies: Path) -> Reaper:
     """
     return Reaper(
         subprocess.Popen(
-            [sys.executable, "-m", "harness.kafka.containers.reaper", run, str(copies)],
+            [sys.executable, "-m", f"{__package__}.reaper", run, str(copies)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

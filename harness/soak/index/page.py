@@ -19,6 +19,7 @@ import pandas as pd
 from jinja2 import Environment
 from markupsafe import Markup
 
+from harness import report
 from harness.report import wording
 from harness.report.page import clip, environment_of
 from harness.report.wording import VerdictState
@@ -76,8 +77,8 @@ def render(results: Path) -> str:
     shown = runs.head(RUNS_MAX)
     forbidden = findings[findings["disallowed"] > 0]
     classes = {index: tables.records(part) for index, part in forbidden.groupby("row")}
-    style = _source("harness.report", "report.css") + _source("harness.soak.index", "index.css")
-    script = _source("harness.soak.index", "index.js")
+    style = _source(report.__name__, "report.css") + _source(__package__, "index.css")
+    script = _source(__package__, "index.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = (
         _environment()
@@ -112,7 +113,7 @@ def _source(package: str, name: str) -> str:
 
 
 def _environment() -> Environment:
-    environment = environment_of("harness.soak.index")
+    environment = environment_of(__package__)
     environment.filters.update(
         number=wording.number,
         clip=clip,

@@ -16,7 +16,7 @@ from core.generator import Slot, source
 from core.op import End, Op, Outcome, Phase
 from core.runtime import run_blocking
 from core.session import Definite
-from harness.cli import main, verdict
+from harness.cli import main
 from harness.clients.executor import Completion
 from harness.clients.worker import Died, Worker, invoke_when_due
 from harness.clients.worker_process import WorkerProcess
@@ -28,6 +28,7 @@ from history import journal as j
 from history.events import Recorder
 from history.jsonl import being_written
 from history.run_folder import Run
+from history.seal import sealed
 from tests.histories.script import Script
 from workloads.registry import WORKLOADS
 
@@ -75,12 +76,12 @@ def test_a_run_folder_tells_that_it_is_being_recorded(run: Run) -> None:
     recorder = Recorder(run.events)
     assert being_written(run.events)
     with pytest.raises(UsageError, match="still being recorded") as refused:
-        verdict.existing(run.folder)
+        sealed(run.folder)
     assert refused.value.exit_code == ExitCode.USAGE
     assert not run.history.exists()
     recorder.close()
     assert not being_written(run.events)
-    verdict.existing(run.folder)
+    sealed(run.folder)
     assert run.history.exists()
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from checkers.api import check
 from checkers.checks.poll_order import Skipped
 from core.config import RunConfig, run_config
 from harness.explore.explained import explained_by
@@ -18,6 +17,7 @@ from harness.simulation.run_folder import record
 from history.run_folder import Run
 from history.seal import seal
 from tests.harness.simulation.stored import Pin
+from tests.histories.folders import check_run
 
 SEEDS = Pin(first=10, within=40)
 
@@ -68,7 +68,7 @@ def test_a_recorded_run_labels_it_from_the_log_of_a_node(torn: RunConfig, tmp_pa
     run.config.write_text(torn.model_dump_json())
     record(torn, planned(torn).steps, run)
     seal(run)
-    found = check(run, without_spark=True).anomalies
+    found = check_run(run, without_spark=True).anomalies
     assert {each.known_bug for each in found.values() if each.disallowed} == {"KAFKA-20734"}
 
 

@@ -3,13 +3,13 @@
 from functools import cache
 from pathlib import Path
 
-from checkers.api import check
 from core.config import RunConfig, run_config
 from harness.explore.trial import trial
 from harness.run.planning import planned
 from harness.simulation.run_folder import record
 from history.run_folder import Run, write_atomically
 from history.seal import seal
+from tests.histories.folders import check_run
 
 SMALL = {
     "sut": "simulated",
@@ -53,5 +53,5 @@ def recorded(folder: Path, made: RunConfig) -> Run:
     write_atomically(run.config, made.model_dump_json())
     record(made, planned(made).steps, run)
     seal(run)
-    check(run, without_spark=True)
+    check_run(run, without_spark=True)
     return run

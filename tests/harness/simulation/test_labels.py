@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from checkers.api import check
 from core.config import RunConfig, run_config
 from harness.explore.profile import BASE
 from harness.explore.trial import trial
@@ -14,6 +13,7 @@ from harness.simulation.run_folder import record
 from history.run_folder import Run
 from history.seal import seal
 from tests.harness.simulation.stored import Pin
+from tests.histories.folders import check_run
 
 SEEDS = Pin(first=0, within=12)
 LABEL = "uncommitted-state"
@@ -56,7 +56,7 @@ def recorded(made: RunConfig, folder: Path) -> Run:
 
 def labels(run: Run) -> set[str]:
     """Of the findings that are not allowed."""
-    found = check(run, without_spark=True).anomalies
+    found = check_run(run, without_spark=True).anomalies
     return {each.known_bug for each in found.values() if each.disallowed}
 
 

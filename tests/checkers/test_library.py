@@ -1,0 +1,159 @@
+"""`check` as a library: each form of a history gives the same result; its documentation runs."""
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import inquest
+from checkers import check
+from checkers.api import FINDINGS, Result
+from checkers.engine.spark import spark
+from core.config import run_config
+from core.errors import HistoryError, UsageError
+from history.events import Recorder
+from history.run_folder import Run
+from tests.histories.folders import NAMES, RECOVERED, STARTED, write_run
+from tests.histories.planted import random_history
+
+DOCS = Path(__file__).parents[2] / "docs"
+DAMAGED = 10
+"""Seed of a recorded history with several findings."""
+CONFIG = run_config({"seed": 7})
+GIVEN: dict[str, Any] = {"config": CONFIG, "events": (STARTED, RECOVERED), "names": NAMES}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return write_run(tmp_path / "results" / "latest", random_history(DAMAGED)[0].tables())
+
+
+def tables() -> dict[str, pa.Table]:
+    return random_history(DAMAGED)[0].tables()
+
+
+def column(table: pa.Table, name: str, value: int | None) -> pa.Table:
+    """The table with this value in every row of a column."""
+    values = pa.array([value] * table.num_rows, pa.int64())
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+def said(result: Result) -> tuple[object, ...]:
+    """What a result says, whatever the form of its history."""
+    verdict = result.verdict
+    return (
+        verdict.valid, verdict.exit_code, verdict.unknown, verdict.anomalies, result.counts, result.forbidden,
+        result.witnesses, result.findings.to_pylist(),
+    )  # fmt: skip
+
+
+def test_a_folder_is_judged_without_a_word_and_without_a_new_file(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(run.folder.rglob("*"))
+    result = check(str(run.folder), without_spark=True)
+    assert result.valid is False
+    assert result.forbidden
+    assert result.findings.column_names == list(FINDINGS)
+    assert sum(result.counts.values()) == result.findings.num_rows
+    assert all(result.witnesses[name] for name in result.counts)
+    assert sorted(run.folder.rglob("*")) == before
+    assert capfd.readouterr() == ("", "")
+    result.write(run)
+    assert json.loads(run.verdict.read_text())["summary"] == result.verdict.summary
+
+
+def test_tables_say_what_their_folder_says(run: Run) -> None:
+    given = {}
+    for name, table in tables().items():
+        rows = range(table.num_rows)
+        turned = table.take(pa.array(rows[::-1] if name in ("ops", "sends", "reads") else rows, pa.int64()))
+        wide = pa.schema([f.with_type(pa.int64()) if f.type == pa.int16() else f for f in table.schema])
+        given[name] = turned.cast(wide).append_column("more", pa.nulls(table.num_rows))
+    assert said(check(given, **GIVEN, without_spark=True)) == said(check(run, without_spark=True))
+
+
+@pytest.mark.spark
+def test_data_frames_say_what_their_folder_says(run: Run) -> None:
+    with spark("local[2]") as session:
+        frames = {name: session.createDataFrame(table) for name, table in tables().items() if table.num_rows}
+        result = check(frames, **GIVEN)
+        assert not session.sparkContext._jsc.sc().isStopped()
+    assert result.verdict.stats["checked by Spark"] == 1
+    assert said(result) == said(check(run, without_spark=True))
+
+
+def test_what_tables_leave_out_is_unknown() -> None:
+    history = tables()
+    history.pop("bounds")
+    unread = check(history, config=CONFIG, without_spark=True).verdict
+    assert any("final reads did not reach the end" in why for why in unread.unknown)
+    assert unread.checks["recovery"].status == "unknown"  # no event says that the cluster recovered
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda t: t.pop("ops"), "the table ops is missing"),
+        (lambda t: t.update(ops=t["ops"].drop(["f"])), r"the table ops lacks the column f \(int8\)"),
+        (lambda t: t.update(more=t["ops"]), "unknown table 'more'"),
+        (lambda t: t.update(tps=column(t["tps"], "tp", None)), "the table tps has nulls in the column tp"),
+        (lambda t: t.update(ops=column(t["ops"], "f", 300)), "the table ops: .*300"),
+        (lambda t: t.update(ops=t["ops"].slice(1)), "must number its ops 0, 1, 2"),
+    ],
+)
+def test_tables_that_cannot_be_judged_are_refused_by_name(change: Any, why: str) -> None:
+    history = tables()
+    change(history)
+    with pytest.raises(HistoryError, match=why):
+        check(history, without_spark=True)
+
+
+def test_a_folder_that_cannot_be_judged_is_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run folder"):
+        check(tmp_path)
+    with pytest.raises(UsageError, match="a run folder has its own"):
+        check(run, events=[RECOVERED])
+    recorder = Recorder(run.events)
+    with pytest.raises(UsageError, match="still being recorded"):
+        check(run.folder)
+    recorder.close()
+
+
+def test_the_package_for_other_programs_has_the_same_function() -> None:
+    assert inquest.check is check
+
+
+@pytest.mark.spark
+def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.folder.parents[1])
+    results = []
+    with spark("local[2]"):
+        for code in re.findall(r"```python\n(.*?)```", (DOCS / "library.md").read_text(), re.DOTALL):
+            space: dict[str, Any] = {"Path": Path}
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(code, space)
+            results.append(space["result"])
+    assert len(results) == 3
+    assert [result.counts for result in results] == [results[0].counts] * 3
+    assert results[0].counts
+
+
+def test_the_notebook_runs_and_prints_what_it_shows() -> None:
+    book = json.loads((DOCS / "notebooks" / "first-verdict.ipynb").read_text())
+    space: dict[str, Any] = {}
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec("".join(cell["source"]), space)
+            assert out.getvalue() == "".join(line for one in cell["outputs"] for line in one["text"])
+    assert space["clean"].valid is True
+    assert space["lost"].forbidden == {"lost-write": 1}
+    assert set(space["split"].forbidden) == {"duplicate", "inconsistent-offsets", "lost-write"}
+    assert len(space["figure"].data) == 2
