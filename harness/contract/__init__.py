@@ -5,6 +5,7 @@ cells                  Cells of a scenario's table, read by requests.
 cluster                The cluster of the comparison: one broker with the model's settings.
 commands               Random commands, and the requests that they become.
 described_transactions  A response that kio cannot read where no transaction is open.
+dialect                What a client speaks, and what all translations have in common.
 differences            The list of differences that are known and explained: differences.toml.
 examples               One example: a list of commands, sent to both brokers; states are compared after each.
 payloads               Records of Kafka's logs as the model has them in its own.
@@ -15,7 +16,9 @@ sides                  The two brokers: a real one, and the model's.
 stage                  Stages of scenarios on a real cluster.
 versions               Which era of the model stands for a version of Kafka.
 wire                   The model's requests as Kafka's own, and Kafka's responses as the model's.
-wire_clients           More of it: what consumers, members of groups and clients in general ask.
+wire_data              Of these: what leaders of partitions are asked, and batches of records.
+wire_groups            What coordinators of groups are asked.
+wire_transactions      What coordinators of transactions are asked.
 
 A difference is mended in the model. One that stays is listed in differences.toml with its reason and the line
 of Kafka that shows it; any other difference fails `inquest contract`.

@@ -9,18 +9,20 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from core.op import Isolation, TopicPartition
 from harness.contract import examples
 from harness.contract.commands import Situation
+from harness.contract.dialect import Dialect
 from harness.contract.differences import Known, explanation
 from harness.contract.examples import Difference, Example, Played
 from harness.contract.shrink import shrunk
 from harness.contract.sides import BROKER, ModelSide, RealSide, settings_of
 from harness.contract.versions import Version
-from harness.contract.wire import Dialect
 from harness.kafka.admin import broker_views, protocol
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.waiting import NotYet, until
@@ -35,7 +37,7 @@ TOPICS: Final = 60
 READY_S: Final = 60.0
 POLL_S: Final = 0.1
 EXAMPLE_S: Final = 600.0
-"""Deadline of an example's connection."""
+"""Deadline of an example's connections."""
 ENOUGH: Final = 3
 """Unexplained differences after which no further example begins."""
 SAY_EVERY_S: Final = 20.0
@@ -217,8 +219,10 @@ class Campaign:
         spoken = example.transaction_version
         situation = Situation(name, topic, spoken)
         modelled = ModelSide(settings_of(self._version.era_of(spoken)), topic, PARTITIONS)
-        with self._brokers.connect(BROKER, EXAMPLE_S) as connection:
-            real = RealSide(connection, Dialect(spoken, self._version.marker_version))
+        with ExitStack() as opened:
+            connect = partial(self._brokers.connect, BROKER, EXAMPLE_S)
+            dialect = Dialect(spoken, self._version.marker_version)
+            real = RealSide(lambda: opened.enter_context(connect()), dialect)
             return examples.play(example, situation, modelled, real)
 
 
@@ -231,7 +235,7 @@ def wait_for_coordinators(brokers: Brokers) -> None:
 
     def found() -> None:
         with brokers.connect(BROKER, READY_S) as connection:
-            real = RealSide(connection, Dialect(1, 1))
+            real = RealSide(lambda: connection, Dialect(1, 1))
             answers: list[ErrorResponse] = [real.ask(request) for request in first]
         if any(answer.error for answer in answers):
             raise NotYet("the broker does not coordinate")

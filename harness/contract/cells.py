@@ -11,10 +11,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.contract.stage import Members
+from model.coordinator.group_coordinator import DEAD
 from model.errors import KafkaError
 from model.log.unified_log import ABORT, RecordBatch
-from model.protocol.coordinator_messages import DescribedTransaction, DescribeProducers, DescribeTransactions
+from model.protocol.coordinator_messages import (
+    DescribedTransaction,
+    DescribeGroup,
+    DescribeGroupResponse,
+    DescribeProducers,
+    DescribeTransactions,
+)
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Partition
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.scenarios.drivers import clients, raw_member, raw_producer
@@ -122,10 +128,9 @@ def _states(s: ClusterStage, key: str) -> object:
 
 
 def _described(s: raw_member.RawMemberStage) -> tuple[str | None, list[str]]:
-    """State of the group and its members: the model knows no DescribeGroups, so its own is looked up."""
-    if isinstance(s, Members):
-        return s.described()
-    return (s.group.state.value, list(s.group.members)) if s.group is not None else (None, [])
+    """State of the group, and its members."""
+    answer: DescribeGroupResponse = s.ask(DescribeGroup(GROUP), to=s.coordinator(GROUP, GROUP_TOPIC))
+    return (answer.state if answer.state != DEAD else None), list(answer.members)
 
 
 def _members(s: raw_member.RawMemberStage, _: str) -> object:

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from core.config import run_config
 from core.runtime import run_blocking
 from harness.contract.campaign import Campaign, Outcome, Say, wait_for_coordinators
+from harness.contract.dialect import Dialect
 from harness.contract.differences import known
 from harness.contract.played import PLAYED
 from harness.contract.scenarios import Comparison, Real, play_all
 from harness.contract.stage import REAL, Place
 from harness.contract.versions import version_of
-from harness.contract.wire import Dialect
 from harness.kafka.cluster import KafkaCluster
 from model.scenarios.drivers.cluster import ClusterStage
 from model.settings import Settings

@@ -7,6 +7,10 @@ can be made shorter.
 
     A, B    two instances of one transactional id      C    of another one
     P       without a transactional id
+    M, N, O members of a group
+
+A member that waits for the answer to JoinGroup or SyncGroup sends neither of them meanwhile. The leader of a
+group leaves it only where at most one other member is left: of several Kafka chooses one by a hash table.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,30 +18,42 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
 
-from harness.contract.wire import MADE_UP
+from harness.contract.dialect import MADE_UP
 from model.errors import KafkaError
 from model.log.unified_log import NO_EPOCH, NO_PRODUCER, SEQUENCES, RecordBatch
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
+    DescribeGroup,
     DescribeProducers,
     DescribeTransactions,
     EndTxn,
+    Heartbeat,
     InitProducerId,
+    JoinGroup,
+    JoinGroupResponse,
+    LeaveGroup,
     OffsetCommit,
     OffsetFetch,
     ProducerIdResponse,
+    SyncGroup,
     TxnMarker,
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
 from model.protocol.messages import Fetch, FetchPartition, ListOffsets, Partition, Produce, ProduceResponse
-from model.protocol.requests import AnyRequest, Response
+from model.protocol.requests import AnyRequest, ErrorResponse, Response
 
 TIMEOUT_MS: Final = 600_000
 """Of a transaction: longer than any example takes."""
 TIMEOUTS_REFUSED: Final = (0, 900_001)
 UNKNOWN_ID: Final = MADE_UP + 1
+MEMBERS: Final = "MNO"
+UNKNOWN_MEMBER: Final = "nobody"
+SESSION_MS: Final = 600_000
+REBALANCE_MS: Final = 600_000
+"""Both longer than any example takes."""
+SESSION_REFUSED: Final = 10
 DEVIATES: Final = 0.12
 """Share of commands that a correct client would not send."""
 
@@ -84,8 +100,24 @@ class Producer:
             self.producer_id, self.epoch, self.sequences = producer_id, epoch, {}
 
 
+@dataclass(slots=True)
+class Member:
+    """What a member of a group has learnt. members: of its generation, where it leads. waits: the command
+    and the request whose answer it waits for."""
+
+    member: str = ""
+    generation: int = -1
+    members: tuple[str, ...] = ()
+    waits: tuple[Command, AnyRequest] | None = None
+
+    def leave(self) -> None:
+        """It is no member any more."""
+        self.member, self.generation, self.members = "", -1, ()
+
+
 class Situation:
-    """What producers have learnt so far. name: unique on the real broker. topic: of two partitions."""
+    """What producers and members have learnt so far. name: unique on the real broker. topic: of two
+    partitions."""
 
     def __init__(self, name: str, topic: str, transaction_version: int) -> None:
         self.partitions: tuple[Partition, ...] = ((topic, 0), (topic, 1))
@@ -98,13 +130,17 @@ class Situation:
             "C": Producer(self.ids[1]),
             "P": Producer(None),
         }
+        self.members = {name: Member() for name in MEMBERS}
 
     def request(self, command: Command) -> AnyRequest | None:
         """The request of a command; None where its producer can send none yet."""
         return KINDS[command.kind].request(self, command)
 
     def learn(self, command: Command, request: AnyRequest, answer: Response) -> None:
-        """The answer that the producer gets."""
+        """The answer that the producer or the member gets."""
+        if command.who in self.members:
+            self._learn_member(self.members[command.who], request, answer)
+            return
         producer = self.producers[command.who]
         if isinstance(answer, ProducerIdResponse):
             if answer.error is KafkaError.NONE and answer.producer_id >= 0:
@@ -115,7 +151,23 @@ class Situation:
                     after = request.batches[tp].sequence + request.batches[tp].size
                     producer.sequences[tp] = after % SEQUENCES
 
+    def _learn_member(self, member: Member, request: AnyRequest, answer: Response) -> None:
+        if isinstance(request, JoinGroup | SyncGroup):
+            member.waits = None
+        if isinstance(answer, JoinGroupResponse) and answer.error is KafkaError.NONE:
+            member.member, member.generation = answer.member, answer.generation
+            member.members = tuple(sorted(answer.members))
+        elif isinstance(answer, ErrorResponse) and getattr(request, "member", "") == member.member:
+            left = isinstance(request, LeaveGroup) and answer.error is KafkaError.NONE
+            if left or answer.error is KafkaError.UNKNOWN_MEMBER_ID:
+                member.leave()
+
     # ---- parts of requests
+
+    def leaves_others(self, member: Member) -> bool:
+        """Whether a member leaves several others, if it leaves."""
+        others = [one for one in self.members.values() if one is not member and (one.member or one.waits)]
+        return len(others) > 1
 
     def tps(self, command: Command) -> tuple[Partition, ...]:
         """The command's partitions."""
@@ -195,12 +247,55 @@ def _txn_offsets(s: Situation, c: Command, tid: str, producer_id: int, epoch: in
     offsets = dict.fromkeys(s.tps(c), c.number)
     if c.yes:
         return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets)
-    return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets, c.records, "nobody")
+    return TxnOffsetCommit(tid, s.group, producer_id, epoch, offsets, *_membership(s, c))
 
 
 def _offsets(s: Situation, c: Command) -> AnyRequest:
     offsets = dict.fromkeys(s.tps(c), c.number)
-    return OffsetCommit(s.group, -1 if c.yes else c.records, "" if c.yes else "nobody", offsets)
+    return OffsetCommit(s.group, *((-1, "") if c.yes else _membership(s, c)), offsets)
+
+
+def _membership(s: Situation, c: Command) -> tuple[int, str]:
+    """Generation and member id of one of the members; of no member where it has none."""
+    member = s.members[MEMBERS[c.number % len(MEMBERS)]]
+    return (member.generation, member.member) if member.member else (c.records, UNKNOWN_MEMBER)
+
+
+def _join(s: Situation, c: Command) -> AnyRequest | None:
+    member = s.members[c.who]
+    if member.waits is not None:
+        return None
+    topic = s.partitions[0][0]
+    topics = (topic,) if c.yes else (topic, f"{topic}-other")
+    name = UNKNOWN_MEMBER if c.other else member.member
+    return JoinGroup(s.group, name, c.number or SESSION_MS, REBALANCE_MS, topics)
+
+
+def _sync(s: Situation, c: Command) -> AnyRequest | None:
+    member = s.members[c.who]
+    if member.waits is not None or member.generation + c.epoch < 0:
+        return None
+    given: dict[str, tuple[Partition, ...]] = dict.fromkeys(member.members, ())
+    for n, tp in enumerate(s.partitions if member.members else ()):
+        name = member.members[(n + c.records) % len(member.members)]
+        given[name] = (*given[name], tp)
+    name = UNKNOWN_MEMBER if c.other else member.member
+    return SyncGroup(s.group, member.generation + c.epoch, name, given)
+
+
+def _beat(s: Situation, c: Command) -> AnyRequest | None:
+    member = s.members[c.who]
+    if member.generation + c.epoch < 0:
+        return None
+    name = UNKNOWN_MEMBER if c.other else member.member
+    return Heartbeat(s.group, member.generation + c.epoch, name)
+
+
+def _leave(s: Situation, c: Command) -> AnyRequest | None:
+    member = s.members[c.who]
+    if not member.member or (member.members and s.leaves_others(member)):
+        return None
+    return LeaveGroup(s.group, UNKNOWN_MEMBER if c.other else member.member)
 
 
 def _marker(s: Situation, c: Command) -> AnyRequest | None:
@@ -237,11 +332,16 @@ KINDS: Final[Mapping[str, Kind]] = {
     "txn_offsets": Kind(8, "AAC", _owned(_txn_offsets), ("epoch", "other"), lambda r: r.randrange(9)),
     "offsets": Kind(3, "P", _offsets, (), lambda r: r.randrange(9)),
     "marker": Kind(3, "AABCP", _marker, ("epoch", "other"), lambda r: r.choice((0, 0, 0, 1, 5))),
+    "join": Kind(14, MEMBERS, _join, ("other", "refused session")),
+    "sync": Kind(12, MEMBERS, _sync, ("epoch", "other")),
+    "beat": Kind(4, MEMBERS, _beat, ("epoch", "other")),
+    "leave": Kind(4, MEMBERS, _leave, ("other",)),
     "verify": Kind(2, "AAC", _owned(_verify), ("epoch", "other")),
     "fetch": Kind(4, "P", _fetch, (), lambda r: r.choice((0, 0, 0, 1, 2, 5, 40))),
     "ends": Kind(1, "P", lambda s, c: ListOffsets(s.tps(c), earliest=not c.yes)),
     "producers": Kind(1, "P", lambda s, c: DescribeProducers(s.tps(c))),
     "transactions": Kind(1, "P", lambda s, c: DescribeTransactions((*s.ids, f"{s.ids[0]}-none"))),
+    "group": Kind(1, "P", lambda s, c: DescribeGroup(s.group)),
     "committed": Kind(2, "P", lambda s, c: OffsetFetch(s.group, s.tps(c), c.yes)),
 }
 """Name -> kind."""
@@ -273,5 +373,7 @@ def _deviating(command: Command, what: str, random: Random) -> Command:
             return command._replace(sequence=random.choice((-4, -3, -2, -1, -1, 1, 3)))
         case "other":
             return command._replace(other=random.choice("ABCP?"))
+        case "refused session":
+            return command._replace(number=SESSION_REFUSED)
         case _:
             return command._replace(number=random.choice(TIMEOUTS_REFUSED))

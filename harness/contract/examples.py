@@ -7,7 +7,7 @@ all are written) it may do a little later: the states have to become equal withi
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -18,8 +18,15 @@ from core.errors import ClusterError
 from harness.contract.commands import Command, Situation, draw
 from harness.contract.sides import ModelSide, Side
 from model.errors import KafkaError
-from model.protocol.coordinator_messages import DescribeProducers, DescribeTransactions, OffsetFetch
-from model.protocol.messages import Fetch, FetchPartition, Partition
+from model.protocol.coordinator_messages import (
+    DescribeGroup,
+    DescribeProducers,
+    DescribeTransactions,
+    JoinGroup,
+    OffsetFetch,
+    SyncGroup,
+)
+from model.protocol.messages import Fetch, FetchPartition
 from model.protocol.requests import AnyRequest, Response
 
 SETTLE_S: Final = 5.0
@@ -30,15 +37,21 @@ LOST: Final = {
     KafkaError.REQUEST_TIMED_OUT.name,
 }
 """What no lone broker answers that runs without interruption."""
-QUESTIONS: Final = ("fetch", "ends", "producers", "transactions", "committed")
+QUESTIONS: Final = ("fetch", "ends", "producers", "transactions", "committed", "group")
 """Kinds of commands that change nothing."""
 LATER: Final = ("init", "end", "marker")
 """Kinds that change something after the answer, also where it is an error (CONCURRENT_TRANSACTIONS: an open
 transaction is being aborted)."""
 CHANGE_OFFSETS: Final = (*LATER, "txn_offsets", "offsets")
+OF_MEMBERS: Final = ("join", "sync", "beat", "leave")
+CHANGE_GROUP: Final = (*OF_MEMBERS, "txn_offsets", "offsets")
 LENGTHS: Final = (20, 60)
 """Least and most commands of an example, after the first one."""
 BEGIN: Final = Command("init", yes=False)
+
+
+class Waits(Response, frozen=True):
+    """There is no answer yet."""
 
 
 class Example(NamedTuple):
@@ -70,6 +83,8 @@ class Difference(NamedTuple):
         """In words: the request, and what both say where they say different things."""
         kind = "state: " if self.state else ""
         lines = [f"{kind}{shown(self.request)}"]
+        if type(self.real) is not type(self.modelled):
+            return "\n".join([*lines, f"    Kafka: {shown(self.real)}", f"    model: {shown(self.modelled)}"])
         for name in self.modelled.__struct_fields__:
             real, modelled = getattr(self.real, name), getattr(self.modelled, name)
             if real != modelled:
@@ -98,49 +113,86 @@ def drawn(seed: int, number: int, transaction_version: int) -> Example:
 
 def play(example: Example, situation: Situation, modelled: ModelSide, real: Side) -> Played:
     """Send the commands to both, up to the first difference. Raises: AdminError."""
-    played = Played()
-    newest = (0, BEGIN)
-    for after, command in enumerate(example.commands):
-        request = situation.request(command)
-        if request is None:
-            continue
-        newest = after, command
-        expected = modelled.ask(request)
-        answer = _answer(real, request, expected)
-        played.requests += 1
+    play = _Play(situation, modelled, real)
+    try:
+        play.all(example.commands)
+    except _DiffersError as error:
+        play.played.difference = error.difference
+    return play.played
+
+
+class _DiffersError(Exception):
+    """The first difference."""
+
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(difference.text)
+        self.difference = difference
+
+
+class _Play:
+    """An example that is being played. newest: number and command of the last one that was sent."""
+
+    def __init__(self, situation: Situation, modelled: ModelSide, real: Side) -> None:
+        self.situation, self.modelled, self.real = situation, modelled, real
+        self.played = Played()
+        self.newest = (0, BEGIN)
+
+    def all(self, commands: Sequence[Command]) -> None:
+        """Raises: _DiffersError, AdminError, ClusterError."""
+        for after, command in enumerate(commands):
+            request = self.situation.request(command)
+            if request is not None:
+                self.newest = after, command
+                self.played.requests += 1
+                self._one(command, request)
+        for look in last_looks(self.situation):
+            self._look(look)
+        self._waiting()
+
+    def _one(self, command: Command, request: AnyRequest) -> None:
+        accepted = True
+        if isinstance(request, JoinGroup | SyncGroup):
+            self.modelled.send(command.who, request)
+            self.real.send(command.who, request)
+            self.situation.members[command.who].waits = command, request
+        else:
+            expected = self.modelled.ask(request)
+            answer = _answer(self.real, request, expected)
+            accepted = self._compare(command, request, answer, expected)
+        self._waiting()
+        if accepted or command.kind in LATER:
+            for look in looks(self.situation, command, self.modelled):
+                self._look(look)
+
+    def _waiting(self) -> None:
+        """Compare the answers of members who waited for others."""
+        for name, member in self.situation.members.items():
+            if member.waits is not None:
+                expected = self.modelled.taken(name)
+                answer = self.real.taken(name, expected)
+                if answer is not None or expected is not None:
+                    self._compare(*member.waits, answer or Waits(), expected or Waits())
+
+    def _compare(self, command: Command, request: AnyRequest, answer: Response, expected: Response) -> bool:
+        """Whether the request was accepted, as a whole or in part."""
         found = list(errors(expected))
-        played.answers.update((type(request).__name__, error) for error in found)
+        self.played.answers.update((type(request).__name__, error) for error in found)
         if answer != expected:
-            played.difference = Difference(after, command, request, answer, expected, state=False)
-            return played
-        situation.learn(command, request, expected)
-        if command.kind in LATER or (command.kind not in QUESTIONS and KafkaError.NONE.name in found):
-            ends = modelled.ends(situation.partitions)
-            _look(newest, looks(situation, command, ends), modelled, real, played)
-        if played.difference is not None:
-            return played
-    _look(newest, last_looks(situation), modelled, real, played)
-    return played
+            raise _DiffersError(Difference(*self.newest, request, answer, expected, state=False))
+        self.situation.learn(command, request, expected)
+        return KafkaError.NONE.name in found
+
+    def _look(self, question: AnyRequest) -> None:
+        self.played.looks += 1
+        expected = self.modelled.ask(question)
+        deadline = time.monotonic() + SETTLE_S
+        while (answer := _answer(self.real, question, expected)) != expected:
+            if time.monotonic() > deadline:
+                raise _DiffersError(Difference(*self.newest, question, answer, expected, state=True))
+            time.sleep(PAUSE_S)
 
 
-def _look(
-    newest: tuple[int, Command],
-    questions: Iterable[AnyRequest],
-    modelled: ModelSide,
-    real: Side,
-    played: Played,
-) -> None:
-    """Compare states, up to the first difference. newest: the last command that was sent."""
-    for question in questions:
-        played.looks += 1
-        expected = modelled.ask(question)
-        answer = _settled(real, question, expected)
-        if answer != expected:
-            played.difference = Difference(*newest, question, answer, expected, state=True)
-            return
-
-
-def _answer(real: Side, request: AnyRequest, expected: Response | None) -> Response:
+def _answer(real: Side, request: AnyRequest, expected: Response) -> Response:
     """Raises: ClusterError, where a broker that leads everything says that it does not."""
     answer = real.ask(request, expected)
     if lost := LOST & set(errors(answer)):
@@ -148,32 +200,32 @@ def _answer(real: Side, request: AnyRequest, expected: Response | None) -> Respo
     return answer
 
 
-def _settled(real: Side, look: AnyRequest, expected: Response) -> Response:
-    """The answer, as soon as it is the expected one; the last one, where it does not become that."""
-    deadline = time.monotonic() + SETTLE_S
-    while (answer := _answer(real, look, None)) != expected and time.monotonic() < deadline:
-        time.sleep(PAUSE_S)
-    return answer
-
-
-def looks(situation: Situation, command: Command, ends: Mapping[Partition, int]) -> Iterator[AnyRequest]:
+def looks(situation: Situation, command: Command, modelled: ModelSide) -> Iterator[AnyRequest]:
     """Questions about the state after a command: transactions first, whose end the others depend on. A fetch
-    at the ends of the logs brings high watermarks and last stable offsets. ends: by the model."""
+    at the ends of the logs brings high watermarks and last stable offsets."""
     tps = situation.partitions
-    yield DescribeTransactions(situation.ids)
-    yield DescribeProducers(tps)
-    yield Fetch(-1, {tp: FetchPartition(ends[tp]) for tp in tps}, max_wait_ms=0)
+    if command.kind in QUESTIONS:
+        return
+    if command.kind not in OF_MEMBERS:
+        ends = modelled.ends(tps)
+        yield DescribeTransactions(situation.ids)
+        yield DescribeProducers(tps)
+        yield Fetch(-1, {tp: FetchPartition(ends[tp]) for tp in tps}, max_wait_ms=0)
     if command.kind in CHANGE_OFFSETS:
         yield OffsetFetch(situation.group, tps)
+    if command.kind in CHANGE_GROUP:
+        yield DescribeGroup(situation.group)
 
 
 def last_looks(situation: Situation) -> Iterator[AnyRequest]:
-    """Questions about the state after an example: also what is in the logs, and each offset."""
+    """Questions about the state after an example: also what is in the logs, each offset and the
+    group."""
     tps = situation.partitions
     yield DescribeTransactions(situation.ids)
     yield DescribeProducers(tps)
     for tp in tps:
         yield OffsetFetch(situation.group, (tp,))
+    yield DescribeGroup(situation.group)
     for committed in (False, True):
         yield Fetch(-1, {tp: FetchPartition(0) for tp in tps}, committed=committed, max_wait_ms=0)
 

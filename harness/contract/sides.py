@@ -4,25 +4,30 @@ Both are asked in the words of the model. Answers are made comparable (`comparab
 out is left out, and where a request or a partition is refused nothing but the error counts.
 """
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
-from harness.contract.wire import Dialect, Names, decode, encode
+from harness.contract.dialect import Dialect, Names
+from harness.contract.wire import decode, encode
 from harness.kafka.admin.connection import BrokerConnection
+from model.coordinator.classic_group import STABLE
 from model.eras import Era
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (
+    DescribedMember,
     DescribedTransaction,
+    DescribeGroupResponse,
     InitProducerId,
+    JoinGroupResponse,
     ProducerIdResponse,
     ProducerState,
 )
 from model.protocol.messages import FetchedPartition, Partition
-from model.protocol.requests import ErrorResponse, R, Request, Response
+from model.protocol.requests import AnyRequest, ErrorResponse, R, Request, Response
 from model.replication.node import GROUP_TOPIC
 from model.scenarios.drivers.cluster import ClusterStage, lone
 from model.settings import Settings
@@ -30,6 +35,9 @@ from model.settings import Settings
 BROKER: Final = 1
 AFTER_MS: Final = 100
 """Time of the model that follows each answer: what its broker does on its own is done by then."""
+
+LATE_S: Final = 5.0
+"""So long an answer is waited for that the other side has."""
 
 T = TypeVar("T", bound=Response)
 
@@ -40,6 +48,12 @@ class Side(Protocol):
     def ask(self, request: Request[R], expected: Response | None = None) -> R:
         """The answer, comparable. expected: what the other side answered."""
 
+    def send(self, who: str, request: AnyRequest) -> None:
+        """A member's request, whose answer may wait for other members."""
+
+    def taken(self, who: str, expected: Response | None = None) -> Response | None:
+        """The answer to it, once; None = it waits. expected: what the other side has."""
+
 
 class ModelSide:
     """A modelled cluster of one broker."""
@@ -48,6 +62,7 @@ class ModelSide:
         self.stage = ClusterStage(settings)
         self.stage.create(topic, ((BROKER,),) * partitions)
         self.stage.until(lambda: not self.stage.ask(InitProducerId(None, 0), to=BROKER).error)
+        self._answers: dict[str, Response] = {}
 
     def ask(self, request: Request[R], expected: Response | None = None) -> R:
         """See `Side`."""
@@ -55,6 +70,16 @@ class ModelSide:
         assert isinstance(answer, Response), f"the model does not answer {request}"
         self.stage.wait(AFTER_MS)
         return comparable(cast("R", answer))
+
+    def send(self, who: str, request: AnyRequest) -> None:
+        """See `Side`."""
+        self.stage.deliver("", request, BROKER, partial(self._answers.__setitem__, who))
+        self.stage.wait(AFTER_MS)
+
+    def taken(self, who: str, expected: Response | None = None) -> Response | None:
+        """See `Side`."""
+        answer = self._answers.pop(who, None)
+        return comparable(answer) if answer is not None else None
 
     def ends(self, tps: Iterable[Partition]) -> dict[Partition, int]:
         """High watermarks."""
@@ -68,11 +93,14 @@ def settings_of(era: Era, bugs: frozenset[str] = frozenset()) -> Settings:
 
 
 class RealSide:
-    """A broker, over a connection; the dialect is that of the client."""
+    """A broker; the dialect is that of the client. connect(): opens a connection: on each a broker answers
+    one request after the other, so each member has its own."""
 
-    def __init__(self, connection: BrokerConnection, dialect: Dialect) -> None:
-        self._connection = connection
-        self._dialect = dialect
+    def __init__(self, connect: Callable[[], BrokerConnection], dialect: Dialect) -> None:
+        self._connect, self._dialect = connect, dialect
+        self._connection = connect()
+        self._members: dict[str, BrokerConnection] = {}
+        self._waiting: dict[str, tuple[AnyRequest, type[Any]]] = {}
         self.names = Names()
 
     def ask(self, request: Request[R], expected: Response | None = None) -> R:
@@ -80,19 +108,54 @@ class RealSide:
         asked, kind = encode(request, self._dialect, self.names)
         answer = self._connection.call(asked, kind)
         if isinstance(expected, ProducerIdResponse) and int(answer.error_code) == 0:
-            self.names.pair(expected.producer_id, int(getattr(answer, "producer_id", -1)))
+            producer_id = int(getattr(answer, "producer_id", -1))
+            if producer_id >= 0 and expected.producer_id >= 0:
+                self.names.pair(expected.producer_id, producer_id)
+        if isinstance(expected, DescribeGroupResponse):
+            self._pair_member(expected, [str(one.member_id) for one in answer.groups[0].members])
         return comparable(cast("R", decode(answer, request, self.names)))
+
+    def _pair_member(self, expected: DescribeGroupResponse, found: Iterable[str]) -> None:
+        """A member that waits for its id can be seen already."""
+        modelled = [name for name in expected.members if name not in self.names.real]
+        real = [name for name in found if name not in self.names.modelled]
+        if len(modelled) == len(real) == 1:
+            self.names.pair(modelled[0], real[0])
+
+    def send(self, who: str, request: AnyRequest) -> None:
+        """See `Side`. Raises: AdminError."""
+        if who not in self._members:
+            self._members[who] = self._connect()
+        asked, kind = encode(request, self._dialect, self.names)
+        self._members[who].send(asked)
+        self._waiting[who] = request, kind
+
+    def taken(self, who: str, expected: Response | None = None) -> Response | None:
+        """See `Side`. Raises: AdminError."""
+        connection = self._members[who]
+        if not connection.answered(LATE_S if expected is not None else 0.0):
+            return None
+        request, kind = self._waiting.pop(who)
+        answer = connection.receive(kind)
+        if isinstance(expected, JoinGroupResponse) and expected.error is KafkaError.NONE:
+            self.names.pair(expected.member, str(answer.member_id))
+        return comparable(decode(answer, request, self.names))
 
 
 def comparable(answer: T) -> T:
     """See the module."""
     if isinstance(answer, ErrorResponse) and answer.error is not KafkaError.NONE:
         return msgspec.structs.replace(answer, **_bare(type(answer)))
-    changed = {}
+    changed: dict[str, Any] = {}
     for name in answer.__struct_fields__:
         value = getattr(answer, name)
         if isinstance(value, Mapping):
             changed[name] = {key: _one(one) for key, one in value.items()}
+        elif isinstance(value, list | tuple):
+            changed[name] = tuple(sorted(value))
+    if isinstance(answer, DescribeGroupResponse) and answer.state != STABLE:
+        # Only Kafka from 4.0 on shows what its members had.
+        changed["members"] = dict.fromkeys(answer.members, DescribedMember())
     return msgspec.structs.replace(answer, **changed) if changed else answer
 
 
@@ -113,6 +176,8 @@ def _one(value: Any) -> Any:
             return value._replace(partitions=tuple(sorted(map(_place, value.partitions))))
         case (KafkaError() as error, _) if error is not KafkaError.NONE:
             return (error,)
+        case DescribedMember():
+            return value._replace(assigned=tuple(sorted(value.assigned)))
         case list() | tuple() if value and isinstance(value[0], ProducerState):
             return tuple(sorted(value))
         case list():

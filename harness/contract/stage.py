@@ -18,22 +18,20 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
-from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
-from kio.schema.describe_groups.v5.response import DescribeGroupsResponse
-from kio.schema.types import GroupId
 
 from core.java_hash import java_hash
 from core.runtime import run_blocking
+from harness.contract.dialect import Dialect, Names
 from harness.contract.sides import BROKER
-from harness.contract.wire import TRANSLATIONS, Dialect, Names, encode
-from harness.contract.wire_clients import OF_CLIENTS
+from harness.contract.wire import decode, encode
 from harness.kafka.admin import broker_views
-from harness.kafka.admin.connection import AdminError, check
+from harness.kafka.admin.connection import AdminError
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.waiting import NotYet, until
 from model.broker import TICK_MS, Broker
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
+    DescribedMember,
     DescribeTransactions,
     EndTxn,
     FindCoordinator,
@@ -71,8 +69,6 @@ ALL_NAMED: Final = ("transactional_ids", "topics")
 """Those that hold several."""
 BY_NAME: Final = "transactions"
 """The one that is a mapping of them."""
-DEAD: Final = "Dead"
-"""State of a group that does not exist."""
 NOT_FOUND: Final = KafkaError.TRANSACTIONAL_ID_NOT_FOUND
 
 
@@ -111,7 +107,7 @@ def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
     if name in NAMED and isinstance(value, str):
         return change(value)
     if name == "members" and isinstance(value, Mapping):
-        return {member: tuple(map(change, topics)) for member, topics in value.items()}
+        return {member: _member(one, change) for member, one in value.items()}
     if name == BY_NAME:
         return {change(key): renamed(one, change) for key, one in value.items()}
     if name in ALL_NAMED:
@@ -125,6 +121,11 @@ class SameIds(Names):
     def to_model(self, producer_id: int) -> int:
         """The id itself."""
         return producer_id
+
+
+def _member(value: Any, change: Callable[[str], str]) -> Any:
+    """Of an answer to JoinGroup its topics, of one to DescribeGroups more."""
+    return renamed(value, change) if isinstance(value, DescribedMember) else tuple(map(change, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +147,10 @@ class Place:
     def ask(self, request: AnyRequest, node: int) -> Response:
         """The answer of a broker. Raises: AdminError."""
         names = SameIds()
-        one = OF_CLIENTS.get(type(request)) or TRANSLATIONS[type(request)]
-        asked, kind = encode(paced(renamed(request, self.inward)), self.dialect, names, one)
+        asked, kind = encode(paced(renamed(request, self.inward)), self.dialect, names)
         with self.cluster.admin.connect(node, CALL_S) as connection:
-            answer = one.decode(connection.call(asked, kind), request, names)
+            answer = decode(connection.call(asked, kind), request, names)
         return cast("Response", renamed(answer, self.outward))
-
-    def describe_group(self, group: str, node: int) -> tuple[str, list[str]]:
-        """Its state and its members. Raises: AdminError."""
-        request = DescribeGroupsRequest(
-            groups=(GroupId(self.inward(group)),), include_authorized_operations=False
-        )
-        with self.cluster.admin.connect(node, CALL_S) as connection:
-            (answer,) = connection.call(request, DescribeGroupsResponse).groups
-        check(f"group {group}", answer.error_code)
-        return str(answer.group_state), [str(member.member_id) for member in answer.members]
 
 
 class WaitingFetch(NamedTuple):
@@ -350,11 +340,6 @@ class Producers(OnKafka, RawProducerStage):
 
 class Members(OnKafka, RawMemberStage):
     """`RawMemberStage` on Kafka."""
-
-    def described(self) -> tuple[str | None, list[str]]:
-        """State of the group and ids of its members, as its coordinator describes them."""
-        state, members = self.place.describe_group(GROUP, BROKER)
-        return (None if state == DEAD else state), members
 
 
 class Clients(OnKafka, ClientStage):

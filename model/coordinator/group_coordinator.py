@@ -5,11 +5,15 @@ generation is written to the log before its assignments are answered.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import GroupMetadataManager
 from model.errors import KafkaError, Refused
 from model.protocol.coordinator_messages import (
+    DescribedMember,
+    DescribeGroup,
+    DescribeGroupResponse,
     Heartbeat,
     JoinGroup,
     JoinGroupResponse,
@@ -19,6 +23,9 @@ from model.protocol.coordinator_messages import (
 )
 from model.protocol.messages import Partition
 from model.protocol.requests import Answer, ErrorResponse, Handlers
+
+DEAD: Final = "Dead"
+"""What a coordinator says of the state of a group that does not exist."""
 
 
 class GroupCoordinator:
@@ -36,6 +43,7 @@ class GroupCoordinator:
         handlers.on(SyncGroup, self.sync, SyncGroupResponse)
         handlers.at_once(Heartbeat, self._heartbeat)
         handlers.at_once(LeaveGroup, self._leave)
+        handlers.at_once(DescribeGroup, self._describe, DescribeGroupResponse)
 
     def join(self, request: JoinGroup, answer: Answer) -> None:
         """Key 11: answered when all members have joined the rebalance that it causes."""
@@ -145,6 +153,19 @@ class GroupCoordinator:
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
         self._remove(number, group, [request.member])
         return ErrorResponse(KafkaError.NONE)
+
+    def _describe(self, request: DescribeGroup) -> DescribeGroupResponse:
+        """Key 15."""
+        _, loaded = self.log.at(request.group)
+        group = loaded.groups.get(request.group)
+        if group is None:
+            return DescribeGroupResponse(KafkaError.NONE, DEAD)
+        stable = group.state is STABLE
+        members = {
+            name: DescribedMember(member.topics, tuple(member.assigned)) if stable else DescribedMember()
+            for name, member in group.members.items()
+        }
+        return DescribeGroupResponse(KafkaError.NONE, group.state.value, members)
 
     def _remove(self, number: int, group: ClassicGroup, members: Sequence[str]) -> None:
         for name in members:

@@ -157,6 +157,26 @@ class LeaveGroup(Request[ErrorResponse], frozen=True):
     member: str
 
 
+class DescribeGroup(Request["DescribeGroupResponse"], frozen=True):
+    """Key 15, of one group."""
+
+    group: str
+
+
+class DescribedMember(NamedTuple):
+    """What a coordinator says of a member of a stable group; of another group nothing."""
+
+    topics: tuple[str, ...] = ()
+    assigned: tuple[Partition, ...] = ()
+
+
+class DescribeGroupResponse(ErrorResponse, frozen=True):
+    """state: Kafka's name, "Dead" where the group does not exist. `members` by id."""
+
+    state: str = ""
+    members: Mapping[str, DescribedMember] = {}
+
+
 class OffsetCommit(MemberRequest[ErrorResponse], frozen=True):
     """Key 8. `epochs`: as with `TxnOffsetCommit`."""
 

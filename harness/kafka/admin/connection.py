@@ -7,6 +7,7 @@ TLS and SASL PLAIN use the settings by which librdkafka reaches the same listene
 """
 
 import itertools
+import select
 import socket
 import ssl
 import time
@@ -125,18 +126,35 @@ class BrokerConnection:
 
         Raises: AdminError; the connection is of no use afterwards.
         """
+        self.send(request)
+        return self.receive(response)
+
+    def send(self, request: RequestPayload) -> None:
+        """Send a request. Raises: as `call`."""
         try:
             self._wait()
             self._socket.sendall(encode_request(request, next(_ids) & 0x7FFFFFFF, "inquest"))
-            answer = self._receive()
         except OSError as error:
             raise AdminError(f"{type(request).__name__}: {error}") from error
+
+    def answered(self, within_s: float) -> bool:
+        """Whether a response, or the end of the connection, comes within this time. Not with TLS, which may
+        have read it already."""
+        return bool(select.select([self._socket], [], [], within_s)[0])
+
+    def receive(self, response: type[R]) -> R:
+        """The response to the request that was sent. Raises: as `call`."""
+        name = response.__name__
+        try:
+            answer = self._receive()
+        except OSError as error:
+            raise AdminError(f"{name}: {error}") from error
         except FrameError as error:
-            raise AdminError(f"{type(request).__name__}: no response of Kafka's: {error}") from error
+            raise AdminError(f"{name}: no response of Kafka's: {error}") from error
         try:
             return decode_response(answer, response)
         except FrameError as error:
-            raise AdminError(f"{type(request).__name__}: unreadable response: {error}") from error
+            raise AdminError(f"{name}: unreadable response: {error}") from error
 
     def _receive(self) -> bytes:
         """The next frame. Raises: OSError, FrameError."""

@@ -1,0 +1,145 @@
+"""What a client speaks, and what translations of requests have in common.
+
+Versions of requests say which transaction version the sender speaks: with 2 leaders add partitions to
+transactions themselves, and EndTxn brings the next epoch (KIP-890). Producer ids and member ids are renamed
+(`Names`): brokers hand out whatever they have.
+"""
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from kio.static.primitive import i32Timedelta
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from model.errors import KafkaError
+from model.protocol.messages import Partition
+from model.protocol.requests import AnyRequest, ErrorResponse, Response
+
+N = TypeVar("N", int, str)
+
+MADE_UP: Final = 900_000_000
+"""Producer ids from here on were given out by no broker."""
+NOT_ATTEMPTED: Final = 55
+"""OPERATION_NOT_ATTEMPTED: another partition of the request is why it was refused."""
+
+VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
+    "produce": (10, 12),
+    "fetch": (11, 11),
+    "list_offsets": (5, 5),
+    "init_producer_id": (4, 5),
+    "add_partitions_to_txn": (3, 3),
+    "add_offsets_to_txn": (3, 4),
+    "end_txn": (3, 5),
+    "txn_offset_commit": (3, 5),
+    "offset_commit": (8, 8),
+    "offset_fetch": (9, 9),
+    "describe_producers": (0, 0),
+    "describe_transactions": (0, 0),
+    "find_coordinator": (3, 3),
+}
+"""Versions by which a client speaks transaction version 1 (those of librdkafka, which knows no
+TRANSACTION_ABORTABLE) and 2."""
+
+
+@dataclass(slots=True)
+class Names:
+    """Producer ids and member ids of the model and of the real broker, one for one. Ids that no broker
+    gave out are the same on both sides."""
+
+    real: dict[int | str, int | str] = field(default_factory=dict)
+    modelled: dict[int | str, int | str] = field(default_factory=dict)
+
+    def pair(self, modelled: N, real: N) -> None:
+        """Both brokers gave out an id in answer to one request."""
+        if modelled not in self.real and real not in self.modelled:
+            self.real[modelled], self.modelled[real] = real, modelled
+
+    def to_real(self, name: N) -> N:
+        """An id of the model at the real broker."""
+        return cast("N", self.real.get(name, name))
+
+    def to_model(self, producer_id: int) -> int:
+        """A producer id of the real broker in the model; negative where the model has none for it."""
+        if producer_id < 0 or producer_id >= MADE_UP:
+            return producer_id
+        return cast("int", self.modelled.get(producer_id, -2 - producer_id))
+
+    def member(self, name: str) -> str:
+        """A member id of the real broker in the model; the same where the model has none for it."""
+        return cast("str", self.modelled.get(name, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a client speaks. transaction_version: 1 or 2. marker_version: of WriteTxnMarkers, 2 tells the
+    transaction version (KIP-1228, 4.2)."""
+
+    transaction_version: int
+    marker_version: int
+
+    def schema(self, api: str, part: str) -> Any:
+        """Kafka's schema: part `request` or `response` of an API in this dialect's version."""
+        if api == "write_txn_markers":
+            return schema_of(api, self.marker_version, part)
+        return schema_of(api, VERSIONS[api][self.transaction_version - 1], part)
+
+
+@cache
+def schema_of(api: str, version: int, part: str) -> ModuleType:
+    """Kafka's schema of one version."""
+    return import_module(f"kio.schema.{api}.v{version}.{part}")
+
+
+class Translation(NamedTuple):
+    """Of one kind of request. response: the class, or its name beside the request's. encode(request, dialect,
+    names); decode(answer, request, names)."""
+
+    response: str | type[ResponsePayload]
+    encode: Callable[[Any, Dialect, Names], RequestPayload]
+    decode: Callable[[Any, Any, Names], Response]
+
+
+def error_of(code: int) -> KafkaError:
+    """The model's error; one that the model does not know stays a number, and equals none of the model's."""
+    try:
+        return KafkaError(code)
+    except ValueError:
+        return cast("KafkaError", code)
+
+
+def milliseconds(number: int) -> i32Timedelta:
+    """A duration as the protocol has it."""
+    return i32Timedelta.parse(datetime.timedelta(milliseconds=number))
+
+
+def by_topic(tps: Iterable[Partition]) -> dict[str, list[int]]:
+    """Numbers by topic, each as often as it is named."""
+    found: dict[str, list[int]] = {}
+    for topic, number in tps:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def partitions_of(answer: Any, topics: str, partitions: str, number: str) -> dict[Partition, Any]:
+    """What an answer says of each partition."""
+    return {
+        (str(topic[0]), int(getattr(one, number))): one
+        for topic in ((getattr(t, "name", None) or t.topic, t) for t in getattr(answer, topics))
+        for one in getattr(topic[1], partitions)
+    }
+
+
+def first_error(codes: Iterable[int]) -> KafkaError:
+    """The error of a request that Kafka answers by partition and the model as a whole."""
+    found = [int(code) for code in codes]
+    return error_of(next((code for code in found if code not in (0, NOT_ATTEMPTED)), 0))
+
+
+def error_alone(answer: Any, request: AnyRequest, names: Names) -> Response:
+    """The response that has nothing but its error."""
+    return ErrorResponse(error_of(answer.error_code))
