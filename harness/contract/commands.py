@@ -111,7 +111,7 @@ class Member:
     waits: tuple[Command, AnyRequest] | None = None
 
     def leave(self) -> None:
-        """It is no member any more."""
+        """It has left, or was removed."""
         self.member, self.generation, self.members = "", -1, ()
 
 

@@ -1,5 +1,5 @@
-"""One example: a list of commands, sent to both brokers. The states are compared after commands that change
-something, and after the last one.
+"""One example: a list of commands, sent to both brokers. The states are compared after commands that act
+after their answer, after each third of the others that were accepted, and at the end.
 
 The answer to a command has to be equal at once. What a broker does after its answer (markers, the record that
 all are written) it may do a little later: the states have to become equal within `SETTLE_S`.
@@ -42,10 +42,10 @@ QUESTIONS: Final = ("fetch", "ends", "producers", "transactions", "committed", "
 LATER: Final = ("init", "end", "marker")
 """Kinds that change something after the answer, also where it is an error (CONCURRENT_TRANSACTIONS: an open
 transaction is being aborted)."""
-CHANGE_OFFSETS: Final = (*LATER, "txn_offsets", "offsets")
 OF_MEMBERS: Final = ("join", "sync", "beat", "leave")
-CHANGE_GROUP: Final = (*OF_MEMBERS, "txn_offsets", "offsets")
-LENGTHS: Final = (20, 60)
+LOOK_EVERY: Final = 3
+"""A look costs more requests than a command; what a command leaves is still there after the next two."""
+LENGTHS: Final = (30, 90)
 """Least and most commands of an example, after the first one."""
 BEGIN: Final = Command("init", yes=False)
 
@@ -130,12 +130,14 @@ class _DiffersError(Exception):
 
 
 class _Play:
-    """An example that is being played. newest: number and command of the last one that was sent."""
+    """An example that is being played. newest: number and command of the last one that was sent. unseen: how
+    many were accepted since the last look."""
 
     def __init__(self, situation: Situation, modelled: ModelSide, real: Side) -> None:
         self.situation, self.modelled, self.real = situation, modelled, real
         self.played = Played()
         self.newest = (0, BEGIN)
+        self.unseen = 0
 
     def all(self, commands: Sequence[Command]) -> None:
         """Raises: _DiffersError, AdminError, ClusterError."""
@@ -160,7 +162,9 @@ class _Play:
             answer = _answer(self.real, request, expected)
             accepted = self._compare(command, request, answer, expected)
         self._waiting()
-        if accepted or command.kind in LATER:
+        self.unseen += accepted and command.kind not in QUESTIONS
+        if command.kind in (*LATER, *OF_MEMBERS) or self.unseen == LOOK_EVERY:
+            self.unseen = 0
             for look in looks(self.situation, command, self.modelled):
                 self._look(look)
 
@@ -203,18 +207,15 @@ def _answer(real: Side, request: AnyRequest, expected: Response) -> Response:
 def looks(situation: Situation, command: Command, modelled: ModelSide) -> Iterator[AnyRequest]:
     """Questions about the state after a command: transactions first, whose end the others depend on. A fetch
     at the ends of the logs brings high watermarks and last stable offsets."""
-    tps = situation.partitions
-    if command.kind in QUESTIONS:
-        return
-    if command.kind not in OF_MEMBERS:
-        ends = modelled.ends(tps)
-        yield DescribeTransactions(situation.ids)
-        yield DescribeProducers(tps)
-        yield Fetch(-1, {tp: FetchPartition(ends[tp]) for tp in tps}, max_wait_ms=0)
-    if command.kind in CHANGE_OFFSETS:
-        yield OffsetFetch(situation.group, tps)
-    if command.kind in CHANGE_GROUP:
+    if command.kind in OF_MEMBERS:
         yield DescribeGroup(situation.group)
+        return
+    tps = situation.partitions
+    ends = modelled.ends(tps)
+    yield DescribeTransactions(situation.ids)
+    yield DescribeProducers(tps)
+    yield Fetch(-1, {tp: FetchPartition(ends[tp]) for tp in tps}, max_wait_ms=0)
+    yield OffsetFetch(situation.group, tps)
 
 
 def last_looks(situation: Situation) -> Iterator[AnyRequest]:

@@ -32,7 +32,7 @@ BUGS = {
     "offsets-of-aborted-txn": ("OffsetFetch",),
     "lso-ignores-open": ("Fetch",),
     "verification-skipped": ("Produce", "TxnOffsetCommit", "DescribeTransactions"),
-    "generation-not-checked": ("OffsetCommit", "DescribeGroup"),
+    "generation-not-checked": ("OffsetCommit", "TxnOffsetCommit", "DescribeGroup"),
     "generation-not-bumped": ("JoinGroup",),
     "partitions-given-twice": ("SyncGroup", "DescribeGroup"),
     "commit-writes-abort": ("Fetch",),
