@@ -169,7 +169,9 @@ class GroupCoordinator:
 
     def _remove(self, number: int, group: ClassicGroup, members: Sequence[str]) -> None:
         for name in members:
-            group.members.pop(name).dismiss(KafkaError.UNKNOWN_MEMBER_ID)
+            joining = group.members.pop(name).joining
+            if joining is not None:  # one that waits for its assignment gets no answer
+                joining(JoinGroupResponse(KafkaError.UNKNOWN_MEMBER_ID))
         if group.state is not PREPARING:
             self._rebalance(group)
         self._go_on(number, group)

@@ -166,6 +166,20 @@ def test_a_member_that_leaves_does_not_keep_others_waiting() -> None:
     assert world.ask(join()).generation == 5  # also of an empty group: an old member never fits
 
 
+def test_a_member_that_leaves_while_it_waits_for_its_assignment_is_not_answered() -> None:
+    """GroupCoordinator.removeMemberAndUpdateGroup, GroupMetadataManager.removeMemberAndUpdateClassicGroup."""
+    world = OneBroker()
+    first = alone(world)
+    waiting = world.send(join())
+    joined = world.ask(join(first.member))
+    other = world.replies.pop(waiting)
+    follower = world.send(sync(other))
+    assert world.ask(LeaveGroup("g", other.member)).error is NONE
+    assert beat(world, joined) is KafkaError.REBALANCE_IN_PROGRESS
+    assert world.ask(join(joined.member)).generation == 3
+    assert follower not in world.replies
+
+
 def test_a_newcomer_in_the_middle_of_a_rebalance_begins_another() -> None:
     world = OneBroker()
     first = alone(world)
