@@ -27,7 +27,7 @@ endef
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(INSTALLED) ## virtual environment, Docker engine, images; quick if complete
@@ -58,8 +58,16 @@ contract: setup ## the model against a real broker, by scenarios and random requ
 		$(if $(REQUESTS),--requests '$(REQUESTS)') $(if $(SEED),--seed '$(SEED)'))
 
 .PHONY: check
-check: $(INSTALLED) ## judge a recorded run again: RUN=results/…
-	$(call with_exit_code,$(BIN)/inquest check '$(RUN)')
+check: $(INSTALLED) ## judge a recorded run again: RUN=results/… or a URL, MASTER=
+	$(call with_exit_code,$(BIN)/inquest check '$(RUN)' $(if $(MASTER),--master '$(MASTER)'))
+
+.PHONY: spark-cluster
+spark-cluster: $(INSTALLED) ## a Spark master and two workers on this machine; make check MASTER=… uses them
+	@$(BIN)/python -m harness.cli.spark_cluster start
+
+.PHONY: spark-cluster-stop
+spark-cluster-stop: $(INSTALLED) ## stop them
+	@$(BIN)/python -m harness.cli.spark_cluster stop
 
 .PHONY: report
 report: $(INSTALLED) ## build the report of a checked run again: RUN=results/…

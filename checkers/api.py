@@ -23,7 +23,7 @@ from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from checkers.engine.pipeline import Runner, in_process, spark_runner
-from checkers.engine.spark import spark
+from checkers.engine.spark import on_cluster, spark
 from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
 from checkers.portable.tables import PortableTables, cases
@@ -35,7 +35,7 @@ from history.evidence import Evidence
 from history.reader import History, load
 from history.run_folder import Run, write_atomically
 from history.seal import sealed
-from history.storage import location
+from history.storage import location, make_folder, reaching
 from history.verdict import Verdict
 
 Source = str | os.PathLike[str] | Run | Tables
@@ -85,7 +85,7 @@ class Result:
 
     def write(self, run: Run) -> None:
         """Write `checked/anomalies.parquet` and `verdict.json`. Raises: OSError."""
-        run.checked.mkdir(exist_ok=True)
+        make_folder(run.checked)
         write_atomically(run.anomalies, _parquet(self.findings))
         write_atomically(run.verdict, msgspec.json.format(msgspec.json.encode(self.verdict), indent=1))
 
@@ -105,18 +105,21 @@ def check(
     tables by the schemas of `history.tables`: Arrow tables or Spark DataFrames. config, events, names: of
     tables only; see `caller_tables.run_of`. master: Spark master (None: all processors of this machine); an
     active Spark session is used as it is. without_spark: use the same kernels in this process, as also where
-    Spark cannot be started (`Result.spark_failed`).
+    Spark cannot be started on this machine (`Result.spark_failed`).
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
-    folder, or one that is still being recorded), OSError (a folder or temporary files cannot be written).
+    folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a
+    cluster that cannot be used), OSError (a folder or temporary files cannot be written).
     """
     if isinstance(source, Mapping):
         with run_of(source, config=config, events=events, names=names) as run:
             return _checked(run, master, without_spark=without_spark)
     if config is not None or events or names is not None:
         raise UsageError("config, events and names belong to tables; a run folder has its own")
-    run = source if isinstance(source, Run) else sealed(location(os.fspath(source)))
-    return _checked(run, master, without_spark=without_spark)
+    folder = source.folder if isinstance(source, Run) else location(os.fspath(source))
+    with reaching(folder):
+        run = source if isinstance(source, Run) else sealed(folder)
+        return _checked(run, master, without_spark=without_spark)
 
 
 def _checked(run: Run, master: str | None, *, without_spark: bool) -> Result:
@@ -144,6 +147,8 @@ def _run(
                 runner = log_engine.spark_runner(session, sealed.run.evidence)
                 return tally, judged_logs(evidence, sealed, runner), ""
         except SparkError as error:
+            if on_cluster(master):
+                raise
             failed = str(error)
     return _guarded(sealed, in_process), judged_logs(evidence, sealed), failed
 

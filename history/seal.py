@@ -57,7 +57,7 @@ def sealed(folder: Path) -> Run:
     Raises: UsageError (not a run folder, or one that is still being recorded), HistoryError, OSError.
     """
     found = Run(folder)
-    if not found.config.is_file():
+    if not storage.is_there(found.config):
         raise UsageError(f"{folder} is not a run folder (no config.json)")
     if being_written(found.events):  # journals that still grow do not fit together
         raise UsageError(f"{folder} is still being recorded")

@@ -1,7 +1,13 @@
-"""A quiet, quick Spark session.
+"""A quiet, quick Spark session: on this machine, on a cluster, or the one of `spark-submit`.
 
-Start-up is most of what a check of a small history costs. An archive of the JVM's loaded classes
-(AppCDS, JEP 350; kept in the user's cache) halves it; it is made once, when a session ends and there is none.
+On this machine start-up is most of what a check of a small history costs. An archive of the JVM's loaded
+classes (AppCDS, JEP 350; kept in the user's cache) halves it; it is made once, when a session ends and there
+is none.
+
+On a cluster the executors get the driver's code with the session (`checkers.engine.shipped`). One task shows
+at once whether they can use it: a cluster without workers, the right Python or a library is one clear error,
+not a job that waits or crashes every check. Memory, cores and further settings of executors are the cluster's
+own (`spark-defaults.conf`).
 
 Not here: what runs on the session (`checkers.engine.pipeline`).
 """
@@ -10,14 +16,18 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from checkers.engine import shipped
 from core.errors import SparkError
 
 if TYPE_CHECKING:
@@ -27,13 +37,19 @@ T = TypeVar("T")
 
 ARCHIVE_WAIT_S: Final = 60.0
 """How long the JVM may take to write the archive when it ends."""
+ANSWER_S: Final = 10.0
+"""How long the master of a standalone cluster may take to accept a connection."""
+WORKERS_S: Final = 120.0
+"""How long a cluster may take to give the first executor."""
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""`spark-submit` sets this variable: the JVM runs already, with the settings that the user gave it."""
 
 
 @contextlib.contextmanager
 def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession"]:
     """A session, stopped at the end. An active session is used as it is, and left alone.
 
-    master: None = all processors of this machine.
+    master: None = all processors of this machine, or what `spark-submit` was given.
 
     Raises: SparkError.
     """
@@ -43,12 +59,21 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession
     if active is not None:
         yield active
         return
-    local = master is None or master.startswith("local")
-    target = _archive_path() if archive and local else None
+    if SUBMITTED in os.environ:
+        with tempfile.TemporaryDirectory(prefix="inquest-spark-") as scratch:
+            session = SparkSession.builder.getOrCreate()
+            try:
+                _supply(session, Path(scratch))
+                yield session
+            finally:
+                session.stop()
+        return
+    target = _archive_path() if archive and not on_cluster(master) else None
     with tempfile.TemporaryDirectory(prefix="inquest-spark-") as scratch:
         made = Path(scratch) / "classes.jsa"
         session = _start(master or "local[*]", scratch, target, made)
         try:
+            _supply(session, Path(scratch))
             yield session
         except KeyboardInterrupt:
             _kill(session)  # it would finish its job, and write its archive, before it ends
@@ -63,6 +88,68 @@ def scatter(session: "SparkSession", work: Callable[[int], Iterable[T]], count: 
     """Call `work`, which must be picklable, with the numbers from 0 to `count` - 1, one Spark task each, in
     one job. Returns what the calls yield, in the order of the numbers."""
     return session.sparkContext.parallelize(range(count), count).flatMap(work).collect()
+
+
+def on_cluster(master: str | None) -> bool:
+    """Whether this master runs tasks outside this process's machine, as far as its name says."""
+    return SUBMITTED in os.environ if master is None else not re.match(r"local(\[|$)", master)
+
+
+def _supply(session: "SparkSession", scratch: Path) -> None:
+    """Give the executors of a cluster the code, and make sure that they can run it.
+
+    scratch: a folder that stays as long as the session: the driver serves the code from there.
+
+    Raises: SparkError.
+    """
+    context = session.sparkContext
+    if not on_cluster(context.master):
+        return
+    if not shipped.shipped_already():
+        found = list(sys.path)
+        context.addPyFile(str(shipped.archive(scratch)))
+        sys.path[:] = found  # this process has the code
+    _await_executor(session)
+
+
+def _await_executor(session: "SparkSession") -> None:
+    """Raises: SparkError, where no executor comes or the first one cannot run the checks."""
+    from pyspark.errors import PySparkException
+
+    context = session.sparkContext
+    executors = context._jsc.sc()
+    end = time.monotonic() + WORKERS_S
+    while executors.getExecutorMemoryStatus().size() < 2:  # the driver is one
+        if executors.isStopped():
+            raise SparkError(f"{context.master}: the cluster ended the application")
+        if time.monotonic() > end:
+            raise SparkError(
+                f"{context.master}: no executor within {WORKERS_S:g} s; has the cluster a worker with "
+                "free cores and memory?"
+            )
+        time.sleep(0.1)
+    try:
+        scatter(session, _able, 1)
+    except PySparkException as error:
+        raise SparkError(
+            f"{context.master}: executors cannot run the checks ({_telling(str(error))}). Each needs the "
+            f"libraries of Inquest and Python {sys.version_info.major}.{sys.version_info.minor}; "
+            "PYSPARK_PYTHON names it"
+        ) from None
+
+
+def _able(number: int) -> list[int]:
+    """In an executor: import what kernels need."""
+    from checkers.engine import partition_view
+
+    return [len(partition_view.__name__)]
+
+
+def _telling(said: str) -> str:
+    """The line of a worker's error that says what is wrong."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception|MISMATCH\w*\])", line)]
+    return (telling or lines or ["unknown"])[-1 if telling else 0]
 
 
 def prepare() -> bool:
@@ -86,7 +173,10 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> "Spark
 
     if not logging.root.handlers:  # py4j logs an interrupt as an error, with a traceback
         logging.root.addHandler(logging.NullHandler())
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if not (on_cluster(master) and os.environ.get("PYSPARK_PYTHON")):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    _reach(master)
     conf = SparkConf().setMaster(master).setAppName("inquest check")
     for name, value in _settings(master, scratch, target, made).items():
         conf.set(name, value)
@@ -99,7 +189,26 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> "Spark
         lines = said.read_text(errors="replace").strip().splitlines() if said.exists() else []
         telling = [line for line in lines if "java" in line.lower() and "WARNING" not in line]
         why = next(iter(telling or lines[-1:] or [str(error).strip()]))
-        raise SparkError(f"Spark could not be started (it needs Java 17 or 21): {why}") from error
+        needs = f"on {master}" if on_cluster(master) else "(it needs Java 17 or 21)"
+        raise SparkError(f"Spark could not be started {needs}: {why}") from error
+
+
+def _reach(master: str) -> None:
+    """Raises: SparkError, where no master of a standalone cluster accepts a connection.
+
+    Spark itself tries for a minute, and then ends the JVM.
+    """
+    found = re.fullmatch(r"spark://(?P<hosts>.+)", master)
+    why: Exception | None = None
+    for place in found["hosts"].split(",") if found else ():
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
+            return
+        except (OSError, ValueError, OverflowError) as error:
+            why = error
+    if found:
+        raise SparkError(f"{master}: no Spark master answers ({why})")
 
 
 def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dict[str, str]:
@@ -124,12 +233,10 @@ def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dic
         # SPARK-59141: unions of bucketed scans could give wrong results
         "spark.sql.unionOutputPartitioning": "false",
     }
-    if master.startswith("local"):
-        settings |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.local.dir": scratch,
-        }
+    if not on_cluster(master):
+        settings["spark.local.dir"] = scratch
+    if not on_cluster(master) or re.match(r"spark://(127\.|localhost[:,])", master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings
 
 

@@ -6,6 +6,7 @@ evidence from its files. A call that crashes names all its rules as crashed; the
 
 import functools
 import traceback
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ from checkers.logs.judgement import Judgement, LogRule, joined
 from checkers.logs.registry import LOCAL, WHOLE, LocalRules, WholeRules
 from core.errors import HistoryError
 from core.op import TopicPartition
+from history import storage
 from history.evidence import Evidence
 from history.reader import History
 
@@ -81,7 +83,8 @@ def spark_runner(session: "SparkSession", folder: Path) -> Runner:
     """Runner on a Spark session: one job. folder: of the evidence (`Run.evidence`)."""
 
     def run(tasks: Sequence[Partitions], local: Local) -> list[Judgement]:
-        work = functools.partial(_read_and_judged, str(folder), tuple(tasks), dict(local))
+        job = uuid.uuid4().hex
+        work = functools.partial(_read_and_judged, storage.shared(folder), job, tuple(tasks), dict(local))
         found: list[Judgement] = []
         for answer in scatter(session, work, len(tasks)) if tasks else ():
             if isinstance(answer, str):
@@ -93,20 +96,19 @@ def spark_runner(session: "SparkSession", folder: Path) -> Runner:
 
 
 def _read_and_judged(
-    folder: str, tasks: Sequence[Partitions], local: Local, number: int
+    folder: str, job: str, tasks: Sequence[Partitions], local: Local, number: int
 ) -> Iterator[Judgement | str]:
     """The judgements of one task; a damaged file becomes its error's message, not a failed job."""
     try:
-        stamp = max(path.stat().st_mtime_ns for path in Path(folder).glob("*.parquet"))
-        yield joined(_judged(_evidence(folder, stamp), tasks[number], local))
+        yield joined(_judged(_evidence(folder, job), tasks[number], local))
     except (OSError, HistoryError) as error:
         yield str(error)
 
 
 @functools.lru_cache(maxsize=1)
-def _evidence(folder: str, stamp: int) -> Evidence:
-    """The evidence, once for all tasks of a worker. stamp: changes when it is written again."""
-    return Evidence.load(Path(folder))
+def _evidence(folder: str, job: str) -> Evidence:
+    """The evidence, once for all tasks of a job that a worker runs."""
+    return Evidence.load(storage.location(folder))
 
 
 def _judged(evidence: Evidence, tps: Iterable[TopicPartition], local: Local) -> Iterator[Judgement]:

@@ -5,11 +5,13 @@ catalogue  The registries in words: the lists of `inquest list`, one line for ea
            model's mechanisms from its scenarios).
 contract   The model against a real broker, by scenarios and random requests.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
-main       Run, soak, check, report, serve, list, doctor, setup; the one handler of errors.
+main       Run, soak, check, report, serve, list, spark-package, doctor, setup; the one handler of
+           errors.
 recordings  `inquest import` and `inquest export`: recordings of other programs in, portable
            histories out.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
 settings   Settings on the command line: `--set name=value`.
 simulated  Commands for simulated runs, which repeat to the byte: replay, shrink, explore.
+spark_cluster  A small Spark cluster on this machine, from the pyspark package (`make spark-cluster`).
 verdict    From a run folder to verdict, report and exit code.
 """

@@ -1,5 +1,5 @@
-"""The command `inquest`: run, soak, check, report, serve, list, doctor, setup; replay, shrink, explore;
-reproduce, contract; import, export.
+"""The command `inquest`: run, soak, check, report, serve, list, spark-package, doctor, setup; replay, shrink,
+explore; reproduce, contract; import, export.
 
 Commands share nothing but the files of a run folder. `main` turns every verdict and every error into an
 exit code (`core.errors`). Each command imports what it needs when it runs, so that `--help` answers at once.
@@ -21,6 +21,7 @@ from harness.cli import contract, recordings, reproduce, simulated
 from harness.cli.settings import setting
 from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
+from history.storage import location, reaching
 
 if TYPE_CHECKING:
     from core.config import RunConfig
@@ -110,7 +111,7 @@ def _run(config: "RunConfig", results: Path, owner: str, engine: Engine) -> int:
 
 @app.command()
 def check(
-    run: Annotated[Path | None, typer.Argument(help="A run folder.")] = None,
+    run: Annotated[str | None, typer.Argument(help="A run folder, or its URL (s3://bucket/run).")] = None,
     history: Annotated[
         Path | None, Option(help="A file of portable histories, in place of a run folder.")
     ] = None,
@@ -128,8 +129,9 @@ def check(
     assert run is not None
     from history.seal import sealed
 
-    with interruptible("the run folder is as it was"):
-        raise typer.Exit(judge(sealed(run), Engine(master, without_spark)))
+    folder = location(run)
+    with reaching(folder), interruptible("the run folder is as it was"):
+        raise typer.Exit(judge(sealed(folder), Engine(master, without_spark)))
 
 
 def _check_portable(path: Path, *, as_json: bool) -> int:
@@ -150,11 +152,13 @@ def _check_portable(path: Path, *, as_json: bool) -> int:
 
 
 @app.command()
-def report(run: Annotated[Path, typer.Argument(help="A checked run folder.")]) -> None:
+def report(run: Annotated[str, typer.Argument(help="A checked run folder, or its URL.")]) -> None:
     """Write the HTML report of a checked run again."""
     from harness import report as reports
 
-    typer.echo(str(reports.build(Run(run))))
+    folder = location(run)
+    with reaching(folder):
+        typer.echo(str(reports.build(Run(folder))))
 
 
 @app.command()
@@ -223,6 +227,15 @@ def list_(what: Annotated[str, typer.Argument(help="Which list (default: all).")
         typer.echo(f"{name}:")
         for key, text in known[name].items():
             typer.echo(f"  {key:28} {text}")
+
+
+@app.command()
+def spark_package(folder: Annotated[Path, typer.Argument(help="A folder to write into.")]) -> None:
+    """Write what spark-submit needs to run `inquest check` on a cluster (docs/cluster.md)."""
+    from checkers.engine.shipped import package
+
+    code, program = package(folder, f"{__package__}.main")
+    typer.echo(f"spark-submit --master … --py-files {code} {program} check URL")
 
 
 @app.command()

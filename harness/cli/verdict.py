@@ -16,7 +16,10 @@ WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
 
 Master = Annotated[
-    str | None, typer.Option(help="Spark master, e.g. local[4] (default: all processors of this machine).")
+    str | None,
+    typer.Option(
+        help="Spark master: local[4], spark://host:7077 … (default: all processors of this machine)."
+    ),
 ]
 WithoutSpark = Annotated[bool, typer.Option(help="Check in this process, without Spark.")]
 

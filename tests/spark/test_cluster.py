@@ -1,0 +1,160 @@
+"""The checker on a cluster: a master and two workers on this machine, the run on a local S3 server."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from checkers.engine.shipped import archive, package
+from harness.cli import spark_cluster
+from history import seal
+from history.storage import location
+from tests.histories.folders import write_run
+from tests.histories.planted import random_history
+from tests.stores import BUCKET, s3_server
+
+SEED = 7
+
+
+class Place(NamedTuple):
+    """A cluster whose workers can reach the store. folder: its pid files, logs, executors' folders."""
+
+    master: str
+    folder: Path
+    environment: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with s3_server() as environment:
+        master = spark_cluster.start(folder, port=0, memory="1g", environment=environment)
+        try:
+            yield Place(master, folder, environment)
+        finally:
+            assert spark_cluster.stop(folder) == 3
+            assert not spark_cluster.stop(folder)
+
+
+def inquest(
+    *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness.cli.main", *arguments]
+    known = {**os.environ, **(environment or {})}
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+
+
+SAYS_WHERE = """
+import sys
+from checkers.engine.spark import scatter, spark
+from harness.cli.verdict import Engine, judge
+from history.seal import sealed
+from history.storage import location
+
+def where(number):
+    import checkers.engine.pipeline as imported
+    return [imported.__file__]
+
+with spark(sys.argv[1]) as session:
+    print(scatter(session, where, 1)[0])
+    judge(sealed(location(sys.argv[2])), Engine(sys.argv[1]))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
+    cluster: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seal, "UNIT_ROWS", 1)
+    tables = random_history(SEED)[0].tables()
+    there = write_run(location(f"s3://{BUCKET}/run"), tables)
+    here = write_run(tmp_path / "run", tables)
+    assert len(list(there.table("sends").iterdir())) > 1
+    ended = subprocess.run(
+        [sys.executable, "-c", SAYS_WHERE, cluster.master, str(there.folder)],
+        env={**os.environ, **cluster.environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    first = ended.stdout.splitlines()[0]
+    assert "/inquest-" in first
+    assert first.startswith(str(cluster.folder))
+    local = inquest("check", str(here.folder), "--without-spark")
+    assert there.anomalies.read_bytes() == here.anomalies.read_bytes()
+    verdicts = [json.loads(run.verdict.read_bytes()) for run in (there, here)]
+    assert [verdict["stats"]["checked by Spark"] for verdict in verdicts] == [1, 0]
+    assert verdicts[0]["anomalies"] == verdicts[1]["anomalies"]
+    assert verdicts[0]["anomalies"]
+    assert verdicts[0]["exit_code"] == local.returncode
+    assert there.report.exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Place, tmp_path: Path) -> None:
+    import pyspark
+
+    there = write_run(location(f"s3://{BUCKET}/submitted"), random_history(SEED)[0].tables())
+    code, program = package(tmp_path, "harness.cli.main")
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    options = ["--master", cluster.master, "--py-files", str(code)]
+    options += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
+    ended = subprocess.run(
+        [str(submit), *options, str(program), "check", str(there.folder)],
+        env={**os.environ, **cluster.environment, "PYSPARK_PYTHON": sys.executable},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert there.verdict.exists(), ended.stderr
+    verdict = json.loads(there.verdict.read_bytes())
+    assert verdict["stats"]["checked by Spark"] == 1
+    assert ended.returncode == verdict["exit_code"], ended.stderr
+    assert there.report.exists()
+
+
+def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -> None:
+    first = archive(tmp_path)
+    data = first.read_bytes()
+    assert archive(tmp_path) == first
+    assert first.read_bytes() == data
+    names = zipfile.ZipFile(first).namelist()
+    assert {"checkers/engine/pipeline.py", "history/storage.py", "harness/report/report.html.j2"} <= set(
+        names
+    )
+    assert not [name for name in names if name.startswith(("tests/", "benchmarks/")) or ".pyc" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["check", "nosuch://bucket/run"], 64, "nosuch"),
+        (["check", "s3://"], 64, "names no bucket"),
+        (["check", "memory://none"], 64, "is not a run folder"),
+        (["check", "s3://bucket/run"], 70, "the store cannot be used"),
+        (["report", "s3://bucket/run"], 70, "the store cannot be used"),
+        (["check", "{run}", "--master", "spark://127.0.0.1:9"], 70, "no Spark master answers"),
+        (["check", "{run}", "--master", "spark://nowhere"], 70, "no Spark master answers"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(
+    arguments: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "run", random_history(1)[0].tables())
+    nothing = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    filled = [argument.format(run=run.folder) for argument in arguments]
+    ended = inquest(*filled, environment=nothing)
+    assert ended.returncode == code
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert not run.verdict.exists()
