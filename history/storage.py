@@ -13,6 +13,7 @@ store's errors become OSError, as files raise it.
 
 Not here: the names of files (`history.run_folder`).
 """
+# Commands that need no table import this module: Arrow is imported where it is used.
 
 import contextlib
 import importlib
@@ -24,12 +25,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from core.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
     from upath import UPath
 
 URL: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+)://", re.IGNORECASE)
@@ -120,11 +120,14 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def parquet_file(path: Path) -> pq.ParquetFile:
+def parquet_file(path: Path) -> "pq.ParquetFile":
     """An open Parquet file; of a store, only the byte ranges that are read travel.
 
     Raises: OSError, pyarrow.ArrowException.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if remote(path) is None:
         return pq.ParquetFile(path)
     with file_errors():
@@ -159,8 +162,11 @@ class _Opened(io.RawIOBase):
         return True
 
 
-def write_parquet(table: pa.Table, path: Path, **options: Any) -> None:
+def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
     """`pyarrow.parquet.write_table`, also to a store. Raises: OSError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if remote(path) is None:
         pq.write_table(table, path, **options)
         return

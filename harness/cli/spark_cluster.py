@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -86,12 +85,19 @@ def _launched(folder: Path, name: str, arguments: list[str], environment: Mappin
 
     program = Path(pyspark.__file__).parent / "bin" / "spark-class"
     log = folder / f"{name}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [str(program), f"{CLASSES}.{arguments[0]}", *arguments[1:]],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True,
-        )  # fmt: skip
-    (folder / f"{name}.pid").write_text(str(process.pid))
+    output = (log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    pid = os.posix_spawn(
+        program,
+        [str(program), f"{CLASSES}.{arguments[0]}", *arguments[1:]],
+        environment,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, *output),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    (folder / f"{name}.pid").write_text(str(pid))
     return log
 
 
