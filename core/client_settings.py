@@ -32,6 +32,8 @@ REQUEST_TIMEOUT: Final = "request.timeout.ms"
 SOCKET_TIMEOUT: Final = "socket.timeout.ms"
 AUTO_COMMIT: Final = "auto.commit.interval.ms"
 SESSION_TIMEOUT: Final = "session.timeout.ms"
+SET_BY_BROKERS: Final = frozenset({SESSION_TIMEOUT, "heartbeat.interval.ms"})
+"""Of members of a group of KIP-848 (`group.protocol` consumer): librdkafka refuses them there."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "retries": RETRIES,
@@ -230,10 +232,14 @@ def properties_of_producer(spec: SessionSpec, library: ClientLibrary) -> Propert
 def properties_of_consumer(spec: SessionSpec, library: ClientLibrary) -> Properties:
     """Settings of the consumer of a session, without what it needs to reach a cluster."""
     committed = spec.isolation is Isolation.READ_COMMITTED
+    given = _given(spec, CONSUMER)
+    own = dict(library.consumer)
+    if given.get("group.protocol") == "consumer":
+        own = {name: value for name, value in own.items() if name not in SET_BY_BROKERS}
     return {
         **library.common,
-        **library.consumer,
-        **_given(spec, CONSUMER),
+        **own,
+        **given,
         "isolation.level": "read_committed" if committed else "read_uncommitted",
         # librdkafka wants a group of every consumer; this one is never joined nor committed to.
         "group.id": spec.group or f"inquest-no-group-{spec.process}",

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.logs.elections import METADATA, Elections, elections, survivor
@@ -43,8 +44,17 @@ ACKNOWLEDGED: Final = LogRule(
     " the producer that sent it.",
     source="KIP-101, KIP-966; producer setting acks",
 )
+CONSUMED: Final = LogRule(
+    name="consumed-kept",
+    ring=3,
+    anomaly="lost-write",
+    claim="What a group has read, by the offsets that it committed, is in the leader's log at the end: the"
+    " log reaches that offset; the record before it has no later leader epoch than the member saw, and was not"
+    " made after the commit.",
+    source="KIP-101, KIP-207, KIP-320; FetchIsolation.HIGH_WATERMARK",
+)
 
-RULES: Final = (EPOCHS_GIVEN, COMMITTED_KEPT, ACKNOWLEDGED)
+RULES: Final = (EPOCHS_GIVEN, COMMITTED_KEPT, ACKNOWLEDGED, CONSUMED)
 
 CLOCK_MS: Final = 5
 """How far the times of clients and of batches may be apart, which one clock gave."""
@@ -54,6 +64,7 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
     """Apply the rules to all partitions but the metadata log, whose leaders no metadata log chooses."""
     judgement = Judgement()
     acknowledged = _acknowledged(history) if history is not None else {}
+    read = _read(evidence)
     for tp in evidence.partitions():
         if tp == METADATA:
             continue
@@ -68,6 +79,8 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
                 lineage.committed_kept(main, log)
         if (sent := acknowledged.get(tp)) is not None:
             lineage.acknowledged(main, sent)
+        if (positions := read.get(tp)) is not None:
+            lineage.consumed(main, positions)
     return judgement
 
 
@@ -141,6 +154,34 @@ class _Lineage:
                 text += f" {sent['invoke_ms'][row]} to {sent['ack_ms'][row]} ms"
             self._lost(ACKNOWLEDGED, int(offset[row]), [main], text, -1)
 
+    def consumed(self, main: Replica, positions: pa.Table) -> None:
+        """Where groups have read to."""
+        base, last = main.whole["base"], main.whole["last"]
+        columns = {name: positions[name].to_numpy() for name in ("committed", "epoch", "ms")}
+        offset = columns["committed"] - 1
+        kept = offset >= max(main.start, main.compacted)
+        self.judgement.asked[CONSUMED.name] += int(kept.sum())
+        at = np.searchsorted(base, offset, "right") - 1
+        here = np.clip(at, 0, max(0, main.count - 1))
+        wrong = kept & (offset >= main.end)
+        if main.count:
+            inside = (at >= 0) & (offset <= last[here])
+            epochs, made = main.whole["leader_epoch"][here], main.whole["base_timestamp"][here]
+            later = (columns["epoch"] >= 0) & (epochs > columns["epoch"])
+            later |= (columns["ms"] >= 0) & (made > columns["ms"] + CLOCK_MS) & ~main.whole["control"][here]
+            wrong |= kept & inside & later
+        for row in np.flatnonzero(wrong).tolist():
+            told = positions.slice(row, 1).to_pylist()[0]
+            epoch = told["epoch"]
+            text = f"group {told['group']} has read the record at offset {offset[row]}"
+            text += f" of leader epoch {epoch}" if epoch >= 0 else ""
+            text += f" (it committed offset {told['committed']} at {told['ms']} ms); {main.where()} has "
+            if offset[row] < main.end:
+                text += f"{main.batch(int(here[row]))}, made at {main.whole['base_timestamp'][here[row]]} ms"
+            else:
+                text += f"no record there, its log ends at {main.end}"
+            self._lost(CONSUMED, int(offset[row]), [main], text, epoch)
+
     def _lost(self, rule: LogRule, offset: int, logs: Sequence[Replica], text: str, after_epoch: int) -> None:
         """A finding, unless the partition may have lost it, or the first of the logs may lack it."""
         if excuse := self.elections.may_lose(after_epoch) or self.elections.lacks(logs[0]):
@@ -150,6 +191,31 @@ class _Lineage:
 
     def _refuse(self, rule: LogRule, offset: int, logs: Iterable[Replica], text: str) -> None:
         self.judgement.refuse(finding(rule, self.tp, offset, logs, text))
+
+
+def _read(evidence: Evidence) -> dict[TopicPartition, pa.Table]:
+    """Of each partition: the offsets that groups committed, by all logs of their coordinators, each once:
+    `group`, `committed`, `epoch` (-1 = unknown), `ms` (-1 = unknown), the time of the commit."""
+    rows = evidence.table("offset_log")
+    rows = rows.filter(pc.greater(rows["committed"], 0))
+    keys = ["committed_topic", "committed_partition", "group", "committed"]
+    rows = pa.table(
+        {name: rows[name] for name in keys}
+        | {
+            "epoch": pc.fill_null(rows["committed_leader_epoch"], -1),
+            "ms": pc.fill_null(rows["commit_ms"], -1),
+        }
+    )
+    found = rows.group_by([*keys, "epoch"]).aggregate([("ms", "min")]).rename_columns([*keys, "epoch", "ms"])
+    places = found.select(keys[:2]).group_by(keys[:2]).aggregate([]).to_pylist()
+    by_tp = {}
+    for place in places:
+        topic, partition = place["committed_topic"], place["committed_partition"]
+        mine = pc.and_(
+            pc.equal(found["committed_topic"], topic), pc.equal(found["committed_partition"], partition)
+        )
+        by_tp[TopicPartition(topic, partition)] = found.filter(mine).sort_by("committed")
+    return by_tp
 
 
 _SENT: Final = ("tp", "process", "offset", "invoke_ns", "ack_ns", "outcome")

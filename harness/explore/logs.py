@@ -1,21 +1,27 @@
 """What the rules about logs find in simulated runs, without any client: in sound ones, and with planted bugs.
 
     judged(config)              # evidence of one run, judged
-    found(mutant, number)       # the rules that a planted bug breaks in one run, and its sound twin does not
+    found(config)               # the rules that its planted bug breaks, and not its sound twin
+    first_found(mutant, numbers)    # the same, in the first of these runs that shows the bug
 
 `SILENT` says which planted bugs leave logs as those of a sound cluster: there clients receive a wrong answer,
 or do something wrong that brokers may accept. All others leave a trace in logs, and some rule should find it.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import product
+from typing import Any, Final
+
+from pydantic import ValidationError
 
 from checkers.logs.engine import judge_all
 from checkers.logs.judgement import Judgement
 from core.config import RunConfig, run_config
+from core.errors import ConfigError
 from harness.explore.profile import BASE, hunting, without_mutant
+from harness.run.planning import planned
 from harness.simulation.evidence import evidence
 from harness.simulation.run import simulate
 from model.mutants.log_damage import LOG_DAMAGE
@@ -80,9 +86,8 @@ def judged(config: RunConfig, *, weaknesses: bool = False) -> Verdict:
     return Verdict(judgement=judgement, weak=Counter(one.name for one in done.weak))
 
 
-def found(mutant: str, number: int) -> dict[str, int]:
+def found(config: RunConfig) -> dict[str, int]:
     """Rules that refuse something in a run with a planted bug, and nothing in the run without it."""
-    config = hunting(mutant, number)
     broken = judged(config).broken
     if not broken:
         return {}
@@ -90,14 +95,39 @@ def found(mutant: str, number: int) -> dict[str, int]:
     return {rule: count for rule, count in broken.items() if rule not in twin and count > 0}
 
 
+TELLING: Final[tuple[Mapping[str, Any], ...]] = (
+    {},
+    {"workload": "groups"},
+    {"simulated": {"era": "4.2-tv1"}},
+)
+"""Changes of the runs that show a planted bug to clients, one after the other until logs show it, too: none;
+groups commit offsets, which say what was committed; clients of transaction version 1, as librdkafka is, whose
+epochs do not change with each transaction."""
+
+
 def first_found(mutant: str, numbers: Iterable[int]) -> tuple[int, dict[str, int]]:
     """How many runs it took, and the rules; no rule where none of the runs shows it."""
     tried = 0
-    for number in numbers:
+    for change, number in product(TELLING, list(numbers)):
+        config = _changed(hunting(mutant, number), change)
+        if config is None:
+            continue
         tried += 1
-        if rules := found(mutant, number):
+        if rules := found(config):
             return tried, rules
     return tried, {}
+
+
+def _changed(config: RunConfig, change: Mapping[str, Any]) -> RunConfig | None:
+    """With other settings; None = such a run is not possible."""
+    given = config.model_dump()
+    era = change.get("simulated", {})
+    try:
+        made = RunConfig.model_validate(given | change | {"simulated": given["simulated"] | era})
+        planned(made)
+    except (ConfigError, ValidationError):
+        return None
+    return made
 
 
 def damaging(name: str, seed: int = 1) -> RunConfig:

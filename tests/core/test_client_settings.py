@@ -12,6 +12,7 @@ from core.client_settings import (
     check,
     effective,
     overlay,
+    properties_of_consumer,
     properties_of_producer,
 )
 from core.errors import ConfigError
@@ -48,6 +49,13 @@ def test_a_setting_of_consumers_is_none_of_producers() -> None:
     assert made.producer is None
     assert made.consumer is not None
     assert made.consumer.socket_timeout_ms == 77
+
+
+def test_brokers_set_the_session_of_a_group_of_kip_848() -> None:
+    spec = replace(READER, settings={"consumer.group.protocol": "consumer"})
+    made = properties_of_consumer(spec, LIBRDKAFKA)
+    assert not {"session.timeout.ms", "heartbeat.interval.ms"} & made.keys()
+    assert "session.timeout.ms" in properties_of_consumer(READER, LIBRDKAFKA)
 
 
 @pytest.mark.parametrize("turn", [1, -1])

@@ -48,5 +48,6 @@ LIBRDKAFKA: Final = ClientLibrary(
         BATCH: 10_000,
         MESSAGE_TIMEOUT: 300_000,
         REQUEST_TIMEOUT: 30_000,
+        SESSION_TIMEOUT: 45_000,  # of a group of KIP-848, whose brokers have the same default
     },
 )

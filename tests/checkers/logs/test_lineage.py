@@ -7,6 +7,7 @@ import pytest
 
 from checkers.logs.judgement import Judgement
 from checkers.logs.lineage import RULES, judge
+from core.op import TopicPartition
 from history.evidence import END, KILLED, LOST_POWER, Evidence
 from history.reader import History, load
 from tests.checkers.logs.made import TP, at, batch, tables, whole
@@ -15,6 +16,7 @@ from tests.histories.folders import write_run
 
 BEGAN_MS = 1_767_225_600_000
 """2026-01-01, when the runs of `write_run` begin."""
+OFFSETS = TopicPartition("__consumer_offsets", 0)
 Made = dict[str, list[dict[str, Any]]]
 
 
@@ -45,7 +47,16 @@ def clean() -> Made:
         "batches": [*rows(0, 1, 7), *rows(1, 2, 5), *rows(1, 2, 9, since=5, epoch=1)],
         "ends": [at(TP, 1, file="replication", value=5)],
         "metadata": [place | {"offset": number} | row for number, row in enumerate(metadata)],
+        "offset_log": [read_to(4, -1)],
     }
+
+
+def read_to(committed: int, epoch: int, s: int | None = None) -> dict[str, Any]:
+    """A group's commit; s: of the second of its last record."""
+    ms = BEGAN_MS + 1000 * (committed if s is None else s)
+    tp = {"committed_topic": TP.topic, "committed_partition": TP.partition}
+    told = {"committed": committed, "committed_leader_epoch": epoch, "commit_ms": ms, "group": "g"}
+    return at(OFFSETS, 2, take=1) | tp | told
 
 
 def sent(tmp_path: Path, *offsets: int, acks: int = -1, at_s: dict[int, int] | None = None) -> History:
@@ -108,6 +119,32 @@ def test_a_marker_where_a_record_was_acknowledged(tmp_path: Path) -> None:
     made = clean()
     made["batches"][-1]["control"] = True
     assert places(judge(Evidence(tables(made)), sent(tmp_path, 8))) == [("acknowledged-held", 8)]
+
+
+@pytest.mark.parametrize(
+    ("committed", "epoch", "s", "lost"),
+    [
+        (10, 1, 10, 9),  # the log ends before
+        (6, 0, 6, 5),  # there is a record of a later epoch
+        (6, -1, 4, 5),  # the record was made after the commit
+        (6, -1, 6, None),
+        (5, 1, 5, None),  # a position can have a later epoch than the record before it
+    ],
+)
+def test_what_a_group_has_read(committed: int, epoch: int, s: int, lost: int | None) -> None:
+    made = clean()
+    made["offset_log"].append(read_to(committed, epoch, s))
+    wanted = [] if lost is None else [("consumed-kept", lost)]
+    assert places(judge(Evidence(tables(made)), None)) == wanted
+
+
+def test_what_a_group_has_read_may_be_gone_after_an_unclean_election_only() -> None:
+    made = clean()
+    made["offset_log"].append(read_to(6, 0))
+    made["metadata"][1]["isr"] = [1]
+    found = judge(Evidence(tables(made)), None)
+    assert not found.findings
+    assert "consumed-kept" in {doubt.rule for doubt in found.doubts}
 
 
 @pytest.mark.parametrize("cause", ["unclean", "power", "unknown", "not in sync", "damaged"])

@@ -14,14 +14,20 @@ def test_bugs_that_leave_no_trace_are_planted_bugs() -> None:
 
 
 def test_a_planted_bug_is_found_in_logs_and_its_twin_is_sound() -> None:
-    broken = found("elects-any-replica", 0)
+    broken = found(hunting("elects-any-replica", 0))
     assert "unclean-election" in broken
     assert judged(without_mutant(hunting("elects-any-replica", 0))).broken == {}
     assert first_found("elects-any-replica", range(9)) == (1, broken)
 
 
 def test_a_bug_of_a_reader_leaves_no_trace() -> None:
-    assert first_found("aborted-not-filtered", [0]) == (1, {})
+    assert found(hunting("aborted-not-filtered", 0)) == {}
+
+
+def test_committed_offsets_show_what_was_lost() -> None:
+    tried, broken = first_found("hw-below-min-isr", [2])
+    assert tried == 2  # in its own run no group commits
+    assert set(broken) == {"consumed-kept"}
 
 
 @pytest.mark.parametrize("seed", [0, 5])
