@@ -1,4 +1,4 @@
-"""What brokers' logs add to the verdict of a run: its section `logs`, and whether it counts."""
+"""What brokers' logs add to the verdict of a run: its section `logs`, anomalies, and what is undecided."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,11 +16,7 @@ from checkers.witness import EXAMPLES
 from history.events import Note
 from history.evidence import Evidence
 from history.reader import History
-from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake, Verdict
-
-LOGS_COUNT: Final = False
-"""Whether a finding in logs makes a verdict invalid, as one of clients does; else it makes it unknown. Not
-before a long series of clean runs is free of them: rules that are wrong would accuse Kafka."""
+from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake
 
 VARIANTS: Final[Mapping[str, str]] = {LOST: Acks.ALL}
 """Of classes whose permission depends on more: rules about logs judge acks=all alone."""
@@ -52,7 +48,6 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
     }
     results = {name: _result(rule, found, answers[name]) for name, rule in RULES.items()}
     return Logs(
-        count=LOGS_COUNT,
         takes=takes,
         rules=results,
         exercised=round(sum(one.asked > 0 for one in results.values()) / max(1, len(results)), 4),
@@ -142,13 +137,6 @@ def undecided(logs: Logs) -> list[str]:
     for name, rule in logs.rules.items():
         if rule.status == "crashed":
             reasons.append(f"brokers' logs: the rule {name} crashed")
-        elif rule.disallowed and not logs.count:
-            places = [place for place in logs.places if place.rule == name]
-            first = f"the first: {places[0].sentence}" if places else "none was kept"
-            bug = logs.known_bug(name)
-            known = f" all with the signature of {bug};" if bug else ""
-            many = f"{rule.disallowed} place" + "s" * (rule.disallowed > 1)
-            reasons.append(f"brokers' logs: {rule.anomaly} by the rule {name} in {many};{known} {first}")
     for ring in sorted({rule.ring for rule in logs.rules.values()}):
         mine = [rule for rule in logs.rules.values() if rule.ring == ring]
         doubts = [why for rule in mine for why in rule.doubts]
@@ -157,15 +145,7 @@ def undecided(logs: Logs) -> list[str]:
     return reasons
 
 
-def with_logs(verdict: Verdict) -> dict[str, Anomaly]:
-    """The anomalies of a verdict, and those that brokers' logs show, whether they count or not."""
-    logs, merged = verdict.logs, dict(verdict.anomalies)
-    if logs is None or logs.count:
-        return merged
-    return merged_with(merged, logs)
-
-
-def merged_with(anomalies: Mapping[str, Anomaly], logs: Logs) -> dict[str, Anomaly]:
+def with_logs(anomalies: Mapping[str, Anomaly], logs: Logs) -> dict[str, Anomaly]:
     """The anomalies that clients saw, and those that brokers' logs show."""
     merged = dict(anomalies)
     for anomaly in {rule.anomaly for rule in logs.rules.values() if rule.found}:

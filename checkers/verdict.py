@@ -18,7 +18,7 @@ from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
 from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.hits import hits
-from checkers.judged_logs import JudgedLogs, merged_with, section, undecided
+from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.repeat import repro
@@ -102,7 +102,7 @@ def judge(run: JudgedRun) -> Verdict:
     served, faults = _served(run)
     unknown = _undecided(run)
     checks = _checks(run, [name for name, anomaly in anomalies.items() if anomaly.disallowed], unknown)
-    anomalies = merged_with(anomalies, logs) if logs.count else anomalies
+    anomalies = with_logs(anomalies, logs)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
     reasons += [f"{n}: the check crashed" for n, c in checks.items() if c.status == "crashed"]

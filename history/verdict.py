@@ -228,12 +228,11 @@ class LogRuleResult(msgspec.Struct, frozen=True, kw_only=True):
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
     """What the brokers' logs say (docs/checks.md, section "Brokers' logs").
 
-    why: why nothing was judged, "" = it was. count: whether findings make the verdict invalid; else they
-    make it unknown. exercised: share of the rules that were asked. places: capped by rule. seconds: spent.
+    why: why nothing was judged, "" = it was. exercised: share of the rules that were asked. places: capped by
+    rule. seconds: spent.
     """
 
     why: str = ""
-    count: bool = False
     takes: list[LogTake] = []
     rules: dict[str, LogRuleResult] = {}
     exercised: float = 0.0

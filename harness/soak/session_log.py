@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from checkers.judged_logs import with_logs
 from core.errors import ExitCode
 from history.verdict import Verdict
 
@@ -101,7 +100,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             error=error,
             anomalies=[
                 AnomalyCount(name=name, count=a.count, disallowed=a.disallowed, known_bug=a.known_bug)
-                for name, a in with_logs(verdict).items()
+                for name, a in verdict.anomalies.items()
             ],
             available=verdict.liveness.available,
             recovery_s=verdict.recovery_s,

@@ -8,7 +8,6 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from checkers import judged_logs
 from checkers.catalogue import ANOMALIES
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
@@ -97,34 +96,20 @@ def test_a_run_whose_logs_agree_is_valid(tmp_path: Path, only: Callable[..., Non
     assert logs_line(verdict.logs) == line
 
 
-def test_a_refused_place_makes_the_verdict_unknown(tmp_path: Path, only: Callable[..., None]) -> None:
+def test_a_refused_place_makes_the_verdict_invalid(tmp_path: Path, only: Callable[..., None]) -> None:
     only(alike)
     verdict = judged(tmp_path / "run", evidence(damaged=2))
-    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert (verdict.valid, verdict.exit_code, verdict.unknown) == (False, 1, [])
     assert verdict.logs is not None
     rule = verdict.logs.rules["alike"]
     assert (rule.status, rule.found, rule.disallowed) == ("invalid", 1, 1)
     (place,) = verdict.logs.places
     assert (place.partition, place.offset, place.nodes, place.before) == ("q-0", 2, [3], "log end 2")
-    counted = judged_logs.with_logs(verdict)["replica-divergence"]
-    assert (counted.count, counted.disallowed, counted.known_bug) == (1, 1, "")
-    result = RunResult.of(verdict, "unknown", code=2, seconds=1.0, folder="run")
-    assert [one.name for one in result.open] == ["replica-divergence"]
-    (reason,) = verdict.unknown
-    for part in ("brokers' logs", "replica-divergence", "alike", "1 place", "offset 2 of q-0"):
-        assert part in reason
-
-
-def test_a_refused_place_counts_once_findings_in_logs_count(
-    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only(alike)
-    monkeypatch.setattr(judged_logs, "LOGS_COUNT", True)
-    verdict = judged(tmp_path / "run", evidence(damaged=2))
-    assert (verdict.valid, verdict.exit_code, verdict.unknown) == (False, 1, [])
     anomaly = verdict.anomalies["replica-divergence"]
-    assert (anomaly.count, anomaly.disallowed) == (1, 1)
+    assert (anomaly.count, anomaly.disallowed, anomaly.known_bug) == (1, 1, "")
     assert [(one.partition, one.offsets) for one in anomaly.examples] == [("q-0", [2])]
+    result = RunResult.of(verdict, "anomaly", code=1, seconds=1.0, folder="run")
+    assert [one.name for one in result.open] == ["replica-divergence"]
     clean = judged(tmp_path / "clean", evidence())
     assert (clean.valid, clean.anomalies) == (True, {})
 
@@ -134,8 +119,7 @@ def test_findings_of_clients_and_of_logs_are_counted_together(
 ) -> None:
     only(alike)
     monkeypatch.setitem(RULES, RULE.name, LogRule(**{**fields(RULE), "anomaly": "lost-write"}))
-    assert judged(tmp_path / "a", evidence(damaged=2), read=3).anomalies["lost-write"].count == 1
-    monkeypatch.setattr(judged_logs, "LOGS_COUNT", True)
+    assert judged(tmp_path / "a", evidence(), read=3).anomalies["lost-write"].count == 1
     lost = judged(tmp_path / "b", evidence(damaged=2), read=3).anomalies["lost-write"]
     assert (lost.count, lost.disallowed, len(lost.examples)) == (2, 2, 2)
 
