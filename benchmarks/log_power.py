@@ -5,8 +5,8 @@
     python -m benchmarks.log_power --clean 300       # seeds without planted bugs
 
 A bug is tried in the run that shows it to the checks of histories, then in its first others, then in all of
-these with settings by which logs tell more (`TELLING`). A clean run may break rules only where a known weakness
-of Kafka did harm.
+these with settings by which logs tell more (`TELLING`). A clean run may break rules only where a known
+weakness of Kafka did harm.
 """
 
 import argparse

@@ -15,9 +15,9 @@ that the record does not say. Kafka's own -1 stays -1.
 `partition`. Rows of a partition stand together, by take, node, and place in the log.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from core.errors import HistoryError
 from core.op import TopicPartition
 from history import storage
 
+T = TypeVar("T")
 Cell: TypeAlias = "bool | int | float | str | bytes | Sequence[int] | Sequence[dict[str, str | int]] | None"
 TOPIC_PARTITIONS: Final = pa.list_(
     pa.struct([pa.field("topic", pa.string()), pa.field("partition", pa.int32())])
@@ -189,6 +190,7 @@ class Evidence:
         """Tables by name; missing ones are empty. Sorted by the way (`merged`)."""
         self._tables = dict(tables)
         self._places: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        self._once: dict[Callable[[Evidence], Any], Any] = {}
 
     @classmethod
     def load(cls, folder: Path) -> "Evidence":
@@ -215,6 +217,13 @@ class Evidence:
             self._places[name] = _places(self.table(name))
         first, rows = self._places[name].get(tp, (0, 0))
         return self.table(name).slice(first, rows)
+
+    def once(self, make: Callable[["Evidence"], T]) -> T:
+        """What `make` says of this evidence as a whole: called once, for all partitions that need it."""
+        if make not in self._once:
+            self._once[make] = make(self)
+        found: T = self._once[make]
+        return found
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions that some node had a directory of, the internal topics' too."""

@@ -97,7 +97,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     judged = newest(last_take(logs))
     if judged is None:
         return judgement
-    cluster = Cluster.of(evidence)
+    cluster = evidence.once(Cluster.of)
     files = snapshots(evidence, tp)
     shared = [log for log in logs if _begins(judged, log)]
     offsets = {at for log in shared for at in files.get((log.take, log.node), {})}

@@ -8,8 +8,12 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
+import pyarrow.compute as pc
+
+from checkers.logs.elections import partition_count
 from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
@@ -50,6 +54,11 @@ RULES: Final = (
         "ConsumerPartitionAssignor; ConsumerGroup.addPartitionEpochs",
     ),
     accepting("one-group-type", "A group is of one protocol at a time.", "KIP-848; GroupMetadataManager"),
+    accepting(
+        "group-place",
+        "Groups and their offsets are written to the partition that the hash of the group names.",
+        "GroupMetadataManager.partitionFor",
+    ),
 )
 
 
@@ -82,7 +91,12 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     whole = _whole(one)
     if not whole and mine:
         judgement.doubt("members-known", tp, "compaction has taken records away")
-    acceptor = log.OffsetsLog(whole=whole)
+    acceptor = log.OffsetsLog(whole=whole, number=tp.partition, count=partition_count(evidence, TOPIC))
+    if not acceptor.count:
+        judgement.doubt("group-place", tp, "the evidence does not say how many partitions the log has")
+    for offset, group in _groups(evidence, tp, one):
+        for refusal in acceptor.placed(offset, group):
+            judgement.refuse(refused(refusal, tp, one.take, one.node))
     holes = _holes(one)
     for row in mine:
         lost = row.opaque is not None
@@ -92,7 +106,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
             _unknown(judgement, tp, f"batches are missing or damaged before offset {holes.pop(0)}")
             lost = True
         if lost:
-            acceptor = log.OffsetsLog(whole=False, asked=acceptor.asked)
+            acceptor = replace(acceptor, whole=False, generations={}, _groups={})
         if row.opaque is not None:
             continue
         record = _record(row)
@@ -100,6 +114,18 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
             judgement.refuse(refused(refusal, tp, one.take, one.node))
     judgement.asked += acceptor.asked
     return judgement
+
+
+def _groups(evidence: Evidence, tp: TopicPartition, one: Replica) -> list[tuple[int, str]]:
+    """The groups of a log, each with the offset of its first record, of whatever kind."""
+    first: dict[str, int] = {}
+    for name in ("offset_log", "group_log"):
+        rows = evidence.of(name, tp)
+        mine = pc.and_(pc.equal(rows["take"], one.take), pc.equal(rows["node"], one.node))
+        found = rows.filter(pc.and_(mine, pc.is_valid(rows["group"]))).group_by("group")
+        for row in found.aggregate([("offset", "min")]).to_pylist():
+            first[row["group"]] = min(row["offset_min"], first.get(row["group"], row["offset_min"]))
+    return sorted((offset, group) for group, offset in first.items())
 
 
 def _offset(row: _Row) -> int:

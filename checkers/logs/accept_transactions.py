@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import pyarrow.compute as pc
 
 from checkers.logs.cluster_era import era_of
-from checkers.logs.elections import newest_log, partition_count
+from checkers.logs.elections import partition_count
 from checkers.logs.judgement import Judgement, accepting, refused
 from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
@@ -77,9 +77,9 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     judged = newest([log for log in last_take(logs) if log.count])
     if judged is None:
         return judgement
-    era = era_of(evidence)
+    era = evidence.once(era_of)
     log = TransactionLog(
-        Kept(next_ids=era is not None and era.ids_logged), tp.partition, _count(evidence, tp)
+        Kept(next_ids=era is not None and era.ids_logged), tp.partition, partition_count(evidence, tp.topic)
     )
     log.owners.update(_owners(evidence))
     if not log.count:
@@ -118,16 +118,6 @@ def _owners(evidence: Evidence) -> dict[int, str]:
     known = rows.filter(pc.is_valid(rows["producer_id"])).group_by(names).aggregate([("timestamp", "min")])
     first = known.sort_by([("timestamp_min", "descending"), *((name, "ascending") for name in names)])
     return {row["producer_id"]: row["transactional_id"] for row in first.to_pylist()}
-
-
-def _count(evidence: Evidence, tp: TopicPartition) -> int:
-    """Partitions of the topic, 0 = unknown. Without a metadata log the directories tell it, if they are
-    those of all nodes: so they have to be the first ones without a gap."""
-    if evidence.table("metadata").num_rows:
-        log = newest_log(evidence)
-        return partition_count(log, tp.topic) if log is not None else 0
-    numbers = {one.partition for one in evidence.partitions() if one.topic == tp.topic}
-    return len(numbers) if numbers == {*range(len(numbers))} else 0
 
 
 class _Read(NamedTuple):

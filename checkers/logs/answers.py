@@ -65,7 +65,7 @@ class _Answers:
     def __init__(self, evidence: Evidence, history: History) -> None:
         self.evidence = evidence
         self.history = history
-        self.logs: TransactionLogs = transaction_logs(evidence)
+        self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.judgement = Judgement()
         self.by_id: dict[str, list[Transaction]] = {}
         for every in self.logs.of.values():

@@ -117,7 +117,7 @@ class _Decisions:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
         self.judgement = Judgement()
-        self.logs: TransactionLogs = transaction_logs(evidence)
+        self.logs: TransactionLogs = evidence.once(transaction_logs)
         self.epochs = {tp: elections(evidence, tp) for tp in self.logs.logs}
         self.lineage: dict[TopicPartition, Elections] = {}
         self.replicas: dict[TopicPartition, Replica] = {}

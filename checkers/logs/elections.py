@@ -94,7 +94,7 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     power = LOST_POWER in takes["why"].to_pylist()
     if tp == METADATA:
         return Elections(unknown="the quorum of the controllers elects its leader itself", power=power)
-    log = newest_log(evidence)
+    log = evidence.once(newest_log)
     if log is None:
         return Elections(unknown="the evidence has no whole metadata log", power=power)
     named = log.filter(pc.and_(pc.equal(log["topic"], tp.topic), pc.equal(log["name"], "TopicRecord")))
@@ -108,7 +108,17 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     return Elections(found=found, power=power, topics=len(ids), removed=removed, in_sync=frozenset(in_sync))
 
 
-def partition_count(log: pa.Table, topic: str) -> int:
+def partition_count(evidence: Evidence, topic: str) -> int:
+    """How many partitions a topic has, 0 = unknown. Without a metadata log the directories tell it, if they
+    are those of all nodes: so they have to be the first ones without a gap."""
+    if evidence.table("metadata").num_rows:
+        log = evidence.once(newest_log)
+        return _created(log, topic) if log is not None else 0
+    numbers = {one.partition for one in evidence.partitions() if one.topic == topic}
+    return len(numbers) if numbers == {*range(len(numbers))} else 0
+
+
+def _created(log: pa.Table, topic: str) -> int:
     """How many partitions a metadata log gives to the last topic of this name."""
     created = pc.and_(pc.equal(log["topic"], topic), pc.equal(log["name"], "TopicRecord"))
     ids = log.filter(created)["topic_id"].to_pylist()

@@ -49,8 +49,8 @@ CONSUMED: Final = LogRule(
     ring=3,
     anomaly="lost-write",
     claim="What a group has read, by the offsets that it committed, is in the leader's log at the end: the"
-    " log reaches that offset; the record before it has no later leader epoch than the member saw, and was not"
-    " made after the commit.",
+    " log reaches that offset; the record before it has no later leader epoch than the member saw, and was"
+    " not made after the commit.",
     source="KIP-101, KIP-207, KIP-320; FetchIsolation.HIGH_WATERMARK",
 )
 

@@ -63,7 +63,7 @@ class Cluster:
                 ends[key] = min(version, ends.get(key, version))
             elif row["state"] == "Ongoing":
                 begun[key] = min(version, begun.get(key, version))
-        return cls(era_of(evidence), ends, begun, ids)
+        return cls(evidence.once(era_of), ends, begun, ids)
 
 
 @dataclass(slots=True)

@@ -120,18 +120,23 @@ def first_found(mutant: str, numbers: Iterable[int]) -> tuple[int, dict[str, int
 
 def _changed(config: RunConfig, change: Mapping[str, Any]) -> RunConfig | None:
     """With other settings; None = such a run is not possible."""
-    given = config.model_dump()
-    era = change.get("simulated", {})
+    given: dict[str, Any] = config.model_dump()
+    era: dict[str, Any] = change.get("simulated", {})
     try:
-        made = RunConfig.model_validate(given | change | {"simulated": given["simulated"] | era})
+        made = RunConfig.model_validate(given | dict(change) | {"simulated": given["simulated"] | era})
         planned(made)
     except (ConfigError, ValidationError):
         return None
     return made
 
 
-def damaging(name: str, seed: int = 1) -> RunConfig:
+def damaging(name: str) -> RunConfig:
     """The config of a run with one of `LOG_DAMAGE`. Raises: KeyError."""
     damage = LOG_DAMAGE[name]
-    where = {"workload": damage.workload, "nemesis": damage.nemesis, "brokers": damage.brokers}
-    return run_config({**BASE, **where, "preset": "safe", "duration_s": 8, "seed": seed, "mutant": name})
+    where = {
+        "workload": damage.workload,
+        "nemesis": damage.nemesis,
+        "brokers": damage.brokers,
+        "seed": damage.seed,
+    }
+    return run_config({**BASE, **where, "preset": "safe", "duration_s": 8, "mutant": name})

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from core.java_hash import java_hash
 from model.accepting.refusal import Refusal
 from model.protocol.messages import Partition
 
@@ -108,9 +109,12 @@ class _Group:
 
 @dataclass(slots=True)
 class OffsetsLog:
-    """See the module. `whole`: nothing of the log is gone by compaction. `asked`: rule -> how often."""
+    """See the module. `whole`: nothing of the log is gone by compaction. number, count: of the partition, and
+    how many there are; 0 = unknown. `asked`: rule -> how often."""
 
     whole: bool = True
+    number: int = 0
+    count: int = 0
     asked: Counter[str] = field(default_factory=Counter)
     generations: dict[str, Generation] = field(default_factory=dict)
     _groups: dict[str, _Group] = field(default_factory=dict)
@@ -131,6 +135,15 @@ class OffsetsLog:
 
     def _refused(self, rule: str, offset: int, why: str, before: str = "") -> Refusal:
         return Refusal(rule=rule, offset=offset, why=why, before=before)
+
+    def placed(self, offset: int, group: str) -> Iterator[Refusal]:
+        """A record of any kind is of this group: the partition is the one of its coordinator."""
+        if not self.count:
+            return
+        self.asked["group-place"] += 1
+        belongs = java_hash(group) % self.count
+        if belongs != self.number:
+            yield self._refused("group-place", offset, f"the hash of group {group} names partition {belongs}")
 
     # ---- classic groups
 

@@ -16,7 +16,7 @@ from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import CreateTopics, Partition
 from model.protocol.requests import ErrorResponse
-from model.replication.node import NodeState
+from model.replication.node import GROUP_TOPIC, NodeState
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
 
@@ -54,6 +54,8 @@ class CoordinatorRuntime(ABC):
 
     def number(self, key: str) -> int:
         """The partition that a transactional id or a group belongs to."""
+        if "group-in-another-partition" in self.bugs and self.topic == GROUP_TOPIC:
+            return (java_hash(key) + 1) % self.count
         return java_hash(key) % self.count
 
     def coordinator(self, key: str) -> tuple[KafkaError, int]:

@@ -158,6 +158,9 @@ class GroupMetadataManager(CoordinatorRuntime):
             for _, _, record in written
             if isinstance(record, GroupRecord)
         }
+        if "generation-forgotten-on-load" in self.bugs:
+            for group in groups.values():
+                group.generation = 0
         self.loaded[number] = LoadedPartition(offsets, groups)
 
     def at(self, group: str) -> tuple[int, LoadedPartition]:

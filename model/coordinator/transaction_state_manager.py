@@ -11,7 +11,9 @@ from model.coordinator.transaction_marker_channel_manager import (
 from model.coordinator.transaction_metadata import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    EMPTY,
     ONGOING,
+    PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARED,
     TransactionMetadata,
@@ -73,6 +75,11 @@ class TransactionStateManager(CoordinatorRuntime):
         # An end that was answered is undone.
         if "prepared-becomes-ongoing-on-load" in self.bugs:
             found = {tid: r._replace(state=ONGOING) if r.state in PREPARED else r for tid, r in found.items()}
+        if "prepared-aborts-on-load" in self.bugs:
+            found = {
+                tid: r._replace(state=PREPARE_ABORT) if r.state is PREPARE_COMMIT else r
+                for tid, r in found.items()
+            }
         most = self.node.settings.producer_epoch_max
         ids_logged = self.node.settings.era.ids_logged
         known = {
@@ -83,6 +90,8 @@ class TransactionStateManager(CoordinatorRuntime):
         for transaction in known.values():
             if transaction.state in PREPARED:
                 self._sends(number, transaction.record)
+                if "markers-lost-on-load" in self.bugs:  # complete, as if all of them were written
+                    transaction.record = transaction.record._replace(partitions=())
                 self.markers.add(number, self.epochs[number], transaction)
 
     def _sends(self, number: int, decision: TransactionRecord) -> None:
@@ -150,6 +159,11 @@ class TransactionStateManager(CoordinatorRuntime):
         """What a change writes into the log: its record, where no planted bug damages it."""
         if "complete-keeps-partitions" in self.bugs and record.state in (COMPLETE_COMMIT, COMPLETE_ABORT):
             record = record._replace(partitions=before.partitions)
+        if "added-partitions-logged-alone" in self.bugs and record.state is before.state is ONGOING:
+            added = set(record.partitions) - set(before.partitions)
+            record = record._replace(partitions=tuple(sorted(added)))
+        if "epoch-logged-twice-raised" in self.bugs and record.state is EMPTY and before.epoch >= 0:
+            record = record._replace(epoch=record.epoch + 1)
         if record.state not in PREPARED:
             return (record,)
         if "prepare-loses-a-partition" in self.bugs:

@@ -163,7 +163,8 @@ class QuorumController:
 
     def _fence(self, broker: int) -> None:
         self._apply(BrokerRegistrationChangeRecord(broker, True, self.image.brokers[broker].leaving))
-        self._without(broker)
+        if "fenced-leads-on" not in self.settings.bugs:
+            self._without(broker)
 
     def _without(self, broker: int, *, dirty: bool = False) -> None:
         """Take a broker out of leadership and in-sync sets."""

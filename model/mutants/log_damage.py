@@ -13,7 +13,7 @@ class LogDamage:
     """A planted bug; its name is the key in `LOG_DAMAGE`.
 
     wrong: what it does. rules: one of these rules about logs refuses it (`checkers.logs`). workload, nemesis,
-    brokers: of a run in which it does so.
+    brokers, seed: of a run in which it does so.
     """
 
     wrong: str
@@ -21,6 +21,7 @@ class LogDamage:
     workload: str = "transactions"
     nemesis: str = "none"
     brokers: int = 3
+    seed: int = 1
 
 
 REPLICAS: Final = ("replicas-equal", "log-matching")
@@ -61,6 +62,11 @@ LOG_DAMAGE: Final[dict[str, LogDamage]] = {
         wrong="the coordinator writes its decision with the epoch before that of the markers",
         rules=("marker-decided", "transaction-producer-epoch"),
     ),
+    "epoch-logged-twice-raised": LogDamage(
+        wrong="the coordinator logs an epoch above the one that InitProducerId answers (as in KAFKA-19367)",
+        rules=("transaction-producer-epoch",),
+        workload="fencing",
+    ),
     "begin-moves": LogDamage(
         wrong="the coordinator writes a later begin of the transaction with its decision",
         rules=("transaction-times-kept",),
@@ -70,6 +76,30 @@ LOG_DAMAGE: Final[dict[str, LogDamage]] = {
         rules=("generations-rise",),
         workload="groups",
         nemesis="client",
+    ),
+    "generation-forgotten-on-load": LogDamage(
+        wrong="a new group coordinator counts generations from the begin",
+        rules=("generations-rise",),
+        workload="groups",
+        nemesis="kill:one@group-coordinator",
+    ),
+    "group-in-another-partition": LogDamage(
+        wrong="the records of a group are in a partition that the hash of its name does not name",
+        rules=("group-place",),
+        workload="groups",
+    ),
+    "producers-kept-by-truncation": LogDamage(
+        wrong="a log that is truncated remembers the batches that were cut off",
+        rules=("producer-snapshot",),
+        workload="send-modes",
+        nemesis="partition:isolate@leader",
+        seed=2,
+    ),
+    "fenced-leads-on": LogDamage(
+        wrong="the controller leaves its partitions to a broker that it fences",
+        rules=("fenced-leads-nothing",),
+        workload="queue",
+        nemesis="pause:long@leader",
     ),
     "leader-epoch-skips": LogDamage(
         wrong="a new leader's epoch is two above the one before",

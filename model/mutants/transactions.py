@@ -46,6 +46,24 @@ TRANSACTIONS: Final[Areas] = {
             anomalies=("lost-write", "torn-txn"),
             hunt=HuntingGround(("transactions",), ("kill:one@txn-coordinator",), BUSY | {"abort_share": 0.5}),
         ),
+        "prepared-aborts-on-load": Mutant(
+            wrong="a new coordinator aborts a transaction whose commit is decided",
+            right="it writes the markers of what was decided",
+            anomalies=("lost-write", "torn-txn"),
+            hunt=HuntingGround(("transactions",), ("kill:one@txn-coordinator",), BUSY),
+        ),
+        "markers-lost-on-load": Mutant(
+            wrong="a new coordinator takes a prepared transaction for a complete one",
+            right="it writes the markers of what was decided",
+            anomalies=("stuck-lso", "torn-txn", "lost-write"),
+            hunt=HuntingGround(("transactions",), ("kill:one@txn-coordinator",), BUSY),
+        ),
+        "added-partitions-logged-alone": Mutant(
+            wrong="where partitions join a transaction, the coordinator logs those alone",
+            right="it logs all of them: the next coordinator has to write markers there",
+            anomalies=("torn-txn", "stuck-lso", "lost-write", "aborted-read"),
+            hunt=HuntingGround(("transactions",), COORDINATORS, OFTEN),
+        ),
         "verification-skipped": Mutant(
             wrong="a leader appends a transaction's first record without asking the coordinator",
             right="it asks whether the transaction is open (KIP-890, part 1)",

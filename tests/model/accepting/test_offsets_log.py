@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.java_hash import java_hash
 from model.accepting.offsets_log import (
     CLASSIC,
     CurrentMember,
@@ -126,3 +127,11 @@ def test_a_near_miss_is_refused_where_it_stands(name: str) -> None:
 def test_where_records_are_gone_members_may_be_unknown() -> None:
     assert refused(JOINED[2:5], whole=False) == []
     assert refused(JOINED[2:5]) == [("members-known", 0), ("members-known", 2)]
+
+
+def test_a_group_is_in_the_partition_of_its_hash() -> None:
+    log = OffsetsLog(number=java_hash("g") % 5, count=5)
+    assert [*log.placed(7, "g")] == []
+    (refusal,) = OffsetsLog(number=(java_hash("g") + 1) % 5, count=5).placed(7, "g")
+    assert (refusal.rule, refusal.offset) == ("group-place", 7)
+    assert [*OffsetsLog(number=9).placed(7, "g")] == []  # how many partitions there are is unknown
