@@ -1,16 +1,22 @@
 """cycles: dependency cycles over all partitions, and records read before they were sent (docs/checks.md,
 "Cycles").
 
-Edges come from the kernel, deduplicated int32 pairs; components are scipy's. Real time needs no
-quadratic number of edges: a chain of nodes in order of completion stands for it.
+Edges come from the kernel, deduplicated int32 pairs, and stay where it made them. The join collects only
+edges that may lie on a cycle, some ops at a time: those inside *windows*. In the order of completion real
+time leads onwards only, so every cycle has a backward edge. A window is a range of ops that backward edges
+cover without a gap. Each op of a cycle lies in one, since the cycle has to come back over it; and two
+windows share no cycle, since the edge back from the later to the earlier one would cover the gap.
+
+Components are scipy's. Real time needs no quadratic number of edges: a chain of nodes in order of
+completion stands for it.
 
 References: Adya, Weak Consistency (MIT, 1999) for G0 and G1c; Kingsbury & Alvaro, Elle (VLDB 2020)
 for real-time edges.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -37,6 +43,8 @@ SHOWN = 16
 """Components of a class that are searched for a cycle."""
 SEARCH = 24
 """Edges from which a shortest cycle of a component is looked for."""
+BATCH_OPS = 1 << 22
+"""Windows are searched together until they have this many ops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +132,8 @@ def _no_edges() -> Edges:
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     wr, ww = _wr(p), _ww(p)
     if wr.shape[1] or ww.shape[1]:
-        result.parts[NAME] = PartitionEdges(wr=wr, ww=ww)
+        result.kept[NAME] = PartitionEdges(wr=wr, ww=ww)
+        result.parts[NAME] = _windows(np.concatenate((wr, ww), axis=1))
     invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
     early = one_of_each_op(p, np.flatnonzero(p.reads["complete_ns"] < invoked))
     result.report(G1C_REALTIME, early, partial(of_read, p, FutureRead))
@@ -198,17 +207,47 @@ class Components:
         return np.asarray(one & (sizes == self.sizes))
 
 
+def _windows(edges: Edges) -> Array:
+    """Ranges of ops that backward edges cover without a gap, shape (2, n): the first op, the last one."""
+    back = edges[:, edges[0] > edges[1]]
+    order = np.argsort(back[1], kind="stable")
+    first, last = back[1][order], np.maximum.accumulate(back[0][order])
+    starts = np.flatnonzero(np.append(True, first[1:] > last[:-1])[: len(first)])
+    ends = np.append(starts[1:], len(first))[: len(starts)] - 1
+    return np.stack((first[starts], last[ends]))
+
+
+def _within(windows: Array, edges: Edges) -> Edges:
+    """The edges that lie within one window, their ops counted from the first op of the first window.
+
+    Of an edge that leads out of a window an edge of its op to itself is left: real time may join that op.
+    """
+    if not windows.size or not edges.size:
+        return _no_edges()
+    base, size = int(windows[0, 0]), int(windows[1, -1] - windows[0, 0]) + 1
+    begin, behind = windows[0] - base, windows[1] + 1 - base
+    number, inside = np.zeros(size, np.int32), np.zeros(size + 1, np.int8)
+    number[begin] = 1
+    inside[begin] += 1
+    inside[behind] -= 1
+    window = np.cumsum(number, dtype=np.int32) * np.cumsum(inside[:-1], dtype=np.int8)
+    near = edges[:, (edges.max(axis=0) >= base) & (edges.min(axis=0) < base + size)] - np.int32(base)
+    here = np.append(window, 0)[np.where((near >= 0) & (near < size), near, size)]
+    within = (here[0] == here[1]) & (here[0] > 0)
+    alone = distinct(near[:, ~within][here[:, ~within] > 0])
+    return np.concatenate((near[:, within], np.stack((alone, alone))), axis=1)
+
+
 def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Components:
     """Components of these edges; `timed`: also of real time between the ops that they join.
 
     clock: columns of `ops`, indexed by op number.
     """
+    if _by_completion(clock):
+        windows = _windows(edges)
+        edges = _within(windows, edges) + windows[0, :1].sum()
     part = np.zeros(len(clock["outcome"]), bool)
     part[edges.ravel()] = True
-    if not (clock["complete_ns"] < clock["invoke_ns"]).any():  # else they are damaged
-        window = _windows(edges, clock["complete_ns"])
-        part &= window > 0
-        edges = edges[:, (window[edges[0]] == window[edges[1]]) & (window[edges[0]] > 0)]
     ops = np.flatnonzero(part)
     graph: Array = (np.cumsum(part, dtype=np.int32) - 1)[edges]
     size: int = len(ops)
@@ -228,28 +267,6 @@ def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Componen
     return Components(ops[big], dense, int(dense.max(initial=-1)) + 1)
 
 
-def _windows(edges: Edges, complete_ns: Array) -> Array:
-    """The window that each op lies in, 0 = none: only ops of one window can be on a cycle together.
-
-    In the order of completion real time leads onwards only, so every cycle has a backward edge among `edges`.
-    A window is a range of ops that backward edges cover without a gap. Each op of a cycle lies in one, since
-    the cycle has to come back over it; and two windows share no cycle, since the edge back from the later to
-    the earlier one would cover the gap. complete_ns: of each op.
-    """
-    size = len(complete_ns)
-    a, b = edges
-    rank: Array | None = None
-    if (complete_ns[1:] < complete_ns[:-1]).any():  # a portable history: ops are numbered otherwise
-        rank = np.empty(size, np.int32)
-        rank[np.argsort(complete_ns, kind="stable")] = np.arange(size, dtype=np.int32)
-        a, b = rank[a], rank[b]
-    back = a > b
-    steps = np.bincount(b[back], minlength=size + 1) - np.bincount(a[back] + 1, minlength=size + 1)
-    covered = np.cumsum(steps)[:size] > 0
-    window = np.where(covered, np.cumsum(np.diff(covered, prepend=False), dtype=np.int32), 0)
-    return window if rank is None else np.asarray(window[rank])
-
-
 def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:
     """Edges through a chain of nodes, one for each completed op, in order of completion."""
     done = np.flatnonzero(clock["outcome"][ops] == OK)
@@ -266,12 +283,26 @@ def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:
 
 @dataclass(slots=True, kw_only=True)
 class Graph:
-    """All edges of a history, by kind; `clock`: columns of `ops`, indexed by op number."""
+    """The edges within some windows, by kind. Ops are counted from `base`.
 
-    parts: Mapping[int, PartitionEdges]
+    clock: columns of `ops` from there on. relay: flags by op. parts: the edges of each partition.
+    """
+
+    base: int
     clock: Columns
-    wr: Edges
-    ww: Edges
+    relay: Array
+    parts: Sequence[tuple[int, PartitionEdges]]
+    wr: Edges = field(init=False)
+    ww: Edges = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wr = np.concatenate([_no_edges(), *(part.wr for _, part in self.parts)], axis=1)
+        self.ww = np.concatenate([_no_edges(), *(part.ww for _, part in self.parts)], axis=1)
+
+    @property
+    def inner(self) -> Edges:
+        """wr edges that may lie on a cycle of such edges."""
+        return self.wr[:, self.relay[self.wr[1]] & (self.wr[0] != self.wr[1])]
 
     @property
     def soon(self) -> Edges:
@@ -280,39 +311,88 @@ class Graph:
         return self.wr[:, ~late]
 
 
+@dataclass(slots=True)
+class Circles:
+    """Components of one class. sizes: of each; made: findings of the smallest ones of each graph, by position
+    in `sizes`."""
+
+    sizes: list[int] = field(default_factory=list)
+    made: dict[int, Finding] = field(default_factory=dict)
+
+    def report(self, name: str, tally: Tally) -> None:
+        """All of them, the smallest first."""
+        tally.report(name, np.argsort(self.sizes, kind="stable"), self.made.__getitem__)
+
+
 def _join(run: WholeRun, tally: Tally) -> None:
-    parts = tally.parts_of(NAME, PartitionEdges)
-    if not parts:
+    windows = tally.parts_of(NAME, np.ndarray)
+    if not windows:
         return
-    clock, relay = _clock(run), run.known.relay
-    graph = Graph(
-        parts=parts,
-        clock=clock,
-        wr=np.concatenate([part.wr for part in parts.values()], axis=1),
-        ww=np.concatenate([part.ww for part in parts.values()], axis=1),
-    )
-    inner = graph.wr[:, relay[graph.wr[1]]] if graph.wr.shape[1] else graph.wr
+    clock = _clock(run)
+    found = {name: Circles() for name in (G1C, G1C_REALTIME, G0, G0_REALTIME, G1C_WW)}
+    for some in _batches(list(windows.values()), clock):
+        base, end = int(some[0, 0]), int(some[1, -1]) + 1
+        graph = Graph(
+            base=base,
+            clock={name: column[base:end] for name, column in clock.items()},
+            relay=run.known.relay[base:end],
+            parts=run.ask(NAME, partial(_edges_within, some)),
+        )
+        _search(graph, found, tally.cap)
+    for name, circles in found.items():
+        circles.report(name, tally)
+
+
+def _edges_within(windows: Array, part: object) -> PartitionEdges:
+    """What the join asks of each partition."""
+    assert isinstance(part, PartitionEdges)
+    return PartitionEdges(wr=_within(windows, part.wr), ww=_within(windows, part.ww))
+
+
+def _batches(parts: Sequence[Array], clock: Columns) -> Iterator[Array]:
+    """Windows of all partitions together, so many at a time that they have about `BATCH_OPS` ops."""
+    if not _by_completion(clock):
+        yield np.array([[0], [len(clock["outcome"]) - 1]], np.int32)
+        return
+    first, last = np.concatenate(parts, axis=1)
+    windows = _windows(np.stack((last, first)))
+    batch = np.cumsum(windows[1] - windows[0], dtype=np.int64) // BATCH_OPS
+    yield from np.split(windows, np.flatnonzero(batch[1:] != batch[:-1]) + 1, axis=1) if windows.size else ()
+
+
+def _by_completion(clock: Columns) -> bool:
+    """Ops are numbered in the order of their completion, and none completed before it was invoked."""
+    done = clock["complete_ns"]
+    return not ((done[1:] < done[:-1]).any() or (done < clock["invoke_ns"]).any())
+
+
+def _search(graph: Graph, found: Mapping[str, Circles], cap: int) -> None:
+    """Add the components of a graph to those found; cap: findings made of one class."""
+    clock, inner = graph.clock, graph.inner
     wr, ww = components(inner, clock), components(graph.ww, clock)
-    _report(graph, tally, G1C, wr, np.ones(wr.count, bool), ("wr",))
+    _add(graph, found[G1C], wr, np.ones(wr.count, bool), ("wr",), cap)
     rt = components(graph.soon, clock, timed=True)
-    _report(graph, tally, G1C_REALTIME, rt, ~rt.same(wr), ("wr", "rt"))
+    _add(graph, found[G1C_REALTIME], rt, ~rt.same(wr), ("wr", "rt"), cap)
     if not graph.ww.shape[1]:
         return
-    _report(graph, tally, G0, ww, np.ones(ww.count, bool), ("ww",))
+    _add(graph, found[G0], ww, np.ones(ww.count, bool), ("ww",), cap)
     ww_rt = components(graph.ww, clock, timed=True)
-    _report(graph, tally, G0_REALTIME, ww_rt, ~ww_rt.same(ww), ("ww", "rt"))
+    _add(graph, found[G0_REALTIME], ww_rt, ~ww_rt.same(ww), ("ww", "rt"), cap)
     both = components(np.concatenate((inner, graph.ww), axis=1), clock)
     crossing = both.of(inner[0])
     with_wr = np.zeros(both.count + 1, bool)
     with_wr[crossing[crossing == both.of(inner[1])]] = True
     wanted = with_wr[:-1] & ~both.same(wr) & ~both.same(ww)
-    _report(graph, tally, G1C_WW, both, wanted, ("wr", "ww"))
+    _add(graph, found[G1C_WW], both, wanted, ("wr", "ww"), cap)
 
 
 def _clock(run: WholeRun) -> Columns:
     """Outcome and times of ops, indexed by op number."""
-    rows = columns(run.tables["ops"], ("op", "outcome", "invoke_ns", "complete_ns"))
+    names = ("op", "outcome", "invoke_ns", "complete_ns")
+    rows = columns(run.tables["ops"], names)
     size = int(rows["op"].max(initial=-1)) + 1
+    if size == len(rows["op"]) and bool((rows["op"][1:] > rows["op"][:-1]).all()):
+        return rows
     indexed: dict[str, Array] = {
         "outcome": np.full(size, INFO, np.int8),
         "invoke_ns": np.zeros(size, np.int64),
@@ -323,41 +403,40 @@ def _clock(run: WholeRun) -> Columns:
     return indexed
 
 
-def _report(
-    graph: Graph, tally: Tally, name: str, found: Components, wanted: Array, kinds: tuple[str, ...]
+def _add(
+    graph: Graph, circles: Circles, found: Components, wanted: Array, kinds: tuple[str, ...], cap: int
 ) -> None:
+    """Add the wanted components to those of a class."""
     labels = np.flatnonzero(wanted)
-    if not len(labels):
-        return
     labels = labels[np.argsort(found.sizes[labels], kind="stable")]
     inside = _inside(graph, found, labels[:SHOWN], kinds)
-
-    def cycle(label: int) -> Finding:
+    for number, label in enumerate(labels[:cap].tolist(), len(circles.sizes)):
         edges: list[Edge] = []
         if label in inside:
             edges = shortest(graph, found.ops[found.label == label], inside[label], kinds)
-        return Cycle(
-            key=(-1, int(found.lowest[label]), int(found.sizes[label])),
-            ops=tuple(edge.a for edge in edges),
+        circles.made[number] = Cycle(
+            key=(-1, graph.base + int(found.lowest[label]), int(found.sizes[label])),
+            ops=tuple(graph.base + edge.a for edge in edges),
             at_ns=max((int(graph.clock["invoke_ns"][edge.a]) for edge in edges), default=-1),
-            edges=tuple(edges),
+            edges=tuple(replace(e, a=graph.base + e.a, b=graph.base + e.b) for e in edges),
         )
-
-    tally.report(name, labels, cycle)
+    circles.sizes += found.sizes[labels].tolist()
 
 
 def _inside(graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]) -> dict[int, list[Edge]]:
     """Edges within each of these components (by label), without future reads where time counts."""
     steps: dict[int, list[Edge]] = {label: [] for label in labels.tolist()}
+    if not steps:
+        return steps
     members = np.zeros(len(graph.clock["outcome"]), bool)
     members[found.ops[np.isin(found.label, labels)]] = True
     done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
     for kind in kinds:
-        for tp, part in graph.parts.items():
+        for tp, part in graph.parts:
             edges = {"wr": part.wr, "ww": part.ww}.get(kind)
             if edges is None or not edges.shape[1]:
                 continue
-            edges = edges[:, members[edges[0]] & members[edges[1]]]
+            edges = edges[:, members[edges[0]] & members[edges[1]] & (edges[0] != edges[1])]
             if kind == "wr" and "rt" in kinds:
                 edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
             mine = found.of(edges[0])

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from history.events import Event
 from history.reader import Array
 
 P = TypeVar("P")
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,14 @@ class WholeRun:
     known: KernelInput
     events: Sequence[Event]
     proven: Array
+    ask: "Ask"
+
+
+class Ask(Protocol):
+    """Asks what the kernels of a check kept."""
+
+    def __call__(self, check: str, question: Callable[[object], A]) -> list[tuple[int, A]]:
+        """Apply a picklable function where the data are; each partition that kept some, and its answer."""
 
 
 @dataclass(slots=True, kw_only=True)

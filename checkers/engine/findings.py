@@ -285,7 +285,8 @@ class PartitionResult(Found):
 
     proven: INFO transactions with a record seen here. waiting: INFO transactions whose proof elsewhere
     would change this result. unread: the final reads did not show all of a partition with sends, at a
-    level that matters. parts: check -> what its join over all partitions needs.
+    level that matters. parts: check -> what its join over all partitions needs. kept: check -> what
+    grows with the rows; it stays where the kernel ran, and the join asks for some of it (`WholeRun.ask`).
     """
 
     tp: int
@@ -293,6 +294,7 @@ class PartitionResult(Found):
     waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     unread: bool = False
     parts: dict[str, object] = field(default_factory=dict)
+    kept: dict[str, object] = field(default_factory=dict)
 
 
 Runs = Array

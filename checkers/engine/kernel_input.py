@@ -16,9 +16,6 @@ from core.op import CommitKind, End
 from history.reader import Array, Bound, Columns, bounds, by_tp, columns, grouped
 from history.tables import OPEN
 
-TABLES: Final = ("processes", "ops", "bounds", "assignments", "commits")
-"""Tables that a kernel input is made from."""
-
 SENDS: Final = (
     "op", "process", "pos", "value", "offset", "place", "outcome", "op_outcome", "txn", "op_sends",
     "invoke_ns", "ack_ns", "src_tp", "src_offset",

@@ -1,16 +1,18 @@
 """Where the checks run: in this process, or one Spark task for each unit of a sealed history.
 
 Both ways use the same kernels on the same files and come to the same tally. Spark only schedules: every
-task reads its unit with pyarrow, so no message is ever shuffled. A check that crashes is named in the
-result, and the others run.
+task reads its unit with pyarrow, so no message is ever shuffled. Small results come to the driver at once;
+what kernels keep (`PartitionResult.kept`) stays with the executors, on their disks, and joins ask it for
+what they need. A check that crashes is named in the result, and the others run.
 """
 
 import functools
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +24,22 @@ from checkers.engine.kernel_input import (
     READS,
     RECORDED,
     SENDS,
-    TABLES,
     KernelInput,
-    OnRecord,
     kernel_input,
     on_record,
 )
 from checkers.engine.partition_view import KernelView, distinct
-from checkers.engine.spark import scatter
+from checkers.engine.spark import keep
 from core.errors import HistoryError
 from history.events import Event
 from history.reader import Array, Columns, History, by_tp, columns, read_table
 from history.run_folder import Run
 
 if TYPE_CHECKING:
+    from pyspark import Broadcast
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 Checks = Mapping[str, Check]
 """Name -> check: the registry, or a part of it."""
@@ -46,17 +49,30 @@ NO_OPS: Final = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTask:
-    """One unit to check. tps: only these of it. record: what the history holds. proven: ops proven
-    elsewhere."""
+    """One unit to check. tps: only these of it."""
 
     folder: str
     unit: str
     tps: tuple[int, ...]
-    record: OnRecord
-    proven: tuple[int, ...] = ()
 
 
-Runner = Callable[[Sequence[UnitTask], Kernels], list[PartitionResult]]
+Question = Callable[[PartitionResult], T]
+
+
+Asking = Callable[[Question[Any]], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Results without what kernels kept; `ask`: what a question, asked of each whole result, yields."""
+
+    results: Sequence[PartitionResult]
+    ask: Asking
+
+
+Shared = tuple[Sequence[UnitTask], Kernels, KernelInput]
+"""What all tasks of a job share."""
+Runner = Callable[[Sequence[UnitTask], Kernels, KernelInput], Checked]
 
 
 def check_tables(
@@ -72,11 +88,13 @@ def check_tables(
     kernels = kernels_of(checks)
     rows = list(partitions(tables["sends"], tables["reads"]))
 
-    def results(proven: Array, tps: set[int] | None) -> list[PartitionResult]:
+    def checked(proven: Array, tps: set[int] | None) -> Checked:
         knowing = replace(known, proven=proven)
-        return [check_partition(*each, knowing, kernels) for each in rows if tps is None or each[0] in tps]
+        return here(
+            [check_partition(*each, knowing, kernels) for each in rows if tps is None or each[0] in tps]
+        )
 
-    return _joined(_twice(results), tables, known, events, checks)
+    return _joined(_twice(checked), tables, known, events, checks)
 
 
 def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
@@ -88,15 +106,12 @@ def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
     kernels, folder = kernels_of(checks), str(history.run.folder)
     units = history.names.units
 
-    def results(proven: Array, tps: set[int] | None) -> list[PartitionResult]:
+    def checked(proven: Array, tps: set[int] | None) -> Checked:
         mine = {unit.name: tuple(n for n in unit.tps if tps is None or n in tps) for unit in units}
-        made = functools.partial(
-            UnitTask, folder=folder, record=known.on_record, proven=tuple(proven.tolist())
-        )
-        tasks = [made(unit=unit, tps=own) for unit, own in mine.items() if own]
-        return runner(tasks, kernels) if tasks else []
+        tasks = [UnitTask(folder=folder, unit=unit, tps=own) for unit, own in mine.items() if own]
+        return runner(tasks, kernels, replace(known, proven=proven)) if tasks else here([])
 
-    return _joined(_twice(results), history.tables, known, history.events, checks)
+    return _joined(_twice(checked), history.tables, known, history.events, checks)
 
 
 def kernels_of(checks: Checks) -> dict[str, Kernel]:
@@ -104,16 +119,23 @@ def kernels_of(checks: Checks) -> dict[str, Kernel]:
     return {name: check.kernel for name, check in checks.items() if check.kernel is not None}
 
 
-def _twice(check: Callable[[Array, set[int] | None], list[PartitionResult]]) -> list[PartitionResult]:
+def _twice(check: Callable[[Array, set[int] | None], Checked]) -> Checked:
     """The results by partition; those that ops proven elsewhere concern, made a second time.
 
     check: (ops proven elsewhere, partitions: None = all) -> the results of these partitions.
     """
-    by_partition = {result.tp: result for result in check(NO_OPS, None)}
-    proven, tps = _proven_elsewhere(list(by_partition.values()))
-    if tps:
-        by_partition |= {result.tp: result for result in check(proven, set(tps))}
-    return [by_partition[tp] for tp in sorted(by_partition)]
+    first = check(NO_OPS, None)
+    by_partition = {result.tp: result for result in first.results}
+    proven, tps = _proven_elsewhere(first.results)
+    if not tps:
+        return Checked([by_partition[tp] for tp in sorted(by_partition)], first.ask)
+    again = check(proven, set(tps))
+    by_partition |= {result.tp: result for result in again.results}
+
+    def ask(question: Question[T]) -> list[T]:
+        return first.ask(functools.partial(_unless, frozenset(tps), question)) + again.ask(question)
+
+    return Checked([by_partition[tp] for tp in sorted(by_partition)], ask)
 
 
 def _all_proven(results: Sequence[PartitionResult]) -> Array:
@@ -162,7 +184,7 @@ def check_partition(
 
 
 def _joined(
-    results: Sequence[PartitionResult],
+    checked: Checked,
     tables: Mapping[str, pa.Table],
     known: KernelInput,
     events: Sequence[Event],
@@ -170,7 +192,7 @@ def _joined(
 ) -> Tally:
     """Join the results of all partitions with what small tables and events say."""
     tally = Tally(cap=known.cap)
-    for result in results:
+    for result in checked.results:
         tally.rows += result.rows
         tally.acknowledged += result.acknowledged
         tally.counts += result.counts
@@ -183,7 +205,12 @@ def _joined(
             tally.unread.append(result.tp)
         for name, how in result.crashed.items():
             tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
-    run = WholeRun(tables=tables, known=known, events=events, proven=_all_proven(results))
+
+    def ask(check: str, question: Callable[[object], T]) -> list[tuple[int, T]]:
+        answers = checked.ask(functools.partial(_asked, check, question))
+        return sorted((each for each in answers if each is not None), key=itemgetter(0))
+
+    run = WholeRun(tables=tables, known=known, events=events, proven=_all_proven(checked.results), ask=ask)
     for name, check in checks.items():
         if check.join is not None:
             tally.guarded(name, functools.partial(check.join, run, tally))
@@ -198,17 +225,29 @@ def partitions(sends: pa.Table, reads: pa.Table) -> Iterator[tuple[int, Columns,
         yield tp, sent.get(tp, no_sends), read.get(tp, no_reads)
 
 
-def in_process(tasks: Sequence[UnitTask], kernels: Kernels) -> list[PartitionResult]:
+def here(results: Sequence[PartitionResult]) -> Checked:
+    """Results that are in this process, with what kernels kept."""
+    return Checked(results, lambda question: list(map(question, results)))
+
+
+def _asked(check: str, question: Callable[[object], T], result: PartitionResult) -> tuple[int, T] | None:
+    """The partition, and the answer of what the kernel of a check kept; None where it kept nothing."""
+    return (result.tp, question(result.kept[check])) if check in result.kept else None
+
+
+def _unless(tps: Set[int], question: Question[T], result: PartitionResult) -> T | None:
+    """The answer of a partition that is none of these."""
+    return None if result.tp in tps else question(result)
+
+
+def in_process(tasks: Sequence[UnitTask], kernels: Kernels, known: KernelInput) -> Checked:
     """Runner without Spark."""
-    return [result for task in tasks for result in run_task(task, kernels)]
+    return here([result for task in tasks for result in run_task(task, kernels, known)])
 
 
-def run_task(task: UnitTask, kernels: Kernels) -> Iterator[PartitionResult]:
+def run_task(task: UnitTask, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
     """Read one unit and check its partitions. Raises: HistoryError."""
     run = Run(Path(task.folder))
-    known = replace(
-        _kernel_input(task.folder, _stamp(run), task.record), proven=np.array(task.proven, np.int32)
-    )
     sends = read_table(run.table("sends") / f"{task.unit}.parquet", "sends", ("tp", *SENDS))
     reads = read_table(run.table("reads") / f"{task.unit}.parquet", "reads", ("tp", *READS))
     for tp, sent, read in partitions(sends, reads):
@@ -216,40 +255,31 @@ def run_task(task: UnitTask, kernels: Kernels) -> Iterator[PartitionResult]:
             yield check_partition(tp, sent, read, known, kernels)
 
 
-def _stamp(run: Run) -> int:
-    """Changes when the folder is sealed again. Raises: HistoryError."""
-    try:
-        return run.names.stat().st_mtime_ns
-    except OSError as error:
-        raise HistoryError(f"{run.names}: {error.strerror}") from None
-
-
-@functools.lru_cache(maxsize=1)
-def _kernel_input(folder: str, stamp: int, record: OnRecord) -> KernelInput:
-    """The kernel input, once for all units of a history that one worker checks."""
-    run = Run(Path(folder))
-    tables = {name: read_table(run.table(name), name) for name in TABLES}
-    return kernel_input(tables, record=record)
-
-
 def spark_runner(session: "SparkSession") -> Runner:
-    """Runner on a Spark session: one task a unit, in the given order (largest first), one job."""
+    """Runner on a Spark session: one task a unit, in the given order (largest first)."""
 
-    def run(tasks: Sequence[UnitTask], kernels: Kernels) -> list[PartitionResult]:
-        work = functools.partial(_told, tuple(tasks), dict(kernels))
-        results: list[PartitionResult] = []
-        for answer in scatter(session, work, len(tasks)):
-            if isinstance(answer, str):
-                raise HistoryError(answer)
-            results.append(answer)
-        return results
+    def run(tasks: Sequence[UnitTask], kernels: Kernels, known: KernelInput) -> Checked:
+        everything: Shared = (tuple(tasks), dict(kernels), known)
+        shared = session.sparkContext.broadcast(everything)
+        answers = keep(session, functools.partial(_told, shared), len(tasks))
+        results = answers(_light)
+        for result in results:
+            if isinstance(result, str):
+                raise HistoryError(result)
+        return Checked(cast(list[PartitionResult], results), cast(Asking, answers))
 
     return run
 
 
-def _told(tasks: Sequence[UnitTask], kernels: Kernels, number: int) -> Iterator[PartitionResult | str]:
+def _light(answer: PartitionResult | str) -> PartitionResult | str:
+    """An answer without what the kernels kept."""
+    return answer if isinstance(answer, str) else replace(answer, kept={})
+
+
+def _told(shared: "Broadcast[Shared]", number: int) -> Iterator[PartitionResult | str]:
     """Results of one task; a damaged file becomes its error's message, not a failed job."""
+    tasks, kernels, known = shared.value
     try:
-        yield from run_task(tasks[number], kernels)
+        yield from run_task(tasks[number], kernels, known)
     except HistoryError as error:
         yield str(error)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 ARCHIVE_WAIT_S: Final = 60.0
 """How long the JVM may take to write the archive when it ends."""
@@ -88,6 +89,20 @@ def scatter(session: "SparkSession", work: Callable[[int], Iterable[T]], count: 
     """Call `work`, which must be picklable, with the numbers from 0 to `count` - 1, one Spark task each, in
     one job. Returns what the calls yield, in the order of the numbers."""
     return session.sparkContext.parallelize(range(count), count).flatMap(work).collect()
+
+
+def keep(
+    session: "SparkSession", work: Callable[[int], Iterable[T]], count: int
+) -> Callable[[Callable[[T], U]], list[U]]:
+    """Call `work` as `scatter` does, once, and leave what the calls yield with the executors, on their disks.
+
+    Returns what applies a picklable function to each of them, where it is, and collects the answers in order.
+    """
+    from pyspark import StorageLevel
+
+    kept = session.sparkContext.parallelize(range(count), count).flatMap(work)
+    kept.persist(StorageLevel.DISK_ONLY)
+    return lambda function: kept.map(function).collect()
 
 
 def on_cluster(master: str | None) -> bool:

@@ -15,8 +15,7 @@ from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import ServedTimes
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
-from checkers.engine.findings import PartitionResult
-from checkers.engine.kernel_input import RECORDED
+from checkers.engine.kernel_input import RECORDED, KernelInput, kernel_input
 from checkers.engine.pipeline import in_process, kernels_of, run_task, spark_runner
 from checkers.engine.spark import spark
 from core.errors import HistoryError, SparkError
@@ -80,9 +79,11 @@ def test_what_one_unit_proves_another_is_checked_again_with(session: Any, tmp_pa
     sealed = load(write_run(tmp_path / "run", built.tables()))
     jobs: list[int] = []
 
-    def counted(tasks: Sequence[pipeline.UnitTask], kernels: pipeline.Kernels) -> list[PartitionResult]:
+    def counted(
+        tasks: Sequence[pipeline.UnitTask], kernels: pipeline.Kernels, known: KernelInput
+    ) -> pipeline.Checked:
         jobs.append(len(tasks))
-        return spark_runner(session)(tasks, kernels)
+        return spark_runner(session)(tasks, kernels, known)
 
     tally = check_history(sealed, counted)
     assert jobs == [2, 1]
@@ -117,7 +118,7 @@ def test_a_job_that_fails_crashes_every_check_and_decides_nothing(
     def failing(*_: Any) -> Any:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("checkers.engine.pipeline.scatter", failing)
+    monkeypatch.setattr("checkers.engine.pipeline.keep", failing)
     verdict = check_run(run)
     assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
     assert {c.status for c in verdict.checks.values()} == {"crashed"}
@@ -189,9 +190,9 @@ from checkers.engine import pipeline
 from history.run_folder import Run
 
 def killing(session):
-    def run(tasks, kernels):
+    def run(*given):
         session.sparkContext._gateway.proc.kill()
-        return pipeline.spark_runner(session)(tasks, kernels)
+        return pipeline.spark_runner(session)(*given)
     return run
 
 api.spark_runner = killing
@@ -215,5 +216,6 @@ def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_pa
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
-    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,), record=RECORDED)
-    assert [result.tp for result in run_task(task, KERNELS)] == [1]
+    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,))
+    known = kernel_input(sealed.tables, record=RECORDED)
+    assert [result.tp for result in run_task(task, KERNELS, known)] == [1]
