@@ -12,7 +12,7 @@ import numpy as np
 from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ANOMALIES
 from checkers.checks import CHECKS, recovery
-from checkers.checks.recovery import NOT_RECOVERED, ServedTimes
+from checkers.checks.recovery import NOT_RECOVERED, Served
 from checkers.engine.check import Tally
 from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
@@ -210,7 +210,7 @@ def _served(run: JudgedRun) -> tuple[Liveness, list[Fault]]:
     """How the run was served, and its faults with what they hit; a crash is one of the check of recovery."""
     served, faults = Liveness(), run.faults.faults
     try:
-        served = liveness(run.faults, run.tally.parts_of(recovery.NAME, ServedTimes))
+        served = liveness(run.faults, recovery.served_times(run.tally.parts_of(recovery.NAME, Served)))
         found = hits(run.history, served)
     except HistoryError:
         raise

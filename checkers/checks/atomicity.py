@@ -58,7 +58,7 @@ class TornTransaction(OfTransaction):
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     maybe = (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
-    rows = np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL)))
+    rows = p.of_sends(np.flatnonzero(maybe & (~p.seen | (sends["outcome"] == FAIL))))
     fate = np.full(len(rows), ABSENT, np.int8)
     expected = sends["outcome"][rows] != FAIL
     if p.known.on_record.final_reads:
@@ -80,12 +80,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
     parts = tally.parts_of(NAME, UnseenRecords)
     if not parts:
         return
-    unseen = parts.values()
+    unseen = [part for _, part in parts]
     op, fate, value, op_sends = (
         np.concatenate([getattr(each, name) for each in unseen])
         for name in ("op", "fate", "value", "op_sends")
     )
-    tp = np.repeat(list(parts), [len(each.op) for each in unseen])
+    tp = np.repeat([tp for tp, _ in parts], [len(each.op) for each in unseen])
     ops, first, which = np.unique(op, return_index=True, return_inverse=True)
     seen = op_sends[first] - np.bincount(which)
     missing = np.bincount(which[fate == MISSING], minlength=len(ops))

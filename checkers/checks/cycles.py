@@ -15,7 +15,7 @@ for real-time edges.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -125,15 +125,27 @@ class PartitionEdges:
     ww: Edges
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What the join needs of each range. windows: of its edges; ends: the first and last op of its log."""
+
+    windows: Array
+    ends: Array
+
+
 def _no_edges() -> Edges:
     return np.zeros((2, 0), np.int32)
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
-    wr, ww = _wr(p), _ww(p)
+    line = _line(p)
+    moved = line[1:] != line[:-1]
+    wr, ww = _wr(p), _once(line[:-1][moved], line[1:][moved])
     if wr.shape[1] or ww.shape[1]:
         result.kept[NAME] = PartitionEdges(wr=wr, ww=ww)
-        result.parts[NAME] = _windows(np.concatenate((wr, ww), axis=1))
+    if len(line) or wr.shape[1]:
+        windows = _windows(np.concatenate((wr, ww), axis=1))
+        result.parts[NAME] = Summary(windows=windows, ends=np.append(line[:1], line[-1:]))
     invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
     early = one_of_each_op(p, np.flatnonzero(p.reads["complete_ns"] < invoked))
     result.report(G1C_REALTIME, early, partial(of_read, p, FutureRead))
@@ -145,13 +157,14 @@ def _wr(p: KernelView) -> Edges:
         return _no_edges()
     related = p.of_writer(relay[p.sends["op"]], 0) | relay[p.reads["op"]]
     rows = np.flatnonzero(related & (p.reads["isolation"] == RC))
-    rows = rows[p.writer[rows] >= 0]
+    rows = p.of_reads(rows[p.writer[rows] >= 0])
     w, r = p.sends["op"][p.writer[rows]], p.reads["op"][rows]
     kept = vertex[w] & vertex[r] & (w != r)
     return _once(w[kept], r[kept])
 
 
-def _ww(p: KernelView) -> Edges:
+def _line(p: KernelView) -> Array:
+    """The ops whose records stand in the log, in its order."""
     sends = p.sends
     eligible = p.committed & p.known.vertex[sends["op"]]
     acks = np.flatnonzero(eligible & p.acked)
@@ -163,9 +176,7 @@ def _ww(p: KernelView) -> Edges:
     at_slot = np.full(p.slots.size, -1, np.int64)
     at_slot[slot] = row
     at_slot[slot[at_slot[slot] != row]] = -1  # several values at one offset: no order between them
-    line = sends["op"][at_slot[at_slot >= 0]]
-    moved = line[1:] != line[:-1]
-    return _once(line[:-1][moved], line[1:][moved])
+    return np.asarray(sends["op"][at_slot[p.of_slots(np.flatnonzero(at_slot >= 0))]])
 
 
 def _once(a: Array, b: Array) -> Edges:
@@ -325,22 +336,39 @@ class Circles:
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
-    windows = tally.parts_of(NAME, np.ndarray)
-    if not windows:
+    parts = tally.parts_of(NAME, Summary)
+    if not parts:
         return
-    clock = _clock(run)
+    clock, seams = _clock(run), _seams(parts)
+    windows = [part.windows for _, part in parts]
+    windows += [_windows(seam.ww) for _, seam in seams]
     found = {name: Circles() for name in (G1C, G1C_REALTIME, G0, G0_REALTIME, G1C_WW)}
-    for some in _batches(list(windows.values()), clock):
+    for some in _batches(windows, clock):
         base, end = int(some[0, 0]), int(some[1, -1]) + 1
         graph = Graph(
             base=base,
             clock={name: column[base:end] for name, column in clock.items()},
             relay=run.known.relay[base:end],
-            parts=run.ask(NAME, partial(_edges_within, some)),
+            parts=[
+                *run.ask(NAME, partial(_edges_within, some)),
+                *((tp, _edges_within(some, seam)) for tp, seam in seams),
+            ],
         )
         _search(graph, found, tally.cap)
     for name, circles in found.items():
         circles.report(name, tally)
+
+
+def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdges]]:
+    """The edges from each range of a partition to the next one that has some record."""
+    found, last = [], (-1, -1)
+    for tp, part in parts:
+        for op, end in zip(part.ends[:1].tolist(), part.ends[1:].tolist(), strict=True):
+            if last[0] == tp and last[1] != op:
+                seam = np.array([[last[1]], [op]], np.int32)
+                found.append((tp, PartitionEdges(wr=_no_edges(), ww=seam)))
+            last = tp, end
+    return found
 
 
 def _edges_within(windows: Array, part: object) -> PartitionEdges:

@@ -60,7 +60,7 @@ class UnseenRecord(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     if p.known.on_record.final_reads:
-        missing, undecided = p.fates(np.flatnonzero(p.committed & ~p.shown_rc))
+        missing, undecided = p.fates(p.of_sends(np.flatnonzero(p.committed & ~p.shown_rc)))
         result.parts[NAME] = len(undecided)
     else:
         unseen = np.flatnonzero(p.committed & ~p.seen)
@@ -75,11 +75,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> None:
     log_end = max((b.end for b in p.bounds if b is not None), default=-1)
-    acks_ns = p.sends["ack_ns"]
-    first_ack = int(acks_ns[acks_ns >= 0].min(initial=NEVER))
-    lowest = np.full(len(p.known.processes), NEVER)  # value in the log, of each process
-    written = p.flagged(slice(None))
-    np.minimum.at(lowest, p.owner[written], p.sends["value"][written])
+    first_ack, lowest = p.first_ack, p.lowest_values
 
     def lost(row: int) -> Finding:
         s = p.sent(row)
@@ -124,7 +120,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     why = "the final reads did not reach them"
     if not run.known.on_record.final_reads:
         why = "no poll on record returned them, and the recording has no final reads"
-    number = sum(tally.parts_of(NAME, int).values())
+    number = sum(part for _, part in tally.parts_of(NAME, int))
     tally.doubt(NAME, number, "{number} committed records may be lost or not: " + why)
 
 

@@ -139,9 +139,10 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 
 def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, source: int) -> Copied:
-    inputs, committed = p.sends["src_offset"], p.committed[rows]
-    made = rows[committed]
-    offsets, counts = np.unique(inputs[made], return_counts=True)
+    inputs = p.sends["src_offset"]
+    made = rows[p.committed[rows]]
+    offsets, first, counts = np.unique(inputs[made], return_index=True, return_counts=True)
+    mine = np.isin(made[first], p.of_sends(made[first]))
 
     def twice(offset: int) -> Finding:
         own = made[inputs[made] == offset]
@@ -149,20 +150,22 @@ def _copied(p: KernelView, result: PartitionResult, rows: Array, group: int, sou
         key = (p.tp, group, source, offset)
         return CopiedTwice(key=key, process=last.process, records=shown, at_ns=last.done_ns, copies=len(own))
 
-    result.report(TWICE, offsets[counts > 1], twice)
-    pending = rows[~committed & ~p.failed[rows]]
+    result.report(TWICE, offsets[(counts > 1) & mine], twice)
+    rows = p.of_sends(rows)
+    pending = rows[~p.committed[rows] & ~p.failed[rows]]
     pending = pending[~among(pending, p.fates(pending)[0])]
     open_inputs = distinct(inputs[pending])
-    return Copied(group=group, source=source, committed=runs(offsets), pending=runs(open_inputs))
+    copied = distinct(inputs[p.of_sends(made)])
+    return Copied(group=group, source=source, committed=runs(copied), pending=runs(open_inputs))
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
     parts = tally.parts_of(NAME, Copies)
     made: dict[tuple[int, int], list[Copied]] = {}
-    for copied in (each for part in parts.values() for each in part.copied):
+    for copied in (each for _, part in parts for each in part.copied):
         made.setdefault((copied.group, copied.source), []).append(copied)
     undecided = 0
-    for tp, part in parts.items():
+    for tp, part in parts:
         for position, inputs in part.inputs:
             copies = made.get((position.group, tp), ())
             lost = np.setdiff1d(offsets_of(inputs), _all(each.committed for each in copies))

@@ -79,12 +79,12 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     late = (sends["invoke_ns"] > tenure.fenced[p.owner]) & (sends["outcome"] != FAIL)
     late &= (sends["txn"] == 1) & (sends["op_outcome"] != FAIL)
-    result.parts[NAME] = distinct(sends["op"][late])
+    result.parts[NAME] = distinct(sends["op"][p.of_sends(np.flatnonzero(late))])
     lowest = np.full(len(p.known.processes), NEVER)
     rows = np.flatnonzero(sends["place"] >= 0)
     np.minimum.at(lowest, p.owner[rows], sends["place"][rows])
     bound = tenure.lowest_of_successors(lowest)[p.owner]
-    hits = rows[bound[rows] < sends["place"][rows]]
+    hits = p.of_sends(rows[bound[rows] < sends["place"][rows]])
 
     def zombie(row: int) -> Finding:
         heirs = np.isin(p.owner, tenure.successors(int(p.owner[row])))
@@ -108,7 +108,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     commits = columns(run.tables["commits"], ("op", "process", "kind", "invoke_ns"))
     fenced = tenure.fenced[run.known.process_rows(commits["process"])]
     too_late = (commits["kind"] == CommitKind.TXN) & (commits["invoke_ns"] > fenced)
-    suspects = distinct(np.concatenate([*late.values(), commits["op"][too_late]]))
+    suspects = distinct(np.concatenate([*(ops for _, ops in late), commits["op"][too_late]]))
     rows = np.flatnonzero(np.isin(ops["op"], suspects) & (ops["txn"] == 1))
     outcome = ops["outcome"][rows]
     proven = (outcome == INFO) & np.isin(ops["op"][rows], run.proven)

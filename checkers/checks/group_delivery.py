@@ -4,7 +4,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -97,10 +97,17 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if commits is None or not len(commits["op"]):
         return
     spans = _spans(p)
-    found = list(_again(p, commits, spans))
-    result.report(AGAIN, np.arange(len(found)), lambda at: _given_again(p, commits, *found[at]))
+    result.parts[NAME] = list(_again(p, commits, spans))
     for rows, position in positions(p, result):
         _skipped(p, result, position, rows, spans)
+
+
+class Again(NamedTuple):
+    """What a process was given again under an assignment. order: op and position of the read."""
+
+    whose: tuple[int, int]
+    order: tuple[int, int]
+    finding: GivenAgain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +137,14 @@ def _spans(p: KernelView) -> _Spans:
     )
 
 
-def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[tuple[int, int]]:
-    """Of each span that starts too low: a commit (row) that excludes a read (row), the first such."""
+def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[Again]:
+    """Of each span that starts too low: the first own read that a commit excludes."""
     if not len(spans.start):
         return
     given = _given_ns(p, spans)
-    live = np.where(p.reads["phase"] == FINAL, NEVER, p.reads["offset"])
+    own = p.of_reads(np.flatnonzero(p.reads["phase"] != FINAL))
+    live = np.full(len(p.reads["op"]), NEVER)
+    live[own] = p.reads["offset"][own]
     lowest = np.minimum.reduceat(live, spans.start)
     for span in np.flatnonzero((spans.group >= 0) & (given >= 0)).tolist():
         mine = commits["group"] == spans.group[span]
@@ -146,10 +155,12 @@ def _again(p: KernelView, commits: Columns, spans: _Spans) -> Iterator[tuple[int
         if before.any():
             maybe = np.flatnonzero(mine & written(commits))
             rows = np.arange(spans.start[span], spans.end[span])
-            rows = rows[p.reads["phase"][rows] != FINAL]
+            rows = rows[live[rows] < NEVER]
             pair = _first_again(p, commits, rows, np.flatnonzero(before), maybe)
             if pair is not None:
-                yield pair
+                order = int(p.reads["op"][pair[1]]), int(p.reads["pos"][pair[1]])
+                whose = int(spans.process[span]), int(spans.assignment[span])
+                yield Again(whose, order, _given_again(p, commits, *pair))
 
 
 def _given_ns(p: KernelView, spans: _Spans) -> Array:
@@ -190,7 +201,7 @@ def _first_again(
     return None
 
 
-def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Finding:
+def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> GivenAgain:
     op, group, offset = (int(commits[name][commit]) for name in ("op", "group", "offset"))
     read = p.got(row)
     return GivenAgain(
@@ -228,7 +239,7 @@ def positions(p: KernelView, result: PartitionResult) -> Iterator[tuple[Columns,
 
 def to_see(p: KernelView, position: CommittedPosition) -> Array:
     """Slots below a committed position that a read_committed consumer has to see."""
-    slots = np.flatnonzero(p.expected(RC))
+    slots = p.of_slots(np.flatnonzero(p.expected(RC)))
     offsets = p.slots.offsets(slots)
     return np.asarray(slots[(offsets >= p.start) & (offsets < position.offset)])
 
@@ -291,6 +302,15 @@ def _never_given(p: KernelView, position: CommittedPosition, slot: int) -> Findi
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
+    first: dict[int, dict[tuple[int, int], Again]] = {}
+    for tp, parts in tally.parts_of(NAME, list):
+        for again in parts:
+            mine = first.setdefault(tp, {})
+            if again.whose not in mine or again.order < mine[again.whose].order:
+                mine[again.whose] = again
+    for found in first.values():
+        findings = [found[whose].finding for whose in sorted(found)]
+        tally.report(AGAIN, np.arange(len(findings)), findings.__getitem__)
     if run.known.on_record.commits:
         doubt_silent(NAME, run, tally)
 

@@ -73,11 +73,11 @@ def _levels(p: KernelView, reads: Array) -> Array:
 
 
 def one_of_each_op(p: KernelView, rows: Array) -> Array:
-    """Of these reads: the first of each value and reading op."""
+    """Of these reads: the first of each value and reading op, where it is own."""
     if not len(rows):
         return rows
     keys = p.writer[rows].astype(np.int64) << 32 | p.reads["op"][rows]
-    return np.asarray(rows[np.unique(keys, return_index=True)[1]])
+    return p.of_reads(rows[np.unique(keys, return_index=True)[1]])
 
 
 def of_read(p: KernelView, kind: type[Finding], read: int) -> Finding:

@@ -1,12 +1,24 @@
 """poll-order: what one process was returned, in order, without gaps (docs/checks.md, "Order of polls")."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncated
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import OK, RC, RU, Finding, PartitionResult, Shown, reader
+from checkers.engine.findings import (
+    OK,
+    RC,
+    RU,
+    Finding,
+    PartitionResult,
+    Pending,
+    Plain,
+    Shown,
+    entered,
+    reader,
+)
 from checkers.engine.partition_view import KernelView
 from core.op import AssignmentKind
 from history.reader import Array, History
@@ -64,7 +76,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if len(p.reads["op"]) < 2:
         return
     position = p.positions
-    steps = _suspects(p, p.read_slot if p.known.on_record.positions else p.slots(position))
+    steps = _own(p, _suspects(p, p.read_slot if p.known.on_record.positions else p.slots(position)))
     a, b = position[steps.q], position[steps.r]
     back = b <= a
     skip = np.zeros(len(a), bool)
@@ -84,7 +96,20 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         (BACK, hits[~inside & back[hits]]),
         (SKIP, hits[~inside & ~back[hits]]),
     ):
-        _report(p, result, steps, mine, name)
+        result.report(name, mine, partial(_finding, p, steps, name))
+    maybe = np.flatnonzero(~back & ~skip & (a < p.low))
+    for step in maybe[~_explained(p, steps, maybe)].tolist():
+        name = SKIP_INSIDE if steps.inside[step] else SKIP
+        finding = entered(_finding(p, steps, name, step), name, Plain.PLAIN)
+        result.pending.append(Pending(int(level[step]), int(a[step]), finding))
+
+
+def _own(p: KernelView, steps: _Steps) -> _Steps:
+    """The steps to own reads."""
+    if p.piece is None:
+        return steps
+    own = p.piece.own_reads[steps.r]
+    return _Steps(steps.q[own], steps.r[own], steps.inside[own])
 
 
 def _suspects(p: KernelView, slot: Array) -> _Steps:
@@ -96,6 +121,8 @@ def _suspects(p: KernelView, slot: Array) -> _Steps:
     upto = count >> 1
     suspect = (slot[1:] <= slot[:-1]) | (upto[1:] - (count[1:] & 1) > upto[:-1])
     suspect |= level[1:] != level[:-1]
+    if p.piece is not None:
+        suspect |= p.reads["offset"][:-1] < p.low
     undone = _undone(p)
     any_undone = bool(undone.any())
     if any_undone:
@@ -141,23 +168,19 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
     return explained
 
 
-def _report(p: KernelView, result: PartitionResult, steps: _Steps, hits: Array, name: str) -> None:
+def _finding(p: KernelView, steps: _Steps, name: str, at: int) -> Finding:
     skips, inside = name in (SKIP, SKIP_INSIDE), name in (BACK_INSIDE, SKIP_INSIDE)
-
-    def step(at: int) -> Finding:
-        q, r = int(steps.q[at]), int(steps.r[at])
-        before, after = p.got(q), p.got(r)
-        pos = (int(p.reads["pos"][r]),) if inside else ()
-        kind = Skipped if skips else WentBack
-        return kind(
-            key=(p.tp, after.op, *pos),
-            process=after.process,
-            ops=tuple(dict.fromkeys((before.op, after.op))),
-            records=(before, *(_between(p, q, r) if skips else ()), after),
-            at_ns=after.done_ns,
-        )
-
-    result.report(name, hits, step)
+    q, r = int(steps.q[at]), int(steps.r[at])
+    before, after = p.got(q), p.got(r)
+    pos = (int(p.reads["pos"][r]),) if inside else ()
+    kind = Skipped if skips else WentBack
+    return kind(
+        key=(p.tp, after.op, *pos),
+        process=after.process,
+        ops=tuple(dict.fromkeys((before.op, after.op))),
+        records=(before, *(_between(p, q, r) if skips else ()), after),
+        at_ns=after.done_ns,
+    )
 
 
 def _between(p: KernelView, q: int, r: int) -> list[Shown]:

@@ -28,7 +28,7 @@ class Inversion(Finding):
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
     first = np.flatnonzero(p.acked & (sends["ack_ns"] >= 0))
-    second = np.flatnonzero(sends["place"] >= 0)
+    second = p.of_sends(np.flatnonzero(sends["place"] >= 0))
     if not len(first) or not len(second):
         return
     first = first[np.argsort(sends["ack_ns"][first], kind="stable")]

@@ -7,7 +7,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import OK, PLAIN, RU, Finding, PartitionResult, Variant
+from checkers.engine.findings import OK, PLAIN, RU, Finding, PartitionResult, Pending, Plain, Variant, entered
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind
 from history.reader import Array, History
@@ -71,7 +71,11 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     s, t = rows[:-1], rows[1:]  # neighbours
     op, place = sends["op"][rows], sends["place"][rows]
     same_op = op[1:] == op[:-1]  # so it is of one process
-    back = (place[1:] < place[:-1]) & (process[1:] == process[:-1])
+    same_process = process[1:] == process[:-1]
+    if p.piece is not None:
+        same_op &= p.piece.own_sends[t]
+        same_process &= p.piece.own_sends[t]
+    back = (place[1:] < place[:-1]) & same_process
     inside, between = np.flatnonzero(back & same_op), np.flatnonzero(back & ~same_op)
     _backwards(p, result, INSIDE_OP, s[inside], t[inside])
     between = between[~_dropped(p, s[between], t[between])]
@@ -119,8 +123,11 @@ def _skips(p: KernelView, result: PartitionResult, s: Array, t: Array) -> None:
     def interleaved(pair: int) -> Finding:
         return _finding(p, Interleaved, int(s[pair]), int(t[pair]))
 
-    hits = np.flatnonzero(order[high - 1] > order[low])
-    result.report(SKIP, hits, interleaved, legal=PLAIN.values())
+    skipped = order[high - 1] > order[low]
+    for pair in np.flatnonzero(~skipped & (p.sends["place"][s] < p.low)).tolist():
+        finding = entered(interleaved(pair), SKIP, Plain.PLAIN)
+        result.pending.append(Pending(RU, int(p.sends["place"][s[pair]]), finding))
+    result.report(SKIP, np.flatnonzero(skipped), interleaved, legal=PLAIN.values())
 
 
 def _finding(p: KernelView, kind: type[Finding], s: int, t: int) -> Finding:

@@ -7,7 +7,7 @@ import numpy as np
 
 from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import Finding, PartitionResult, Variant, What
+from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView, among, distinct
 from history.reader import Array, History
 
@@ -64,6 +64,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     found, counts = np.unique(pairs[:, 0], return_counts=True)
     found = found[counts > 1]
     if len(found):
+        found = found[_own(p, found)]
         row = _rows_of(p, found)
         codes = np.where(row >= 0, np.append(p.known.idempotent[p.owner], 1)[row], 1)
         hits = np.arange(len(found))
@@ -73,6 +74,18 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
             return _duplicate(p, value, pairs[pairs[:, 0] == value, 1].tolist(), int(row[at]))
 
         result.report(DUPLICATE, hits, duplicate, codes, VARIANTS)
+
+
+def _own(p: KernelView, values: Array) -> Array:
+    """Which of these sorted values are to be reported here: where the send is, else the lowest offset."""
+    if p.piece is None:
+        return np.ones(len(values), bool)
+    row = _rows_of(p, values)
+    reads = np.flatnonzero(np.isin(p.reads["value"], values))
+    lowest = np.full(len(values), NEVER)
+    np.minimum.at(lowest, np.searchsorted(values, p.reads["value"][reads]), p.reads["offset"][reads])
+    here = (lowest >= p.piece.low) & (lowest < p.piece.high)
+    return np.asarray(np.where(row >= 0, np.append(p.piece.own_sends, False)[row], here))
 
 
 def _rows_of(p: KernelView, values: Array) -> Array:

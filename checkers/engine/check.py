@@ -40,12 +40,12 @@ class Ask(Protocol):
 class Tally(Found):
     """All that was found. doubts: what could not be decided.
 
-    parts: check -> partition -> what its kernel left. unread: partitions that the final reads did not
-    read to their end.
+    parts: check -> what its kernel left, with the partition, in the order of partitions and ranges. unread:
+    partitions that the final reads did not read to their end.
     """
 
     doubts: list[Doubt] = field(default_factory=list)
-    parts: dict[str, dict[int, object]] = field(default_factory=dict)
+    parts: dict[str, list[tuple[int, object]]] = field(default_factory=dict)
     unread: list[int] = field(default_factory=list)
 
     @property
@@ -58,12 +58,12 @@ class Tally(Found):
         if number:
             self.doubts.append(Doubt(check=check, number=number, why=why, tps=tuple(tps), group=group))
 
-    def parts_of(self, check: str, kind: type[P]) -> dict[int, P]:
-        """What the kernel of a check left for its join, by partition."""
-        found: dict[int, P] = {}
-        for tp, part in self.parts.get(check, {}).items():
+    def parts_of(self, check: str, kind: type[P]) -> list[tuple[int, P]]:
+        """What the kernel of a check left for its join: the partition, and the part of each of its ranges."""
+        found: list[tuple[int, P]] = []
+        for tp, part in self.parts.get(check, ()):
             assert isinstance(part, kind), type(part)
-            found[tp] = part
+            found.append((tp, part))
         return found
 
 

@@ -252,13 +252,13 @@ class Found:
                 self.counts[name, variant] += len(mine)
                 kept = self.cap // LEGAL_SHARE if variant in legal else self.cap
                 made = map(make, mine[:kept].tolist())
-                self.findings += [_entered(each, name, variant) for each in made]
+                self.findings += [entered(each, name, variant) for each in made]
 
     def add(self, name: str, findings: Collection[Finding]) -> None:
         """Findings of a class, none left out."""
         if findings:
             self.counts[name, Plain.PLAIN] += len(findings)
-            self.findings += [_entered(each, name, Plain.PLAIN) for each in findings]
+            self.findings += [entered(each, name, Plain.PLAIN) for each in findings]
 
     def guarded(self, check: str, work: Callable[[], None]) -> None:
         """Do a part of a check. A crash is noted, and stops nothing else."""
@@ -274,27 +274,47 @@ class Found:
         self.seconds[check] = self.seconds.get(check, 0.0) + seconds
 
 
-def _entered(finding: Finding, name: str, variant: Variant) -> Finding:
+def entered(finding: Finding, name: str, variant: Variant) -> Finding:
+    """A finding with its class, and the ops of its records where it names none."""
     ops = finding.ops or tuple(dict.fromkeys(each.op for each in finding.records))
     return replace(finding, name=name, variant=variant, ops=ops)
 
 
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A finding, if a consumer at `level` has to see an offset above `above` and below the range."""
+
+    level: int
+    above: int
+    finding: Finding
+
+
 @dataclass(slots=True, kw_only=True)
 class PartitionResult(Found):
-    """What the kernels found in one partition.
+    """What the kernels found in one partition, or in the range `number` of it.
 
     proven: INFO transactions with a record seen here. waiting: INFO transactions whose proof elsewhere
     would change this result. unread: the final reads did not show all of a partition with sends, at a
     level that matters. parts: check -> what its join over all partitions needs. kept: check -> what
     grows with the rows; it stays where the kernel ran, and the join asks for some of it (`WholeRun.ask`).
+    pending: findings that depend on lower ranges. last_expected: of each level, the last offset of the range
+    that a consumer has to see.
     """
 
     tp: int
+    number: int = 0
+    pending: list[Pending] = field(default_factory=list)
+    last_expected: tuple[int, int] = (-1, -1)
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     unread: bool = False
     parts: dict[str, object] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The partition, and the number of the range."""
+        return self.tp, self.number
 
 
 Runs = Array

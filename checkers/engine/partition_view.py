@@ -5,11 +5,12 @@ long as their table; `writer` joins them. Offsets are mapped to *slots*, dense n
 order, so that most work is plain indexing. The words are those of docs/checks.md, section 1.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from checkers.engine.findings import FAIL, FINAL, INFO, OK, RC, RU, Shown, What
+from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from history.reader import Array, Bound, Columns
 
@@ -58,18 +59,38 @@ class Slots:
         return np.asarray(slots + self._base if self._sorted is None else self._sorted[slots])
 
 
-class KernelView:
-    """Rows of one topic-partition, joined. `writer[i]`: row in sends of the value of read i, or -1.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A range of offsets, from `low` up to `high`, of a partition that is checked in ranges.
 
-    row_at: row in sends that has its place at a slot, -1 = none (of several: one of them). odd: reads whose
-    value is not that of this row. All other reads say nothing that sends do not say, so most kernels look at
-    sends and at the few odd reads.
-    seen, shown_any, shown_rc, proven, failed, committed: of each send (docs/checks.md, section 1);
-    open_txn: whether it belongs to an indeterminate transaction.
+    own_sends, own_reads: flags; other rows are guests from other ranges, which own rows need. lowest_values:
+    of each process, its lowest value in the log of the partition; first_ack: its earliest acknowledgement.
     """
 
-    def __init__(self, tp: int, sends: Columns, reads: Columns, known: KernelInput) -> None:
-        self.tp, self.sends, self.reads, self.known = tp, sends, reads, known
+    low: int
+    high: int
+    own_sends: Array
+    own_reads: Array
+    lowest_values: Array
+    first_ack: int
+
+
+class KernelView:
+    """Rows of one topic-partition, or of a range of it, joined.
+
+    writer: of each read, the row in sends of its value, or -1. row_at: row in sends that has its place at a
+    slot, -1 = none (of several: one of them). odd: reads whose value is not that of this row. All other reads
+    say nothing that sends do not say, so most kernels look at sends and at the few odd reads.
+    seen, shown_any, shown_rc, proven, failed, committed: of each send (docs/checks.md, section 1);
+    open_txn: whether it belongs to an indeterminate transaction.
+
+    A kernel reports what own rows and offsets show: `of_sends`, `of_reads`, `of_slots`.
+    """
+
+    def __init__(
+        self, tp: int, sends: Columns, reads: Columns, known: KernelInput, piece: Piece | None = None
+    ) -> None:
+        self.tp, self.sends, self.reads, self.known, self.piece = tp, sends, reads, known, piece
         self.acked = sends["offset"] >= 0
         self.placed_rows = np.flatnonzero(sends["place"] >= 0)
         offsets = (reads["offset"], sends["offset"][self.acked], sends["place"][self.placed_rows])
@@ -120,6 +141,46 @@ class KernelView:
             self.proven[open_rows] = among(sends["op"][open_rows], ops)
         decided = np.where(txn, (sends["op_outcome"] == OK) | self.proven, sends["outcome"] == OK)
         self.committed = ~self.failed & (decided | (~txn & self.seen))
+
+    def of_sends(self, rows: Array) -> Array:
+        """Those of these rows of sends that are own."""
+        return rows if self.piece is None else rows[self.piece.own_sends[rows]]
+
+    def of_reads(self, rows: Array) -> Array:
+        """Those of these rows of reads that are own."""
+        return rows if self.piece is None else rows[self.piece.own_reads[rows]]
+
+    def of_slots(self, slots: Array) -> Array:
+        """Those of these slots whose offsets are own."""
+        if self.piece is None:
+            return slots
+        offsets = self.slots.offsets(slots)
+        return np.asarray(slots[(offsets >= self.piece.low) & (offsets < self.piece.high)])
+
+    @property
+    def low(self) -> int:
+        """Offsets below are not own."""
+        return 0 if self.piece is None else self.piece.low
+
+    def last_expected(self, level: int) -> int:
+        """The last own offset that a consumer at this level has to see, -1 = none."""
+        slots = self.of_slots(np.flatnonzero(self.expected(level)))
+        return int(self.slots.offsets(slots[-1:]).max(initial=-1))
+
+    @property
+    def first_ack(self) -> int:
+        """When the first record of the partition was acknowledged, NEVER = none was."""
+        acks = self.sends["ack_ns"]
+        first = int(acks[acks >= 0].min(initial=NEVER))
+        return first if self.piece is None else min(first, self.piece.first_ack)
+
+    @property
+    def lowest_values(self) -> Array:
+        """The lowest value of each process in the log of the partition, NEVER = none."""
+        lowest = np.full(len(self.known.processes), NEVER)
+        written = self.flagged(slice(None))
+        np.minimum.at(lowest, self.owner[written], self.sends["value"][written])
+        return lowest if self.piece is None else np.minimum(lowest, self.piece.lowest_values)
 
     @cached_property
     def contested(self) -> Array:

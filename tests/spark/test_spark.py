@@ -12,11 +12,11 @@ import pytest
 from checkers.api import check, check_history
 from checkers.checks import CHECKS
 from checkers.checks.consistency import Contradiction
-from checkers.checks.recovery import ServedTimes
+from checkers.checks.recovery import Served, served_times
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.kernel_input import RECORDED, KernelInput, kernel_input
-from checkers.engine.pipeline import in_process, kernels_of, run_task, spark_runner
+from checkers.engine.pipeline import in_process, kernels_of, spark_runner
 from checkers.engine.spark import spark
 from core.errors import HistoryError, SparkError
 from core.op import Outcome
@@ -46,12 +46,8 @@ def many_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(tally: Tally) -> Any:
-    waits = {
-        tp: each.waits.tolist()
-        for tp, each in tally.parts["recovery"].items()
-        if isinstance(each, ServedTimes)
-    }
-    assert len(waits) == len(tally.parts["recovery"])
+    served = served_times(tally.parts_of("recovery", Served))
+    waits = {tp: each.waits.tolist() for tp, each in served.items()}
     return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
 
@@ -218,4 +214,4 @@ def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     (unit,) = sealed.names.units
     task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,))
     known = kernel_input(sealed.tables, record=RECORDED)
-    assert [result.tp for result in run_task(task, KERNELS, known)] == [1]
+    assert [result.tp for result in task.run(KERNELS, known)] == [1]

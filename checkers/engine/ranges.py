@@ -1,0 +1,383 @@
+"""Large partitions in ranges of offsets: which rows a range owns, and which rows of others it needs.
+
+A range owns the reads at its offsets and the sends whose place lies there. (A send without a place was never
+acknowledged with an offset, nor read; it belongs to some range.) Kernels run on a range as they run on a
+partition: they see its own rows and *guests*, and report what own rows show. A range has these guests:
+
+- the row before each of its own in program order, by the same process; of reads as many as were undone, too;
+- all rows of a value that has rows in several ranges: a record that was written twice, or read elsewhere;
+- sends that were acknowledged before a send to a lower range began;
+- several copies of one input, where they lie in several ranges;
+- the lowest send of each process, where transactional ids had several holders.
+
+What a range alone cannot decide it leaves to the merge (`PartitionResult.pending`). Finding guests takes two
+scans of a few columns: `scout` sees one range, `meet` puts the ranges of a partition together, `find` names
+the rows. Parquet's statistics show which row groups may hold rows of a range, and only these are read.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.engine.findings import NEVER, OK, Runs, offsets_of, runs
+from checkers.engine.kernel_input import READS, SENDS, KernelInput
+from checkers.engine.partition_view import Piece, Slots, distinct
+from core.errors import HistoryError
+from core.op import AssignmentKind
+from history import storage
+from history.reader import Array, Columns, columns
+from history.run_folder import Run
+
+RANGE_ROWS: Final = 1 << 22
+"""A partition with more rows is cut; a range has about so few."""
+PLACE: Final = {"sends": "place", "reads": "offset"}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets from `low` up to `high` (not included) of a partition: number `number` of `count`."""
+
+    tp: int
+    number: int
+    count: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scouted:
+    """What one range tells of itself. Rows are counted within the file of the unit.
+
+    homeless: values that were read here, and not sent here. first, lowest: of each process (its position in
+    the kernel input) its first send with a place here, and its lowest place (NEVER: none). values: its lowest
+    value in the log here. first_ack: the earliest acknowledgement; first_offset: the earliest that named an
+    offset; invoked: the latest send with a place. sources: inputs of copies made here, by their partition.
+    """
+
+    homeless: Array
+    first: Array
+    lowest: Array
+    values: Array
+    first_ack: int
+    first_offset: int
+    invoked: int
+    sources: Mapping[int, Runs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """What a range learns from all ranges of its partition. rows: of guests, by table.
+
+    values, sources: values, and inputs of copies, whose rows are guests; places: of sends that are guests.
+    limit: sends here that were acknowledged before this moment are guests of lower ranges. older: of each
+    process, whether it sent something before its first send here. lowest_values, first_ack: of the partition.
+    """
+
+    values: Array
+    sources: Mapping[int, Array]
+    places: Array
+    limit: int
+    older: Array
+    lowest_values: Array
+    first_ack: int
+    rows: Mapping[str, Array] = field(default_factory=dict)
+
+
+class UnitFile:
+    """One table of a unit, by row groups. Raises: HistoryError."""
+
+    def __init__(self, folder: Run, unit: str, table: str) -> None:
+        self.path = folder.table(table) / f"{unit}.parquet"
+        self.place = PLACE[table]
+        with _refusing(self.path):
+            self._file = storage.parquet_file(self.path)
+        meta = self._file.metadata
+        names = {name: n for n, name in enumerate(self._file.schema_arrow.names)}
+        counts = [meta.row_group(n).num_rows for n in range(meta.num_row_groups)]
+        self.starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        self._bounds = {name: _statistics(meta, names[name]) for name in ("tp", self.place)}
+
+    def extent(self, tp: int) -> tuple[int, int]:
+        """About the lowest and the highest place of a partition; -1 = none."""
+        low, high = self._bounds[self.place][:, self._of(tp)]
+        return int(low[low >= 0].min(initial=high.max(initial=-1))), int(high.max(initial=-1))
+
+    def _of(self, tp: int) -> Array:
+        low, high = self._bounds["tp"]
+        return np.flatnonzero((low <= tp) & (high >= tp))
+
+    def groups(self, of: Range) -> list[int]:
+        """Row groups that may hold rows of a range."""
+        mine = self._of(of.tp)
+        low, high = self._bounds[self.place][:, mine]
+        may = (high >= of.low) & (low < of.high)
+        unplaced = (low < 0) & (self._share(self.starts[mine], of) <= of.number)
+        may |= unplaced & (self._share(self.starts[mine + 1] - 1, of) >= of.number)
+        return list(mine[may].tolist())
+
+    def _share(self, rows: Array, of: Range) -> Array:
+        """The range that each of these rows belongs to, where it has no place."""
+        return rows * of.count // max(int(self.starts[-1]), 1)
+
+    def read(self, group: int, names: Sequence[str]) -> dict[str, Array]:
+        """Columns of a row group, and `row`."""
+        with _refusing(self.path):
+            table = self._file.read_row_group(group, columns=list(names)).combine_chunks()
+        return {**columns(table, tuple(names)), "row": np.arange(*self.starts[group : group + 2])}
+
+    def own(self, rows: Columns, of: Range) -> Array:
+        """Which of these rows (columns tp, place, row) a range owns."""
+        place = rows[self.place]
+        mine = (place >= of.low) & (place < of.high)
+        unplaced = self._share(rows["row"], of) == of.number
+        return np.asarray((rows["tp"] == of.tp) & np.where(place >= 0, mine, unplaced))
+
+    def rows(self, of: Range, names: Sequence[str], guests: Array | None = None) -> dict[str, Array]:
+        """Own rows and guests (row numbers, sorted) in the order of the file; `row`, and `own`: flags."""
+        wanted = tuple(dict.fromkeys(("tp", self.place, *names)))
+        groups = set(self.groups(of))
+        if guests is not None and len(guests):
+            groups |= set((np.searchsorted(self.starts, guests, side="right") - 1).tolist())
+        parts: list[dict[str, Array]] = []
+        for group in sorted(groups):
+            rows = self.read(group, wanted)
+            rows["own"] = self.own(rows, of)
+            kept = rows["own"]
+            if guests is not None:
+                first, end = np.searchsorted(guests, self.starts[group : group + 2])
+                kept = kept.copy()
+                kept[guests[first:end] - self.starts[group]] = True
+            if kept.any():
+                parts.append({name: column if kept.all() else column[kept] for name, column in rows.items()})
+        empty = {**columns(self._file.schema_arrow.empty_table(), wanted), "row": np.zeros(0, np.int64)}
+        empty["own"] = np.zeros(0, bool)
+        return {name: np.concatenate([part[name] for part in (*parts, empty)]) for name in empty}
+
+
+@contextlib.contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """A damaged file becomes one error that names it."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
+
+
+def _statistics(meta: pq.FileMetaData, column: int) -> Array:
+    """Lowest and highest value of a column in each row group, shape (2, n); any where none are on record."""
+    found = np.empty((2, meta.num_row_groups), np.int64)
+    for n in range(meta.num_row_groups):
+        known = meta.row_group(n).column(column).statistics
+        whole = known is None or not known.has_min_max
+        found[:, n] = (-1, NEVER - 1) if whole else (known.min, known.max)
+    return found
+
+
+def cut(folder: Run, unit: str, tps: Iterable[int], rows: int) -> list[Range]:
+    """The ranges of the partitions of a unit, of about equal numbers of offsets. rows: of the unit."""
+    sends, reads = UnitFile(folder, unit, "sends"), UnitFile(folder, unit, "reads")
+    found = []
+    for tp in tps:
+        extents = [file.extent(tp) for file in (sends, reads)]
+        high = max(high for _, high in extents)
+        low = min((low for low, _ in extents if low >= 0), default=-1)
+        count = max(1, min(-(-rows // RANGE_ROWS), high - low + 1))
+        inner = [low + (high - low + 1) * n // count for n in range(1, count)]
+        for n, (begin, end) in enumerate(zip([0, *inner], [*inner, NEVER], strict=True)):
+            found.append(Range(tp, n, count, begin, end))
+    return found
+
+
+def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
+    """What a range tells of itself. Raises: HistoryError."""
+    names = ("process", "value", "offset", "invoke_ns", "ack_ns", "src_tp", "src_offset")
+    sends = UnitFile(folder, unit, "sends").rows(of, names)
+    reads = UnitFile(folder, unit, "reads").rows(of, ("value",))
+    placed = np.flatnonzero(sends["place"] >= 0)
+    slots = Slots(np.concatenate((sends["place"][placed], reads["offset"])))
+    at = np.full(slots.size + 1, -1, np.int64)
+    at[slots(sends["place"][placed])] = placed
+    writer = at[slots(reads["offset"])]
+    fits = (writer >= 0) & (np.append(sends["value"], -1)[writer] == reads["value"])
+    odd = distinct(reads["value"][~fits])
+    here = np.isin(sends["value"], odd)
+    written = np.append(distinct(writer[fits]), np.flatnonzero(here))
+    size, owner = len(known.processes), known.process_rows(sends["process"])
+    first, lowest, values = (np.full(size, NEVER) for _ in range(3))
+    np.minimum.at(first, owner[placed], sends["row"][placed])
+    np.minimum.at(lowest, owner[placed], sends["place"][placed])
+    np.minimum.at(values, owner[written], sends["value"][written])
+    acks = sends["ack_ns"]
+    copies = sends["src_offset"] >= 0
+    return Scouted(
+        homeless=odd[~np.isin(odd, sends["value"][here])],
+        first=first,
+        lowest=lowest,
+        values=values,
+        first_ack=int(acks[acks >= 0].min(initial=NEVER)),
+        first_offset=int(acks[(acks >= 0) & (sends["offset"] >= 0)].min(initial=NEVER)),
+        invoked=int(sends["invoke_ns"][placed].max(initial=-1)),
+        sources={
+            tp: runs(distinct(sends["src_offset"][copies & (sends["src_tp"] == tp)]))
+            for tp in distinct(sends["src_tp"][copies]).tolist()
+        },
+    )
+
+
+def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
+    """What each range of a partition learns from all of them; given in order, and returned so."""
+    values = distinct(np.concatenate([each.homeless for each in scouted]))
+    seen: dict[int, list[Array]] = defaultdict(list)
+    for each in scouted:
+        for tp, found in each.sources.items():
+            seen[tp].append(offsets_of(found))
+    shared = {tp: _repeated(np.concatenate(parts)) for tp, parts in seen.items()}
+    lowest = np.min([each.lowest for each in scouted], axis=0)
+    lowest_values = np.min([each.values for each in scouted], axis=0)
+    firsts = np.stack([each.first for each in scouted])
+    met, limit = [], -1
+    for number, each in enumerate(scouted):
+        met.append(
+            Met(
+                values=values,
+                sources={tp: offsets for tp, offsets in shared.items() if len(offsets)},
+                places=np.zeros(0, np.int64) if known.tenure is None else distinct(lowest[lowest < NEVER]),
+                limit=limit if each.first_offset < limit else -1,
+                older=np.delete(firsts, number, axis=0).min(axis=0, initial=NEVER) < firsts[number],
+                lowest_values=lowest_values,
+                first_ack=min(each.first_ack for each in scouted),
+            )
+        )
+        limit = max(limit, each.invoked)
+    return met
+
+
+def _repeated(values: Array) -> Array:
+    ordered = np.sort(values)
+    return distinct(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def guests_named(met: Met) -> bool:
+    """Whether a range may have rows that are guests of others."""
+    return bool(len(met.values) or met.sources or len(met.places) or met.limit >= 0)
+
+
+def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Array]:
+    """Rows of a range that are guests of others, by table. Raises: HistoryError."""
+    names = ("value", "offset", "ack_ns", "src_tp", "src_offset")
+    sends = UnitFile(folder, unit, "sends").rows(of, names)
+    wanted = np.isin(sends["value"], met.values) | np.isin(sends["place"], met.places)
+    for tp, offsets in met.sources.items():
+        wanted |= (sends["src_tp"] == tp) & np.isin(sends["src_offset"], offsets)
+    early = np.flatnonzero((sends["offset"] >= 0) & (sends["ack_ns"] >= 0) & (sends["ack_ns"] < met.limit))
+    early = early[np.argsort(sends["ack_ns"][early], kind="stable")]
+    highest = np.maximum.accumulate(sends["offset"][early])
+    wanted[early[np.append(True, highest[1:] > highest[:-1])[: len(early)]]] = True
+    values = np.append(met.values, sends["value"][wanted])
+    reads = UnitFile(folder, unit, "reads").rows(of, ("value",))
+    return {"sends": sends["row"][wanted], "reads": reads["row"][np.isin(reads["value"], values)]}
+
+
+def piece(
+    folder: Run, unit: str, of: Range, met: Met, known: KernelInput
+) -> tuple[dict[str, Array], dict[str, Array], Piece]:
+    """Sends and reads of a range with its guests, in the order of the tables. Raises: HistoryError."""
+    files = {name: UnitFile(folder, unit, name) for name in PLACE}
+    none = np.zeros(0, np.int64)
+    before = {
+        "sends": _sends_before(files["sends"], of, met, known),
+        "reads": _reads_before(files["reads"], of, known),
+    }
+    guests = {name: distinct(np.append(met.rows.get(name, none), before[name])) for name in PLACE}
+    sends = files["sends"].rows(of, SENDS, guests["sends"])
+    reads = files["reads"].rows(of, READS, guests["reads"])
+    return (
+        sends,
+        reads,
+        Piece(
+            low=of.low,
+            high=of.high,
+            own_sends=sends["own"],
+            own_reads=reads["own"],
+            lowest_values=met.lowest_values,
+            first_ack=met.first_ack,
+        ),
+    )
+
+
+def _sends_before(file: UnitFile, of: Range, met: Met, known: KernelInput) -> Array:
+    """The send with a place before each own one, by the same process: those that are not own."""
+    groups = file.groups(of)
+    if not groups:
+        return np.zeros(0, np.int64)
+    parts = [_placed(file, group, of) for group in range(groups[0], groups[-1] + 1)]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(rows["process"], kind="stable")
+    own, process, row = (rows[name][order] for name in ("own", "process", "row"))
+    same = process[1:] == process[:-1]
+    found = [row[:-1][same & own[1:] & ~own[:-1]]]
+    starts = np.append(True, ~same)[: len(own)]
+    begun = process[starts & own]
+    missing = set(begun[met.older[known.process_rows(begun)]].tolist())
+    for group in range(groups[0] - 1, -1, -1):
+        if not missing:
+            break
+        part = _placed(file, group, of)
+        for one in missing & set(distinct(part["process"]).tolist()):
+            found.append(part["row"][part["process"] == one][-1:])
+            missing.discard(one)
+    return np.concatenate(found)
+
+
+def _placed(file: UnitFile, group: int, of: Range) -> dict[str, Array]:
+    """Sends of a row group that have a place in the partition of a range."""
+    rows = file.read(group, ("tp", "process", "place"))
+    own = file.own(rows, of)
+    kept = (rows["tp"] == of.tp) & (rows["place"] >= 0)
+    return {"process": rows["process"][kept], "row": rows["row"][kept], "own": own[kept]}
+
+
+def _reads_before(file: UnitFile, of: Range, known: KernelInput) -> Array:
+    """Before each run of own reads: the last read of the same process that stands, and those after it."""
+    names = ("tp", "process", "op", "op_outcome")
+    row = file.rows(of, ())
+    own = row["row"][row["own"]]
+    entries = own[np.append(True, own[1:] != own[:-1] + 1)[: len(own)]]
+    changes = known.assignments.get(of.tp)
+    rewound = set()
+    if changes is not None:
+        rewound = set(changes["op"][changes["kind"] == AssignmentKind.REWIND].tolist())
+    cached: dict[int, dict[str, Array]] = {}
+
+    def at(number: int) -> tuple[tuple[int, int], bool]:
+        group = int(np.searchsorted(file.starts, number, side="right")) - 1
+        if group not in cached:
+            if len(cached) > 8:
+                cached.clear()
+            cached[group] = file.read(group, names)
+        tp, process, op, outcome = (int(cached[group][n][number - file.starts[group]]) for n in names)
+        return (tp, process), outcome != OK and op in rewound
+
+    found: list[int] = []
+    for entry in entries.tolist():
+        mine, undone = at(entry)[0], True
+        while undone and entry > 0:
+            entry -= 1
+            whose, undone = at(entry)
+            if whose != mine:
+                break
+            found.append(entry)
+    return np.array(found, np.int64)
+
+
+def merged_guests(found: Iterator[Mapping[str, Array]]) -> dict[str, Array]:
+    """The guests that the ranges of a partition named, by table."""
+    parts = list(found)
+    return {name: np.sort(np.concatenate([part[name] for part in parts])) for name in PLACE}

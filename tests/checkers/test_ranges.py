@@ -1,0 +1,66 @@
+"""Partitions that are checked in ranges of offsets: the same findings as of whole partitions.
+
+`INQUEST_SEEDS=1000 pytest tests/checkers/test_ranges.py` compares a thousand histories.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.api import check_history
+from checkers.engine import pipeline, ranges
+from checkers.engine.check import Tally
+from history import seal
+from history.reader import load
+from tests.histories.folders import write_run
+from tests.histories.planted import random_history
+from tests.histories.planted_groups import random_events
+
+SEEDS = int(os.environ.get("INQUEST_SEEDS", "8"))
+FEW = 5
+"""Rows of a range here; of a row group, fewer."""
+
+
+def told(tally: Tally) -> dict[str, Any]:
+    assert not tally.crashed, tally.crashed
+    return {
+        "findings": Counter((each.canonical, each.variant) for each in tally.findings),
+        "counts": tally.counts,
+        "doubts": sorted(map(str, tally.doubts)),
+        "unread": tally.unread,
+        "rows": (tally.rows, tally.acknowledged),
+    }
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_ranges_find_what_whole_partitions_show(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seal, "ROW_GROUP", FEW - 2)
+    built, recorded, _ = random_history(seed)
+    if not recorded:
+        return  # portable histories are in memory, and never cut
+    history = load(write_run(tmp_path / "run", built.tables(), events=random_events(seed, built)))
+    whole = told(check_history(history))
+    monkeypatch.setattr(ranges, "RANGE_ROWS", FEW)
+    assert told(check_history(history)) == whole
+
+
+def test_the_compared_histories_have_many_ranges_guests_and_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "RANGE_ROWS", FEW)
+    history = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
+    asked: Counter[str] = Counter()
+
+    def counted(tasks: Any, kernels: Any, known: Any) -> pipeline.Checked:
+        asked.update(type(task).__name__ for task in tasks)
+        return pipeline.in_process(tasks, kernels, known)
+
+    assert sum(check_history(history, counted).counts.values()) > 5
+    assert asked["UnitTask"] == 0
+    assert asked["RangeTask"] >= asked["ScoutTask"] > 10
+    assert asked["GuestTask"] > 0
