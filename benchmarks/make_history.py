@@ -2,10 +2,10 @@
 
     python -m benchmarks.make_history --messages 1000000 --seed 1 results/synthetic-1m
 
-32 partitions, 20 transactional producers (4 records a transaction), 8 consumers that read committed
-and 8 that do not, each record read by one of either kind, then final reads at both levels: four reads
-a message. `expected.json` beside the history tells how many findings of each class there are, all but
-the informational ones. One partition at a time is in memory.
+32 partitions (or `--partitions`), 20 transactional producers (4 records a transaction), 8 consumers
+that read committed and 8 that do not, each record read by one of either kind, then final reads at both
+levels: four reads a message. `expected.json` beside the history tells how many findings of each class
+there are, all but the informational ones. One partition at a time is in memory.
 
 Not here: what the producers did and what is planted (`benchmarks.synthetic`), who read what
 (`benchmarks.synthetic_reads`).
@@ -197,9 +197,10 @@ class History:
 
     def others(self) -> dict[str, pa.Table]:
         """The tables of one file each; call it after all `reads`."""
+        tps = self.synthetic.partitions
         tables = {
             "tps": _table(
-                "tps", {"tp": np.arange(TPS), "topic": ["bench"] * TPS, "partition": np.arange(TPS)}, ()
+                "tps", {"tp": np.arange(tps), "topic": ["bench"] * tps, "partition": np.arange(tps)}, ()
             ),
             "ops": self._ops(),
             "processes": self._processes(),
@@ -256,7 +257,7 @@ class History:
     def _bounds(self) -> pa.Table:
         end = np.repeat(self.ends(), 2)
         rows = {
-            "tp": np.repeat(np.arange(TPS), 2), "isolation": np.tile([RU, RC], TPS),
+            "tp": np.repeat(np.arange(len(end) // 2), 2), "isolation": np.tile([RU, RC], len(end) // 2),
             "start": np.zeros(len(end)), "end": end, "read_to": end,
             "complete": np.ones(len(end)),
         }  # fmt: skip
@@ -328,10 +329,10 @@ def write(run: Run, synthetic: Synthetic, seed: int) -> dict[str, int]:
         (run.history / name).mkdir(parents=True)
     units: list[dict[str, Any]] = []
     group: list[tuple[int, pa.Table, pa.Table]] = []
-    for tp in range(TPS):
+    for tp in range(synthetic.partitions):
         group.append((tp, history.sends(tp), history.reads(tp)))
         rows = sum(sends.num_rows + reads.num_rows for _, sends, reads in group)
-        if rows >= UNIT_ROWS or tp == TPS - 1:
+        if rows >= UNIT_ROWS or tp == synthetic.partitions - 1:
             units.append(_write_unit(run, group))
             group = []
     for name, table in history.others().items():
@@ -343,7 +344,7 @@ def write(run: Run, synthetic: Synthetic, seed: int) -> dict[str, int]:
         "group": ["readers"], "txn_id": [f"producer-{slot}" for slot in range(SLOTS)],
     }  # fmt: skip
     _write_events(run, history)
-    config = RunConfig(workload="transactions", nemesis="none", seed=seed, partitions=TPS)
+    config = RunConfig(workload="transactions", nemesis="none", seed=seed, partitions=synthetic.partitions)
     run.config.write_text(config.model_dump_json(indent=2) + "\n")
     found = expected(history)
     (run.folder / "expected.json").write_text(json.dumps(found, indent=2) + "\n")
@@ -383,13 +384,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--partitions", type=int, default=TPS)
     parser.add_argument("run", type=Path, help="folder to write; must not exist")
     options = parser.parse_args()
     if options.run.exists():
         parser.error(f"{options.run} exists already")
     begin = time.monotonic()
     options.run.mkdir(parents=True)
-    found = write(Run(options.run), Synthetic(options.messages, options.seed), options.seed)
+    found = write(
+        Run(options.run), Synthetic(options.messages, options.seed, options.partitions), options.seed
+    )
     print(json.dumps(found))
     print(f"written in {time.monotonic() - begin:.1f} s")
 

@@ -101,12 +101,12 @@ class Plan:
 class Synthetic:
     """Producers and log of one history."""
 
-    def __init__(self, messages: int, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, messages: int, seed: int, partitions: int = TPS) -> None:
+        self.rng, self.partitions = np.random.default_rng(seed), partitions
         rounds = max(messages // (SLOTS * PER_TXN), 40)
         self.scale = min(1.0, messages / 1_000_000)
         self.txns = _txns(self.rng, rounds, doubt=0.002 if self.scale == 1 else 0.02)
-        self.messages = _messages(self.rng, self.txns)
+        self.messages = _messages(self.rng, self.txns, partitions)
         self.end_ns = int(self.txns.complete.max()) + ROUND_NS
         self.committed_rank = self._committed_rank()
         self.plan = _Planter(self).plan()
@@ -154,16 +154,16 @@ def _txns(rng: np.random.Generator, rounds: int, *, doubt: float) -> Txns:
     )
 
 
-def _messages(rng: np.random.Generator, txns: Txns) -> Messages:
+def _messages(rng: np.random.Generator, txns: Txns, partitions: int) -> Messages:
     count = len(txns.slot) * PER_TXN
     number = np.arange(count)
     txn = number // PER_TXN
-    tp = rng.integers(0, TPS, count).astype(np.int32)
+    tp = rng.integers(0, partitions, count).astype(np.int32)
     delay = rng.integers(ROUND_NS // 10, ROUND_NS * 6 // 10, (len(txns.slot), PER_TXN))
     append = txns.invoke[txn] + np.sort(delay, axis=1).reshape(-1)
     written = np.flatnonzero(txns.written[txn])
     log = written[np.lexsort((append[written], tp[written]))]
-    starts = np.searchsorted(tp[log], np.arange(TPS + 1))
+    starts = np.searchsorted(tp[log], np.arange(partitions + 1))
     rank = np.arange(len(log)) - np.repeat(starts[:-1], np.diff(starts))
     offset = np.full(count, -1)
     offset[log] = rank + rank // 3  # every fourth offset holds a marker

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.synthetic import PER_TXN, POLL, ROUND_NS, TPS, Array, Synthetic
+from benchmarks.synthetic import PER_TXN, POLL, ROUND_NS, Array, Synthetic
 from core.op import Isolation, value_of
 
 CONSUMERS: Final = 8
@@ -34,10 +34,10 @@ class View:
         """Records of one poll."""
         return FINAL_POLL if self.final else POLL
 
-    def process(self, tp: Array) -> Array:
-        """The process that reads these partitions."""
+    def process(self, tp: Array, partitions: int) -> Array:
+        """The process that reads these partitions, of this number."""
         first = FIRST_READER[self.level, self.final]
-        return np.full(len(tp), first) if self.final else first + tp // (TPS // CONSUMERS)
+        return np.full(len(tp), first) if self.final else first + tp * CONSUMERS // partitions
 
 
 VIEWS: Final = [View(level=level, final=final) for final in (False, True) for level in (RC, RU)]
@@ -52,14 +52,14 @@ class Polls:
         seen = synthetic.txns.committed[log // PER_TXN] if view.level == RC else np.ones(len(log), bool)
         entries = log[seen]
         tp = tps[entries]
-        starts = np.searchsorted(tp, np.arange(TPS + 1))
+        starts = np.searchsorted(tp, np.arange(synthetic.partitions + 1))
         chunks = -(-np.diff(starts) // view.poll)
         self.first = np.concatenate([[0], np.cumsum(chunks)])
-        self.tp = np.repeat(np.arange(TPS), chunks)
+        self.tp = np.repeat(np.arange(synthetic.partitions), chunks)
         within = np.arange(len(self.tp)) - self.first[self.tp]
         begin = starts[self.tp] + within * view.poll
         ready = np.maximum.reduceat(synthetic.messages.append[entries], begin) + ROUND_NS
-        self.process = view.process(self.tp)
+        self.process = view.process(self.tp, synthetic.partitions)
         if view.final:
             self.complete = begin_ns + np.arange(1, len(self.tp) + 1) * 10_000
         else:

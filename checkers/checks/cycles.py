@@ -378,7 +378,7 @@ def _edges_within(windows: Array, part: object) -> PartitionEdges:
 
 
 def _batches(parts: Sequence[Array], clock: Columns) -> Iterator[Array]:
-    """Windows of all partitions together, so many at a time that they have about `BATCH_OPS` ops."""
+    """The windows of all partitions, in groups of about `BATCH_OPS` ops."""
     if not _by_completion(clock):
         yield np.array([[0], [len(clock["outcome"]) - 1]], np.int32)
         return

@@ -36,7 +36,7 @@ from history.reader import Array, Columns, columns
 from history.run_folder import Run
 
 RANGE_ROWS: Final = 1 << 22
-"""A partition with more rows is cut; a range has about so few."""
+"""A partition with more rows is cut into ranges of about this number of rows."""
 PLACE: Final = {"sends": "place", "reads": "offset"}
 
 

@@ -76,7 +76,7 @@ def test_what_one_unit_proves_another_is_checked_again_with(session: Any, tmp_pa
     jobs: list[int] = []
 
     def counted(
-        tasks: Sequence[pipeline.UnitTask], kernels: pipeline.Kernels, known: KernelInput
+        tasks: Sequence[pipeline.Task], kernels: pipeline.Kernels, known: KernelInput
     ) -> pipeline.Checked:
         jobs.append(len(tasks))
         return spark_runner(session)(tasks, kernels, known)
