@@ -17,7 +17,7 @@ from core.client_settings import ProducerConfig
 from core.config import RunConfig
 from harness.explore.explained import explained_by
 from harness.simulation.evidence import evidence
-from harness.simulation.run import Simulated, simulate
+from harness.simulation.run import Simulated, seldom_collecting, simulate
 from history import events as ev
 from history.journal import JournalHeader
 from history.rows import rows_of
@@ -69,6 +69,11 @@ def trial(config: RunConfig, *, invariants: bool = True, logs: bool = False) -> 
     invariants: check those of the model too, after every event. logs: ask the rules about brokers' logs too;
     they take a third of the time of all else.
     """
+    with seldom_collecting():
+        return _trial(config, invariants=invariants, logs=logs)
+
+
+def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
     told = config.model_dump(mode="json", exclude_defaults=True)
     try:
         done = simulate(config, invariants=invariants)

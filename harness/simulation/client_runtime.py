@@ -1,7 +1,8 @@
 """The state machines of a modelled client in virtual time: pumped, answered, paused, killed, waited for."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from core.client_settings import (
     AUTO_COMMIT,
@@ -22,6 +23,7 @@ from core.client_settings import (
 from core.op import AssignmentKind, Isolation, TopicPartition
 from core.session import Acked, AssignmentEvent, Delivery, SessionEvent, Unknown
 from harness.simulation.scheduler import Future, Scheduler
+from model.client.client_metadata import KafkaClient
 from model.client.consumer import Consumer
 from model.client.consumer_coordinator import ConsumerCoordinator
 from model.client.producer import Producer, ProducerSettings
@@ -57,6 +59,14 @@ class Sender(Protocol):
         """timeout_ms: how long to wait for the answer; None: as long as brokers do."""
 
 
+class _Waiting(NamedTuple):
+    """A verb that waits until something holds, or the time `ends` comes."""
+
+    done: Callable[[], bool]
+    ends: int
+    future: Future[None]
+
+
 class Machines:
     """See the module. `dead`: the client's process has ended, and a verb under way never returns. A
     paused client neither sends nor sees anything."""
@@ -73,7 +83,7 @@ class Machines:
         self._events: list[SessionEvent] = []
         self._tokens: dict[int, Future[Delivery]] = {}
         self._token = 0
-        self._changed: Future[None] = Future()
+        self._waiting: list[_Waiting] = []
         self._nodes = tuple(nodes)
         self.producer: Producer | None = None
         self.consumer: Consumer | None = None
@@ -84,6 +94,8 @@ class Machines:
         if (read := self.client.consumer) is not None:
             committed = read.isolation is Isolation.READ_COMMITTED
             self.consumer = Consumer(nodes, committed=committed, bugs=model.bugs)
+        self._producer_timeout_ms = None if made is None else made.socket_timeout_ms
+        self._consumer_timeout_ms = None if read is None else read.socket_timeout_ms
         scheduler.after(0, self._tick)
 
     @property
@@ -118,33 +130,33 @@ class Machines:
     def _pump(self) -> None:
         if self.dead:
             return  # killed between two calls: it sends nothing that its journal does not hold
-        for machine in (self.producer, self.consumer, self.member):
-            if machine is None:
-                continue
-            timeout_ms = self._timeout_ms(machine)
-            machine.pump(self._now_ms)
-            asks, machine.out = machine.out, []
-            for ask in asks:
-                self._send_request(ask, self._answer_to(machine, ask.channel), timeout_ms)
+        now = self._scheduler.now // 1000
+        if self.producer is not None:
+            self.producer.pump(now)
+            self._send_asks(self.producer, self._producer_timeout_ms)
+        if self.consumer is not None:
+            self.consumer.pump(now)
+            self._send_asks(self.consumer, self._consumer_timeout_ms)
+        if self.member is not None:
+            self.member.pump(now)
+            self._send_asks(self.member, self._consumer_timeout_ms)
         self._collect()
 
-    def _timeout_ms(self, machine: Producer | Consumer | ConsumerCoordinator) -> int | None:
-        half = self.client.producer if machine is self.producer else self.client.consumer
-        return None if half is None else half.socket_timeout_ms
+    def _send_asks(self, machine: KafkaClient, timeout_ms: int | None) -> None:
+        """Send what one of the machines wants sent."""
+        if machine.out:
+            asks, machine.out = machine.out, []
+            for ask in asks:
+                self._send_request(ask, partial(self._answered, machine, ask.channel), timeout_ms)
 
-    def _answer_to(
-        self, machine: Producer | Consumer | ConsumerCoordinator, channel: str
-    ) -> Callable[[Any], None]:
-        def answered(answer: Any) -> None:
-            if self.dead:
-                return
-            if self._going is not None:
-                self._going.then(lambda: answered(answer))
-                return
-            machine.answered(channel, answer, self._now_ms)
-            self._pump()
-
-        return answered
+    def _answered(self, machine: KafkaClient, channel: str, answer: Any) -> None:
+        if self.dead:
+            return
+        if self._going is not None:
+            self._going.then(partial(self._answered, machine, channel, answer))
+            return
+        machine.answered(channel, answer, self._scheduler.now // 1000)
+        self._pump()
 
     def _collect(self) -> None:
         if self.producer is not None and self.producer.delivered:
@@ -154,7 +166,7 @@ class Machines:
                 if future is not None:
                     done: Delivery = Unknown(error) if error else Acked(offset, self._scheduler.ns)
                     future.set(done)
-        if self.consumer is not None:
+        if self.consumer is not None and self.consumer.resets:
             for tp in self.consumer.resets:
                 self._assignment(AssignmentKind.RESET, [TopicPartition(*tp)])
             self.consumer.resets.clear()
@@ -168,9 +180,18 @@ class Machines:
         self._events.append(AssignmentEvent(kind=kind, tps=tuple(tps), generation=generation, ns=at))
 
     def _look(self) -> None:
-        """Let those who wait look again."""
-        changed, self._changed = self._changed, Future()
-        changed.set(None)
+        """Wake those who need not wait longer."""
+        if not self._waiting:
+            return
+        at_once = self.dead or self._going is not None  # they see to that themselves
+        now = self._scheduler.now
+        left: list[_Waiting] = []
+        woken: list[_Waiting] = []
+        for one in self._waiting:
+            (woken if at_once or now >= one.ends or one.done() else left).append(one)
+        self._waiting = left
+        for one in woken:
+            one.future.set(None)
 
     async def _until(self, done: Callable[[], bool], microseconds: int) -> bool:
         """Wait until something holds or the time has passed; whether it holds."""
@@ -184,7 +205,9 @@ class Machines:
             elif self._scheduler.now >= ends:
                 break
             else:
-                await self._changed
+                waiting = _Waiting(done, ends, Future())
+                self._waiting.append(waiting)
+                await waiting.future
         return done()
 
 

@@ -17,6 +17,9 @@ from harness.simulation.scheduler import Scheduler
 CLIENTS = 0
 """Stands for all clients as the end of a link."""
 DELAY_US = (150, 900)
+"""Of a message on its way: at least, and at most."""
+DELAYS = DELAY_US[1] - DELAY_US[0] + 1
+DELAY_BITS = DELAYS.bit_length()
 RETRANSMIT_US = (1_000, 200_000)
 """How much longer a message waits after the link is mended: at least, and at most. A message may
 also wait as long again as it did, because TCP doubles the distance of its attempts."""
@@ -27,22 +30,19 @@ NEVER = -1
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """A request, or the answer to `request`. number: in the order in which they are sent. sent, arrived: in
-    ns. arrive: called when it arrives. answered: of a request, called when its answer arrives."""
+    """A request, or the answer to `request`. number: in the order in which they are sent. way: the direction
+    in which it goes. sent, arrived: in µs. arrive: called when it arrives. answered: of a request, called
+    when its answer arrives."""
 
     number: int
     connection: "Connection"
+    way: "Way"
     content: Any
     sent: int
     arrive: "Arrive"
     answered: "Arrive | None" = None
     request: "Message | None" = None
     arrived: int = NEVER
-
-    @property
-    def way(self) -> "Way":
-        """The direction in which it goes."""
-        return self.connection.there if self.request is None else self.connection.back
 
 
 Arrive = Callable[[Message], None]
@@ -94,11 +94,12 @@ class Connection:
 
 class Network:
     """All connections. cuts: in force. messages: all so far, None = not kept. proxies: asked
-    whether they take a message, to lose it or to `carry` it on."""
+    whether they take a message, to lose it or to `carry` it on; None = there is no toxic anywhere."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._rng = rng
+        self._bits = rng.getrandbits
         self._blocked: set[tuple[int, int, Listener]] = set()
         self._connections: list[Connection] = []
         self._number = 0
@@ -122,11 +123,15 @@ class Network:
 
     def send(self, connection: Connection, content: Any, arrive: Arrive, answered: Arrive) -> None:
         """Carry a request to the server, or leave it with a node that asks itself."""
-        if connection.ended:
+        if connection.closed or connection.broken:
             return
-        message = self._message(connection, content, arrive, answered)
+        now = self._scheduler.now
+        message = Message(self._sent, connection, connection.there, content, now, arrive, answered)
+        self._sent += 1
+        if self.messages is not None:
+            self.messages.append(message)
         if connection.client == connection.server:
-            self._scheduler.at(self._scheduler.now, self._deliver, message)
+            self._scheduler.at(now, self._deliver, message)
         elif not connection.severed:
             self._give(message)
 
@@ -136,23 +141,15 @@ class Network:
         if connection.broken:
             return
         assert request.answered is not None
-        message = self._message(connection, content, request.answered, request=request)
-        if not (connection.closed or connection.severed):
-            self._give(message)
-
-    def _message(
-        self,
-        connection: Connection,
-        content: Any,
-        arrive: Arrive,
-        answered: Arrive | None = None,
-        request: Message | None = None,
-    ) -> Message:
-        made = Message(self._sent, connection, content, self._scheduler.ns, arrive, answered, request)
+        now = self._scheduler.now
+        message = Message(
+            self._sent, connection, connection.back, content, now, request.answered, None, request
+        )
         self._sent += 1
         if self.messages is not None:
-            self.messages.append(made)
-        return made
+            self.messages.append(message)
+        if not (connection.closed or connection.severed):
+            self._give(message)
 
     def _give(self, message: Message) -> None:
         """To whatever stands between, else on its way."""
@@ -161,27 +158,34 @@ class Network:
 
     def carry(self, message: Message) -> None:
         """Send a message on its way."""
-        if message.way.waiting or self._is_cut(message.way):
+        way = message.way
+        if way.waiting or (self._blocked and way.link in self._blocked):
             self._wait(message)
         else:
             self._launch(message, 0)
 
     def _launch(self, message: Message, more: int) -> None:
-        way, delay = message.way, self._rng.randint(*DELAY_US) + more
-        way.newest = max(way.newest, self._scheduler.now + delay)
+        """`more`: µs beyond the usual delay, which is drawn as `randint(*DELAY_US)` draws it, in one call
+        instead of four."""
+        least, draw = DELAY_US[0], self._bits(DELAY_BITS)
+        while draw >= DELAYS:
+            draw = self._bits(DELAY_BITS)
+        way, at = message.way, self._scheduler.now + least + draw + more
+        if at > way.newest:
+            way.newest = at
         self._scheduler.at(way.newest, self._arrive, message)
 
     def _arrive(self, message: Message) -> None:
         connection = message.connection
         if connection.broken:
             return
-        if self._is_cut(message.way):
+        if self._blocked and message.way.link in self._blocked:
             self._wait(message)  # lost on the way, and sent again later
         elif message.request is None or not connection.closed:
             self._deliver(message)
 
     def _deliver(self, message: Message) -> None:
-        message.arrived = self._scheduler.ns
+        message.arrived = self._scheduler.now
         message.arrive(message)
 
     def _wait(self, message: Message) -> None:
@@ -208,7 +212,7 @@ class Network:
             connection.back.waiting.clear()
             self._forget(connection)
             calls, connection.on_break = connection.on_break, []
-            if not self._is_cut(connection.back):
+            if connection.back.link not in self._blocked:
                 for call in calls:
                     self._scheduler.after(self._rng.randint(*DELAY_US), call)
 
@@ -254,7 +258,7 @@ class Network:
         self._block()
         for connection in list(self._connections):
             for way in (connection.there, connection.back):
-                if way.waiting and not self._is_cut(way):
+                if way.waiting and way.link not in self._blocked:
                     self._resume(connection, way)
 
     def _resume(self, connection: Connection, way: Way) -> None:
@@ -285,9 +289,6 @@ class Network:
             else:
                 listeners = [Listener.BROKER, Listener.CONTROLLER]
             self._blocked.update((*ends, listener) for listener in listeners)
-
-    def _is_cut(self, way: Way) -> bool:
-        return bool(self._blocked) and way.link in self._blocked
 
     def is_cut(self, node: int, peer: int) -> bool:
         """Whether packets from `node` to `peer` are dropped on any listener."""

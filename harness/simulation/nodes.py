@@ -7,6 +7,7 @@ the one before is answered). What a node or a client asks of nodes goes over one
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 from core.cluster import Listener
@@ -36,6 +37,15 @@ CONTROLLER_CHANNELS = (
     "zookeeper",
     "watch",
 )
+HELD = (Fetch, QuorumFetch)
+"""Requests whose answer may come later by the time that a fetch waits."""
+
+
+@lru_cache(maxsize=1024)
+def _listener(channel: str) -> Listener:
+    """Where a node asks others on this channel."""
+    kind = channel.split(" ")[0].split("-")[0]
+    return Listener.CONTROLLER if kind in CONTROLLER_CHANNELS else Listener.BROKER
 
 
 class Caller:
@@ -59,28 +69,44 @@ class Caller:
     ) -> None:
         """Send a request; `answered` is called once, with None where no answer came in time."""
         connection = self._connections.get((node.me, purpose))
-        if connection is None or connection.ended:
+        if connection is None or connection.closed or connection.broken:
             connection = self._network.connect(self._client, node.me, listener, self._process)
             self._connections[node.me, purpose] = connection
-        over, waits = connection, [answered]
-
-        def once(answer: Message | None) -> None:
-            if waits:
-                waits.pop()(answer)
-
-        def given_up() -> None:
-            if waits:
-                self._network.close(over)
-                once(None)
-
-        self._scheduler.after(wait_ms * 1000, given_up)
+        call = _Call(self._network, connection, answered)
+        self._scheduler.expire(wait_ms * 1000, call)
         if node.me != self._client:
             if not node.up:
                 if not self._network.is_cut(self._client, node.me):
-                    self._scheduler.after(REFUSED_US, given_up)
+                    self._scheduler.after(REFUSED_US, call.give_up)
                 return
-            over.on_break.append(given_up)
-        self._network.send(over, request, node.request, once)
+            connection.on_break.append(call.give_up)
+        self._network.send(connection, request, node.request, call.answer)
+
+
+class _Call:
+    """A request that waits for its answer. answered: called once, with None where no answer came in time."""
+
+    __slots__ = ("_answered", "_connection", "_network", "waits")
+
+    def __init__(
+        self, network: Network, connection: Connection, answered: Callable[[Message | None], None]
+    ) -> None:
+        self._network = network
+        self._connection = connection
+        self._answered = answered
+        self.waits = True
+
+    def answer(self, message: Message | None) -> None:
+        """The answer, unless the caller has given up."""
+        if self.waits:
+            self.waits = False
+            self._answered(message)
+
+    def give_up(self) -> None:
+        """Wait no longer."""
+        if self.waits:
+            self._network.close(self._connection)
+            self.answer(None)
 
 
 @dataclass(slots=True, eq=False)
@@ -144,7 +170,7 @@ class SimNode:
         self.incarnation += 1
         self._process = process = self._begin(self)
         self.broker = process if isinstance(process, Broker) else None
-        self._run(lambda process: process.start(self.now_ms))
+        self._run(-1, process.start, self.now_ms)
         self._scheduler.after(self.rng.randint(0, TICK_MS * 1000), self._tick, self.incarnation)
 
     def kill(self) -> None:
@@ -169,7 +195,7 @@ class SimNode:
     def shut_down(self) -> None:
         """SIGTERM: hand over, then end. A paused process does so once it is resumed."""
         if self.up:
-            self._when_running(lambda: self._run(lambda process: process.shut_down(self.now_ms)))
+            self._when_running(lambda: self._run(-1, self._running.shut_down, self.now_ms))
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -193,7 +219,7 @@ class SimNode:
         self._scheduler.after(TICK_MS * 1000, self._tick, incarnation)
 
     def _ticked(self) -> None:
-        self._run(lambda process: process.tick(self.now_ms))
+        self._run(-1, self._running.tick, self.now_ms)
         if self.broker is not None and self.broker.may_end:
             self.durable = self.broker.end()
             self.kill()
@@ -206,17 +232,22 @@ class SimNode:
         elif self.up:
             call()
 
-    def _run(self, event: Callable[[NodeProcess], None], cause: int = -1) -> None:
-        process = self._process
-        assert process is not None
+    @property
+    def _running(self) -> NodeProcess:
+        """Its process."""
+        assert self._process is not None
+        return self._process
+
+    def _run(self, cause: int, event: Callable[..., None], *arguments: Any) -> None:
+        """Let the process handle an event, and do what it wants done. cause: number of the message."""
         self.cause = cause
         try:
-            event(process)
+            event(*arguments)
         except Exception as error:
             # A fault of the model: the caller of this event might take it for one of the cluster.
             self._scheduler.failed = self._scheduler.failed or error
             raise
-        for wanted in process.take_out():
+        for wanted in self._running.take_out():
             if isinstance(wanted, Reply):
                 self._reply(wanted)
             else:
@@ -227,10 +258,16 @@ class SimNode:
 
     def request(self, message: Message) -> None:
         """A request arrived (called by the network)."""
-        self._when_running(lambda: self._take(message))
+        if self.paused:
+            self._backlog.append(partial(self._take, message))
+        elif self.up:
+            self._take(message)
 
     def _take(self, message: Message) -> None:
-        incoming = self._incoming.setdefault(message.connection.number, Incoming())
+        number = message.connection.number
+        incoming = self._incoming.get(number)
+        if incoming is None:
+            incoming = self._incoming[number] = Incoming()
         if incoming.handled is not None:
             incoming.queue.append(message)
         else:
@@ -239,8 +276,9 @@ class SimNode:
     def _handle(self, incoming: Incoming, message: Message) -> None:
         if getattr(message.content, "acks", 1) != 0:
             incoming.handled = message
-        number, request = message.connection.number, message.content
-        self._run(lambda b: b.receive(self.now_ms, number, message.number, request), message.number)
+        connection, number = message.connection.number, message.number
+        now = self._scheduler.now // 1000
+        self._run(number, self._running.receive, now, connection, number, message.content)
 
     def _reply(self, reply: Reply) -> None:
         incoming = self._incoming.get(reply.connection)
@@ -265,16 +303,19 @@ class SimNode:
         incarnation = self.incarnation
 
         def answered(message: Message | None) -> None:
-            if self.up and incarnation == self.incarnation:
-                answer, cause = (message.content, message.number) if message is not None else (None, -1)
-                self._when_running(
-                    lambda: self._run(lambda b: b.answered(self.now_ms, wanted, answer), cause)
-                )
+            if not self.up or incarnation != self.incarnation:
+                return
+            if self.paused:
+                self._backlog.append(partial(self._answered, wanted, message))
+            else:
+                self._answered(wanted, message)
 
-        kind = wanted.channel.split(" ")[0].split("-")[0]
-        listener = Listener.CONTROLLER if kind in CONTROLLER_CHANNELS else Listener.BROKER
         wait_ms = self._settings.request_timeout_ms
-        if isinstance(wanted.request, Fetch | QuorumFetch):
+        if isinstance(wanted.request, HELD):
             wait_ms += self._settings.fetch_wait_ms
-        peer = self._peers[wanted.node]
-        self._caller.ask(peer, wanted.channel, listener, wanted.request, wait_ms, answered)
+        peer, channel = self._peers[wanted.node], wanted.channel
+        self._caller.ask(peer, channel, _listener(channel), wanted.request, wait_ms, answered)
+
+    def _answered(self, wanted: Ask, message: Message | None) -> None:
+        answer, cause = (message.content, message.number) if message is not None else (None, -1)
+        self._run(cause, self._running.answered, self._scheduler.now // 1000, wanted, answer)

@@ -27,7 +27,6 @@ class Proxies:
 
     def __init__(self, network: Network, scheduler: Scheduler, rng: random.Random) -> None:
         self._network = network
-        network.proxies = self._takes
         self._scheduler = scheduler
         self._rng = rng
         self._toxics: dict[int, list[Toxic]] = {}
@@ -49,6 +48,7 @@ class Proxies:
                     pipes = self._pipes_of(connection)  # with the toxics so far
                     self._add(connection, pipes, toxics)
             self._toxics.setdefault(node, []).extend(toxics)
+        self._network.proxies = self._takes
 
     def cure(self, nodes: Sequence[int]) -> None:
         """Take all toxics of these nodes back. Held messages continue; connections that have lost something
@@ -63,6 +63,8 @@ class Proxies:
                     self._network.carry(message)
             if any(pipe.closes_when_cured for pipe in pipes.values()):
                 self._sever(connection, 0)
+        if not (self._toxics or self._pipes):
+            self._network.proxies = None
 
     # ---- messages
 

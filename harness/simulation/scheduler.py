@@ -4,10 +4,11 @@ A task is a coroutine that awaits `Future`s; nothing else suspends. Two calls th
 time run in the order in which they were asked for. No thread, no asyncio, no clock of this machine.
 """
 
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from core.runtime import STEP_S, Signal
 
@@ -53,10 +54,20 @@ class Future(Generic[T]):
         return self.value  # type: ignore[return-value]
 
 
+class Expiring(Protocol):
+    """What waits for something, and gives up after some time."""
+
+    waits: bool
+    """It still does."""
+
+    def give_up(self) -> None:
+        """The time has come."""
+
+
 class Scheduler:
     """`now`: microseconds since the run began."""
 
-    __slots__ = ("_heap", "_sequence", "events", "failed", "now")
+    __slots__ = ("_expiring", "_heap", "_sequence", "events", "failed", "now")
 
     def __init__(self) -> None:
         self.now = 0
@@ -64,6 +75,7 @@ class Scheduler:
         """Calls made so far."""
         self.failed: BaseException | None = None
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._expiring: dict[int, deque[tuple[int, int, Expiring]]] = {}
         self._sequence = 0
 
     @property
@@ -73,13 +85,36 @@ class Scheduler:
 
     def at(self, time: int, call: Callable[..., None], *arguments: Any) -> None:
         """Call at a time (now, where that has passed)."""
-        self._sequence += 1
-        heappush(self._heap, (max(time, self.now), self._sequence, call, arguments))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._heap, (time if time > self.now else self.now, sequence, call, arguments))
 
     def after(self, microseconds: int, call: Callable[..., None], *arguments: Any) -> None:
         """Call after some time."""
-        self._sequence += 1
-        heappush(self._heap, (self.now + microseconds, self._sequence, call, arguments))
+        self._sequence = sequence = self._sequence + 1
+        heappush(self._heap, (self.now + microseconds, sequence, call, arguments))
+
+    def expire(self, microseconds: int, waiting: Expiring) -> None:
+        """Let it give up after some time, unless it waits no more by then.
+
+        Most requests are answered long before. So they queue by how long they wait, in the order of their
+        times, and only the first of each queue stands among the calls.
+        """
+        self._sequence = sequence = self._sequence + 1
+        queue = self._expiring.get(microseconds)
+        if queue is None:
+            queue = self._expiring[microseconds] = deque()
+        queue.append((self.now + microseconds, sequence, waiting))
+        if len(queue) == 1:
+            heappush(self._heap, (self.now + microseconds, sequence, self._expire, (queue,)))
+
+    def _expire(self, queue: "deque[tuple[int, int, Expiring]]") -> None:
+        _, _, waiting = queue.popleft()
+        while queue and not queue[0][2].waits:
+            queue.popleft()
+        if queue:
+            heappush(self._heap, (*queue[0][:2], self._expire, (queue,)))
+        if waiting.waits:
+            waiting.give_up()
 
     def sleep(self, microseconds: int) -> Future[None]:
         """A future that is set after some time."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.message_text import Summaries, partition
-from harness.simulation.network import CLIENTS, Message
+from harness.simulation.network import CLIENTS, NEVER, Message
 from harness.simulation.nodes import SimNode
+from harness.simulation.scheduler import BASE_NS
 from history import trace as tr
 from model.protocol.messages import Partition, PartitionState
 from model.replication.replica import Replica
@@ -156,4 +157,6 @@ def _in_words(message: Message, summaries: Summaries) -> tr.TracedMessage:
     parts, text = summaries.of(sender, receiver, message.content, asked.content)
     name = type(asked.content).__name__
     answers = asked.number if asked is not message else -1
-    return tr.TracedMessage(message.sent, message.arrived, sender, receiver, name, answers, parts, text)
+    sent = BASE_NS + message.sent * 1000
+    arrived = tr.LOST if message.arrived == NEVER else BASE_NS + message.arrived * 1000
+    return tr.TracedMessage(sent, arrived, sender, receiver, name, answers, parts, text)

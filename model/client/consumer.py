@@ -110,18 +110,18 @@ class Consumer(KafkaClient):
     def pump(self, now: int) -> None:
         """Ask for what is not under way."""
         self.out += self.cluster.requests(now)
-        busy = {tp for parts in self._flights.values() for tp in parts}
-        asked = set(self._flights)
+        asked = self._flights
         wanted: dict[int, dict[Partition, FetchPartition]] = {}
         starts: dict[int, list[Partition]] = {}
+        leaders = self.cluster.leaders
         for tp, position in self.positions.items():
-            if tp in busy or position.buffer or position.pause > now:
+            if position.buffer or position.pause > now:
                 continue
-            node, epoch = self.cluster.leaders.get(tp, (-1, -1))
+            node, epoch = leaders.get(tp, (-1, -1))
+            if node in asked or any(tp in parts for parts in asked.values()):
+                continue
             if node < 0:
                 self.cluster.wanted = True
-            elif node in asked:
-                continue
             elif position.next == BEGINNING:
                 starts.setdefault(node, []).append(tp)
             else:

@@ -186,7 +186,7 @@ class Producer(KafkaClient):
                 lane.broken = False
             if lane.broken and not lane.numbered:
                 self._raise_epoch()
-            else:
+            elif lane.queue:
                 self._drain(tp, now)
 
     def _stale(self, lane: PartitionLane) -> bool:
@@ -275,6 +275,8 @@ class Producer(KafkaClient):
         its messages)."""
         told = "" if "expiry-is-an-ack" in self.settings.bugs else "_MSG_TIMED_OUT"
         for lane in self.lanes.values():
+            if not (lane.flying or lane.queue):
+                continue
             late = [pending for pending in lane.flying if pending.until <= now]
             for pending in late:
                 lane.flying.remove(pending)

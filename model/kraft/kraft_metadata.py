@@ -149,7 +149,8 @@ class KRaftMetadata:
             self._apply()
         elif self._unpublished:
             self._publish()
-        self._release()
+        if self._parked:
+            self._release()
         if quorum.out:
             sent, quorum.out = quorum.out, []
             for node, request in sent:
@@ -210,8 +211,6 @@ class KRaftMetadata:
 
     def _release(self, *, late: bool = False) -> None:
         """Answer fetches of the metadata log that have something to bring now, or waited long."""
-        if not self._parked:
-            return
         quorum, left = self.quorum, []
         for entry in self._parked:
             until, answer, request = entry

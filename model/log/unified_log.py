@@ -62,7 +62,7 @@ class RecordBatch(NamedTuple):
     @property
     def last(self) -> int:
         """Offset of its last record."""
-        return self.base + self.size - 1
+        return self.base if self.control else self.base + len(self.records) - 1
 
     @property
     def last_sequence(self) -> int:
@@ -315,11 +315,11 @@ class UnifiedLog:
         any, else up to about `most` records."""
         found: list[RecordBatch] = []
         records = 0
-        at = max(0, bisect_right(self._bases, offset) - 1)
-        for batch in self.batches[at:]:
+        for at in range(max(0, bisect_right(self._bases, offset) - 1), len(self.batches)):
+            batch = self.batches[at]
             if batch.base >= until or (found and records >= most):
                 break
-            if batch.last >= offset and batch.last < until:
+            if offset <= batch.last < until:
                 found.append(batch)
                 records += batch.size
         return found

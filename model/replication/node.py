@@ -128,4 +128,4 @@ class NodeState:
     def leader_of(self, tp: Partition) -> Replica | None:
         """The replica of a partition that this broker believes to lead."""
         replica = self.replicas.get(tp)
-        return replica if replica is not None and replica.leads else None
+        return replica if replica is not None and replica.state.leader == replica.me else None

@@ -183,8 +183,10 @@ class Replica:
 
     def advance(self, now: int) -> bool:
         """Raise the high watermark as far as it goes. Whether it moved."""
-        if not self.leads:
+        if self.state.leader != self.me:
             return False
+        if self.high_watermark >= self.log.end and not self.bugs:
+            return False  # it is as far as it can be
         few = len(self.state.isr) < self.min_isr
         if few and self.era.committed_by_minimum and not self.bugs & BELOW_MINIMUM:
             return False
@@ -246,10 +248,10 @@ class Replica:
         It has to have everything below the high watermark, and to have reached the begin of this epoch
         (KAFKA-7128). Only a fetch shows that: what it had before it was away proves nothing.
         """
+        if follower in self.state.isr:
+            return None
         remote = self.remotes.get(follower)
         if not self.leads or self.proposed is not None or remote is None:
-            return None
-        if follower in self.state.isr:
             return None
         needed = self.high_watermark
         if self.era.joined_in_epoch:

@@ -38,11 +38,14 @@ class ReplicaFetcherManager:
     def pump(self) -> None:
         """Begin a round of every fetcher that does not wait for an answer."""
         followed: dict[int, dict[Partition, Replica]] = {}
-        me = self.node.me
+        me, under_way = self.node.me, self.under_way
         for tp, replica in self.node.replicas.items():
             leader = replica.state.leader
-            if leader not in (me, -1) and leader not in self.under_way and not replica.failed:
-                followed.setdefault(leader, {})[tp] = replica
+            if leader >= 0 and leader != me and leader not in under_way and not replica.failed:
+                if leader in followed:
+                    followed[leader][tp] = replica
+                else:
+                    followed[leader] = {tp: replica}
         for leader, replicas in followed.items():
             if not self._truncate(leader, replicas):
                 self._fetch(leader, replicas)
@@ -55,8 +58,9 @@ class ReplicaFetcherManager:
     def _truncate(self, leader: int, replicas: Mapping[Partition, Replica]) -> bool:
         """Ask where epochs end; whether a partition has to know."""
         node = self.node
+        fenced = node.settings.era.fenced_fetch  # requests carry the leader epoch (KIP-320)
         cutting = {
-            tp: (self._epoch(r), r.asked_epoch)
+            tp: (r.state.leader_epoch if fenced else -1, r.asked_epoch)
             for tp, r in replicas.items()
             if r.truncating and r.delayed_until <= node.now
         }
@@ -69,10 +73,11 @@ class ReplicaFetcherManager:
     def _fetch(self, leader: int, replicas: Mapping[Partition, Replica]) -> None:
         """Fetch what neither truncates nor is delayed."""
         node = self.node
+        now, fenced = node.now, node.settings.era.fenced_fetch
         parts = {
-            tp: FetchPartition(r.log.end, self._epoch(r))
+            tp: FetchPartition(r.log.end, r.state.leader_epoch if fenced else -1)
             for tp, r in replicas.items()
-            if not r.truncating and r.delayed_until <= node.now
+            if not r.truncating and r.delayed_until <= now
         }
         if parts:
             self.under_way.add(leader)
@@ -80,10 +85,6 @@ class ReplicaFetcherManager:
             wait = node.settings.fetch_wait_ms
             fetch = Fetch(node.me, parts, max_wait_ms=wait, broker_epoch=epoch)
             node.ask(leader, "fetch", fetch, partial(self._append, leader, fetch))
-
-    def _epoch(self, replica: Replica) -> int:
-        """The leader epoch that a request carries (KIP-320)."""
-        return replica.state.leader_epoch if self.node.settings.era.fenced_fetch else -1
 
     def _cut(
         self, leader: int, request: OffsetForLeaderEpoch, answer: OffsetForLeaderEpochResponse | None

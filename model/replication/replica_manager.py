@@ -71,7 +71,7 @@ class DelayedFetch:
 @dataclass(slots=True)
 class ReplicaManager:
     """Requests to the partitions that this broker leads. `fetched` is called with each partition
-    that a follower fetched from, and the follower."""
+    that a follower outside of the in-sync set fetched from, and the follower."""
 
     node: NodeState
     fetched: Callable[[Partition, int], None]
@@ -211,13 +211,15 @@ class ReplicaManager:
                 replica = node.leader_of(tp)
                 if replica is not None and not self._stale(replica, part):
                     moved = replica.fetched_by(request.replica, part.offset, node.now, request.broker_epoch)
-                    self.fetched(tp, request.replica)
+                    if request.replica not in replica.state.isr:
+                        self.fetched(tp, request.replica)
                     if moved:
                         self.moved(tp)
-        found, empty = self._read(request)
-        if not empty or request.max_wait_ms <= 0:
-            answer(found)
-            return
+        if request.max_wait_ms <= 0 or not self._brings_nothing(request):
+            found, empty = self._read(request)
+            if not empty or request.max_wait_ms <= 0:
+                answer(found)
+                return
         parked = DelayedFetch(request, answer, node.now + request.max_wait_ms)
         for tp in request.parts:
             self.parked.setdefault(tp, []).append(parked)
@@ -226,6 +228,19 @@ class ReplicaManager:
         """A fetch of a follower's process before the one that is registered now (KIP-903)."""
         known = self.node.image.brokers.get(request.replica)
         return known is not None and 0 <= request.broker_epoch < known.epoch
+
+    def _brings_nothing(self, request: Fetch) -> bool:
+        """Whether the answer is certainly empty now, without making it: most fetches that wait are looked at
+        many times."""
+        replicas = self.node.replicas
+        for tp, part in request.parts.items():
+            replica = replicas.get(tp)
+            if replica is None or not replica.leads or self._stale(replica, part):
+                return False
+            offset, log = part.offset, replica.log
+            if not log.start <= offset <= log.end or offset < self._readable(replica, request):
+                return False
+        return True
 
     def _read(self, request: Fetch) -> tuple[FetchResponse, bool]:
         """The answer as it is now, and whether it brings nothing."""
@@ -250,31 +265,33 @@ class ReplicaManager:
         log, high = replica.log, replica.high_watermark
         if part.offset > log.end or part.offset < log.start:
             return FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
-        if request.replica >= 0:
-            until = log.end
-        elif request.committed and "lso-ignores-open" in self.node.settings.bugs:
-            until = high  # records of open transactions are read as if committed
-        elif request.committed:
-            until = log.stable(high)
-        else:
-            until = high
-        if request.replica < 0 and "reads-above-hw" in self.node.settings.bugs:
-            until = log.stable(log.end) if request.committed else log.end
+        until = self._readable(replica, request)
         batches = log.read(part.offset, until, left) if left > 0 and part.offset < until else []
         # to the log's end: Kafka ends its search at an entry of the offset index, and a short log has none
         aborted = log.aborted_between(part.offset, log.end) if request.committed and batches else ()
         stable = until if request.committed else log.stable(high)
         return FetchedPartition(KafkaError.NONE, batches, high, stable, log.start, aborted)
 
+    def _readable(self, replica: Replica, request: Fetch) -> int:
+        """Where what this reader gets ends."""
+        log = replica.log
+        if request.replica >= 0:
+            return log.end
+        if "reads-above-hw" in replica.bugs:
+            return log.stable(log.end) if request.committed else log.end
+        if request.committed and "lso-ignores-open" not in replica.bugs:
+            return log.stable(replica.high_watermark)
+        return replica.high_watermark  # with that bug records of open transactions are read as if committed
+
     def _stale(self, replica: Replica, part: FetchPartition) -> KafkaError | None:
         """KIP-320: the fetch is of another leader epoch than the one that is led here."""
-        if part.leader_epoch < 0 or not self.node.settings.era.fenced_fetch:
+        if part.leader_epoch < 0 or part.leader_epoch == replica.state.leader_epoch:
+            return None
+        if not self.node.settings.era.fenced_fetch:
             return None
         if part.leader_epoch < replica.state.leader_epoch:
             return KafkaError.FENCED_LEADER_EPOCH
-        if part.leader_epoch > replica.state.leader_epoch:
-            return KafkaError.UNKNOWN_LEADER_EPOCH
-        return None
+        return KafkaError.UNKNOWN_LEADER_EPOCH
 
     # ---- what was waiting
 
@@ -295,6 +312,8 @@ class ReplicaManager:
         """Answer a fetch that has something now, or is late; whether it is done with."""
         if parked.answered:
             return True
+        if not late and self._brings_nothing(parked.request):
+            return False
         found, empty = self._read(parked.request)
         if empty and not late:
             return False

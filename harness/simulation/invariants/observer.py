@@ -55,6 +55,7 @@ from model.kraft.kraft_metadata import KRaftMetadata
 from model.metadata.image import PartitionRecord
 from model.protocol.messages import Partition
 from model.replication.node import TRANSACTION_TOPIC
+from model.replication.replica import Replica
 
 MOST: Final = 20
 """Breaks that are kept."""
@@ -73,14 +74,15 @@ class Broken:
 class _View:
     """A node as it was after its last event. `quorum`: its part of the metadata quorum, None = there is none
     in this era. `committed`: metadata that were compared; `led`: the quorum epoch in which it was seen to
-    lead. `cut`: partitions whose records it lost with the power. loaded: coordinator epochs of the
-    transaction log that it had loaded; lines: of its log."""
+    lead. in_order: `watched` as the node's replicas are. `cut`: partitions whose records it lost with the
+    power. loaded: coordinator epochs of the transaction log that it had loaded; lines: of its log."""
 
     incarnation: int = 0
     quorum: KafkaRaftClient | None = None
     committed: int = 0
     led: int = -1
     watched: dict[Partition, Watched] = field(default_factory=dict)
+    in_order: list[Watched] = field(default_factory=list)
     cut: set[Partition] = field(default_factory=set)
     loaded: dict[int, int] = field(default_factory=dict)
     lines: int = 0
@@ -156,12 +158,14 @@ class Invariants:
                 self._commit(view, node.me, quorum)
             if quorum.role == LEADER and quorum.epoch != view.led:
                 self._leads_quorum(view, node.me, quorum)
-        for tp, replica in broker.node.replicas.items():
-            seen = view.watched.get(tp)
-            if seen is None or seen.replica is not replica:
-                told = quorum is None
-                seen = Watched(tp=tp, node=node.me, replica=replica, guarded=self._of(tp), told=told)
-                view.watched[tp] = seen
+        replicas = broker.node.replicas
+        if len(view.in_order) != len(replicas):
+            self._watch(view, node.me, replicas)
+        for replica, seen in zip(replicas.values(), view.in_order, strict=True):
+            if seen.replica is not replica:
+                self._watch(view, node.me, replicas)
+                self._after(node)
+                return
             batches = seen.batches
             if (
                 replica.high_watermark != seen.high
@@ -171,6 +175,15 @@ class Invariants:
                 seen.guarded.changed(seen, view.cut)
 
     # ---- nodes
+
+    def _watch(self, view: _View, me: int, replicas: Mapping[Partition, Replica]) -> None:
+        """The node has other replicas than before."""
+        told = view.quorum is None
+        for tp, replica in replicas.items():
+            seen = view.watched.get(tp)
+            if seen is None or seen.replica is not replica:
+                view.watched[tp] = Watched(tp=tp, node=me, replica=replica, guarded=self._of(tp), told=told)
+        view.in_order = [view.watched[tp] for tp in replicas]
 
     def _started(self, view: _View, node: SimNode, broker: Broker) -> None:
         """A new process: its logs are looked at from the beginning."""
@@ -183,6 +196,7 @@ class Invariants:
         view.quorum = metadata.quorum if isinstance(metadata, KRaftMetadata) else None
         view.incarnation, view.committed, view.led = node.incarnation, 0, -1
         view.watched.clear()
+        view.in_order = []
         view.loaded = {}
 
     def _coordinates(self, view: _View, broker: Broker) -> None:
