@@ -113,17 +113,16 @@ def explore(
 
     display = Display()
     try:
-        with interruptible("explore keeps no partial results"):
-            found = search(
-                seeds=seeds,
-                first=first,
-                mutants=mutants,
-                era=era or MODERN,
-                logs=logs,
-                master=master,
-                without_spark=without_spark,
-                say=display.status,
-            )
+        found = search(
+            seeds=seeds,
+            first=first,
+            mutants=mutants,
+            era=era or MODERN,
+            logs=logs,
+            master=master,
+            without_spark=without_spark,
+            say=display.status,
+        )
     finally:
         display.close()
     if as_json:

@@ -10,7 +10,9 @@ round the lowest run counts.
 import contextlib
 import functools
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCHES_AT_A_TIME = 4
-"""For each processor. Fewer leave some of them idle at the end of each job; more delay the progress line."""
-CLEAN_BATCH = 10
+"""For each processor. More delay the progress line."""
+JOBS_AT_A_TIME = 2
+"""So that the last batches of a job leave no processor idle."""
+CLEAN_BATCH = 2
+"""Seeds. Starting a batch costs a fiftieth of that; larger ones leave more processors idle at the end."""
 ROUNDS = (2, 6, 24, 96)
 """Runs of a mutant in each round; all later rounds are as long as the last one here."""
 HUNT_BATCH = 6
@@ -65,19 +70,24 @@ def explore(
 
     mutants: "all", "none", or names joined by commas. logs: seeds without planted bugs must satisfy the rules
     about brokers' logs too. master: Spark's; all processors of this machine if
-    None. say: gets a line of progress after each batch. Raises: ConfigError, before the first run.
+    None. say: gets a line of progress after each batch. Ctrl-C ends it with the batches so far. Raises:
+    ConfigError, before the first run.
     """
     names = named(mutants)
     if era not in ERAS:
         raise ConfigError(f"unknown era {era!r}; known: {', '.join(ERAS)}")
     if seeds < 1 or first < 0:
         raise ConfigError("seeds must be at least 1, and the first one at least 0")
-    with _runner(master, without_spark) as runner:
-        clean_seeds = run_clean(seeds, first, era, runner, say, logs=logs)
-        found = hunt(names, seeds, first, era, runner, say)
+    found = Exploration(seeds=seeds, clean=[], mutants={name: MutantResult() for name in names})
+    try:
+        with _runner(master, without_spark) as runner:
+            run_clean(found.clean, seeds, first, era, runner, say, logs=logs)
+            hunt(found.mutants, seeds, first, era, runner, say)
+    except KeyboardInterrupt:
+        found.interrupted = True
     if mutants == "all":
-        found |= {name: MutantResult(hunted=False) for name in MUTANTS if name not in names}
-    return Exploration(clean=clean_seeds, mutants=found)
+        found.mutants |= {name: MutantResult(hunted=False) for name in MUTANTS if name not in names}
+    return found
 
 
 def named(mutants: str) -> list[str]:
@@ -95,28 +105,38 @@ def named(mutants: str) -> list[str]:
 
 
 def run_clean(
-    seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None], *, logs: bool = False
-) -> list[Trial]:
-    """Run the seeds without planted bugs."""
+    found: list[Trial],
+    seeds: int,
+    first: int,
+    era: str,
+    runner: Runner,
+    say: Callable[[str], None],
+    *,
+    logs: bool = False,
+) -> None:
+    """Run the seeds without planted bugs. found: takes them, batch by batch."""
     end = first + seeds
     batches = [
         TrialBatch(begin=begin, count=min(CLEAN_BATCH, end - begin), era=era, logs=logs)
         for begin in range(first, end, CLEAN_BATCH)
     ]
-    found: list[Trial] = []
     for trials in runner(batches):
         found += trials
         say(f"{len(found)} of {seeds} seeds, {sum(bool(one.failures) for one in found)} failed")
-    return found
 
 
 def hunt(
-    names: Sequence[str], seeds: int, first: int, era: str, runner: Runner, say: Callable[[str], None]
-) -> dict[str, MutantResult]:
-    """Run up to `seeds` runs of each of these mutants, until one shows it."""
-    found = {name: MutantResult() for name in names}
+    found: dict[str, MutantResult],
+    seeds: int,
+    first: int,
+    era: str,
+    runner: Runner,
+    say: Callable[[str], None],
+) -> None:
+    """Run up to `seeds` runs of each of these mutants, until one shows it. found: takes their runs, batch
+    by batch."""
     begin, size, rounds = 0, 0, iter(ROUNDS)
-    while begin < seeds and (left := [name for name in names if not found[name].anomaly]):
+    while begin < seeds and (left := [name for name, one in found.items() if not one.anomaly]):
         size = min(next(rounds, size), seeds - begin)
         end = begin + size
         batches = [
@@ -130,7 +150,6 @@ def hunt(
             count = sum(bool(one.anomaly) for one in found.values())
             say(f"{count} of {len(found)} mutants found, runs up to {end}")
         begin = end
-    return found
 
 
 def run_batch(batch: TrialBatch) -> list[Trial]:
@@ -178,10 +197,19 @@ def _runner(master: str | None, without_spark: bool) -> Iterator[Runner]:
 def _on_spark(session: "SparkSession", batches: Sequence[TrialBatch], width: int) -> Iterator[list[Trial]]:
     """`width` batches a job, so that there is progress to show between jobs."""
     decoder = msgspec.json.Decoder(list[Trial])
-    for at in range(0, len(batches), width):
-        some = tuple(batches[at : at + width])
-        work = functools.partial(_encoded_result, some)
-        yield from map(decoder.decode, scatter(session, work, len(some)))
+    jobs: deque[Future[list[bytes]]] = deque()
+    pool = ThreadPoolExecutor(JOBS_AT_A_TIME)
+    try:
+        for at in range(0, len(batches), width):
+            some = tuple(batches[at : at + width])
+            work = functools.partial(_encoded_result, some)
+            jobs.append(pool.submit(scatter, session, work, len(some)))
+            if len(jobs) == JOBS_AT_A_TIME:
+                yield from map(decoder.decode, jobs.popleft().result())
+        while jobs:
+            yield from map(decoder.decode, jobs.popleft().result())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # an interrupt must not wait for a job
 
 
 def _encoded_result(batches: Sequence[TrialBatch], number: int) -> list[bytes]:

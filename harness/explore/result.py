@@ -52,10 +52,13 @@ class MutantResult:
 
 @dataclass(slots=True, kw_only=True)
 class Exploration:
-    """All runs of one command. clean: those without planted bugs."""
+    """All runs of one command. seeds: asked for. clean: runs without planted bugs. interrupted: there would
+    have been more of them, or of the mutants'."""
 
     clean: list[Trial]
     mutants: dict[str, MutantResult]
+    seeds: int = 0
+    interrupted: bool = False
 
     @property
     def failed(self) -> list[Trial]:
@@ -73,13 +76,17 @@ class Exploration:
 
     @property
     def code(self) -> int:
-        """0 where every seed is clean and every mutant that some run can show was found, else 1."""
+        """130 if interrupted, 0 where every seed is clean and every mutant that some run can show was found,
+        else 1."""
+        if self.interrupted:
+            return ExitCode.INTERRUPTED
         as_expected = not self.failed and not any(one.missed for one in self.mutants.values())
         return ExitCode.VALID if as_expected else ExitCode.ANOMALY
 
     def as_json(self) -> dict[str, Any]:
         """As `--json` prints it."""
         return {
+            "interrupted": self.interrupted,
             "clean": {
                 "seeds": len(self.clean),
                 "failures": [_to_repeat(one) for one in self.failed],
@@ -117,7 +124,8 @@ class Exploration:
             table.add_column(title, justify="right")
         for name, one in self.mutants.items():
             broke = f", {one.broke} broke an invariant" if one.broke else ""
-            otherwise = f"not found{broke}" if one.hunted else "no run (see docs/model.md)"
+            otherwise = "not found" if one.trials else "no run yet"
+            otherwise = f"{otherwise}{broke}" if one.hunted else "no run (see docs/model.md)"
             rate = "" if one.rate is None else f"{one.rate:.2f}"
             numbers = (str(len(one.trials)), f"{one.simulated_s:.0f}", rate)
             style = "red" if one.missed else None
@@ -136,6 +144,8 @@ class Exploration:
             for name, runs in self.weak.items():
                 seeds = " ".join(str(one.seed) for one in runs)
                 said.append(f"known weakness {name}: in {len(runs)} seeds: {seeds}")
+        if self.interrupted:
+            said.append(f"interrupted: {len(self.clean)} of {self.seeds} seeds without planted bugs were run")
         if self.mutants:
             count = sum(bool(one.anomaly) for one in self.mutants.values())
             share = math.floor(1000 * count / len(self.mutants)) / 10

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from checkers.logs.judgement import Judgement
 from core.config import RunConfig
-from core.errors import ConfigError, ExitCode, InquestError
+from core.errors import ConfigError, ExitCode
 from harness.cli.main import app
 from harness.explore import exploration, profile
 from harness.explore import trial as trials
@@ -130,7 +130,9 @@ def fake(finds: dict[str, int]) -> tuple[list[TrialBatch], Runner]:
 
 
 def hunted_by(runner: Runner, seeds: int, *mutants: str) -> dict[str, MutantResult]:
-    return hunt(mutants, seeds, 0, "4.2", runner, lambda _: None)
+    found = {name: MutantResult() for name in mutants}
+    hunt(found, seeds, 0, "4.2", runner, lambda _: None)
+    return found
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 40, 99])
@@ -154,7 +156,8 @@ def test_rounds_end_with_the_one_that_shows_a_mutant() -> None:
 
 def test_every_seed_runs_once() -> None:
     given, runner = fake({})
-    clean_seeds = run_clean(37, 5, "4.2", runner, lambda _: None)
+    clean_seeds: list[Trial] = []
+    run_clean(clean_seeds, 37, 5, "4.2", runner, lambda _: None)
     assert sorted(b.begin + n for b in given for n in range(b.count)) == list(range(5, 42))
     assert len(clean_seeds) == 37
 
@@ -238,6 +241,7 @@ def test_json_of_the_command() -> None:
     )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
+    assert not told["interrupted"]
     assert told["clean"] == {"seeds": 2, "failures": [], "known": {}}
     assert list(told["mutants"]) == mutants.split(",")
     one = told["mutants"]["abort-answers-commit"]
@@ -295,15 +299,46 @@ def test_wrong_wishes_are_usage_errors(options: list[str], told: str) -> None:
     assert told in str(result.exception)
 
 
-def test_ctrl_c_says_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+def interrupted_at(seed: int) -> Callable[..., Trial]:
+    """In place of `trial`: Ctrl-C comes with this seed. Earlier odd ones show a duplicate."""
 
-    monkeypatch.setattr(exploration, "trial", interrupted)
-    result = CliRunner().invoke(app, ["explore", "--seeds", "1", "--without-spark"])
-    assert isinstance(result.exception, InquestError)
-    assert result.exception.exit_code == ExitCode.INTERRUPTED
-    assert str(result.exception).startswith("interrupted")
+    def made(config: RunConfig, **asked: bool) -> Trial:
+        if config.seed == seed:
+            raise KeyboardInterrupt
+        return finds(*range(1, seed, 2), mutant=False)(config)
+
+    return made
+
+
+def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploration, "trial", interrupted_at(5))
+    options = ["explore", "--seeds", "9", "--without-spark", "--mutants", "keep-tail"]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == ExitCode.INTERRUPTED
+    assert "4 seeds without planted bugs (8 simulated seconds): 2 failed" in result.stdout
+    assert "  seed 3: duplicate (1)" in result.stdout
+    assert "interrupted: 4 of 9 seeds without planted bugs were run" in result.stdout
+    assert "no run yet" in result.stdout
+    told = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    assert told["interrupted"]
+    assert [one["seed"] for one in told["clean"]["failures"]] == [1, 3]
+
+
+def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(config: RunConfig, **asked: bool) -> Trial:
+        if config.seed == 4 and config.short()["mutant"] == "votes-twice":
+            raise KeyboardInterrupt
+        return finds(2, mutant=True)(config)
+
+    mutants = "repeats-not-recognised,votes-twice"
+    monkeypatch.setattr(exploration, "trial", made)
+    found = explore(seeds=5, first=2, mutants=mutants, without_spark=True, say=lambda _: None)
+    assert (found.code, len(found.clean)) == (ExitCode.INTERRUPTED, 5)
+    assert found.mutants["repeats-not-recognised"].anomaly == "duplicate"
+    assert len(found.mutants["votes-twice"].trials) == 2
+    monkeypatch.setattr(exploration, "trial", finds(2, mutant=True))
+    whole = explore(seeds=5, first=2, mutants=mutants, without_spark=True, say=lambda _: None)
+    assert (whole.interrupted, whole.code) == (False, ExitCode.ANOMALY)
 
 
 def test_names_of_mutants() -> None:
