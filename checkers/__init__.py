@@ -10,6 +10,7 @@ bugs_in_logs  Signatures of known bugs of the transaction coordinator in what br
 caller_tables  Tables of a caller → a sealed run folder.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
+early       Findings that are final before a run has ended.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 hits        What each fault hit: what was under way there, and what happened under it.
 importers   Importers: recordings of other programs as run folders that `inquest check` and

@@ -18,7 +18,7 @@ from core.config import RunConfig
 from core.errors import ConfigError
 from harness.run.planning import RunPlan, planned
 from harness.run.progress import Display
-from harness.systems import system_of
+from harness.systems import NEVER, Early, system_of
 from history.run_folder import RESULTS, Run, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
@@ -57,14 +57,27 @@ def plan(config: RunConfig) -> RunPlan:
     return made
 
 
-def record(config: RunConfig, *, results: Path = RESULTS, owner: str = "", display: Display) -> Recorded:
+def record(
+    config: RunConfig, *, results: Path = RESULTS, owner: str = "", fail_fast: bool = False, display: Display
+) -> Recorded:
     """Make one run: start the system, load it, break it, read it back, seal the history.
 
-    owner: mark of the soak session that wants the run, "" = none.
+    owner: mark of the soak session that wants the run, "" = none. fail_fast: end the phase of faults on the
+    first finding that is final.
 
-    Raises: see `harness.systems.System.record`.
+    Raises: see `harness.systems.System.record`; ConfigError, where a simulated run is to fail fast.
     """
-    return _record(plan(config), create_folder(config, results, owner), display)
+    made = plan(config)
+    if fail_fast and system_of(config).repeatable:
+        raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
+    run = create_folder(config, results, owner)
+    return _record(made, run, display, _early(made, run, display) if fail_fast else NEVER)
+
+
+def _early(made: RunPlan, run: Run, display: Display) -> Early:
+    from harness.run.follow import following  # it imports the checks, which only such a run needs
+
+    return following(run, made.config, display.say)
 
 
 def record_shrunk(
@@ -79,9 +92,9 @@ def record_shrunk(
     return _record(RunPlan(config, steps), run, display).run
 
 
-def _record(made: RunPlan, run: Run, display: Display) -> Recorded:
+def _record(made: RunPlan, run: Run, display: Display, ended_early: Early = NEVER) -> Recorded:
     try:
-        interrupted = system_of(made.config).record(made, run, display)
+        interrupted = system_of(made.config).record(made, run, display, ended_early=ended_early)
     finally:
         display.close()
     point_latest(run)

@@ -9,11 +9,11 @@ import importlib
 import platform
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 from core.client_settings import ClientLibrary
 from core.cluster import ServedCluster
@@ -32,6 +32,10 @@ from history import jsonl
 from history.events import Recorder, RunStarted
 from history.run_folder import Run, write_atomically
 from history.seal import seal
+
+Early = AbstractContextManager[Callable[[], str]]
+"""Gives a function that says why the phase of faults is to end before its time, "" = it is not."""
+NEVER: Final[Early] = nullcontext(str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,22 +79,25 @@ class System:
         """Remove what a run of this name may have left behind; what stayed, in sentences."""
         return list(_load(self.leftovers)(run)) if self.leftovers else []
 
-    def record(self, plan: RunPlan, run: Run, display: Display) -> bool:
-        """Make the run, and seal it into its new folder; whether the user interrupted it.
+    def record(self, plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NEVER) -> bool:
+        """Make the run, and seal it into its new folder; whether the user interrupted it. ended_early: for the
+        time of the run, what `RunProgram` asks; a repeatable system does not.
 
         Raises: ConfigError, where clients refuse their settings; ClusterError; OSError; KeyboardInterrupt,
         before anything was recorded. In each case nothing is left running, and a folder in which nothing
         was recorded is removed.
         """
-        return _simulate(plan, run, display) if self.repeatable else self._record(plan, run, display)
+        if self.repeatable:
+            return _simulate(plan, run, display)
+        return self._record(plan, run, display, ended_early)
 
-    def _record(self, plan: RunPlan, run: Run, display: Display) -> bool:
+    def _record(self, plan: RunPlan, run: Run, display: Display, ended_early: Early) -> bool:
         interrupts = Interrupts()
         program: RunProgram | None = None
         try:
             with closing(Recorder(run.events)) as recorder:
                 program = self._program(plan, run, display, interrupts, recorder)
-                with interrupts:
+                with interrupts, ended_early as program.ended_early:
                     run_blocking(program.run())
                     display.status("sealing")
                     seal(run)

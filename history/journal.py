@@ -162,7 +162,7 @@ Line = (
     | Closed
 )
 
-_DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 class JournalWriter(Protocol):
@@ -196,7 +196,7 @@ def read(path: Path) -> list[Line]:
 
     Raises: HistoryError, where the header is missing or another line cannot be read.
     """
-    lines = jsonl.decode(storage.read_bytes(path), _DECODER, str(path))
+    lines = jsonl.decode(storage.read_bytes(path), DECODER, str(path))
     if lines and not isinstance(lines[0], JournalHeader):
         raise HistoryError(f"{path} line 1 is not the header of a journal")
     return lines

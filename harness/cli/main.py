@@ -9,6 +9,7 @@ import errno
 import json
 import random
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,9 @@ def run(
         list[str] | None, Option("--set", help="Any other setting as name=value (docs/config.schema.json).")
     ] = None,
     results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS,
+    fail_fast: Annotated[
+        bool, Option("--fail-fast", help="End the faults on the first finding that is final (docs/early.md).")
+    ] = False,
     master: Master = None,
     without_spark: WithoutSpark = False,
     owner: Annotated[str, Option(hidden=True)] = "",
@@ -88,10 +92,10 @@ def run(
     settings: dict[str, object] = {n: value for n, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
     config = run_config(settings | dict(map(setting, set_ or ())))
-    raise typer.Exit(_run(config, results, owner, Engine(master, without_spark)))
+    raise typer.Exit(_run(config, results, owner, Engine(master, without_spark), fail_fast=fail_fast))
 
 
-def _run(config: "RunConfig", results: Path, owner: str, engine: Engine) -> int:
+def _run(config: "RunConfig", results: Path, owner: str, engine: Engine, *, fail_fast: bool) -> int:
     from harness.compose import plan, record
     from harness.run.progress import Display
     from harness.systems import system_of
@@ -104,7 +108,7 @@ def _run(config: "RunConfig", results: Path, owner: str, engine: Engine) -> int:
         f"{config.duration_s:g} s of faults"
     )
     with own_files(), interruptible("no run was recorded"):
-        recorded = record(config, results=results, owner=owner, display=display)
+        recorded = record(config, results=results, owner=owner, fail_fast=fail_fast, display=display)
     with own_files(), interruptible(f"check it later: inquest check {recorded.run.folder}"):
         return judge(recorded.run, engine, interrupted=recorded.interrupted)
 
@@ -117,6 +121,9 @@ def check(
     ] = None,
     as_json: Annotated[
         bool, Option("--json", help="With --history: print one JSON object per case.")
+    ] = False,
+    follow: Annotated[
+        bool, Option("--follow", help="While it records, print what is final (docs/early.md).")
     ] = False,
     master: Master = None,
     without_spark: WithoutSpark = False,
@@ -131,7 +138,25 @@ def check(
 
     folder = location(run)
     with reaching(folder), interruptible("the run folder is as it was"):
+        if follow:
+            _follow(folder)
         raise typer.Exit(judge(sealed(folder), Engine(master, without_spark)))
+
+
+def _follow(folder: Path) -> None:
+    """Print final findings until the run has been recorded. Raises: HistoryError."""
+    from core.config import recorded_config
+    from harness.run.follow import PAUSE_S, Follower
+    from history.jsonl import being_written
+
+    run_folder = Run(folder)
+    follower = Follower(run_folder, recorded_config(run_folder.config))
+    while being_written(run_folder.events):
+        for found in follower.look():
+            if not found.allowed:
+                typer.echo(f"final already: {found.identity[0]}: {found.sentence}")
+        sys.stdout.flush()
+        time.sleep(PAUSE_S)
 
 
 def _check_portable(path: Path, *, as_json: bool) -> int:
@@ -175,6 +200,9 @@ def soak(
     results: Annotated[Path, Option(help="Folder for sessions and run folders.")] = RESULTS,
     seed: Annotated[int | None, Option(help="Seed of the session (default: drawn).")] = None,
     new: Annotated[bool, Option("--new", help="Start a new session, even if one was interrupted.")] = False,
+    fail_fast: Annotated[
+        bool, Option("--fail-fast", help="End the session after the first run with an open finding.")
+    ] = False,
     master: Master = None,
     without_spark: WithoutSpark = False,
 ) -> None:
@@ -193,6 +221,7 @@ def soak(
         matrix=wanted,
         seed=seed,
         new=new,
+        fail_fast=fail_fast,
         options=options,
     )
     raise typer.Exit(perform(request))

@@ -2,6 +2,7 @@
 
 cluster_monitor  Looks at the cluster during a run: which node leads what, and where the logs end.
 faults           Executing a plan of faults against a running cluster and its clients.
+follow           Looks at a run while it records: findings that are final already.
 log_ends         The ends of all logs, once the clients are closed: what the final reads have to reach.
 planning         What a run is to do, before anything is started.
 program          The phases of a run, written once.

@@ -45,6 +45,7 @@ class EventWriter(Protocol):
 class RunProgram:
     """One run, from starting the cluster to the end of the final reads.
 
+    ended_early: why the phase of faults is to end before its time, asked again and again ("" = it is not).
     started: the first event. logs, evidence: folders for the logs of the nodes, and for what they leave on
     disk. stable_s: see `log_ends.STABLE_S`.
     """
@@ -60,6 +61,7 @@ class RunProgram:
     logs: Path
     evidence: Path
     stable_s: float = STABLE_S
+    ended_early: Callable[[], str] = str
     phase: Phase = Phase.SETUP
     """The newest one."""
     _stop_faults: Signal = field(init=False)
@@ -141,7 +143,13 @@ class RunProgram:
     async def _inject_faults(self) -> None:
         self._enter(Phase.FAULTS)
         self._faults_task = self.runtime.spawn("faults", self._faults.run())
-        await self._wait(lambda: "the time of this phase", self.plan.config.duration_s)
+        missing = await self._wait(
+            lambda: "" if self.ended_early() else "the time of this phase", self.plan.config.duration_s
+        )
+        if not missing:
+            why = f"the faults ended before their time, on a finding: {self.ended_early()}"
+            self._write(ev.Note(ns=self._now(), text=why))
+            self.display.say(why)
 
     async def _stop_injecting(self) -> None:
         self._stop_faults.set()

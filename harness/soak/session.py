@@ -70,13 +70,15 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakRequest:
     """What the command line asks for. None: as in the session that is resumed; in a new one BUDGET_S, and
-    a drawn seed. options: words for every `inquest run`."""
+    a drawn seed. fail_fast: end after the first run with an open finding. options: words for every
+    `inquest run`."""
 
     results: Path
     matrix: Matrix
     budget_s: float | None = None
     seed: int | None = None
     new: bool = False
+    fail_fast: bool = False
     options: Sequence[str] = ()
 
 
@@ -140,6 +142,9 @@ class SessionUnderWay:
                 break
             self._one(chosen)
             self.performer.rebuild()
+            if self.request.fail_fast and self._open_finding():
+                say("an open finding: the session ends here (--fail-fast)")
+                break
         if self.performer.stopped:
             self._write(SessionPaused(at=self.performer.moment(), spent_s=self.spent_s))
             return ExitCode.INTERRUPTED
@@ -178,6 +183,10 @@ class SessionUnderWay:
         why = f": {result.error or found}" if result.error or found else ""
         say(f"run {begun.number}: {result.state} in {result.seconds:.0f} s{why}")
         runs.tidy(self.request.results, self.session, begun, result)
+
+    def _open_finding(self) -> bool:
+        last = self.session.attempts[-1].outcome
+        return last is not None and bool(last.open)
 
     def _hopeless(self) -> bool:
         last = [attempt.outcome for attempt in self.session.attempts[-ERRORS_MAX:]]

@@ -141,6 +141,18 @@ def test_evidence_that_is_missing_breaks_no_run(world: World) -> None:
     assert (note.text, note.incomplete) == ("evidence is missing: node 2: the engine does not answer", False)
 
 
+def test_a_finding_ends_the_faults_before_their_time_and_the_run_as_always(world: World) -> None:
+    world.begin(**{**KILL, "duration_s": 600})
+    world.ended_early = lambda: "duplicate: a record stands twice"
+    events = world.run()
+    assert phases(events) == WHOLE
+    (note,) = of(events, ev.Note)
+    assert note.text == "the faults ended before their time, on a finding: duplicate: a record stands twice"
+    assert not note.incomplete
+    begun = of(events, ev.PhaseStarted)
+    assert begun[-1].ns - begun[0].ns < 600e9
+
+
 def test_an_interrupted_run_heals_and_ends_without_final_reads(world: World) -> None:
     world.begin(**{**KILL, "duration_s": 60, "calm_s": 0.0, "fault_s": 30.0})
 

@@ -106,7 +106,7 @@ TIMES: dict[str, type[RealTime] | type[VirtualTime]] = {"real": RealTime, "virtu
 class _World:
     """One run: `begin` builds everything, `run` makes it.
 
-    on: called after each event, from whichever thread wrote it.
+    on: called after each event, from whichever thread wrote it. ended_early: see `RunProgram`.
     """
 
     sut = ""
@@ -115,6 +115,7 @@ class _World:
         self.tmp_path = tmp_path
         self.run_folder = Run(tmp_path / "run")
         self.on: Callable[[ev.Event], None] = lambda _: None
+        self.ended_early: Callable[[], str] = str
         self.recorder = Watched(lambda event: self.on(event))
 
     def config(self, **settings: Any) -> RunConfig:
@@ -133,6 +134,7 @@ class _World:
             logs=self.run_folder.cluster,
             evidence=self.run_folder.evidence,
             stable_s=stable_s,
+            ended_early=self.ended_early,
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from core.errors import ConfigError
 from harness.soak.scheduler import failing
 from harness.soak.session import ERRORS_MAX, budget_seconds
-from harness.soak.session_log import FOLDER, PlannedRun, RunResult, sessions
+from harness.soak.session_log import FOLDER, AnomalyCount, PlannedRun, RunResult, sessions
 from tests.harness.soak.fakes import Fakes, request, whys
 from tests.harness.soak.made_sessions import LOST, outcome
 
@@ -61,6 +61,17 @@ def test_the_second_session_begins_with_what_failed_in_the_first(tmp_path: Path)
         made = attempt.begun.task
         assert made.key == task.key
         assert made.of.startswith(first.name)
+
+
+def test_a_session_that_fails_fast_ends_with_its_first_open_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = AnomalyCount(name="lost-write", count=1, disallowed=1)
+    found = outcome("anomaly", lost, seconds=1)
+    fakes = Fakes(tmp_path, lambda _: found if len(fakes.made) == 3 else outcome(seconds=1))
+    assert fakes.go(request(tmp_path, fail_fast=True)) == 1
+    assert len(fakes.made) == 3
+    assert "an open finding: the session ends here" in capsys.readouterr().err
 
 
 def test_errors_in_a_row_end_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,173 @@
+"""Findings that are final before a run has ended: docs/early.md.
+
+A recording that is under way is a *prefix* of the whole one. A finding of a prefix is *final* if every
+continuation shows it, too, and if no continuation lets configuration or faults permit it. So this module
+takes from a prefix only what cannot change: ops that have completed, and acknowledged offsets. And it takes
+only classes to which more history can add findings, but from which it cannot take one away.
+
+Not here: the verdict (`checkers.verdict`). Nothing here can say that a run is valid.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.allowed import Ground
+from checkers.catalogue import ANOMALIES
+from checkers.checks import CHECKS
+from checkers.checks.consistency import INCONSISTENT
+from checkers.checks.cycles import G1C_REALTIME
+from checkers.checks.exactly_once import TWICE
+from checkers.checks.fencing import ZOMBIE
+from checkers.checks.integrity import CORRUPT, MISDIRECTED, PHANTOM
+from checkers.checks.isolation import ABORTED, PRECOMMITTED
+from checkers.checks.poll_order import BACK, BACK_INSIDE
+from checkers.checks.real_time import INVERSION
+from checkers.checks.send_order import BETWEEN_OPS, INSIDE_OP
+from checkers.checks.uniqueness import DUPLICATE
+from checkers.engine import pipeline
+from checkers.engine.findings import INFO, Finding, Level
+from history.reader import Array, History, columns, numbers
+from history.tables import OPEN, TABLES
+
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    DUPLICATE: ("tp", "value"),
+    ABORTED: ("tp", "value", "op"),
+    PRECOMMITTED: ("tp", "value", "op"),
+    PHANTOM: ("tp", "offset", "value"),
+    CORRUPT: ("tp", "offset"),
+    MISDIRECTED: ("tp", "offset"),
+    INCONSISTENT: ("tp", "offset"),
+    INVERSION: ("tp", "value"),
+    BETWEEN_OPS: ("tp", "value", "value"),
+    INSIDE_OP: ("tp", "value", "value"),
+    BACK: ("tp", "op"),
+    BACK_INSIDE: ("tp", "op", "pos"),
+    G1C_REALTIME: ("tp", "value", "op"),
+    TWICE: ("tp", "group", "tp", "offset"),
+    ZOMBIE: ("tp", "value"),
+}
+"""Classes whose findings can be final early, and what the parts of their keys are. Of G1c-realtime only
+records that were read before they were sent: a cycle may grow. A zombie's commit has the key (-1, op)."""
+BY_ACKS: Final = (INCONSISTENT, INVERSION)
+"""Classes whose permission depends on the weakest `acks` among several producers."""
+NEIGHBOURS: Final = (BETWEEN_OPS, INSIDE_OP)
+"""Classes about neighbouring records of a producer: a record between them may still turn up."""
+
+Identity = tuple[str | int, ...]
+"""Class and key of a finding, in terms that do not change while the history grows: names of partitions and
+groups, for an op its process and the time of its invocation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyFinding:
+    """A final finding. allowed, why: whether configuration or planned faults permit it."""
+
+    identity: Identity
+    sentence: str
+    allowed: bool
+    why: str
+
+
+def early_findings(history: History, ground: Ground) -> list[EarlyFinding]:
+    """The final findings of a recording so far (`history.prefix.so_far`).
+
+    ground: with every fault that may still come.
+    """
+    found = []
+    for finding in final(history.tables):
+        allowed, why = ANOMALIES[finding.name].rule(ground, finding.variant)
+        found.append(
+            EarlyFinding(
+                identity=identity(finding, history),
+                sentence=finding.sentence(history),
+                allowed=allowed,
+                why=why,
+            )
+        )
+    return found
+
+
+def final(tables: Mapping[str, pa.Table]) -> list[Finding]:
+    """The findings of a prefix that every continuation has, too. tables: sorted as sealed ones."""
+    settled = _settled(tables)
+    checks = {name: check for name, check in CHECKS.items() if KEYS.keys() & check.anomalies.keys()}
+    checks["cycles"] = replace(checks["cycles"], join=None)  # cycles are not final, and dear
+    tally = pipeline.check_tables(settled, checks, recorded=True)
+    acks = numbers(tables["processes"], "acks")
+    weak = bool(((acks == 0) | (acks == 1)).any())
+    whole = set(_neighbours(settled, tally.findings))
+    sent = _sent(settled)
+    unfinished = _open(tables)
+    return [
+        one
+        for one in tally.findings
+        if one.name in KEYS
+        and one.variant is not Level.LOG
+        and not (weak and one.name in BY_ACKS)
+        and not (one.name in NEIGHBOURS and id(one) not in whole)
+        and not (one.name == PHANTOM and one.key[2] >= sent.get(one.key[2] >> 32, 0))
+        and not any(unfinished[op] for op in (*one.ops, *(shown.op for shown in one.records)))
+    ]
+
+
+def identity(finding: Finding, history: History) -> Identity:
+    """See `Identity`."""
+    kinds = KEYS[finding.name] if finding.tp >= 0 else ("tp", "op")
+    parts: list[str | int] = [finding.name]
+    for kind, part in zip(kinds, finding.key, strict=True):
+        if kind == "op":
+            op = history.op(part)
+            parts += [op.process, op.invoke_ns]
+        elif kind == "tp":
+            parts.append(history.tp(part))
+        else:
+            parts.append(history.group(part) if kind == "group" else part)
+    return tuple(parts)
+
+
+def _open(tables: Mapping[str, pa.Table]) -> Array:
+    """By op: whether it has not completed."""
+    return np.asarray(numbers(tables["ops"], "complete_ns") == OPEN)
+
+
+def _settled(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables without what may still change of sends: the results of ops under way, and places that are
+    known from reads alone."""
+    sends = columns(tables["sends"])
+    under_way = _open(tables)[sends["op"]]
+    made = {name: column.copy() for name, column in sends.items()}
+    for name, value in (("outcome", INFO), ("offset", -1), ("ack_ns", -1)):
+        made[name][under_way] = value
+    made["place"] = made["offset"]
+    schema = TABLES["sends"]
+    table = pa.Table.from_arrays([pa.array(made[f.name], f.type) for f in schema], schema=schema)
+    return {**tables, "sends": table}
+
+
+def _sent(tables: Mapping[str, pa.Table]) -> dict[int, int]:
+    """Process -> the highest value that it has sent: a value above it may still be sent. The record was then
+    read before it was sent (G1c-realtime)."""
+    process, value = numbers(tables["sends"], "process"), numbers(tables["sends"], "value")
+    highest: dict[int, int] = {-1: 0}
+    for one in np.unique(process).tolist():
+        highest[one] = int(value[process == one].max())
+    return highest
+
+
+def _neighbours(tables: Mapping[str, pa.Table], findings: list[Finding]) -> Iterator[int]:
+    """Ids of findings about two records of a process with no record of it between them."""
+    mine = [one for one in findings if one.name in NEIGHBOURS]
+    if not mine:
+        return
+    sends = columns(tables["sends"], ("tp", "process", "op", "pos", "value"))
+    order = np.lexsort((sends["pos"], sends["op"], sends["process"], sends["tp"]))
+    tps, values = sends["tp"][order].tolist(), sends["value"][order].tolist()
+    at = {place: n for n, place in enumerate(zip(tps, values, strict=True))}
+    for one in mine:
+        before, after = (at[shown.tp, shown.value] for shown in one.records)
+        if after - before == 1:
+            yield id(one)
