@@ -1,8 +1,8 @@
 """What brokers' logs add to the verdict of a run: its section `logs`, anomalies, and what is undecided."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from checkers.allowed import Answer, Ground
@@ -11,17 +11,37 @@ from checkers.checks.durability import LOST
 from checkers.engine.findings import Acks
 from checkers.known_bugs import KNOWN_BUGS, labels_of_logs
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.producer_files import PRODUCER_SNAPSHOT
 from checkers.logs.registry import RULES
 from checkers.witness import EXAMPLES
 from history.events import Note
 from history.evidence import Evidence
 from history.reader import History
 from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake
+from model.accepting.data_partition import (
+    COORDINATOR_EPOCH,
+    EPOCH_BEGINS,
+    MARKER_EPOCH,
+    NO_REPEAT,
+    PRODUCER_EPOCH,
+    SEQUENCE,
+    UNKNOWN_BEGINS,
+)
 
 VARIANTS: Final[Mapping[str, str]] = {LOST: Acks.ALL}
 """Of classes whose permission depends on more: rules about logs judge acks=all alone."""
 DOUBTS: Final = 8
 """Doubts of one rule that a verdict has in words."""
+EXPIRATION: Final = "producer.id.expiration.ms"
+"""Setting of brokers: after this time without a batch a log forgets a producer (a day, unless set)."""
+EXPIRATION_MS: Final = 86_400_000
+REMEMBERED: Final = frozenset(
+    {
+        *(SEQUENCE, NO_REPEAT, EPOCH_BEGINS, UNKNOWN_BEGINS, PRODUCER_EPOCH),
+        *(MARKER_EPOCH, COORDINATOR_EPOCH, PRODUCER_SNAPSHOT),
+    }
+)
+"""Rules by which a log remembers its producers from their first batch on."""
 MISSING: Final = "evidence is missing: "
 """How the note of a run begins that says why some of it was not taken."""
 
@@ -42,7 +62,9 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
         missing = [event.text for event in history.events if isinstance(event, Note)]
         told = [text.removeprefix(MISSING) for text in missing if text.startswith(MISSING)]
         return Logs(why=told[0] if told else "the run kept no evidence of its brokers' logs")
-    found = judged.judgement
+    last_ms = max(row["at_ns"] for row in judged.evidence.table("takes").to_pylist()) // 1_000_000
+    found = configured(judged.judgement, history.config.get("broker_settings") or {}, last_ms)
+    judged = replace(judged, judgement=found)
     answers = {
         name: ANOMALIES[r.anomaly].rule(here, VARIANTS.get(r.anomaly, "")) for name, r in RULES.items()
     }
@@ -54,6 +76,25 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
         places=_places(judged, history, answers),
         seconds=round(judged.seconds, 3),
     )
+
+
+def configured(found: Judgement, settings: Mapping[str, str], run_ms: int) -> Judgement:
+    """With doubts in the place of findings that the settings of the brokers may explain. run_ms: how long the
+    run took."""
+    expiration = settings.get(EXPIRATION, str(EXPIRATION_MS))
+    if not expiration.isdecimal() or int(expiration) >= run_ms:
+        return found
+    kept = Judgement(
+        findings=[one for one in found.findings if one.rule not in REMEMBERED],
+        doubts=list(found.doubts),
+        asked=found.asked,
+        counts=Counter({name: many for name, many in found.counts.items() if name not in REMEMBERED}),
+        crashed=found.crashed,
+    )
+    for one in found.findings:
+        if one.rule in REMEMBERED:
+            kept.doubt(one.rule, one.tp, f"{one.sentence}; brokers forget producers after {expiration} ms")
+    return kept
 
 
 def _takes(evidence: Evidence, history: History) -> list[LogTake]:

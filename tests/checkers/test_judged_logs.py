@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from checkers.catalogue import ANOMALIES
+from checkers.judged_logs import configured
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
 from core.errors import HistoryError
@@ -139,6 +140,24 @@ def test_what_the_configuration_permits_is_shown_and_harms_nothing(
     assert (rule.status, rule.found, rule.disallowed) == ("valid", 1, 0)
     assert "unclean" in rule.why
     assert verdict.logs.places[0].allowed
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "stays"),
+    [
+        ("no-repeated-batch", {}, True),
+        ("no-repeated-batch", {"producer.id.expiration.ms": "9000"}, True),
+        ("no-repeated-batch", {"producer.id.expiration.ms": "8999"}, False),
+        ("producer-snapshot", {"producer.id.expiration.ms": "1000"}, False),
+        ("log-matching", {"producer.id.expiration.ms": "1000"}, True),
+    ],
+)
+def test_producers_that_brokers_forget_make_doubts(rule: str, settings: dict[str, str], stays: bool) -> None:
+    found = Judgement()
+    found.refuse(LogFinding(rule=rule, tp=TP, offset=2, take=0, nodes=(3,), sentence="refused"))
+    made = configured(found, settings, 9000)
+    assert (made.counts[rule], len(made.findings), len(made.doubts)) == ((1, 1, 0) if stays else (0, 0, 1))
+    assert {rule} <= RULES.keys()
 
 
 def test_a_rule_that_crashes_never_passes(tmp_path: Path, only: Callable[..., None]) -> None:
