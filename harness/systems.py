@@ -80,8 +80,9 @@ class System:
         return list(_load(self.leftovers)(run)) if self.leftovers else []
 
     def record(self, plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NEVER) -> bool:
-        """Make the run, and seal it into its new folder; whether the user interrupted it. ended_early: for the
-        time of the run, what `RunProgram` asks; a repeatable system does not.
+        """Make the run, and seal it into its new folder; whether the user interrupted it.
+
+        ended_early: for the time of the run, what `RunProgram` asks; a repeatable system does not.
 
         Raises: ConfigError, where clients refuse their settings; ClusterError; OSError; KeyboardInterrupt,
         before anything was recorded. In each case nothing is left running, and a folder in which nothing
