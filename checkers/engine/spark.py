@@ -195,12 +195,16 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> "Spark
     conf = SparkConf().setMaster(master).setAppName("inquest check")
     for name, value in _settings(master, scratch, target, made).items():
         conf.set(name, value)
-    said = Path(scratch) / "stderr"  # a JVM is chatty; what it says matters only if it fails
+    said = Path(scratch) / "said"  # a JVM is chatty; what it says matters only if it fails
     try:
-        with said.open("wb") as stderr:
-            gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr})  # type: ignore[no-untyped-call]
+        with said.open("wb") as output:
+            streams = {"stdout": output, "stderr": output}
+            gateway = launch_gateway(conf, popen_kwargs=streams)  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, Py4JError, OSError) as error:
+        if target is not None and target.exists():  # a damaged archive can keep a JVM from starting
+            target.unlink(missing_ok=True)
+            return _start(master, scratch, target, made)
         lines = said.read_text(errors="replace").strip().splitlines() if said.exists() else []
         telling = [line for line in lines if "java" in line.lower() and "WARNING" not in line]
         why = next(iter(telling or lines[-1:] or [str(error).strip()]))
@@ -233,6 +237,7 @@ def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dic
         "-Xlog:cds+dynamic=off",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
+        f"-XX:ErrorFile={scratch}/crash.log",
     ]
     if target is not None:
         used = f"SharedArchiveFile={target}" if target.exists() else f"ArchiveClassesAtExit={made}"
@@ -280,10 +285,14 @@ def _stop(session: "SparkSession", target: Path | None, made: Path) -> None:
         gateway.shutdown()
     if process.stdin is not None:
         process.stdin.close()  # the JVM ends with its standard input
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    try:
         process.wait(ARCHIVE_WAIT_S)
+    except subprocess.TimeoutExpired:  # what it has written of the archive is not whole
+        process.kill()
+        process.wait()
+        target = None
     SparkContext._gateway = SparkContext._jvm = None
-    if target is not None and made.exists():
+    if target is not None and process.returncode == 0 and made.exists():
         with contextlib.suppress(OSError):  # without an archive the next start is only slower
             target.parent.mkdir(parents=True, exist_ok=True)
             temporary = target.with_suffix(f".{os.getpid()}")

@@ -176,6 +176,14 @@ def test_an_archive_of_classes_is_made_once_and_used(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert str(archive) in ended.stdout
+    whole = archive.stat().st_size
+    os.truncate(archive, 3_000_000)  # a JVM that maps it crashes
+    program = "from checkers.engine.spark import spark\nwith spark('local[1]'): print('started')"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert (ended.stdout, "shared archive" in ended.stderr) == ("started\n", False)
+    assert archive.stat().st_size > whole / 2
 
 
 KILLS_THE_JVM = """
