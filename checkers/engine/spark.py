@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 
-ARCHIVE_WAIT_S: Final = 60.0
+ARCHIVE_WAIT_S: Final = 300.0
 """How long the JVM may take to write the archive when it ends."""
 ANSWER_S: Final = 10.0
 """How long the master of a standalone cluster may take to accept a connection."""
