@@ -66,7 +66,7 @@ def test_a_history_on_a_store_is_the_same_to_the_byte(store: str, tmp_path: Path
     assert load(there).tables == load(here).tables
 
 
-def later_a_check_on_a_store_writes_verdict_findings_and_report_there(store: str, tmp_path: Path) -> None:
+def test_a_check_on_a_store_writes_verdict_findings_and_report_there(store: str, tmp_path: Path) -> None:
     tables = random_history(7)[0].tables()
     there, here = write_run(location(f"{store}/run"), tables), write_run(tmp_path / "run", tables)
     remote, local = check_run(there, without_spark=True), check_run(here, without_spark=True)
@@ -103,7 +103,7 @@ def test_a_history_that_was_cut_off_while_it_was_written_does_not_count(
         load(run)
 
 
-def later_a_damaged_file_on_a_store_is_named(store: str) -> None:
+def test_a_damaged_file_on_a_store_is_named(store: str) -> None:
     run = write_run(location(f"{store}/damaged"), random_history(1)[0].tables())
     damaged = next(iter(run.table("reads").glob("*.parquet")))
     scribble(damaged)

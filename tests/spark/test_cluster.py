@@ -15,9 +15,10 @@ import pytest
 from checkers.engine.shipped import archive, package
 from harness.cli import spark_cluster
 from history import seal
+from history.storage import location
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
-from tests.stores import s3_server
+from tests.stores import BUCKET, s3_server
 
 SEED = 7
 
@@ -74,7 +75,7 @@ def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
 ) -> None:
     monkeypatch.setattr(seal, "UNIT_ROWS", 1)
     tables = random_history(SEED)[0].tables()
-    there = write_run(tmp_path / "there", tables)
+    there = write_run(location(f"s3://{BUCKET}/run"), tables)
     here = write_run(tmp_path / "run", tables)
     assert len(list(there.table("sends").iterdir())) > 1
     ended = subprocess.run(
@@ -99,7 +100,7 @@ def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
 def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Place, tmp_path: Path) -> None:
     import pyspark
 
-    there = write_run(tmp_path / "run", random_history(SEED)[0].tables())
+    there = write_run(location(f"s3://{BUCKET}/submitted"), random_history(SEED)[0].tables())
     code, program = package(tmp_path, "harness.cli.main")
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     options = ["--master", cluster.master, "--py-files", str(code)]
