@@ -298,7 +298,7 @@ class PartitionResult(Found):
     level that matters. parts: check -> what its join over all partitions needs. kept: check -> what
     grows with the rows; it stays where the kernel ran, and the join asks for some of it (`WholeRun.ask`).
     pending: findings that depend on lower ranges. last_expected: of each level, the last offset of the range
-    that a consumer has to see.
+    that a consumer has to see. refused: why no kernel was asked, "" = they were; may name `{where}`.
     """
 
     tp: int
@@ -310,6 +310,7 @@ class PartitionResult(Found):
     unread: bool = False
     parts: dict[str, object] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)
+    refused: str = ""
 
     @property
     def place(self) -> tuple[int, int]:

@@ -223,6 +223,9 @@ def check_partition(
     (sends by op, pos; reads by process, op, pos).
     """
     result = PartitionResult(tp=tp, number=number, cap=known.cap)
+    if not known.on_record.recovery and (why := _sent_twice(sends)):
+        result.refused, result.rows = why, len(sends["op"]) + len(reads["op"])
+        return result
     try:
         view = KernelView(tp, sends, reads, known, piece)
     except Exception:  # noqa: BLE001 (all its checks are named as crashed, none passes)
@@ -241,6 +244,20 @@ def check_partition(
     for name, kernel in kernels.items():
         result.guarded(name, functools.partial(kernel, view, result))
     return result
+
+
+def _sent_twice(sends: Columns) -> str:
+    """Why the records cannot be told apart, "" = they can. Inquest's own clients never use a value again."""
+    order = np.argsort(sends["value"], kind="stable")
+    values = sends["value"][order]
+    again = np.flatnonzero(values[1:] == values[:-1])
+    if not len(again):
+        return ""
+    first, second = (int(sends["op"][order[again[0] + n]]) for n in (0, 1))
+    return (
+        f"{len(again)} values of {{where}} are sent twice, the first one by the ops {first} and {second};"
+        " which of their records a poll returned is not known"
+    )
 
 
 def _joined(
@@ -263,6 +280,8 @@ def _joined(
             tally.parts.setdefault(name, []).append((result.tp, part))
         if result.unread and result.tp not in tally.unread:
             tally.unread.append(result.tp)
+        for name in kernels_of(checks) if result.refused else ():
+            tally.doubt(name, 1, result.refused, tps=[result.tp])
         for name, how in result.crashed.items():
             tally.crashed.setdefault(name, f"partition {result.tp}: {how}")
 

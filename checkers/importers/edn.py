@@ -52,7 +52,7 @@ _WORDS: Final[dict[str, Any]] = {"nil": None, "true": True, "false": False}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\"}
 _DROP_NEXT: Final = object()
-"""Stands in a list for `#_` or `^`: the next value is left out."""
+"""Stands in a list for `#_` or `^`: the next value is left out. `parse` returns it for such a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,8 @@ class _Reader:
                     at = len(self._text)
                     break
                 continue
-            yield Form(self._line + self._text.count("\n", 0, at), value)
+            if value is not _DROP_NEXT:
+                yield Form(self._line + self._text.count("\n", 0, at), value)
             at = end
         self._forget(at)
         self._tried = max(len(self._text), PIECE // 2)
@@ -211,6 +212,8 @@ def parse(text: str, at: int = 0) -> tuple[Any, int]:
             value = _scalar(kind, token)
         if items and items[-1] is _DROP_NEXT:
             items.pop()
+            if not stack and not items:
+                return _DROP_NEXT, at
         elif stack:
             items.append(value)
         else:

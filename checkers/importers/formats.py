@@ -39,9 +39,10 @@ def _jepsen(recording: Recording, request: Request) -> Facts:
 
 
 def _verifiable(recording: Recording, request: Request) -> Facts:
-    VerifiableImport(recording, one_group=request.one_group).read(list(request.files))
+    read = VerifiableImport(recording, one_group=request.one_group)
+    read.read(list(request.files))
     recording.close()
-    return ("positions", "commits", *["from_start"] * request.from_start)
+    return ("positions", "commits", *["from_start"] * request.from_start) if read.verbose else ()
 
 
 def _jsonl(recording: Recording, request: Request) -> Facts:

@@ -149,6 +149,8 @@ class VerifiableImport:
     def __init__(self, recording: Recording, *, one_group: bool) -> None:
         self._recording = recording
         self._one_group = one_group
+        self.verbose = True
+        """Whether the records of every poll are on record."""
         self._producers: dict[tuple[str, str], list[_Producer]] = {}
         self._start = 0
 
@@ -309,6 +311,7 @@ class _ConsumerFile(_File):
                 self._polled.append(line)
                 self.owner.doubt(TopicPartition(line.topic, line.partition), line.value)
             case _Consumed():
+                self.owner.verbose &= not line.count or bool(self._polled)
                 self._poll(known=not line.count or bool(self._polled))
             case _Assigned() | _Revoked():
                 tps = [(each.topic, each.partition) for each in line.partitions]

@@ -1,0 +1,72 @@
+"""Export and import: the same findings, whichever way a history travels."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.api import check_history, check_portable
+from checkers.importers.formats import Request, import_config
+from checkers.importers.ops import OpWriter
+from checkers.importers.recording import Recording
+from checkers.portable.cases import read
+from checkers.portable.export import WRITERS, events_of
+from history.reader import History, load
+from history.run_folder import Run
+from history.seal import seal
+from tests.checkers.importers import folder, imported
+
+PROBES = Path(__file__).parents[2] / "histories" / "probe.json"
+CASES = {case.name: case for case in read(PROBES)}
+LEFT_OPEN = {"unseen", "torn-txn"}
+"""Classes that a portable history claims for lack of a read; an import leaves them open."""
+
+
+def sealed(path: Path, name: str) -> History:
+    """A probe history as a run folder."""
+    config = import_config(Request(format="jepsen", files=[]), {})
+    run = folder(path, config)
+    recording = Recording(run, config)
+    writer = OpWriter(recording)
+    last = 0
+    for op in CASES[name].ops:
+        last = max(last, op.invoked_at, op.completed_at or 0)
+    for op in sorted(CASES[name].ops, key=lambda op: op.invoked_at):
+        writer.write(op, op.invoked_at * 1000, (last if op.completed_at is None else op.completed_at) * 1000)
+    recording.close()
+    facts = config.model_dump(mode="json")
+    facts["imported"]["on_record"] = ["from_start"]
+    run.config.write_text(json.dumps(facts))
+    seal(run)
+    return load(run)
+
+
+def exported(history: History, to: str) -> str:
+    file = io.StringIO()
+    WRITERS[to](history.run.name, events_of(history).events, file)
+    return file.getvalue()
+
+
+def classes(run: Run) -> set[str]:
+    return {name for name, _ in check_history(load(run)).counts}
+
+
+def expected(name: str) -> dict[str, Any]:
+    (answer,) = (answer for answer in check_portable(PROBES) if answer["name"] == name)
+    return dict(answer["by_config"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_history_comes_back(tmp_path: Path, name: str) -> None:
+    history = sealed(tmp_path / "sealed", name)
+    (tmp_path / "portable.json").write_text(exported(history, "portable"))
+    (answer,) = check_portable(tmp_path / "portable.json")
+    assert answer["by_config"] == expected(name)
+
+    run, recording = imported(tmp_path, "jepsen", exported(history, "jepsen"))
+    assert recording.reasons == []
+    wanted = set(expected(name)["assign+ww"]["anomalies"]) - LEFT_OPEN
+    assert {"G1c" if name == "G1c-ww" else name for name in classes(run)} - {"offset-reuse"} >= wanted
+    assert classes(run) == classes(history.run)
