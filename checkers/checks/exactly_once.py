@@ -177,7 +177,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
         undecided,
         "{number} inputs may have been copied or not: the final reads did not reach the copies",
     )
-    if run.known.copying:
+    if run.known.copying and run.known.on_record.commits:
         doubt_silent(NAME, run, tally, run.known.copying)
 
 

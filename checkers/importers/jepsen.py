@@ -85,7 +85,7 @@ class JepsenImport:
         if event.type == "invoke" and (lost := self._pairing.abandon(process)) is not None:
             # its completion is missing; whether it happened is not known
             self._refuse(lost.invoked_at, f"process {process} never completed this op, and invokes another")
-            self._write(lost, self._ns)
+            self._write(lost, self._ns, left=True)
         op = self._pairing.take(line, event)
         if op is None:
             self._began[process] = self._ns
@@ -94,10 +94,10 @@ class JepsenImport:
         else:
             self._write(op, self._ns)
 
-    def _write(self, op: PortableOp, ended: int) -> None:
+    def _write(self, op: PortableOp, ended: int, *, left: bool = False) -> None:
         rewind = op.process in self._rewinds
         self._rewinds.discard(op.process)
-        self._writer.write(op, self._began.pop(op.process), ended, rewind=rewind)
+        self._writer.write(op, self._began.pop(op.process), ended, rewind=rewind, left=left)
 
     def _refuse(self, line: int, why: str) -> None:
         self._recording.refuse(f"{self._path}: line {line}", why)

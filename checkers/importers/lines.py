@@ -38,6 +38,7 @@ from core.op import (
 from history import journal as j
 
 FORMAT: Final = 1
+NEVER: Final = 1 << 62
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Ns = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
@@ -58,13 +59,14 @@ class RecordingLine(msgspec.Struct, frozen=True, kw_only=True, tag="recording", 
 
 
 class ProcessLine(msgspec.Struct, frozen=True, kw_only=True, tag="process", tag_field="line"):
-    """Settings of a process (a single-threaded client), before its first op. What it does not say is as the
-    import's options have it: acks -1, idempotent, read_committed."""
+    """Settings of a process (a single-threaded client), before its first op. acks null: it does not produce;
+    isolation null: it does not consume. What it does not say is as the import's options have it: acks -1,
+    idempotent, read_committed."""
 
     process: Number
-    acks: Literal[-1, 0, 1] | None = None
-    idempotent: bool | None = None
-    isolation: Level | None = None
+    acks: Literal[-1, 0, 1] | msgspec.UnsetType | None = msgspec.UNSET
+    idempotent: bool | msgspec.UnsetType = msgspec.UNSET
+    isolation: Level | msgspec.UnsetType | None = msgspec.UNSET
     group: str | None = None
     transactional_id: str | None = None
 
@@ -223,14 +225,18 @@ class LinesImport:
         if self._recording.known(line.process):
             raise _OutOfOrder(f"settings of process {line.process} after its first line")
         weak = line.acks in (0, 1)
-        if line.idempotent and weak:
+        if line.idempotent is True and weak:
             raise _OutOfOrder("an idempotent producer has acks -1 (all)")
+        idempotent = None if line.idempotent is msgspec.UNSET else line.idempotent
+        isolation = line.isolation or None
         self._recording.process(
             line.process,
             ns=0,
-            acks=line.acks,
-            idempotent=False if weak else line.idempotent,
-            isolation=None if line.isolation is None else Isolation[line.isolation.upper()],
+            produces=line.acks is not None,
+            consumes=line.isolation is not None,
+            acks=line.acks if isinstance(line.acks, int) else None,
+            idempotent=False if weak else idempotent,
+            isolation=Isolation[isolation.upper()] if isinstance(isolation, str) else None,
             group=line.group,
             transactional_id=line.transactional_id,
         )
@@ -238,6 +244,8 @@ class LinesImport:
     def _begins(self, process: int, ns: int) -> None:
         """Raises: _OutOfOrder."""
         until = self._busy_until.get(process, 0)
+        if until == NEVER:
+            raise _OutOfOrder(f"process {process} continues after an op that never ended")
         if ns < until:
             raise _OutOfOrder(f"process {process} is at {ns} ns, after a line that ends at {until} ns")
         if not self._recording.known(process):
@@ -252,7 +260,7 @@ class LinesImport:
             raise _OutOfOrder(f"an op without end_ns, and with outcome {line.outcome!r}")
         self._begins(process, line.begin_ns)
         ended = line.begin_ns if end is None else end
-        self._busy_until[process] = ended
+        self._busy_until[process] = NEVER if end is None else ended
         self._recording.write(process, *_op_lines(self._recording.ops, line, ended))
         self._recording.ended(process, End.CRASHED if end is None else End.CLOSED)
 

@@ -21,8 +21,11 @@ class OpWriter:
         self._touched: dict[int, set[TopicPartition]] = {}
         self._tps: dict[str, TopicPartition] = {}
 
-    def write(self, op: PortableOp, began: int, ended: int, *, rewind: bool = False) -> None:
-        """One op. rewind: an assign that also goes to the beginning of the keys that it lists."""
+    def write(
+        self, op: PortableOp, began: int, ended: int, *, rewind: bool = False, left: bool = False
+    ) -> None:
+        """One op. rewind: an assign that also goes to the beginning of the keys that it lists. left: an op
+        without completion, whose process invoked another one; it ended in doubt before that."""
         process, number = op.process, self._recording.ops
         if not self._recording.known(process):
             self._recording.process(process, ns=began)
@@ -30,11 +33,12 @@ class OpWriter:
         lines: list[j.Line] = [
             j.Invoked(op=number, ns=began, phase=Phase.FAULTS, f=op.f, txn=op.txn, abort=False, mops=mops)
         ]
-        if op.completed is not None:
+        if op.completed is not None or left:
             lines += self._rebalances(op, number, began)
             lines += self._results(op, number, began, ended)
             if op.assigned is not None and op.outcome != Outcome.FAIL:
                 lines.append(self._dropped(op, number, ended, rewind=rewind))
+        if op.completed is not None or left:
             lines.append(j.OpCompleted(op=number, ns=ended, outcome=op.outcome))
         self._recording.write(process, *lines)
         crashed = op.f == "crash" or op.completed is None

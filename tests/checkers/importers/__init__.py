@@ -1,14 +1,12 @@
-"""Imports in a folder of their own: files in, sealed history and verdict out."""
+"""Imports in a folder of their own: files in, sealed history out."""
 
 from pathlib import Path
 
-from checkers.api import check
 from checkers.importers.formats import Request, import_config, import_files
 from checkers.importers.recording import Recording
 from core.config import RunConfig
 from history.run_folder import Run
 from history.seal import seal
-from history.verdict import Verdict
 
 
 def folder(path: Path, config: RunConfig) -> Run:
@@ -20,22 +18,15 @@ def folder(path: Path, config: RunConfig) -> Run:
     return run
 
 
-def imported(
-    tmp_path: Path, format: str, *contents: str | bytes, name: str = "run", **options: bool
-) -> tuple[Run, Recording]:
+def imported(tmp_path: Path, format: str, *contents: str | bytes, **options: bool) -> tuple[Run, Recording]:
     """The sealed run folder of these files, and what the import says of them. Raises: HistoryError."""
     paths = []
     for number, content in enumerate(contents):
-        paths.append(tmp_path / f"{name}-{number}.txt")
+        paths.append(tmp_path / f"recording-{number}.txt")
         paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)
     request = Request(format=format, files=paths, **options)
     config = import_config(request, {})
-    run = folder(tmp_path / name, config)
+    run = folder(tmp_path / "run", config)
     recording = import_files(run, config, request)
     seal(run)
     return run, recording
-
-
-def checked(run: Run) -> Verdict:
-    """The verdict of a sealed run."""
-    return check(run, without_spark=True)

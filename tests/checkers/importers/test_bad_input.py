@@ -8,7 +8,10 @@ import pytest
 
 from benchmarks.fuzz_importers import SEEDS, fuzz
 from core.errors import HistoryError
-from tests.checkers.importers import checked, imported
+from history.events import incomplete
+from history.reader import load
+from tests.checkers.importers import imported
+from tests.histories.folders import check_run
 
 Damage = Callable[[bytes], bytes]
 HUGE = b"9" * 30
@@ -92,6 +95,10 @@ OF_FORMAT: dict[str, dict[str, Damage]] = {
         "never ended, and ok": swap(b'"end_ns": 20', b'"end_ns": null'),
         "lines in another order": lambda content: b"\n".join(reversed(content.split(b"\n"))),
         "ops that overlap": swap(b'"begin_ns": 30', b'"begin_ns": 15'),
+        "a process after its last op": put(
+            b'{"line": "op", "process": 5, "outcome": "info", "begin_ns": 1}\n'
+            b'{"line": "op", "process": 5, "outcome": "ok", "begin_ns": 2, "end_ns": 3}'
+        ),
         "settings after the first op": put(b'{"line": "process", "process": 0, "acks": 1}'),
         "idempotent with acks 1": put(b'{"line": "process", "process": 9, "acks": 1, "idempotent": true}'),
         "second first line": put(b'{"line": "recording", "format": 1}'),
@@ -132,14 +139,14 @@ def test_damage_is_named_and_never_valid(tmp_path: Path, format: str, name: str)
         return
     assert recording.refused > 0
     assert all(reason.startswith(str(tmp_path)) for reason in recording.reasons)
-    assert checked(run).valid != True  # noqa: E712 ("unknown" is one of its values)
+    assert any(map(incomplete, load(run).events))  # test_formats: this makes a verdict unknown at best
 
 
 @pytest.mark.parametrize("format", SEEDS)
 def test_the_undamaged_recording_is_valid(tmp_path: Path, format: str) -> None:
     run, recording = imported(tmp_path, format, *SEEDS[format], from_start=format == "verifiable")
     assert recording.reasons == []
-    assert checked(run).valid is True
+    assert check_run(run, without_spark=True).valid is True
 
 
 @pytest.mark.parametrize("format", SEEDS)
@@ -168,6 +175,6 @@ def test_a_file_with_nothing_in_it_is_one_error(tmp_path: Path, format: str, con
 
 @pytest.mark.parametrize("format", SEEDS)
 def test_mutated_recordings_never_crash(format: str) -> None:
-    tried = fuzz(format, range(300))
-    assert tried.files == 300
+    tried = fuzz(format, range(100))
+    assert tried.files == 100
     assert tried.crashes == []
