@@ -47,7 +47,7 @@ TOKENS: Final = (
 
 @dataclass(slots=True)
 class Tried:
-    """What became of the files. damaged: something of them could not be read; refused: nothing could."""
+    """How many files ended in which way. damaged: something of them could not be read; refused: nothing."""
 
     files: int = 0
     whole: int = 0

@@ -247,7 +247,7 @@ def check_partition(
 
 
 def _sent_twice(sends: Columns) -> str:
-    """Why the records cannot be told apart, "" = they can. Inquest's own clients never use a value again."""
+    """Why the records cannot be distinguished, "" = they can. Inquest's own clients never repeat a value."""
     order = np.argsort(sends["value"], kind="stable")
     values = sends["value"][order]
     again = np.flatnonzero(values[1:] == values[:-1])
@@ -255,7 +255,7 @@ def _sent_twice(sends: Columns) -> str:
         return ""
     first, second = (int(sends["op"][order[again[0] + n]]) for n in (0, 1))
     return (
-        f"{len(again)} values of {{where}} are sent twice, the first one by the ops {first} and {second};"
+        f"{len(again)} values of {{where}} are sent twice, the first one by ops {first} and {second};"
         " which of their records a poll returned is not known"
     )
 

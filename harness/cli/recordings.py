@@ -57,7 +57,7 @@ def import_(
     point_latest(run)
     for why in recording.reasons:
         typer.echo(f"inquest: not read: {why}", err=True)
-    lost = f"; {recording.refused} places could not be read" if recording.refused else ""
+    lost = f"; places that could not be read: {recording.refused}" if recording.refused else ""
     typer.echo(f"imported: {recording.ops} ops of {recording.processes} processes{lost}")
     typer.echo(f"judge it: inquest check {run.folder}")
     raise typer.Exit(ExitCode.UNKNOWN if recording.refused else ExitCode.VALID)
