@@ -4,9 +4,9 @@
     WRITERS["portable"](name, exported.events, file)
 
 A key is `topic-partition`, a value its number in the tables. Portable histories know neither isolation
-levels nor commits nor the ends of logs: reads at read_uncommitted, committed offsets and ops that moved no
-record are left out, and `left_out` says so. The whole history is in memory. Not here: reading either
-format.
+levels nor commits nor the ends of logs: reads at read_uncommitted (where there are transactions), committed
+offsets and ops that moved no record are left out, and `left_out` says so. The whole history is in memory.
+Not here: reading either format.
 """
 
 import json
@@ -43,13 +43,16 @@ class Exported:
 def events_of(history: History) -> Exported:
     """The events of a history. Raises: HistoryError."""
     sends, reads = _rows(history, "sends"), _rows(history, "reads")
-    plain = [row for row in reads if row["isolation"] != Isolation.READ_COMMITTED]
+    ops = history.tables["ops"].to_pylist()
+    left = []
+    if any(row["txn"] for row in ops):  # else both levels show the same
+        left = [row for row in reads if row["isolation"] != Isolation.READ_COMMITTED]
+        reads = [row for row in reads if row["isolation"] == Isolation.READ_COMMITTED]
     records: dict[int, list[Row]] = defaultdict(list)
     for row in sends:
         records[row["op"]].append(row)
     for row in reads:
-        if row["isolation"] == Isolation.READ_COMMITTED:
-            records[row["op"]].append(row)
+        records[row["op"]].append(row)
     changes: dict[int, list[Row]] = defaultdict(list)
     for row in history.tables["assignments"].to_pylist():
         changes[row["op"]].append(row)
@@ -57,7 +60,7 @@ def events_of(history: History) -> Exported:
     stamped: list[tuple[tuple[int, int], Event]] = []
     order = _Order()
     skipped = 0
-    for op in sorted(history.tables["ops"].to_pylist(), key=lambda row: (row["invoke_ns"], row["op"])):
+    for op in sorted(ops, key=lambda row: (row["invoke_ns"], row["op"])):
         pair = makes.pair(op)
         if pair is None:
             skipped += 1
@@ -68,7 +71,7 @@ def events_of(history: History) -> Exported:
             stamped.append((completed, pair[1]))
     stamped.sort(key=lambda each: each[0])
     events = [{"index": n, **event} for n, (_, event) in enumerate(stamped)]
-    notes = [(len(plain), "reads at read_uncommitted"), (skipped, "ops that moved no record")]
+    notes = [(len(left), "reads at read_uncommitted"), (skipped, "ops that moved no record")]
     notes.append((history.tables["commits"].num_rows, "committed offsets"))
     return Exported(events=events, left_out=[f"{number} {what}" for number, what in notes if number])
 

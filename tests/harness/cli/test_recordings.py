@@ -1,0 +1,63 @@
+"""`inquest import`, `check` and `export` together, and what remains after an error: nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.fuzz_importers import RECORDINGS
+from core.errors import HistoryError, UsageError
+from harness.cli.main import app
+
+
+def inquest(*words: str | Path) -> int:
+    """The exit code of a command."""
+    ended = app([str(word) for word in words], standalone_mode=False)
+    return ended if isinstance(ended, int) else 0
+
+
+def test_a_recording_is_imported_judged_and_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results"
+    assert inquest("import", "jepsen", RECORDINGS / "jepsen.edn", "--results", results) == 0
+    latest = results / "latest"
+    assert inquest("check", latest, "--without-spark") == 0
+    said = capsys.readouterr().out
+    assert "imported: 4 ops of 2 processes" in said
+    assert "VALID: no forbidden anomaly in 4 ops" in said
+    assert "repeat: inquest import jepsen jepsen.edn" in said
+    for to in ("portable", "jepsen"):
+        assert inquest("export", latest, "--to", to, "--output", tmp_path / to) == 0
+    assert inquest("check", "--history", tmp_path / "portable") == 0
+    assert inquest("import", "jepsen", tmp_path / "jepsen", "--results", results) == 0
+    assert (latest / "config.json").exists()
+
+
+def test_damage_ends_with_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = tmp_path / "damaged.edn"
+    damaged.write_bytes((RECORDINGS / "jepsen.edn").read_bytes() + b"{:index\n")
+    assert inquest("import", "jepsen", damaged, "--results", tmp_path / "results") == 2
+    assert f"not read: {damaged}: line 10" in capsys.readouterr().err
+    assert inquest("check", tmp_path / "results" / "latest", "--without-spark") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("jepsen", "missing.edn"), HistoryError),
+        (("jepsen", "empty.edn"), HistoryError),
+        (("jepsen", "empty.edn", "empty.edn"), UsageError),
+        (("parquet", "empty.edn"), UsageError),
+        (("jsonl", "empty.edn", "--from-start"), UsageError),
+        (("jepsen", "empty.edn", "--set", "sut=kafka"), UsageError),
+        (("jepsen", "empty.edn", "--set", "acks=9"), UsageError),
+    ],
+)
+def test_an_error_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], error: type[Exception]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.edn").write_text("")
+    with pytest.raises(error):
+        inquest("import", *words)
+    assert not list(tmp_path.glob("results/*"))
