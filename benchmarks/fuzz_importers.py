@@ -65,7 +65,7 @@ class _InMemory(Recording):
         for process, content in self._buffers.items():
             end = self._ended.get(process, End.CRASHED)
             closed = jsonl.encode([j.Closed(ns=self._last.get(process, 0), end=end)])
-            journals.append((str(process), jsonl.decode(bytes(content) + closed, j._DECODER, "")))
+            journals.append((str(process), jsonl.decode(bytes(content) + closed, j.DECODER, "")))
         rows = rows_of(journals)
         rows.add_bounds(bounds)
         rows.tables()
