@@ -7,6 +7,7 @@ journal is readable after any crash, up to its last whole line. An op without co
 indefinite (INFO).
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -196,7 +197,13 @@ def read(path: Path) -> list[Line]:
 
     Raises: HistoryError, where the header is missing or another line cannot be read.
     """
-    lines = jsonl.decode(storage.read_bytes(path), DECODER, str(path))
-    if lines and not isinstance(lines[0], JournalHeader):
-        raise HistoryError(f"{path} line 1 is not the header of a journal")
-    return lines
+    return list(lines(path))
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """The same, one at a time: a journal may be larger than the memory."""
+    with storage.file_errors(), path.open("rb") as file:
+        for number, line in enumerate(jsonl.values(file, DECODER, str(path))):
+            if number == 0 and not isinstance(line, JournalHeader):
+                raise HistoryError(f"{path} line 1 is not the header of a journal")
+            yield line

@@ -9,8 +9,9 @@ it cannot read is damage, and refused.
 """
 
 import fcntl
+import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,13 +31,19 @@ def encode(values: Iterable[msgspec.Struct]) -> bytes:
 
 def decode(data: bytes, decoder: msgspec.json.Decoder[T], name: str) -> list[T]:
     """The values of all whole lines. name: of the file, for the message. Raises: HistoryError."""
-    values: list[T] = []
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+    return list(values(io.BytesIO(data), decoder, name))
+
+
+def values(lines: Iterable[bytes], decoder: msgspec.json.Decoder[T], name: str) -> Iterator[T]:
+    """The values of all whole lines of an open file, one at a time. Raises: HistoryError."""
+    for number, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            return
         try:
-            values.append(decoder.decode(line))
+            value = decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise HistoryError(f"{name} line {number} is damaged: {error}") from None
-    return values
+        yield value
 
 
 class Appender:

@@ -49,8 +49,10 @@ class Columns:
         self.rows += count
 
     def numpy(self, name: str) -> Values:
-        """One column."""
-        return np.array(self.columns[name], dtype=self.schema.field(name).type.to_pandas_dtype())
+        """One column, without a copy: afterwards no row can be added."""
+        dtype = self.schema.field(name).type.to_pandas_dtype()
+        column = self.columns[name]
+        return np.asarray(column, dtype) if len(column) else np.zeros(0, dtype)
 
     def table(self, **replaced: Values) -> pa.Table:
         """The table; `replaced` columns stand for the recorded ones."""
@@ -183,21 +185,24 @@ class Rows:
 
 def read_journals(paths: Iterable[Path]) -> Rows:
     """Rows of all these journals. Raises: HistoryError."""
-    return rows_of((str(path), j.read(path)) for path in paths)
+    return rows_of((str(path), j.lines(path)) for path in paths)
 
 
-def rows_of(journals: Iterable[tuple[str, list[j.Line]]]) -> Rows:
-    """Rows of journals that were read: (name, lines) each. Raises: HistoryError."""
+def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]]) -> Rows:
+    """Rows of journals: (name, lines) each, read once. Raises: HistoryError."""
     rows = Rows()
     for name, lines in journals:
-        if not lines or not isinstance(header := lines[0], j.JournalHeader):
+        header = next(rest := iter(lines), None)
+        if not isinstance(header, j.JournalHeader):
             continue  # the process ended before its header was written: it did nothing
         if header.format > FORMAT:
             raise HistoryError(f"{name} has format {header.format}, newer than {FORMAT}")
         process = _Process(rows, header)
-        for line in lines[1:]:
+        last_ns = header.ns
+        for line in rest:
             process.take(line)
-        process.finish(lines[-1].ns)
+            last_ns = line.ns
+        process.finish(last_ns)
     return rows
 
 

@@ -8,6 +8,7 @@ was never performed is an incomplete one.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -25,6 +26,8 @@ from history.tables import CLUSTERED, TABLES
 
 UNIT_ROWS = 250_000
 """A unit takes further partitions until it has this many rows."""
+ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
+"""Columns that the rows of a unit are sorted by."""
 ROW_GROUP = 1 << 15
 """Rows of a row group. Few enough that looking up single records decodes little."""
 
@@ -89,11 +92,14 @@ def write_history(
 
 
 def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:
-    """Write sends and reads as units of whole partitions; the list of units, largest first."""
-    sends = _sorted(sends, ("tp", "op", "pos")).cast(TABLES["sends"])
-    reads = _sorted(reads, ("tp", "process", "op", "pos")).cast(TABLES["reads"])
+    """Write sends and reads as units of whole partitions; the list of units, largest first.
+
+    In memory are, beside the given tables, the order of their rows by partition, and the rows of one unit.
+    """
     tables = {"sends": sends, "reads": reads}
     numbers = {name: table.column("tp").to_numpy() for name, table in tables.items()}
+    order = {name: np.argsort(tps, kind="stable") for name, tps in numbers.items()}
+    ends = {name: np.cumsum(np.bincount(tps)) for name, tps in numbers.items()}
     for name in tables:
         storage.make_folder(folder / name)
     units: list[Unit] = []
@@ -101,8 +107,10 @@ def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit
         unit = f"{tps[0]:05d}-{tps[-1]:05d}"
         rows: dict[str, int] = {}
         for name, table in tables.items():
-            first, end = map(int, np.searchsorted(numbers[name], (tps[0], tps[-1] + 1)))
-            write_table(table.slice(first, end - first), folder / name / f"{unit}.parquet")
+            before = np.append(0, ends[name])  # rows of the partitions below each
+            first, end = before[np.minimum((tps[0], tps[-1] + 1), len(ends[name]))].tolist()
+            part = table.take(pa.array(order[name][first:end]))
+            write_table(_sorted(part, ORDER[name]).cast(TABLES[name]), folder / name / f"{unit}.parquet")
             rows[name] = end - first
         units.append(Unit(name=unit, tps=tps, **rows))
     return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
