@@ -18,9 +18,7 @@ from history import jsonl
 from history.reader import History, Names
 from history.rows import rows_of
 from history.run_folder import FORMAT, Run
-from history.tables import CLUSTERED, TABLES
-
-ORDER = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
+from history.tables import CLUSTERED, ORDER, TABLES
 
 
 def so_far(run: Run) -> History:

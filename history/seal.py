@@ -8,7 +8,6 @@ was never performed is an incomplete one.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -22,12 +21,10 @@ from history.jsonl import being_written
 from history.reader import Names, Unit
 from history.rows import read_journals
 from history.run_folder import FORMAT, Run, write_atomically
-from history.tables import CLUSTERED, TABLES
+from history.tables import CLUSTERED, ORDER, TABLES
 
 UNIT_ROWS = 250_000
 """A unit takes further partitions until it has this many rows."""
-ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
-"""Columns that the rows of a unit are sorted by."""
 ROW_GROUP = 1 << 15
 """Rows of a row group. Few enough that looking up single records decodes little."""
 

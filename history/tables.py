@@ -79,9 +79,11 @@ CLUSTERED: Final = ("sends", "reads")
 """Tables stored as one file a *unit*: `history/<table>/<unit>.parquet`; a unit holds one or more whole
 topic-partitions, and the files of one unit hold the same ones. The other tables are one file each:
 `history/<table>.parquet`. Units are listed in `names.json` ("units": name, tps, sends, reads), largest
-first. Sorted: sends by (tp, op, pos); reads by (tp, process, op, pos). All files: zstd,
-DELTA_BINARY_PACKED on int32 and int64 columns.
+first. All files: zstd, DELTA_BINARY_PACKED on int32 and int64 columns.
 """
+
+ORDER: Final = {"sends": ("tp", "op", "pos"), "reads": ("tp", "process", "op", "pos")}
+"""What the rows of clustered tables are sorted by."""
 
 FOREIGN_REASONS: Final = ("unreadable", "corrupt", "misdirected", "other-run")
 """Meaning of `foreign.reason`: not a payload of ours; checksum wrong; meant for another
