@@ -21,7 +21,7 @@ from model.protocol.coordinator_messages import (
     DescribeProducers,
     DescribeTransactions,
 )
-from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, Partition
+from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, ListOffsets, Partition
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC
 from model.scenarios.drivers import clients, raw_member, raw_producer
 from model.scenarios.drivers.cluster import GROUP, ClusterStage, brief, data
@@ -60,7 +60,8 @@ def _fetched(s: ClusterStage, tp: Partition, *, committed: bool = False) -> Fetc
     node = s.leader(tp)
     if node not in s.nodes:
         return "down"
-    request = Fetch(-1, {tp: FetchPartition(0)}, committed=committed, max_wait_ms=0)
+    _, start = s.ask(ListOffsets((tp,), earliest=True), to=node).parts[tp]
+    request = Fetch(-1, {tp: FetchPartition(max(start, 0))}, committed=committed, max_wait_ms=0)
     part: FetchedPartition = s.ask(request, to=node).parts[tp]
     return part if part.error is KafkaError.NONE else part.error.name
 

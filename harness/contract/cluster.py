@@ -1,8 +1,10 @@
 """The cluster of the comparison: one broker, the only replica of everything, with the model's settings."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from core.config import run_config
@@ -11,18 +13,27 @@ from harness.contract.campaign import Campaign, Outcome, Say, wait_for_coordinat
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
 from harness.contract.played import PLAYED
-from harness.contract.scenarios import Comparison, Real, play_all
+from harness.contract.scenarios import Comparison, Real, broker_settings, play_all
 from harness.contract.stage import REAL, Place
-from harness.contract.versions import version_of
+from harness.contract.versions import Version, version_of
 from harness.kafka.cluster import KafkaCluster
 from model.scenarios.drivers.cluster import ClusterStage
 from model.settings import Settings
 
+READY_S: Final = 300.0
 INTERNAL_PARTITIONS: Final = "3"
 """Of the topics of coordinators: as many as the model's stage has."""
 
+SOON: Final = {
+    "producer.id.expiration.check.interval.ms": "1000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+}
+"""What expires is forgotten about then, and not up to an hour later."""
+
 PATIENT: Final = {
-    "broker.session.timeout.ms": "120000",
+    "broker.session.timeout.ms": "60000",
+    # A broker that was killed registers again when its old session has ended; until then it must not give up.
+    "initial.broker.registration.timeout.ms": "300000",
     "controller.quorum.fetch.timeout.ms": "60000",
     "controller.quorum.request.timeout.ms": "60000",
     "request.timeout.ms": "60000",
@@ -31,8 +42,13 @@ PATIENT: Final = {
 
 
 @contextmanager
-def one_broker(kafka: str, folder: Path) -> Iterator[KafkaCluster]:
-    """A running cluster; its logs are in the folder afterwards. Raises: ClusterError."""
+def one_broker(
+    kafka: str, folder: Path, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[KafkaCluster]:
+    """A running cluster; its logs are in the folder afterwards. more: settings of the broker.
+
+    Raises: ClusterError.
+    """
     settings = {
         "seed": 1,
         "kafka": kafka,
@@ -43,10 +59,12 @@ def one_broker(kafka: str, folder: Path) -> Iterator[KafkaCluster]:
             "offsets.topic.num.partitions": INTERNAL_PARTITIONS,
             "transaction.state.log.num.partitions": INTERNAL_PARTITIONS,
             "group.min.session.timeout.ms": "1000",
+            **SOON,
             **PATIENT,
+            **more,
         },
     }
-    cluster = KafkaCluster(run_config(settings), folder)
+    cluster = KafkaCluster(run_config(settings), folder, ready_deadline_s=READY_S)
     try:
         run_blocking(cluster.start())
         yield cluster
@@ -76,26 +94,36 @@ class Compared(NamedTuple):
 
 
 def compare(
-    kafka: str, *, requests: int, seed: int, folder: Path, say: Say, names: Iterable[str] = PLAYED
+    kafka: str, *, requests: int, seed: int, folder: Path, say: Say, names: Collection[str] = PLAYED
 ) -> Compared:
     """The model against one broker of this version: by the scenarios of these names, then by random requests.
 
     Raises: UsageError (the version is too old), ClusterError, AdminError.
     """
     version = version_of(kafka)
+    played = Comparison()
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name in names:
+        alike.setdefault(tuple(broker_settings(name).items()), []).append(name)
+    usual = alike.pop((), [])
+    for number, (settings, others) in enumerate(alike.items(), 1):
+        with one_broker(kafka, folder / f"{folder.name}-{number}", dict(settings)) as cluster:
+            wait_for_coordinators(cluster.admin)
+            play_all(others, version, partial(_real, cluster, version), say, played)
     with one_broker(kafka, folder) as cluster:
         wait_for_coordinators(cluster.admin)
-
-        def real(name: str) -> Real:
-            def made(kind: type[ClusterStage], settings: Settings) -> ClusterStage:
-                dialect = Dialect(settings.era.client_transaction_version, version.marker_version)
-                return REAL[kind](Place(cluster, dialect, name), settings)
-
-            return made
-
-        played = play_all(names, version, real, say)
+        play_all(usual, version, partial(_real, cluster, version), say, played)
         if names:
             say(played.text)
-        return Compared(
-            played, Campaign(cluster.admin, version, folder.name, seed, known(), say).run(requests)
-        )
+        campaign = Campaign(cluster.admin, version, folder.name, seed, known(), say)
+        return Compared(played, campaign.run(requests))
+
+
+def _real(cluster: KafkaCluster, version: Version, name: str) -> Real:
+    """Makes the stage of a scenario of this name on the cluster."""
+
+    def made(kind: type[ClusterStage], settings: Settings) -> ClusterStage:
+        dialect = Dialect(settings.era.client_transaction_version, version.marker_version)
+        return REAL[kind](Place(cluster, dialect, name), settings)
+
+    return made

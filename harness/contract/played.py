@@ -8,13 +8,14 @@ from typing import Final
 
 PLAYED: Final = (
     # clients
-    *("batches-in-flight", "retries", "delivery-timeout", "epoch-bump"),
+    *("batches-in-flight", "retries", "delivery-timeout", "send-modes", "epoch-bump"),
     # idempotence, producer-state
     *("without-producer-id", "sequences", "reordering", "pipelining", "five-batches"),
-    *("producer-epochs", "producer-state-restart"),
+    *("producer-epochs", "producer-state-restart", "unknown-producer-taken"),
     # transactions, zombies, transactional-clients
     *("isolation", "consume-transform-produce", "consumer-only"),
     *("zombie-producer", "unfinished-predecessor", "transaction-timeout", "own-epoch"),
+    *("expired-id", "open-id"),
     *("commit-waits", "abort-waits", "abort-in-doubt", "end-retried"),
     # late-ends, late-records
     *("late-commit", "late-abort", "late-end-noticed", "late-end-early", "late-end-refused"),
@@ -23,7 +24,7 @@ PLAYED: Final = (
     *("join-group", "leave-group", "overtaken-rebalance", "fenced-member"),
     *("offsets-without-members", "exactly-once", "transactional-id-by-partition"),
     *("commit-before", "commit-after", "commit-automatically", "commit-automatically-threads"),
-    *("slow-consumer", "rewind"),
+    *("slow-consumer", "rewind", "out-of-range"),
 )
 """By chapter."""
 
@@ -72,13 +73,11 @@ REASONS: Final[Mapping[str, str]] = {
     "it is about the controllers' quorum, and here is one controller": """
         quorum-election quorum-succession quorum-and-isr""",
     "it is about the assignment of replicas to brokers": "assignment-rule assignment-random assignment-racks",
-    "it needs settings that the cluster of the comparison has not": """
-        unknown-producer-taken epochs-used-up expired-id open-id offsets-compaction""",
+    "a producer id has 32767 epochs, and no setting makes it fewer": "epochs-used-up",
+    "Kafka compacts only closed segments, at times of its own": "offsets-compaction",
     "its brokers are older than all that are compared, or have a feature off": """
         one-batch unknown-producer hanging-transaction exactly-once-before-kip-447""",
-    "retention deletes records in one of its steps": "out-of-range",
     "a new leader of its group is the first one in a hash table, so any member": "rebalance-timeout",
-    "acks=0 has no answer, and these connections wait for one": "send-modes",
 }
 """Why -> scenarios."""
 

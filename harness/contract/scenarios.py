@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from core.errors import UsageError
 from harness.contract.cells import Aliases, row
 from harness.contract.differences import known_cells, without_known
 from harness.contract.played import NOT_PLAYED
+from harness.contract.stage import PACE
 from harness.contract.versions import Version
 from model.scenarios.drivers.cluster import ClusterStage, lone
 from model.scenarios.framework import Scenario, cell
@@ -91,13 +93,17 @@ def applies(scenario: Scenario[Any], version: Version) -> bool:
 
 
 def play_all(
-    names: Iterable[str], version: Version, real: Callable[[str], Real], say: Callable[[str], None]
-) -> Comparison:
-    """Play those of the scenarios that apply. real: by the name of a scenario.
+    names: Iterable[str],
+    version: Version,
+    real: Callable[[str], Real],
+    say: Callable[[str], None],
+    comparison: Comparison,
+) -> None:
+    """Play those of the scenarios that apply. real: by the name of a scenario. comparison: gets
+    what they bring.
 
     Raises: AdminError, ClusterError, NotYet.
     """
-    comparison = Comparison()
     began = time.monotonic()
     for name in names:
         scenario = SCENARIOS[name]
@@ -109,8 +115,7 @@ def play_all(
         if difference is not None:
             comparison.differences.append(difference)
             say(difference.text)
-    comparison.seconds = time.monotonic() - began
-    return comparison
+    comparison.seconds += time.monotonic() - began
 
 
 def play(scenario: Scenario[Any], version: Version, real: Real, comparison: Comparison) -> Difference | None:
@@ -162,6 +167,19 @@ def _settled(look: Callable[[], tuple[str, ...]], expected: tuple[str, ...]) -> 
     return found
 
 
-def playable(settings: Settings) -> bool:
-    """Whether the settings are those of the cluster of the comparison, whatever the era."""
-    return settings == lone(era=settings.era)
+EXPIRATIONS: Final[Mapping[str, str]] = {
+    "producer_id_expiration_ms": "producer.id.expiration.ms",
+    "transactional_id_expiration_ms": "transactional.id.expiration.ms",
+}
+"""Settings of the model that scenarios change -> the broker's."""
+
+
+def broker_settings(name: str) -> dict[str, str]:
+    """Settings of brokers that a scenario needs, beside those of the cluster of the comparison."""
+    settings = SCENARIOS[name].stage().settings
+    usual = lone(era=settings.era)
+    changed = {field: getattr(settings, field) for field in EXPIRATIONS}
+    needed = {field: value for field, value in changed.items() if value != getattr(usual, field)}
+    if replace(usual, **needed) != settings:
+        raise UsageError(f"scenario {name} has settings that brokers cannot be given here")
+    return {EXPIRATIONS[field]: str(value * PACE) for field, value in needed.items()}

@@ -18,14 +18,18 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
+from kio.schema.delete_records.v2 import request as delete_records
+from kio.schema.delete_records.v2.response import DeleteRecordsResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i32, i64
 
 from core.java_hash import java_hash
 from core.runtime import run_blocking
-from harness.contract.dialect import Dialect, Names
+from harness.contract.dialect import Dialect, Names, milliseconds
 from harness.contract.sides import BROKER
 from harness.contract.wire import decode, encode
 from harness.kafka.admin import broker_views
-from harness.kafka.admin.connection import AdminError
+from harness.kafka.admin.connection import AdminError, check
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.waiting import NotYet, until
 from model.broker import TICK_MS, Broker
@@ -41,12 +45,12 @@ from model.protocol.coordinator_messages import (
     SyncGroup,
     WriteTxnMarkers,
 )
-from model.protocol.messages import Fetch, ListOffsets, Partition
+from model.protocol.messages import Fetch, ListOffsets, Partition, Produce
 from model.protocol.requests import AnyRequest, Response
 from model.replication.node import TRANSACTION_TOPIC, Reply
 from model.replication.replica import Replica
 from model.scenarios.drivers.clients import ClientStage
-from model.scenarios.drivers.cluster import GROUP, ClusterStage
+from model.scenarios.drivers.cluster import GROUP, ClusterStage, data
 from model.scenarios.drivers.raw_member import RawMemberStage
 from model.scenarios.drivers.raw_producer import IN, RawProducerStage
 from model.settings import Settings
@@ -56,9 +60,12 @@ READY_S: Final = 60.0
 RESTART_S: Final = 240.0
 """A killed broker registers again when its old session has ended: 2 minutes (`cluster.PATIENT`)."""
 SETTLED_S: Final = 5.0
+DELETE_MS: Final = 20_000
 PACE: Final = 4
 """Real time for each time of the story, also of sessions and time-outs: no time of the story passes while a
 step does its work, which takes a busy machine seconds; no session must end meanwhile."""
+LONGEST_MS: Final = 900_000
+"""Of a transaction (transaction.max.timeout.ms)."""
 OTHERS_S: Final = 0.5
 """So long an answer is waited for that may depend on other members; where it comes later a step continues
 without it, and the next look at the stage has it."""
@@ -99,7 +106,8 @@ def paced(request: Any) -> Any:
         session, rebalance = request.session_ms * PACE, request.rebalance_ms * PACE
         return msgspec.structs.replace(request, session_ms=session, rebalance_ms=rebalance)
     if isinstance(request, InitProducerId) and request.transactional_id is not None:
-        return msgspec.structs.replace(request, timeout_ms=request.timeout_ms * PACE)
+        timeout_ms = max(request.timeout_ms, min(request.timeout_ms * PACE, LONGEST_MS))
+        return msgspec.structs.replace(request, timeout_ms=timeout_ms)
     return request
 
 
@@ -152,6 +160,25 @@ class Place:
             answer = decode(connection.call(asked, kind), request, names)
         return cast("Response", renamed(answer, self.outward))
 
+    def tell(self, request: Produce, node: int) -> None:
+        """Send a request with acks=0, which has no answer; returns when the broker has handled it: it answers
+        the next request of the connection after that. Raises: AdminError."""
+        names = SameIds()
+        told, _ = encode(renamed(request, self.inward), self.dialect, names)
+        asked, kind = encode(FindCoordinator(GROUP, group=True), self.dialect, names)
+        with self.cluster.admin.connect(node, CALL_S) as connection:
+            connection.send(told)
+            connection.call(asked, kind)
+
+    def delete_before(self, tp: Partition, offset: int, node: int) -> None:
+        """DeleteRecords. Raises: AdminError."""
+        part = delete_records.DeleteRecordsPartition(partition_index=i32(tp[1]), offset=i64(offset))
+        topic = delete_records.DeleteRecordsTopic(name=TopicName(self.inward(tp[0])), partitions=(part,))
+        request = delete_records.DeleteRecordsRequest(topics=(topic,), timeout=milliseconds(DELETE_MS))
+        with self.cluster.admin.connect(node, CALL_S) as connection:
+            answer = connection.call(request, DeleteRecordsResponse)
+        check("DeleteRecords", answer.topics[0].partitions[0].error_code)
+
 
 class WaitingFetch(NamedTuple):
     """A fetch that waits for records (fetch.max.wait.ms) until this time of the stage, which a real broker
@@ -189,6 +216,9 @@ class RealBroker:
         if isinstance(request, Fetch):
             self._fetches.append(WaitingFetch(connection, correlation, request, now + request.max_wait_ms))
             self.tick(now)
+            return
+        if isinstance(request, Produce) and request.acks == 0:
+            self._place.tell(request, self._number)
             return
         self._out.put(Reply(connection, correlation, self._place.ask(request, self._number)))
         if isinstance(request, EndTxn | InitProducerId) and request.transactional_id is not None:
@@ -284,6 +314,11 @@ class OnKafka(ClusterStage):
     def replica(self, tp: Partition, n: int = -1) -> Replica | None:
         """Raises: NotOnKafka."""
         raise NotOnKafka("no client looks into a real broker")
+
+    def delete_before(self, offset: int, number: int = 0) -> Self:
+        """See `ClusterStage`."""
+        self.place.delete_before(data(number), offset, BROKER)
+        return self
 
     # ---- messages, processes and time
 

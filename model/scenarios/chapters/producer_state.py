@@ -7,7 +7,7 @@ from typing import Final
 from model.broker import CHECKPOINT_MS
 from model.eras import ERAS
 from model.protocol.messages import Fetch, Produce
-from model.scenarios.drivers.cluster import data, lone
+from model.scenarios.drivers.cluster import lone
 from model.scenarios.drivers.raw_producer import RawProducerStage
 from model.scenarios.framework import Steps, scenario
 from model.settings import Settings
@@ -95,10 +95,7 @@ def producer_state_truncation(s: RawProducerStage) -> Steps:
 
 
 def _delete(s: RawProducerStage) -> None:
-    s.identify("A").write("A", 0, "a").write("A", 0, "b")
-    replica = s.replica(data(0))
-    assert replica is not None
-    replica.log.delete_before(2)
+    s.identify("A").write("A", 0, "a").write("A", 0, "b").delete_before(2)
 
 
 @scenario(

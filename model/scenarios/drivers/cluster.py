@@ -166,6 +166,13 @@ class ClusterStage:
             return str(answer.error.name)
         return str(answer.offsets[tp]) if answer.offsets[tp] >= 0 else "none"
 
+    def delete_before(self, offset: int, number: int = 0) -> Self:
+        """DeleteRecords: what stands before the offset goes."""
+        replica = self.replica(data(number))
+        assert replica is not None
+        replica.log.delete_before(offset)
+        return self
+
     def read(self, number: int, *, committed: bool, begin: int = 0) -> list[str]:
         """What a new consumer gets of a partition."""
         tp = data(number)
