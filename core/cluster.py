@@ -172,6 +172,10 @@ class Cluster(Protocol):
         """Why this system can no longer be judged ("" = it can): what runs it has failed (the Docker
         engine died), for which the system itself is not to blame. Bounded (5 s), never raises."""
 
+    async def ended(self) -> str:
+        """Which nodes have ended and how, "" = none. Bounded (5 s), never raises; what could not be asked is
+        left out."""
+
     async def collect(self, into: Path) -> None:
         """Write each node's log to `into/<node>/server.log`. Bounded, never raises; says what it missed in
         `missing.txt` there."""

@@ -154,6 +154,10 @@ class KafkaCluster:
             return str(error)
         return next(filter(None, (one.trouble() for one in (self._proxies, self._wire) if one)), "")
 
+    async def ended(self) -> str:
+        """Containers of nodes that run no more, with their exit codes."""
+        return ", ".join(filter(None, (made.ended() for made in self._containers.values())))
+
     async def collect(self, into: Path) -> None:
         """Each node's complete log, over its restarts, and the settings that it ran with."""
         for node in self._nodes:

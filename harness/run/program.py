@@ -181,6 +181,8 @@ class RunProgram:
         if why and (trouble := self._unhealed or await self.cluster.trouble()):
             self._break(trouble)
             return
+        if why and (ended := await self.cluster.ended()):
+            why = f"{why}; {ended}"
         self._write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why))
         self.display.say(f"recovered in {seconds:.1f} s" if not why else f"not recovered: {why}")
 

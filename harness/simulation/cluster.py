@@ -226,6 +226,10 @@ class SimulatedCluster(Administered):
         """Nothing can happen to a simulation."""
         return ""
 
+    async def ended(self) -> str:
+        """A healed simulation has revived all nodes, and none ends by itself."""
+        return ""
+
     def disks(self) -> list[list[Disk]]:
         """What disks had at each take so far, and what all have now. No node is shut down for that."""
         return [*self.takes, [self._disk(node, END) for node in self.nodes]]

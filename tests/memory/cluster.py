@@ -86,6 +86,9 @@ class MemoryCluster:
     async def trouble(self) -> str:
         return self.config.broker_settings.get("memory.trouble", "")
 
+    async def ended(self) -> str:
+        return ""
+
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation
     ) -> dict[TopicPartition, tuple[int, int]]:

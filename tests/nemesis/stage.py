@@ -267,6 +267,9 @@ class Recording(Recorder):
     async def trouble(self) -> str:
         raise NotImplementedError
 
+    async def ended(self) -> str:
+        raise NotImplementedError
+
     async def collect(self, into: Path) -> None: ...
     async def take_evidence(self, into: Path) -> list[str]:
         return []

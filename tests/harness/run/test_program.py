@@ -110,6 +110,18 @@ def test_a_cluster_that_does_not_come_back_has_not_recovered(world: World) -> No
     assert not [note for note in of(events, ev.Note) if note.incomplete]
 
 
+def test_a_cluster_that_does_not_come_back_names_the_nodes_that_ended(world: World) -> None:
+    async def ended() -> str:
+        return "inquest-x-broker-2 ended with exit code 1"
+
+    world.begin(**KILL, recovery_deadline_s=2)
+    setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - methods of the instance alone
+    setattr(world.cluster, "ended", ended)  # noqa: B010
+    (recovered,) = of(world.run(), ev.Recovered)
+    assert not recovered.recovered
+    assert recovered.why.endswith("; inquest-x-broker-2 ended with exit code 1")
+
+
 def test_what_runs_the_cluster_is_not_the_cluster(world: World) -> None:
     async def trouble() -> str:
         return "the Docker engine is gone"
