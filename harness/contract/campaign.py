@@ -154,8 +154,8 @@ class Campaign:
 
     def _play_all(self, spoken: int, requests: int, outcome: Outcome, workers: int) -> None:
         """Examples of one transaction version. Those of two must not run at once: a leader that asks a
-        coordinator about several transactions treats all answers as the version of the first one has it
-        (AddPartitionsToTxnManager.addTxnData), so which error a client gets depends on its neighbours."""
+        coordinator about several transactions treats all answers as the version of the first one has it, so
+        which error a client gets depends on its neighbours (docs/findings/mixed-client-versions.md)."""
 
         def work() -> None:
             while (number := self._next(outcome, requests)) is not None:

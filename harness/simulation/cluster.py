@@ -227,7 +227,7 @@ class SimulatedCluster(Administered):
         return ""
 
     async def ended(self) -> str:
-        """A healed simulation has revived all nodes, and none ends by itself."""
+        """A healed simulation has revived all nodes, and none ends on its own."""
         return ""
 
     def disks(self) -> list[list[Disk]]:
