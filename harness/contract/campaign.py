@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -137,6 +137,7 @@ class Campaign:
         self._numbers = 0
         self._names = 0
         self._said = 0.0
+        self._ended = False
 
     def run(self, requests: int, *, workers: int = WORKERS) -> Outcome:
         """Play examples until this many requests were compared, as many of each transaction version. The
@@ -162,12 +163,18 @@ class Campaign:
                 self._one(number, spoken, outcome)
 
         with ThreadPoolExecutor(workers) as pool:
-            for done in [pool.submit(work) for _ in range(workers)]:
-                done.result()
+            working = [pool.submit(work) for _ in range(workers)]
+            try:
+                for done in as_completed(working):
+                    done.result()
+            except BaseException:  # an interrupt too: the others end after the example that they play
+                self._ended = True
+                self._say(f"ended early: {outcome.text}")
+                raise
 
     def _next(self, outcome: Outcome, requests: int) -> int | None:
         with self._lock:
-            if outcome.requests >= requests or len(outcome.failures) >= ENOUGH:
+            if self._ended or outcome.requests >= requests or len(outcome.failures) >= ENOUGH:
                 return None
             if time.monotonic() - self._said > SAY_EVERY_S:
                 self._said = time.monotonic()

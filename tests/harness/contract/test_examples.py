@@ -2,17 +2,20 @@
 one they are the same."""
 
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from core.errors import ClusterError, UsageError
+from harness.contract.campaign import Campaign
 from harness.contract.commands import KINDS, Command, Situation
 from harness.contract.differences import FILE, Known, explanation, known, known_cells, without_known
 from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import ModelSide, settings_of
 from harness.contract.versions import version_of
+from harness.kafka.admin.connection import Brokers
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import EndTxn, ProducerIdResponse
 
@@ -89,6 +92,25 @@ def test_an_example_that_fails_is_made_small(monkeypatch: pytest.MonkeyPatch) ->
         for at in range(len(small.commands))
         if len(small.commands) > 1
     )
+
+
+def test_a_campaign_ends_with_its_first_error_and_says_what_it_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    campaign = Campaign(Brokers({}), version_of("4.3.1"), "x", 1, (), said.append)
+    games = count(1)
+
+    def one(_: Example) -> Played:
+        if next(games) == 20:
+            raise ClusterError("the broker is gone")
+        return Played(requests=1)
+
+    monkeypatch.setattr(campaign, "play", one)
+    with pytest.raises(ClusterError, match="the broker is gone"):
+        campaign.run(10**9)
+    assert "ended early: " in said[-1]
+    assert " requests in " in said[-1]
 
 
 def test_an_example_is_always_the_same() -> None:
