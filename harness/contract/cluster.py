@@ -105,16 +105,14 @@ def compare(
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name in names:
         alike.setdefault(tuple(broker_settings(name).items()), []).append(name)
-    usual = alike.pop((), [])
-    for number, (settings, others) in enumerate(alike.items(), 1):
+    for number, (settings, those) in enumerate(alike.items(), 1):
         with one_broker(kafka, folder / f"{folder.name}-{number}", dict(settings)) as cluster:
             wait_for_coordinators(cluster.admin)
-            play_all(others, version, partial(_real, cluster, version), say, played)
-    with one_broker(kafka, folder) as cluster:
+            play_all(those, version, partial(_real, cluster, version), say, played)
+    if names:
+        say(played.text)
+    with one_broker(kafka, folder) as cluster:  # whose coordinators have their first epoch, as the model's
         wait_for_coordinators(cluster.admin)
-        play_all(usual, version, partial(_real, cluster, version), say, played)
-        if names:
-            say(played.text)
         campaign = Campaign(cluster.admin, version, folder.name, seed, known(), say)
         return Compared(played, campaign.run(requests))
 
