@@ -22,6 +22,7 @@ from checkers.checks.cycles import G0, G0_REALTIME, G1C, G1C_WW
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
+from checkers.engine.memory import keep_freed
 from checkers.engine.pipeline import Runner, in_process, spark_runner
 from checkers.engine.spark import on_cluster, spark
 from checkers.judged_logs import JudgedLogs
@@ -37,6 +38,9 @@ from history.run_folder import Run, write_atomically
 from history.seal import sealed
 from history.storage import location, make_folder, reaching
 from history.verdict import Verdict
+
+SPARK_ROWS: Final = 60_000_000
+"""Sends and reads of a history from which on Spark repays its start (docs/performance.md)."""
 
 Source = str | os.PathLike[str] | Run | Tables
 """What can be judged: a run folder, or a history as tables (`checkers.caller_tables`)."""
@@ -103,9 +107,10 @@ def check(
 
     source: a run folder or its URL (it is sealed first, if nothing has yet; nothing else in it changes), or
     tables by the schemas of `history.tables`: Arrow tables or Spark DataFrames. config, events, names: of
-    tables only; see `caller_tables.run_of`. master: Spark master (None: all processors of this machine); an
-    active Spark session is used as it is. without_spark: use the same kernels in this process, as also where
-    Spark cannot be started on this machine (`Result.spark_failed`).
+    tables only; see `caller_tables.run_of`. master: Spark master (None: for histories of more than
+    `SPARK_ROWS` rows Spark on all processors of this machine, for smaller ones this process); an active Spark
+    session is used as it is. without_spark: use the same kernels in this process, as also where Spark cannot
+    be started on this machine (`Result.spark_failed`).
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a
@@ -126,13 +131,28 @@ def _checked(run: Run, master: str | None, *, without_spark: bool) -> Result:
     begin = time.perf_counter()
     history, evidence = load(run), Evidence.load(run.evidence)
     config = recorded_config(run.config)
-    tally, logs, failed = _run(history, evidence, master, without_spark=without_spark)
-    seconds, by_spark = time.perf_counter() - begin, not without_spark and not failed
+    asked = not without_spark and _repays_spark(history, master)
+    tally, logs, failed = _run(history, evidence, master, without_spark=not asked)
+    seconds, by_spark = time.perf_counter() - begin, asked and not failed
     judged = JudgedRun(
         history=history, config=config, tally=tally, seconds=seconds, spark=by_spark, logs=logs
     )
     verdict = judge(judged)
     return Result(verdict=verdict, findings=_table(history, judged.findings), spark_failed=failed)
+
+
+def _repays_spark(history: History, master: str | None) -> bool:
+    """Whether Spark checks a history: it was asked for, it runs already, or the history repays its start."""
+    rows = sum(unit.sends + unit.reads for unit in history.names.units)
+    return master is not None or rows > SPARK_ROWS or _session_is_active()
+
+
+def _session_is_active() -> bool:
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 def _run(
@@ -150,6 +170,7 @@ def _run(
             if on_cluster(master):
                 raise
             failed = str(error)
+    keep_freed()
     return _guarded(sealed, in_process), judged_logs(evidence, sealed), failed
 
 

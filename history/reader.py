@@ -485,12 +485,14 @@ def _verify(path: Path, table: str, rows: int) -> None:
 
 
 def read_table(path: Path, name: str, wanted: tuple[str, ...] | None = None) -> pa.Table:
-    """A table's file, whole or some of its columns.
+    """A table's file, whole or some of its columns. Of units tasks read some columns, side by side already.
 
     Raises: HistoryError.
     """
     try:
-        table = storage.parquet_file(path).read(columns=list(wanted) if wanted else None)
+        table = storage.parquet_file(path).read(
+            columns=list(wanted) if wanted else None, use_threads=wanted is None
+        )
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
     expected = TABLES[name]

@@ -8,8 +8,10 @@ each task has bounded memory. A check that crashes is named in the result, and t
 """
 
 import functools
+import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
@@ -29,6 +31,7 @@ from checkers.engine.kernel_input import (
     kernel_input,
     on_record,
 )
+from checkers.engine.memory import keep_freed
 from checkers.engine.partition_view import KernelView, Piece, distinct
 from checkers.engine.spark import keep
 from core.errors import HistoryError
@@ -49,6 +52,8 @@ Kernels = Mapping[str, Kernel]
 Place = tuple[int, int]
 """A partition, and the number of a range of it (0 where it is not cut)."""
 NO_OPS: Final = np.zeros(0, np.int32)
+THREADS: Final = 4
+"""Tasks at a time in this process, at most. Each has its rows in memory."""
 RANGES: Final = "ranges"
 """In place of a check, of parts that tell of ranges."""
 
@@ -411,8 +416,14 @@ class RangeTask(OfRange):
 
 
 def in_process(tasks: Sequence[Task], kernels: Kernels, known: KernelInput) -> Checked:
-    """Runner without Spark."""
-    return here([result for task in tasks for result in task.run(kernels, known)])
+    """Runner without Spark: some tasks at a time, for numpy and pyarrow do not hold Python's lock."""
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
+        try:
+            done = threads.map(lambda task: list(task.run(kernels, known)), tasks)
+            return here([result for results in done for result in results])
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def spark_runner(session: "SparkSession") -> Runner:
@@ -439,6 +450,7 @@ def _light(answer: PartitionResult | str) -> PartitionResult | str:
 def _told(shared: "Broadcast[Shared]", number: int) -> Iterator[PartitionResult | str]:
     """Results of one task; a damaged file becomes its error's message, not a failed job."""
     tasks, kernels, known = shared.value
+    keep_freed()
     try:
         yield from tasks[number].run(kernels, known)
     except (OSError, HistoryError) as error:

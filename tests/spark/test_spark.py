@@ -136,7 +136,7 @@ def test_without_java_the_check_runs_in_this_process_and_says_so(
 
     monkeypatch.setattr("checkers.api.spark", missing)
     run = write_run(tmp_path / "run", random_history(1)[0].tables())
-    result = check(run)
+    result = check(run, master="local[1]")
     assert result.verdict.stats["checked by Spark"] == 0
     assert result.spark_failed == "no Java"
 

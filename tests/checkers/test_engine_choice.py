@@ -1,0 +1,46 @@
+"""Which checks Spark makes: those of large histories, and those for which the user asks."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers import api
+from core.errors import SparkError
+from tests.histories.folders import write_run
+from tests.histories.random_history import simulate
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "asked"),
+    [
+        (api.SPARK_ROWS, {}, False),
+        (0, {}, True),
+        (api.SPARK_ROWS, {"master": "local[1]"}, True),
+        (0, {"without_spark": True}, False),
+        (0, {"without_spark": True, "master": "local[1]"}, False),
+    ],
+)
+def test_spark_checks_what_is_large_or_what_the_user_gives_it(
+    rows: int, options: dict[str, Any], asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object, **__: object) -> Any:
+        raise SparkError("asked")
+
+    monkeypatch.setattr(api, "spark", refusing)
+    monkeypatch.setattr(api, "SPARK_ROWS", rows)
+    monkeypatch.setattr(api, "_session_is_active", lambda: False)
+    result = api.check(write_run(tmp_path / "run", simulate(3, portable=False).tables()), **options)
+    assert result.spark_failed == ("asked" if asked else "")
+    assert result.verdict.stats["checked by Spark"] == 0
+
+
+def test_a_session_that_runs_already_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*_: object, **__: object) -> Any:
+        raise SparkError("asked")
+
+    monkeypatch.setattr(api, "spark", refusing)
+    monkeypatch.setattr(api, "_session_is_active", lambda: True)
+    assert (
+        api.check(write_run(tmp_path / "run", simulate(3, portable=False).tables())).spark_failed == "asked"
+    )
