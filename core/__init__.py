@@ -18,4 +18,5 @@ runtime        Time and tasks of a run: the run program is written once, over a
                `Runtime`.
 session        The seam to a system under test: the verbs of one client, as Kafka
                names them.
+wire           Rules about single requests on their way between clients and brokers.
 """

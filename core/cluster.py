@@ -16,6 +16,7 @@ import msgspec
 from core.errors import ClusterError
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
+from core.wire import Rule, Seen
 
 TRANSACTION_TOPIC = "__transaction_state"
 GROUP_TOPIC = "__consumer_offsets"
@@ -314,6 +315,25 @@ class Linked(Protocol):
 
     async def cure(self, nodes: Sequence[int]) -> None:
         """Remove all toxics of these brokers. No-op where there are none, or no proxies."""
+
+
+@runtime_checkable
+class Wired(Protocol):
+    """Single requests of clients can be held back, lost, or answered late: a proxy that knows Kafka's frames
+    stands in front of each broker's client listener."""
+
+    async def use_wire(self) -> None:
+        """Ask for the proxy; before `start`."""
+
+    async def rule(self, rules: Sequence[Rule]) -> None:
+        """Put rules in force. Raises ClusterError."""
+
+    async def caught(self, number: int) -> tuple[Seen, ...]:
+        """The requests that a rule took so far."""
+
+    async def lift(self, numbers: Sequence[int] = ()) -> None:
+        """Take rules back (none given: all of them), and let go what they hold. No-op where there are none,
+        or no proxy."""
 
 
 class CrashPoint(StrEnum):

@@ -7,7 +7,7 @@ clients; `heal_all` needs none of them.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles
+from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles, Wired
 from nemesis.families.partition import every_cut
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, ClusterView, Effect, Environment, PlannedFault, WorkloadNames
@@ -49,7 +49,7 @@ async def inject(env: Environment, step: PlannedFault, roles: Roles, names: Work
     )
     hit = effect.aim(step, view)
     try:
-        await effect.apply(env, hit)
+        hit = await effect.apply(env, hit) or hit
     except Exception as error:
         try:
             await effect.undo(env, hit)
@@ -116,6 +116,8 @@ async def heal_all(env: Environment) -> None:
         )
     if isinstance(cluster, Linked):
         await attempt("cure the links of", "node", cluster.brokers, cluster.cure)
+    if isinstance(cluster, Wired):
+        await attempt("lift", "rule", [0], lambda _: cluster.lift())
     if isinstance(cluster, Killable | Restartable):
         await attempt("revive", "node", cluster.nodes, cluster.revive)
     await attempt("restart", "client", slots, clients.restart)

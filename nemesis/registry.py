@@ -9,6 +9,7 @@ from nemesis.families.power import POWER
 from nemesis.families.process import KILL, PAUSE
 from nemesis.families.restart import RESTART
 from nemesis.families.unclean import UNCLEAN
+from nemesis.families.wire import WIRE
 from nemesis.types import Nemesis
 
 NONE = Nemesis(
@@ -21,7 +22,7 @@ reports here is either a bug that needs no fault, or a false alarm.""",
     colour="#999999",
 )
 
-FAMILIES = (PARTITION, KILL, PAUSE, RESTART, FAILOVER, ELECTIONS, CLIENT, LINKS, UNCLEAN, POWER)
+FAMILIES = (PARTITION, KILL, PAUSE, RESTART, FAILOVER, ELECTIONS, CLIENT, LINKS, WIRE, UNCLEAN, POWER)
 
 RANDOM = Nemesis(
     name="random",
@@ -30,9 +31,9 @@ Phases with one fault or two that overlap, of most families, and calm phases.
 
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
-What the cluster or the workload cannot have is left out; so are `links`, which needs proxies from the
-start, `unclean` and `power`, which lose records on purpose, and rolling restarts, beside which no other fault
-could begin or end.
+What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
+the start, `unclean` and `power`, which lose records on purpose, and rolling restarts, beside which no other
+fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

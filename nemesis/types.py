@@ -18,6 +18,7 @@ from core.cluster import Clients, ClientSlot, Cluster, CrashPoint, Cut, Roles, T
 from core.config import RunConfig
 from core.op import TopicPartition
 from core.runtime import Clock
+from core.wire import Rule
 
 POLL_S = 0.25
 """Distance between two looks of `Environment.until`."""
@@ -119,6 +120,7 @@ class AimedFault:
     tps: tuple[TopicPartition, ...] = ()
     leaders: tuple[int, ...] = ()
     toxics: tuple[Toxic, ...] = ()
+    rules: tuple[Rule, ...] = ()
     point: CrashPoint = CrashPoint.ANYWHERE
 
 
@@ -168,10 +170,11 @@ class Kind:
 
 class Effect(NamedTuple):
     """How a family acts: `aim` is pure and raises NoTarget, `apply` raises NoEffect or what the cluster and
-    the clients raise, `undo` takes back what `apply` left in force, also where that failed half-way."""
+    the clients raise, and returns the fault where only its effect told whom it hits; `undo` takes back what
+    `apply` left in force, also where that failed half-way."""
 
     aim: Callable[[PlannedFault, ClusterView], AimedFault]
-    apply: Callable[[Environment, AimedFault], Awaitable[None]]
+    apply: Callable[[Environment, AimedFault], Awaitable[AimedFault | None]]
     undo: Callable[[Environment, AimedFault], Awaitable[None]]
 
 

@@ -20,6 +20,7 @@ from core.cluster import Address, Cut, Endpoint, Listener, OpenTransaction, Role
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
+from core.wire import Rule, Seen
 from harness.kafka import broker_config
 from harness.kafka.addresses import address, reserve
 from harness.kafka.admin import broker_views, elections, open_transactions
@@ -297,9 +298,24 @@ class KafkaCluster:
             raise ClusterError("the cluster was started without a proxy of the wire")
         return self._wire
 
-    def use_wire(self) -> None:
+    async def use_wire(self) -> None:
         """Ask for the proxy that knows frames; before `start`."""
         self._wired = True
+
+    async def rule(self, rules: Sequence[Rule]) -> None:
+        """Put rules in force. Raises: ClusterError."""
+        for one in rules:
+            self.wire.add(one)
+
+    async def caught(self, number: int) -> tuple[Seen, ...]:
+        """The requests that a rule took so far."""
+        return tuple(self.wire.seen(number, "caught"))
+
+    async def lift(self, numbers: Sequence[int] = ()) -> None:
+        """Take rules back, and let go what they hold. Raises: ClusterError."""
+        if self._wire is not None:
+            for number in numbers or self._wire.numbers:
+                self._wire.remove(number)
 
     # ---- starting
 

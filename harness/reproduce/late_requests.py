@@ -8,9 +8,9 @@ from confluent_kafka import KafkaException, Message, Producer
 
 from core.errors import ClusterError
 from core.op import TopicPartition
+from core.wire import Action, Rule
 from harness.kafka.waiting import NotYet, until
 from harness.reproduce.stage import PAUSE_S, FiveBrokers, NotReached
-from harness.wire.rules import Action, Rule
 
 CALL_S: Final = 20.0
 CAUGHT_S: Final = 10.0

@@ -68,7 +68,7 @@ class FiveBrokers:
         config = {"seed": 1, "brokers": 5, "controllers": 1, "kafka": kafka, "broker_settings": brokers}
         self.cluster = KafkaCluster(run_config(config), folder)
         if wire:
-            self.cluster.use_wire()
+            run_blocking(self.cluster.use_wire())
         self.say = say
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.cluster import Cluster, Linked
+from core.cluster import Cluster, Linked, Wired
 from core.errors import ConfigError
 from core.op import Phase
 from core.runtime import Runtime, Signal, SpawnedTask
@@ -120,6 +120,8 @@ class RunProgram:
         self._enter(Phase.SETUP)
         if isinstance(self.cluster, Linked) and Linked in needs(self.plan.steps):
             await self.cluster.use_proxies()
+        if isinstance(self.cluster, Wired) and Wired in needs(self.plan.steps):
+            await self.cluster.use_wire()
         self.clients.launch()
         begin = self._now()
         await self.cluster.start()

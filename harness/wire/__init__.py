@@ -7,7 +7,7 @@ payloads    What frames hold, by Kafka's own schemas: requests and responses as 
 proxy       The proxy as the harness holds it: its process, the rules in it, and what they did.
 proxy_main  The process of the proxy.
 responses   Responses that the proxy reads, makes or changes: error codes, refusals, addresses of brokers.
-rules       Rules of the wire: which requests they take, and what happens to these.
+rules       Which requests the rules of the wire take (`core.wire`).
 subjects    Whom and what a request concerns: transactional ids, groups, partitions.
 
 Bytes from outside never end the process and never make it hold more than a frame: FrameError is the one

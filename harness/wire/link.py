@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from core.wire import Action, Rule, Seen
 from harness.wire.frames import FrameError, RequestHeader, Splitter, correlation_id, request_header
 from harness.wire.payloads import api_name
 from harness.wire.responses import Rewrite, error_of, refusal
-from harness.wire.rules import Action, Rule, RuleBook, Seen
+from harness.wire.rules import Named, RuleBook, once, releases
+from harness.wire.subjects import Subjects
 
 QUEUED: Final = 64 << 20
 """Bytes that wait behind a held request at most; then the client is read no further."""
@@ -45,6 +47,7 @@ class Held:
     frame: bytes
     header: RequestHeader
     rule: Rule
+    named: Subjects
 
 
 class Desk:
@@ -58,7 +61,14 @@ class Desk:
         self._tell = tell
 
     def saw(
-        self, what: str, link: "Link", header: RequestHeader, rule: Rule, error: int | None = None
+        self,
+        what: str,
+        link: "Link",
+        header: RequestHeader,
+        rule: Rule,
+        *,
+        named: str = "",
+        error: int | None = None,
     ) -> None:
         """Tell what happened to a request that a rule took."""
         self._tell(
@@ -72,6 +82,7 @@ class Desk:
                 version=header.version,
                 correlation_id=header.correlation_id,
                 client_id=header.client_id or "",
+                named=named,
                 error=error,
             )
         )
@@ -80,6 +91,13 @@ class Desk:
         """Let go what a rule holds, on all links."""
         for link in sorted(self.links, key=lambda one: one.number):
             link.release(number)
+
+    def passes(self, header: RequestHeader, named: Named) -> None:
+        """A request comes: let go what it releases."""
+        for link in sorted(self.links, key=lambda one: one.number):
+            held = link.held
+            if held is not None and releases(held.rule, held.named, header, named):
+                link.release(held.rule.number)
 
 
 class End(asyncio.Protocol):
@@ -156,7 +174,8 @@ class End(asyncio.Protocol):
 
 
 class Link:
-    """See the module. node: the broker. number: counts up through all links of the process."""
+    """See the module. node: the broker. number: counts up through all links of the process. held: the request
+    that waits, and all behind it."""
 
     def __init__(self, desk: Desk, node: int, accepted: Callable[[], None]) -> None:
         """accepted: called when the client is connected; it has the broker's side connected."""
@@ -168,7 +187,7 @@ class Link:
         self.broker = End(self._response, lambda: None, self._broker_ended)
         self.client.other, self.broker.other = self.broker, self.client
         self._asked: deque[Asked] = deque()
-        self._held: Held | None = None
+        self.held: Held | None = None
         self._queue: deque[tuple[bytes, RequestHeader]] = deque()
         self._queued = 0
         self._mute = False
@@ -195,9 +214,8 @@ class Link:
 
     def _request(self, frame: bytes) -> None:
         header = request_header(frame)
-        for number in self._desk.book.ended_by(header, frame) if self._desk.book.rules else ():
-            self._desk.release(number)
-        if self._held is not None:
+        self._desk.passes(header, once(frame, header))
+        if self.held is not None:
             self._queue.append((frame, header))
             self._queued += len(frame)
             if self._queued > QUEUED:
@@ -206,14 +224,15 @@ class Link:
             self._apply(frame, header)
 
     def _apply(self, frame: bytes, header: RequestHeader) -> None:
-        rule = self._desk.book.takes(self.node, header, frame)
+        named = once(frame, header)
+        rule = self._desk.book.takes(self.node, header, named)
         if rule is None:
             self._forward(frame, Asked(header, None))
             return
-        self._desk.saw("caught", self, header, rule)
+        self._desk.saw("caught", self, header, rule, named=str(named()))
         match rule.action:
             case Action.HOLD | Action.DETACH:
-                self._held = Held(frame, header, rule)
+                self.held = Held(frame, header, rule, named())
                 self._release_in_time(rule)
                 if rule.action is Action.DETACH:
                     self.client.reset()
@@ -242,13 +261,13 @@ class Link:
             (_, frames), self._waiting = self._waiting, None
             for frame in frames:
                 self._to_client(frame)
-        held = self._held
+        held = self.held
         if held is None or held.rule.number != number:
             return
-        self._held = None
+        self.held = None
         self._desk.saw("delivered" if self.broker.open else "lost", self, held.header, held.rule)
         self._forward(held.frame, Asked(held.header, held.rule))
-        while self._queue and self._held is None:
+        while self._queue and self.held is None:
             frame, header = self._queue.popleft()
             self._queued -= len(frame)
             self._apply(frame, header)
@@ -277,7 +296,7 @@ class Link:
         self._close_if_done()
 
     def _told(self, frame: bytes, header: RequestHeader, rule: Rule) -> None:
-        self._desk.saw("answered", self, header, rule, error_of(frame, header))
+        self._desk.saw("answered", self, header, rule, error=error_of(frame, header))
         if rule.action is Action.DROP_RESPONSE:
             self._mute = True
         elif rule.action is Action.DELAY_RESPONSE and self._waiting is None:
@@ -297,7 +316,7 @@ class Link:
 
     def _close_if_done(self) -> None:
         """Close the broker's side when the client's is gone, and nothing is held or unanswered any more."""
-        if self.client.open or self._held is not None or self._queue:
+        if self.client.open or self.held is not None or self._queue:
             return
         if self._asked:
             asyncio.get_running_loop().call_later(UNANSWERED_S, self.broker.close)
@@ -305,9 +324,9 @@ class Link:
             self.broker.close()
 
     def _broker_ended(self) -> None:
-        if self._held is not None:
-            self._desk.saw("lost", self, self._held.header, self._held.rule)
-            self._held = None
+        if self.held is not None:
+            self._desk.saw("lost", self, self.held.header, self.held.rule)
+            self.held = None
         for asked in self._asked:
             if asked.rule is not None:
                 self._desk.saw("lost", self, asked.header, asked.rule)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from core.errors import ClusterError
+from core.wire import Rule, Seen
 from harness.wire.proxy_main import Add, Command, Release, Remove, Route, Routes, Told
 from harness.wire.proxy_main import __name__ as PROGRAM
-from harness.wire.rules import Rule, Seen
 
 START_S = 20.0
 CALL_S = 5.0
@@ -29,6 +29,7 @@ class WireProxy:
         self._done = self._asked = 0
         self._error = ""
         self._numbers = itertools.count(1)
+        self._added: list[int] = []
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", PROGRAM],
@@ -50,8 +51,14 @@ class WireProxy:
         """A number that no rule of this proxy has had."""
         return next(self._numbers)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Of all rules that were put in force."""
+        return tuple(self._added)
+
     def add(self, rule: Rule) -> None:
         """Put a rule in force. Raises: ClusterError."""
+        self._added.append(rule.number)
         self._call(Add(rule))
 
     def release(self, number: int) -> None:

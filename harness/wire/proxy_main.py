@@ -14,9 +14,9 @@ from functools import partial
 import msgspec
 
 from core.cluster import Address
+from core.wire import Rule, Seen
 from harness.wire.link import Desk, Link
 from harness.wire.responses import Rewrite
-from harness.wire.rules import Rule, Seen
 
 LOOPBACK = "127.0.0.1"
 CONNECT_S = 5.0

@@ -17,6 +17,10 @@ class Subjects:
     groups: frozenset[str] = frozenset()
     partitions: frozenset[TopicPartition] = frozenset()
 
+    def __str__(self) -> str:
+        partitions = (f"{tp.topic}-{tp.partition}" for tp in sorted(self.partitions))
+        return ", ".join([*sorted(self.transactional_ids), *sorted(self.groups), *partitions])
+
 
 NOTHING: Final = Subjects()
 

@@ -22,6 +22,7 @@ from core.cluster import (
 )
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
+from core.wire import Rule, Seen
 from nemesis.types import Environment, WorkloadNames
 
 DATA = tuple(TopicPartition("q", number) for number in range(4))
@@ -95,6 +96,9 @@ class Recording(Recorder):
         self.frozen: set[int] = set()
         self.cuts: set[Cut] = set()
         self.toxics: dict[int, tuple[Toxic, ...]] = {}
+        self.rules: dict[int, Rule] = {}
+        self.silent = False
+        """No request comes that a rule could take."""
         self.since: dict[int, float] = {}
         """When a broker was started, or cut off from its followers."""
         self.order = {
@@ -121,7 +125,7 @@ class Recording(Recorder):
 
     @property
     def whole(self) -> bool:
-        return self.state == (set(), set(), set(), {})
+        return self.state == (set(), set(), set(), {}) and not self.rules
 
     # -- capabilities
 
@@ -182,6 +186,36 @@ class Recording(Recorder):
         for node in self.works("cure", nodes):
             self.toxics.pop(node, None)
         self.told("cure", nodes)
+
+    async def use_wire(self) -> None: ...
+
+    async def rule(self, rules: Sequence[Rule]) -> None:
+        numbers = self.works("rule", [rule.number for rule in rules])
+        self.rules |= {rule.number: rule for rule in rules if rule.number in numbers}
+        self.told("rule", [rule.number for rule in rules])
+
+    async def caught(self, number: int) -> tuple[Seen, ...]:
+        if number not in self.rules or self.silent:
+            return ()
+        return (
+            Seen(
+                ns=self.clock.now_ns(),
+                rule=number,
+                what="caught",
+                node=2,
+                connection=1,
+                api=self.rules[number].api,
+                version=1,
+                correlation_id=1,
+                client_id="client",
+                named="tx-0",
+            ),
+        )
+
+    async def lift(self, numbers: Sequence[int] = ()) -> None:
+        for number in self.works("lift", numbers or tuple(self.rules)):
+            self.rules.pop(number, None)
+        self.told("lift", numbers)
 
     async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
         done = self.works("elect", [tp.partition for tp in tps])

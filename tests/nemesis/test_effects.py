@@ -18,13 +18,16 @@ from core.cluster import (
     Powered,
     Restartable,
     Toxic,
+    Wired,
 )
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.runtime import run_blocking
+from core.wire import Action
 from nemesis.execute import heal, heal_all, inject
 from nemesis.families.client import POINTS
 from nemesis.families.partition import ordered, unfed
+from nemesis.families.wire import KINDS, WAITING
 from nemesis.registry import NEMESES
 from nemesis.schedule import plan
 from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFault
@@ -62,6 +65,7 @@ HELD: dict[type, str] = {
     Pausable: "frozen",
     Partitionable: "cuts",
     Linked: "toxics",
+    Wired: "rules",
 }
 """What a fault that needs a capability leaves in force on the cluster until it is healed."""
 
@@ -72,6 +76,7 @@ def in_force(cluster: Recording, clients: RecordingClients) -> set[str]:
         "frozen": cluster.frozen,
         "cuts": cluster.cuts,
         "toxics": cluster.toxics,
+        "rules": cluster.rules,
         "down": clients.down,
         "paused": clients.paused,
     }
@@ -338,7 +343,8 @@ def test_heal_all_needs_to_know_nothing() -> None:
     assert cluster.whole
     assert clients.whole
     everyone = (1, 2, 3, 4, 5)
-    assert cluster.calls == [(verb, everyone) for verb in ("resume", "mend", "cure", "revive")]
+    healed = [(verb, everyone) for verb in ("resume", "mend", "cure", "revive")]
+    assert cluster.calls == [*healed[:3], ("lift", ()), healed[3]]
     assert clients.calls == [("resume", (0, 1, 2, 3)), ("restart", (0, 1, 2, 3))]
 
 
@@ -487,3 +493,35 @@ def test_the_recording_stage_is_one() -> None:
     for nemesis in NEMESES.values():
         for need in nemesis.needs:
             assert isinstance(cluster, need) or (need is Clients and isinstance(clients, need))
+
+
+def test_a_rule_of_the_wire_that_takes_no_request_is_a_failed_fault_and_is_taken_back() -> None:
+    cluster = Recording()
+    cluster.silent = True
+    with pytest.raises(NoEffect, match=r"EndTxn .*: no such request came within 5 s"):
+        hit(cluster, "wire:endtxn")
+    assert cluster.whole
+
+
+def test_a_fault_of_the_wire_says_which_request_it_took_and_where() -> None:
+    injected = hit(Recording(), "wire:endtxn")
+    assert injected.nodes == (2,)
+    assert injected.text.startswith("EndTxn of tx-0 to node 2 ")
+
+
+def test_rules_of_the_wire_follow_from_the_seed_and_cover_what_a_network_does() -> None:
+    rules = [hit(Recording(), "wire:random", seed).rules for seed in range(300)]
+    assert rules == [hit(Recording(), "wire:random", seed).rules for seed in range(300)]
+    drawn = {rule.action for (rule,) in rules}
+    assert drawn == set(Action) - {Action.REFUSE}
+    assert {rule.api for (rule,) in rules} == {api for kind in KINDS.values() for api in kind.apis} - {
+        "offset_commit"  # a workload with transactional ids commits offsets in transactions
+    }
+    assert all(not rule.until_api or rule.action in WAITING for (rule,) in rules)
+
+
+def test_healing_everything_lifts_rules_that_no_fault_is_known_to_hold() -> None:
+    cluster = Recording()
+    hit(cluster, "wire:produce")
+    run_blocking(heal_all(stage_of(cluster)))
+    assert cluster.whole

@@ -14,6 +14,7 @@ from core.op import TopicPartition
 from harness.kafka.waiting import NotYet
 from harness.reproduce import attempts
 from harness.reproduce.attempts import ScheduleRun, Shows
+from harness.reproduce.late_requests import Ended
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.schedules import REPRODUCTIONS, Committed, Performed, Reproduction
 from harness.reproduce.stage import FiveBrokers, NotReached
@@ -171,7 +172,9 @@ def test_only_the_bad_side_gets_the_settings_of_a_reproduction(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, good: bool
 ) -> None:
     given: list[Mapping[str, str]] = []
-    monkeypatch.setattr(attempts, "FiveBrokers", lambda kafka, folder, say, settings: given.append(settings))
+    monkeypatch.setattr(
+        attempts, "FiveBrokers", lambda kafka, folder, say, settings, wire: given.append(settings)
+    )
     monkeypatch.setattr(attempts, "on_one_cluster", lambda stage, wanted, folder: [])
     bug = REPRODUCTIONS["kafka-14402"]
     attempts.attempts(bug, "3.9.1", runs=1, good=good, folder=tmp_path, say=print)
@@ -187,3 +190,26 @@ def test_an_acknowledged_commit_of_offsets_has_to_be_kept(
 ) -> None:
     committed = Committed(group="g", acknowledged=acknowledged, offset=2, found=found)
     assert attempts.judge_commit(committed).shows is shows
+
+
+@pytest.mark.parametrize(
+    ("read", "shows", "why"),
+    [
+        ({(P0, 0)}, Shows.CLEAN, "both endings were acknowledged"),
+        ({(P0, 0), (P1, 0)}, Shows.SHOWN, "'two' at t-1, offset 0, is read, though it was aborted"),
+        (set(), Shows.SHOWN, "'one' at t-0, offset 0, is lost"),
+    ],
+)
+def test_a_record_is_read_where_its_transaction_committed_and_not_where_it_aborted(
+    read: set[tuple[TopicPartition, int]], shows: Shows, why: str
+) -> None:
+    ended = Ended(transactional_id="t-0", records={(P0, 0): ("one", True), (P1, 0): ("two", False)})
+    attempt = attempts.judge_endings(stage(read, {P0: 2, P1: 2}), ended)
+    assert attempt.shows is shows
+    assert why in attempt.text
+
+
+def test_a_record_that_no_reader_can_reach_yet_shows_nothing() -> None:
+    ended = Ended(transactional_id="t-0", records={(P0, 0): ("one", True)})
+    with pytest.raises(NotYet, match="not stable"):
+        attempts.judge_endings(stage(set(), {P0: 0}), ended)

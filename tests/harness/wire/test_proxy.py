@@ -12,11 +12,11 @@ from kio.schema.types import TransactionalId
 from kio.static.primitive import i32Timedelta
 
 from core.errors import ClusterError
+from core.wire import Action, Rule
 from harness.wire.frames import Splitter, correlation_id
 from harness.wire.payloads import decode_response, encode_request
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import Route
-from harness.wire.rules import Action, Rule
 from tests.harness.wire.fake_broker import FakeBroker, fake_broker
 
 NODE = 3

@@ -1,0 +1,78 @@
+"""Rules about single requests on their way between clients and brokers, and what such rules did.
+
+Every action but `refuse` is something that a network can do: bytes come late or not at all, and connections
+break. What follows from it counts against Kafka.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Action(StrEnum):
+    """What happens to a request that a rule takes."""
+
+    HOLD = "hold"
+    """It waits, and with it all that follows on its connection; it reaches the broker on the connection that
+    it came by, also after the client has given up."""
+    DETACH = "detach"
+    """As `hold`, and the client's side of the connection is reset at once: the client tries again
+    elsewhere."""
+    DROP_REQUEST = "drop-request"
+    """It never reaches the broker, and the client's side is reset."""
+    DROP_RESPONSE = "drop-response"
+    """From its response on, nothing that the broker sends on this connection reaches the client."""
+    DELAY_RESPONSE = "delay-response"
+    """The response waits, and with it all later ones of the connection."""
+    CUT = "cut"
+    """It reaches the broker, and the client's side is reset at once: its response is lost."""
+    REFUSE = "refuse"
+    """It never reaches the broker; the proxy answers with an error. No network does this."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule. It takes a request that fits every condition that is given.
+
+    number: unlike that of any other rule of the run. api: Kafka's name in small letters, `end_txn`. nodes:
+    brokers that were sent it; empty: any. versions: lowest and highest. client_id: "" = any.
+    transactional_id, group, partition: named by the request. skip: number of requests that fit and pass
+    first. times: number of requests that it takes, 0 = all. seconds: how long it holds, 0 = until it is
+    released. until_api: a request of this API releases what it holds ("" = none does), if it names the same
+    transactional id, or one of the two names none. error: of `refuse`, Kafka's code.
+    """
+
+    number: int
+    api: str
+    action: Action
+    nodes: tuple[int, ...] = ()
+    versions: tuple[int, int] | None = None
+    client_id: str = ""
+    transactional_id: str = ""
+    group: str = ""
+    partition: tuple[str, int] | None = None
+    skip: int = 0
+    times: int = 1
+    seconds: float = 0.0
+    until_api: str = ""
+    error: int = 0
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule did, or what happened to what it took.
+
+    what: `caught`, `delivered` (what was held reached the broker's connection), `answered` (by the broker;
+    error: its code, where the response has one), `lost` (the connection ended first). ns: CLOCK_MONOTONIC.
+    named: transactional ids, groups and partitions that the request names, in words.
+    """
+
+    ns: int
+    rule: int
+    what: str
+    node: int
+    connection: int
+    api: str
+    version: int
+    correlation_id: int
+    client_id: str
+    named: str = ""
+    error: int | None = None

@@ -1,0 +1,149 @@
+"""The nemesis `wire`: single requests of clients come late, or get lost with their connection."""
+
+import random
+from dataclasses import dataclass, replace
+
+from core.cluster import Wired
+from core.generator import source
+from core.wire import Action, Rule
+from nemesis.types import (
+    AimedFault,
+    ClusterView,
+    Effect,
+    Environment,
+    Kind,
+    Nemesis,
+    NoEffect,
+    PlannedFault,
+    WorkloadNames,
+)
+
+CAUGHT_S = 5.0
+"""How long a rule waits for a request to take."""
+
+TIMES = (1, 3, 10)
+"""How many requests a fault takes at most."""
+
+ACTIONS = {
+    Action.HOLD: "waits, and so does what follows on its connection",
+    Action.DETACH: "waits, and its client's connection is reset",
+    Action.DROP_REQUEST: "is lost, and its connection is reset",
+    Action.DROP_RESPONSE: "arrives; from its response on its connection is silent",
+    Action.DELAY_RESPONSE: "arrives; its response waits, and so does what follows it",
+    Action.CUT: "arrives; its connection is reset before the response",
+}
+"""What a network does to a request, in words."""
+WAITING = (Action.HOLD, Action.DETACH)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of one kind: APIs by Kafka's names, which one of these ends the wait (drawn; "" = the end of
+    the fault does), and what a workload has to have for them to be sent."""
+
+    apis: dict[str, str]
+    until: tuple[str, ...]
+    needs: str = ""
+
+
+KINDS = {
+    "endtxn": Requests({"end_txn": "EndTxn"}, ("", "produce", "produce"), "transactional ids"),
+    "produce": Requests({"produce": "Produce"}, ("", "end_txn")),
+    "add-partitions": Requests(
+        {"add_partitions_to_txn": "AddPartitionsToTxn"}, ("", "end_txn", "produce"), "transactional ids"
+    ),
+    "offsets": Requests(
+        {"offset_commit": "OffsetCommit", "txn_offset_commit": "TxnOffsetCommit"},
+        ("", "end_txn", "fetch"),
+        "consumer groups",
+    ),
+    "fetch": Requests({"fetch": "Fetch"}, ("",)),
+}
+
+
+def _drawn(kind: str, rng: random.Random, names: WorkloadNames) -> tuple[str, str, str]:
+    """API, its name in Kafka, and the API that ends the wait."""
+    possible = [one for one in KINDS if not _lacks(one, "", names)]
+    requests = KINDS[rng.choice(possible) if kind == "random" else kind]
+    apis = list(requests.apis)
+    if "txn_offset_commit" in apis:  # what commits offsets in transactions sends no other commits
+        apis = apis[1:] if names.transactional_ids else apis[:1]
+    api = rng.choice(apis)
+    return api, requests.apis[api], rng.choice(requests.until)
+
+
+def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
+    needs = KINDS[kind].needs if kind in KINDS else ""
+    held = {"transactional ids": names.transactional_ids, "consumer groups": names.groups}
+    return needs if needs and not held[needs] else ""
+
+
+def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
+    rng = source(step.seed, "aim")
+    api, name, until = _drawn(step.kind, rng, view.names)
+    action = rng.choice(list(ACTIONS))
+    rule = Rule(
+        number=step.fault,
+        api=api,
+        action=action,
+        skip=rng.randrange(5),
+        times=rng.choice(TIMES),
+        until_api=until if action in WAITING else "",
+    )
+    return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=(rule,))
+
+
+async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
+    assert isinstance(env.cluster, Wired)
+    cluster, (rule,) = env.cluster, hit.rules
+    await cluster.rule(hit.rules)
+
+    async def missing() -> str:
+        return "" if await cluster.caught(rule.number) else f"no such request came within {CAUGHT_S:g} s"
+
+    if why := await env.until(missing, CAUGHT_S):
+        raise NoEffect(f"{hit.text}: {why}")
+    first = (await cluster.caught(rule.number))[0]
+    name, _, what = hit.text.partition(" ")
+    of = f" of {first.named}" if first.named else ""
+    return replace(hit, nodes=(first.node,), text=f"{name}{of} to node {first.node} {what}")
+
+
+async def _undo(env: Environment, hit: AimedFault) -> None:
+    assert isinstance(env.cluster, Wired)
+    await env.cluster.lift([rule.number for rule in hit.rules])
+
+
+WIRE = Nemesis(
+    name="wire",
+    doc="""\
+Single requests of clients come late, or are lost with their connections: a proxy that knows Kafka's frames
+stands in front of brokers.
+
+Each fault takes 1, 3 or 10 requests of one kind. A request waits on its own connection until the fault ends
+or a certain other request comes (of a transaction: one of its own), also when its client has given up
+meanwhile; or it is lost; or it arrives, and its response does not. Only what a network can do happens. A
+fault that finds no request to take has failed.
+
+What Kafka does: sequence numbers and producer epochs make late and repeated requests harmless, in most
+places. What clients do: they give up after their time-outs (2 s), and ask again on another connection.
+
+What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754); a Produce that
+comes after the end of its transaction (KAFKA-14402); duplicates and reordering of producers without
+idempotence; offsets that go back.""",
+    colour="#AA4499",
+    needs=(Wired,),
+    kinds={
+        "endtxn": Kind(doc="EndTxn, which ends a transaction", targeted=False, weight=3),
+        "produce": Kind(doc="Produce, which brings records", targeted=False, weight=2),
+        "add-partitions": Kind(doc="AddPartitionsToTxn", targeted=False),
+        "offsets": Kind(
+            doc="OffsetCommit, or TxnOffsetCommit where offsets are committed in transactions", targeted=False
+        ),
+        "fetch": Kind(doc="Fetch of a consumer", targeted=False),
+        "random": Kind(doc="any of these", targeted=False, weight=0),
+    },
+    effect=Effect(_aim, _apply, _undo),
+    lacks=_lacks,
+    in_random=False,
+)
