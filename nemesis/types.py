@@ -170,8 +170,8 @@ class Kind:
 
 class Effect(NamedTuple):
     """How a family acts: `aim` is pure and raises NoTarget, `apply` raises NoEffect or what the cluster and
-    the clients raise, and returns the fault where only its effect told whom it hits; `undo` takes back what
-    `apply` left in force, also where that failed half-way."""
+    the clients raise, and returns the fault again where only the effect shows which node it hits; `undo`
+    takes back what `apply` left in force, also where that failed half-way."""
 
     aim: Callable[[PlannedFault, ClusterView], AimedFault]
     apply: Callable[[Environment, AimedFault], Awaitable[AimedFault | None]]
