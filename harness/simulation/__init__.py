@@ -33,6 +33,7 @@ toxics          Toxiproxy's toxics at the level of messages: when one comes thro
                 and when the connection is closed.
 tracer          Fills the trace of a simulated run: it looks on, and changes
                 nothing.
+wire            Rules of the wire: single requests of clients come late or are lost.
 worker_task     A load client of a simulated run: a task that can be crashed and paused.
 
 The same workloads, client loop, nemeses, phases, files and checks, behind the same `Session` and

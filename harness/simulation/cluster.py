@@ -16,6 +16,7 @@ from core.cluster import Cut, Listener, OpenTransaction, Roles, Toxic
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
+from core.wire import Rule, Seen
 from harness.simulation.admin import Administered
 from harness.simulation.client_runtime import Sender
 from harness.simulation.disk import Disk, copied
@@ -24,6 +25,7 @@ from harness.simulation.nodes import Caller, NodeProcess, SimNode
 from harness.simulation.proxies import Proxies
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.session import SimSession
+from harness.simulation.wire import Wire
 from history.evidence import END
 from model.broker import Broker
 from model.coordinator.transaction_metadata import ONGOING, PREPARED
@@ -59,7 +61,7 @@ JOIN_GRACE_MS = 3_000
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`,
-    `Linked`."""
+    `Linked`, `Wired`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -94,6 +96,7 @@ class SimulatedCluster(Administered):
         if (zookeeper := self.zookeeper) is not None:
             self._add(self.ensemble, rng, lambda _: Ensemble(zookeeper))
         self._proxies = Proxies(self.network, scheduler, random.Random(f"{config.seed}/toxics"))
+        self._wire = Wire(self.network, scheduler, random.Random(f"{config.seed}/wire"))
 
     def _add(self, me: int, rng: random.Random, begin: Callable[[SimNode], NodeProcess]) -> None:
         draws = random.Random(f"{rng.getrandbits(64)}")
@@ -317,6 +320,21 @@ class SimulatedCluster(Administered):
     async def cure(self, nodes: Sequence[int]) -> None:
         """Take toxics back."""
         self._proxies.cure(nodes)
+
+    async def use_wire(self) -> None:
+        """It is always there."""
+
+    async def rule(self, rules: Sequence[Rule]) -> None:
+        """Put rules in force. Raises: ClusterError, for one that the simulation cannot carry out."""
+        self._wire.rule(rules)
+
+    async def caught(self, number: int) -> tuple[Seen, ...]:
+        """The requests that a rule took so far."""
+        return self._wire.caught(number)
+
+    async def lift(self, numbers: Sequence[int] = ()) -> None:
+        """Take rules back, and let go what they hold."""
+        self._wire.lift(numbers)
 
     # ---- clients
 

@@ -94,7 +94,7 @@ class Connection:
 
 class Network:
     """All connections. cuts: in force. messages: all so far, None = not kept. proxies: asked
-    whether they take a message, to lose it or to `carry` it on; None = there is no toxic anywhere."""
+    in this order whether they take a message, to lose it or to `carry` it on."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self._scheduler = scheduler
@@ -106,7 +106,7 @@ class Network:
         self._sent = 0
         self.cuts: list[Cut] = []
         self.messages: list[Message] | None = None
-        self.proxies: Callable[[Message], bool] | None = None
+        self.proxies: list[Callable[[Message], bool]] = []
 
     def connect(self, client: int, server: int, listener: Listener, process: int = -1) -> Connection:
         """A new connection; its first message shows whether the server answers."""
@@ -153,8 +153,10 @@ class Network:
 
     def _give(self, message: Message) -> None:
         """To whatever stands between, else on its way."""
-        if self.proxies is None or not self.proxies(message):
-            self.carry(message)
+        for takes in self.proxies:
+            if takes(message):
+                return
+        self.carry(message)
 
     def carry(self, message: Message) -> None:
         """Send a message on its way."""

@@ -48,7 +48,8 @@ class Proxies:
                     pipes = self._pipes_of(connection)  # with the toxics so far
                     self._add(connection, pipes, toxics)
             self._toxics.setdefault(node, []).extend(toxics)
-        self._network.proxies = self._takes
+        if self._takes not in self._network.proxies:
+            self._network.proxies.append(self._takes)
 
     def cure(self, nodes: Sequence[int]) -> None:
         """Take all toxics of these nodes back. Held messages continue; connections that have lost something

@@ -44,6 +44,7 @@ FAMILIES = (
     "elections",
     "client",
     "links",
+    "wire",
     "unclean",
     "power",
 )

@@ -1,0 +1,182 @@
+"""Rules of the wire in the simulation: single requests of clients come late or are lost (`core.wire`).
+
+The same rules that the proxy of `harness.wire` carries out on real connections, on the messages of the
+simulated network. What waits goes on its way when it is released, also when the client has given its
+connection up.
+"""
+
+import random
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from core.errors import ClusterError
+from core.wire import Action, Rule, Seen
+from harness.simulation.network import CLIENTS, DELAY_US, Connection, Message, Network
+from harness.simulation.scheduler import Scheduler
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What waits on a connection in one direction, the oldest first. ids: transactional ids that it names."""
+
+    rule: Rule
+    messages: deque[Message] = field(default_factory=deque)
+    ids: frozenset[str] = frozenset()
+
+
+class Wire:
+    """Carries out rules. `takes` is asked for every message (`Network.proxies`)."""
+
+    def __init__(self, network: Network, scheduler: Scheduler, rng: random.Random) -> None:
+        self._network = network
+        self._scheduler = scheduler
+        self._rng = rng
+        self._rules: dict[int, Rule] = {}
+        self._fitted: dict[int, int] = {}
+        self._seen: list[Seen] = []
+        self._held: dict[Connection, Waiting] = {}
+        self._late: dict[Connection, Waiting] = {}
+        self._mute: set[Connection] = set()
+        self._answers: dict[int, Rule] = {}
+
+    def rule(self, rules: Sequence[Rule]) -> None:
+        """Put rules in force. Raises: ClusterError, for one that no network can carry out."""
+        for rule in rules:
+            if rule.action is Action.REFUSE:
+                raise ClusterError("in the simulation nothing between clients and brokers refuses a request")
+            if rule.versions or rule.client_id or rule.partition:
+                raise ClusterError(
+                    "simulated requests have no version, client id or partition that a rule asks"
+                )
+            self._rules[rule.number] = rule
+            self._fitted[rule.number] = 0
+        if self.takes not in self._network.proxies:
+            self._network.proxies.insert(0, self.takes)
+
+    def caught(self, number: int) -> tuple[Seen, ...]:
+        """The requests that a rule took so far."""
+        return tuple(one for one in self._seen if one.rule == number)
+
+    def lift(self, numbers: Sequence[int] = ()) -> None:
+        """Take rules back (none given: all), and let go what they hold."""
+        for number in numbers or tuple(self._rules):
+            self._rules.pop(number, None)
+            self._release(number)
+
+    def takes(self, message: Message) -> bool:
+        """Whether the network is not to carry a message on its own."""
+        connection = message.connection
+        if connection.client != CLIENTS or connection.process < 0:
+            return False  # of nodes, or of the harness itself
+        return self._response(message) if message.request is not None else self._request(message)
+
+    # ---- requests
+
+    def _request(self, message: Message) -> bool:
+        connection = message.connection
+        self._pass(message)
+        if connection in self._held:
+            self._held[connection].messages.append(message)
+            return True
+        rule = self._fitting(message)
+        if rule is None:
+            return False
+        self._seen.append(self._told(message, rule))
+        match rule.action:
+            case Action.HOLD | Action.DETACH:
+                self._held[connection] = Waiting(rule, deque([message]), _ids(message.content))
+                if rule.seconds:
+                    self._scheduler.after(round(rule.seconds * 1e6), lambda: self._release(rule.number))
+            case Action.CUT:
+                self._network.carry(message)
+            case Action.DROP_RESPONSE | Action.DELAY_RESPONSE:
+                self._answers[message.number] = rule
+                return False
+        if rule.action is not Action.HOLD:
+            self._network.sever(connection, self._rng.randint(*DELAY_US))
+        return True
+
+    def _fitting(self, message: Message) -> Rule | None:
+        for rule in self._rules.values():
+            if _fits(rule, message):
+                count = self._fitted[rule.number] = self._fitted[rule.number] + 1
+                if count > rule.skip and (not rule.times or count <= rule.skip + rule.times):
+                    return rule
+        return None
+
+    def _pass(self, message: Message) -> None:
+        """Let go what waits for a request of this kind."""
+        api, ids = _api(message.content), _ids(message.content)
+        for waiting in list(self._held.values()):
+            if waiting.rule.until_api == api and (not ids or not waiting.ids or ids & waiting.ids):
+                self._release(waiting.rule.number)
+
+    def _told(self, message: Message, rule: Rule) -> Seen:
+        content, connection = message.content, message.connection
+        named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")])]
+        return Seen(
+            ns=self._scheduler.ns,
+            rule=rule.number,
+            what="caught",
+            node=connection.server,
+            connection=connection.number,
+            api=_api(content),
+            version=-1,
+            correlation_id=message.number,
+            client_id=str(connection.process),
+            named=", ".join(named),
+        )
+
+    # ---- responses
+
+    def _response(self, message: Message) -> bool:
+        assert message.request is not None
+        connection = message.connection
+        if connection in self._mute:
+            return True
+        if connection in self._late:
+            self._late[connection].messages.append(message)
+            return True
+        rule = self._answers.pop(message.request.number, None)
+        if rule is None:
+            return False
+        if rule.action is Action.DROP_RESPONSE:
+            self._mute.add(connection)
+        elif rule.number in self._rules:
+            self._late[connection] = Waiting(rule, deque([message]))
+        else:
+            return False
+        return True
+
+    def _release(self, number: int) -> None:
+        for waiting_of in (self._held, self._late):
+            for connection in [c for c, waiting in waiting_of.items() if waiting.rule.number == number]:
+                for message in waiting_of.pop(connection).messages:
+                    self._network.carry(message)
+
+
+def _fits(rule: Rule, message: Message) -> bool:
+    content = message.content
+    if _api(content) != rule.api or (rule.nodes and message.connection.server not in rule.nodes):
+        return False
+    if rule.transactional_id and rule.transactional_id not in _ids(content):
+        return False
+    return not rule.group or getattr(content, "group", None) == rule.group
+
+
+def _ids(content: object) -> frozenset[str]:
+    named = getattr(content, "transactional_id", None)
+    return frozenset([named] if named else [])
+
+
+def _api(content: object) -> str:
+    """Kafka's name of a request's API in small letters: of an EndTxn, `end_txn`."""
+    return _small(type(content).__name__)
+
+
+@cache
+def _small(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
