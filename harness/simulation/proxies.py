@@ -64,8 +64,8 @@ class Proxies:
                     self._network.carry(message)
             if any(pipe.closes_when_cured for pipe in pipes.values()):
                 self._sever(connection, 0)
-        if not (self._toxics or self._pipes):
-            self._network.proxies = None
+        if not (self._toxics or self._pipes) and self._takes in self._network.proxies:
+            self._network.proxies.remove(self._takes)
 
     # ---- messages
 

@@ -98,7 +98,7 @@ def test_without_toxics_a_run_is_as_if_there_were_no_proxies(monkeypatch: pytest
 
     def bare(cluster: SimulatedCluster, *given: Any) -> None:
         begin(cluster, *given)
-        cluster.network.proxies = None
+        cluster.network.proxies.clear()
 
     monkeypatch.setattr(SimulatedCluster, "__init__", bare)
     without = simulate(made)
