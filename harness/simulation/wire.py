@@ -1,7 +1,7 @@
 """Rules of the wire in the simulation: single requests of clients come late or are lost (`core.wire`).
 
 The same rules that the proxy of `harness.wire` carries out on real connections, on the messages of the
-simulated network. What waits goes on its way when it is released, also when the client has given its
+simulated network. What waits is sent on when it is released, also when the client has given its
 connection up.
 """
 
