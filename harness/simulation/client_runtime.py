@@ -131,23 +131,33 @@ class Machines:
         if self.dead:
             return  # killed between two calls: it sends nothing that its journal does not hold
         now = self._scheduler.now // 1000
-        if self.producer is not None:
-            self.producer.pump(now)
-            self._send_asks(self.producer, self._producer_timeout_ms)
-        if self.consumer is not None:
-            self.consumer.pump(now)
-            self._send_asks(self.consumer, self._consumer_timeout_ms)
-        if self.member is not None:
-            self.member.pump(now)
-            self._send_asks(self.member, self._consumer_timeout_ms)
-        self._collect()
+        producer, consumer, member = self.producer, self.consumer, self.member
+        if producer is not None:
+            producer.pump(now)
+            if producer.out:
+                self._send_asks(producer, self._producer_timeout_ms)
+        if consumer is not None:
+            consumer.pump(now)
+            if consumer.out:
+                self._send_asks(consumer, self._consumer_timeout_ms)
+        if member is not None:
+            member.pump(now)
+            if member.out:
+                self._send_asks(member, self._consumer_timeout_ms)
+        if producer is not None and producer.delivered:
+            self._collect(producer)
+        if consumer is not None and consumer.resets:
+            for tp in consumer.resets:
+                self._assignment(AssignmentKind.RESET, [TopicPartition(*tp)])
+            consumer.resets.clear()
+        if self._waiting:
+            self._look()
 
     def _send_asks(self, machine: KafkaClient, timeout_ms: int | None) -> None:
         """Send what one of the machines wants sent."""
-        if machine.out:
-            asks, machine.out = machine.out, []
-            for ask in asks:
-                self._send_request(ask, partial(self._answered, machine, ask.channel), timeout_ms)
+        asks, machine.out = machine.out, []
+        for ask in asks:
+            self._send_request(ask, partial(self._answered, machine, ask.channel), timeout_ms)
 
     def _answered(self, machine: KafkaClient, channel: str, answer: Any) -> None:
         if self.dead:
@@ -158,19 +168,14 @@ class Machines:
         machine.answered(channel, answer, self._scheduler.now // 1000)
         self._pump()
 
-    def _collect(self) -> None:
-        if self.producer is not None and self.producer.delivered:
-            delivered, self.producer.delivered = self.producer.delivered, []
-            for token, error, offset in delivered:
-                future = self._tokens.pop(token, None)
-                if future is not None:
-                    done: Delivery = Unknown(error) if error else Acked(offset, self._scheduler.ns)
-                    future.set(done)
-        if self.consumer is not None and self.consumer.resets:
-            for tp in self.consumer.resets:
-                self._assignment(AssignmentKind.RESET, [TopicPartition(*tp)])
-            self.consumer.resets.clear()
-        self._look()
+    def _collect(self, producer: Producer) -> None:
+        """Hand out what happened to records."""
+        delivered, producer.delivered = producer.delivered, []
+        for token, error, offset in delivered:
+            future = self._tokens.pop(token, None)
+            if future is not None:
+                done: Delivery = Unknown(error) if error else Acked(offset, self._scheduler.ns)
+                future.set(done)
 
     def _assignment(
         self, kind: AssignmentKind, tps: Sequence[TopicPartition], generation: int = -1, ns: int = 0
@@ -181,8 +186,6 @@ class Machines:
 
     def _look(self) -> None:
         """Wake those who need not wait longer."""
-        if not self._waiting:
-            return
         at_once = self.dead or self._going is not None  # they see to that themselves
         now = self._scheduler.now
         left: list[_Waiting] = []

@@ -114,8 +114,10 @@ class TransactionalProducer(Producer):
             self.drop(self.fatal)
             return
         self._expire(now)
-        if any(lane.broken for lane in self.lanes.values()):
-            self._fail("_MSG_TIMED_OUT")
+        for lane in self.lanes.values():
+            if lane.broken:
+                self._fail("_MSG_TIMED_OUT")
+                break
         node, asks = self.cluster.coordinator(self.id, False, now)
         self.out += asks
         if node < 0 or now < self._pause:

@@ -269,7 +269,7 @@ class UnifiedLog:
             if known is not None:
                 return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
             self.producer_states.check(batch)
-        placed = batch._replace(base=self.end, epoch=epoch)
+        placed = RecordBatch(self.end, epoch, *batch[2:])  # `_replace` takes three times as long
         self.copy(placed)
         return placed
 
@@ -308,7 +308,8 @@ class UnifiedLog:
 
     def stable(self, high_watermark: int) -> int:
         """Last stable offset: readers at read_committed stop here."""
-        return min(self.first_unstable(high_watermark), high_watermark)
+        first = self.first_unstable(high_watermark)
+        return first if first < high_watermark else high_watermark
 
     def read(self, offset: int, until: int, most: int) -> list[RecordBatch]:
         """Whole batches from the one that holds `offset`, below `until`; at least one where there is
