@@ -76,11 +76,16 @@ class Wire:
     # ---- requests
 
     def _request(self, message: Message) -> bool:
-        connection = message.connection
         self._pass(message)
-        if connection in self._held:
-            self._held[connection].messages.append(message)
-            return True
+        held = self._held.get(message.connection)
+        if held is None:
+            return self._apply(message)
+        held.messages.append(message)
+        return True
+
+    def _apply(self, message: Message) -> bool:
+        """Whether a rule takes a request that nothing waits before."""
+        connection = message.connection
         rule = self._fitting(message)
         if rule is None:
             return False
@@ -88,8 +93,7 @@ class Wire:
         match rule.action:
             case Action.HOLD | Action.DETACH:
                 self._held[connection] = Waiting(rule, deque([message]), _ids(message.content))
-                if rule.seconds:
-                    self._scheduler.after(round(rule.seconds * 1e6), lambda: self._release(rule.number))
+                self._release_in_time(rule)
             case Action.CUT:
                 self._network.carry(message)
             case Action.DROP_RESPONSE | Action.DELAY_RESPONSE:
@@ -147,15 +151,35 @@ class Wire:
             self._mute.add(connection)
         elif rule.number in self._rules:
             self._late[connection] = Waiting(rule, deque([message]))
+            self._release_in_time(rule)
         else:
             return False
         return True
 
+    # ---- the end of waiting
+
+    def _release_in_time(self, rule: Rule) -> None:
+        if rule.seconds:
+            self._scheduler.after(round(rule.seconds * 1e6), self._release, rule.number)
+
     def _release(self, number: int) -> None:
-        for waiting_of in (self._held, self._late):
-            for connection in [c for c, waiting in waiting_of.items() if waiting.rule.number == number]:
-                for message in waiting_of.pop(connection).messages:
-                    self._network.carry(message)
+        for connection in [c for c, waiting in self._late.items() if waiting.rule.number == number]:
+            for message in self._late.pop(connection).messages:
+                self._network.carry(message)
+        for connection in [c for c, waiting in self._held.items() if waiting.rule.number == number]:
+            self._send_on(connection)
+
+    def _send_on(self, connection: Connection) -> None:
+        """What waited, then what came behind it, unless a rule takes that."""
+        behind = self._held.pop(connection).messages
+        self._network.carry(behind.popleft())
+        while behind:
+            message = behind.popleft()
+            if self._apply(message):  # what is behind a lost one is lost with their connection
+                if connection in self._held:
+                    self._held[connection].messages += behind
+                return
+            self._network.carry(message)
 
 
 def _fits(rule: Rule, message: Message) -> bool:

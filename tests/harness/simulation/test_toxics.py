@@ -1,22 +1,19 @@
 """Toxics at the level of messages: what each does to times and connections, and what curing gives back."""
 
 import random
-from typing import Any
 
 import pytest
 
-from core.cluster import Cut, Direction, Listener, Toxic
+from core.cluster import Cut, Direction, Toxic
 from core.errors import ClusterError
-from harness.simulation.network import CLIENTS, Connection, Message, Network
+from harness.simulation.network import Connection
 from harness.simulation.proxies import Proxies
-from harness.simulation.scheduler import Scheduler
 from harness.simulation.toxics import BATCH, HEADER, NUMBER, RECORD, Pipe, size_of
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import Heartbeat
 from model.protocol.messages import Produce, ProduceResponse
-
-MS = 1000
+from tests.harness.simulation.one_node import MS, OneNode
 
 
 def pipe(*toxics: Toxic, now: int = 0) -> Pipe:
@@ -133,45 +130,15 @@ def test_sizes_are_those_of_fields_and_payloads() -> None:
 # ---- connections
 
 
-class Bench:
-    """Clients' connections to node 1, which answers every request at once; what came and when."""
+class Bench(OneNode):
+    """Clients' connections to node 1, through its proxy."""
 
     def __init__(self) -> None:
-        self.scheduler = Scheduler()
-        self.network = Network(self.scheduler, random.Random(1))
-        self.draws = random.Random(2)
+        super().__init__()
         self.proxies = Proxies(self.network, self.scheduler, self.draws)
-        self.messages: list[Message] = []
-        self.network.messages = self.messages
-        self.came: list[tuple[Any, int]] = []
-        self.answers: list[tuple[Any, int]] = []
-        self.broke: list[tuple[int, int]] = []
-        self.silent = False
-
-    def connect(self, process: int = 0, client: int = CLIENTS) -> Connection:
-        listener = Listener.CLIENT if client == CLIENTS else Listener.BROKER
-        made = self.network.connect(client, 1, listener, process)
-        made.on_break.append(lambda: self.broke.append((made.number, self.scheduler.now)))
-        return made
-
-    def ask(self, connection: Connection, request: Any) -> None:
-        self.network.send(connection, request, self._request, self._answered)
-
-    def _request(self, message: Message) -> None:
-        self.came.append((message.content, self.scheduler.now))
-        if not self.silent:
-            self.network.answer(message, message.content)
-
-    def _answered(self, answer: Message) -> None:
-        self.answers.append((answer.content, self.scheduler.now))
 
     def poison(self, *toxics: Toxic) -> None:
         self.proxies.poison([1], toxics)
-
-    def until(self, ms: int) -> None:
-        self.scheduler.at(ms * MS, lambda: None)
-        self.scheduler.run(limit=ms * MS)
-        self.scheduler.now = max(self.scheduler.now, ms * MS)
 
     def until_severed(self, connection: Connection) -> None:
         """To the moment when a proxy has closed it and its client does not know yet."""
@@ -180,9 +147,6 @@ class Bench:
             self.scheduler.run(limit=self.scheduler.now + 1)
             self.scheduler.now += 1
         assert not connection.closed
-
-    def texts(self) -> tuple[list[Any], list[Any]]:
-        return [request for request, _ in self.came], [answer for answer, _ in self.answers]
 
 
 @pytest.fixture
