@@ -51,13 +51,14 @@ class Held:
 
 
 class Desk:
-    """What all links of a proxy share: the rules in force, who holds what, and where to tell what was
-    seen."""
+    """What all links of a proxy share: the rules in force, the links that hold a request, and where to tell
+    what was seen."""
 
     def __init__(self, tell: Callable[[Seen], None], rewrite: Rewrite) -> None:
         self.book = RuleBook()
         self.rewrite = rewrite
         self.links: set[Link] = set()
+        self.holding: set[Link] = set()
         self._tell = tell
 
     def saw(
@@ -94,7 +95,7 @@ class Desk:
 
     def passes(self, header: RequestHeader, named: Named) -> None:
         """A request comes: let go what it releases."""
-        for link in sorted(self.links, key=lambda one: one.number):
+        for link in sorted(self.holding, key=lambda one: one.number):
             held = link.held
             if held is not None and releases(held.rule, held.named, header, named):
                 link.release(held.rule.number)
@@ -190,7 +191,7 @@ class Link:
         self.held: Held | None = None
         self._queue: deque[tuple[bytes, RequestHeader]] = deque()
         self._queued = 0
-        self._mute = False
+        self._mute = self._lost = False
         self._waiting: tuple[Rule, list[bytes]] | None = None
         desk.links.add(self)
 
@@ -213,8 +214,11 @@ class Link:
     # ---- requests
 
     def _request(self, frame: bytes) -> None:
+        if self._lost:
+            return
         header = request_header(frame)
-        self._desk.passes(header, once(frame, header))
+        if self._desk.holding:
+            self._desk.passes(header, once(frame, header))
         if self.held is not None:
             self._queue.append((frame, header))
             self._queued += len(frame)
@@ -224,28 +228,43 @@ class Link:
             self._apply(frame, header)
 
     def _apply(self, frame: bytes, header: RequestHeader) -> None:
+        book = self._desk.book
         named = once(frame, header)
-        rule = self._desk.book.takes(self.node, header, named)
+        rule = book.takes(self.node, header, named) if book.rules else None
         if rule is None:
             self._forward(frame, Asked(header, None))
             return
         self._desk.saw("caught", self, header, rule, named=str(named()))
         match rule.action:
             case Action.HOLD | Action.DETACH:
-                self.held = Held(frame, header, rule, named())
+                self._hold(Held(frame, header, rule, named()))
                 self._release_in_time(rule)
                 if rule.action is Action.DETACH:
                     self.client.reset()
             case Action.DROP_REQUEST:
-                self.client.reset()
+                self._lose()
             case Action.REFUSE:
                 self._asked.append(Asked(header, rule, refusal(frame, header, rule.error)))
                 self._answer_own()
             case Action.CUT:
                 self._forward(frame, Asked(header, rule))
-                self.client.reset()
+                self._lose()
             case Action.DROP_RESPONSE | Action.DELAY_RESPONSE:
                 self._forward(frame, Asked(header, rule))
+
+    def _hold(self, held: Held | None) -> None:
+        self.held = held
+        if held is not None:
+            self._desk.holding.add(self)
+        else:
+            self._desk.holding.discard(self)
+
+    def _lose(self) -> None:
+        """The connection of the client breaks: what it has sent from now on is lost, no TCP brings it."""
+        self._lost = True
+        self._queue.clear()
+        self._queued = 0
+        self.client.reset()
 
     def _forward(self, frame: bytes, asked: Asked) -> None:
         self._asked.append(asked)
@@ -264,7 +283,7 @@ class Link:
         held = self.held
         if held is None or held.rule.number != number:
             return
-        self.held = None
+        self._hold(None)
         self._desk.saw("delivered" if self.broker.open else "lost", self, held.header, held.rule)
         self._forward(held.frame, Asked(held.header, held.rule))
         while self._queue and self.held is None:
@@ -326,7 +345,7 @@ class Link:
     def _broker_ended(self) -> None:
         if self.held is not None:
             self._desk.saw("lost", self, self.held.header, self.held.rule)
-            self.held = None
+            self._hold(None)
         for asked in self._asked:
             if asked.rule is not None:
                 self._desk.saw("lost", self, asked.header, asked.rule)

@@ -47,6 +47,11 @@ class WireProxy:
             self.stop()
             raise
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     def number(self) -> int:
         """A number that no rule of this proxy has had."""
         return next(self._numbers)

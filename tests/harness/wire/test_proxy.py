@@ -31,11 +31,11 @@ class Client:
         self._splitter = Splitter()
         self._got: list[bytes] = []
 
-    def send(self, number: int, of: str = "txn") -> None:
-        """A request with this correlation id, of this transactional id."""
+    def send(self, *numbers: int, of: str = "txn") -> None:
+        """Requests with these correlation ids, of this transactional id, at once."""
         timeout = i32Timedelta.parse(timedelta(seconds=60))
         request = InitProducerIdRequest(transactional_id=TransactionalId(of), transaction_timeout=timeout)
-        self.socket.sendall(encode_request(request, number, "client"))
+        self.socket.sendall(b"".join(encode_request(request, number, "client") for number in numbers))
 
     def answer(self) -> bytes:
         """The next response. Raises: OSError, where the connection ends."""
@@ -94,9 +94,9 @@ def test_a_held_request_and_all_behind_it_wait_and_keep_their_order(
     proxy: WireProxy, client: Client, broker: FakeBroker
 ) -> None:
     held = rule(proxy, Action.HOLD, transactional_id="held")
-    client.send(10, "other")
-    client.send(11, "held")
-    client.send(12, "other")
+    client.send(10, of="other")
+    client.send(11, of="held")
+    client.send(12, of="other")
     assert client.number() == 10
     assert proxy.wait(held, "caught", WAIT_S)
     assert not {11, 12} & {header.correlation_id for header in broker.requests}
@@ -155,11 +155,11 @@ def test_a_hold_ends_in_time_or_by_the_next_request_of_a_kind(
     assert client.number() == 35
     proxy.remove(timed)
     rule(proxy, Action.HOLD, until_api="init_producer_id", transactional_id="a")
-    client.send(36, "a")
+    client.send(36, of="a")
     other = Client(port)
-    other.send(37, "b")
+    other.send(37, of="b")
     assert other.number() == 37
-    other.send(38, "a")
+    other.send(38, of="a")
     assert other.number() == 38
     other.socket.close()
     assert client.number() == 36
@@ -177,6 +177,22 @@ def test_a_dropped_request_never_arrives(
     assert again.number() == 41
     again.socket.close()
     assert not broker.received(40, seconds=0)
+
+
+@pytest.mark.parametrize(("action", "number"), [(Action.DROP_REQUEST, 45), (Action.CUT, 47)])
+def test_what_comes_behind_the_end_of_a_connection_is_lost(
+    proxy: WireProxy, client: Client, broker: FakeBroker, port: int, action: Action, number: int
+) -> None:
+    rule(proxy, action)
+    client.send(number, number + 1)
+    with pytest.raises(ConnectionResetError):
+        client.answer()
+    again = Client(port)
+    again.send(49)
+    assert again.number() == 49
+    again.socket.close()
+    assert broker.received(number, seconds=10 if action is Action.CUT else 0) is (action is Action.CUT)
+    assert not broker.received(number + 1, seconds=0)
 
 
 def test_a_cut_request_arrives_and_its_client_is_reset(
@@ -222,7 +238,7 @@ def test_a_refused_request_is_answered_in_its_turn(
 ) -> None:
     rule(proxy, Action.REFUSE, error=int(ErrorCode.coordinator_not_available), transactional_id="refused")
     client.send(80)
-    client.send(81, "refused")
+    client.send(81, of="refused")
     assert client.number() == 80
     answer = client.answer()
     assert correlation_id(answer) == 81
