@@ -111,6 +111,7 @@ class End(asyncio.Protocol):
         self._began = began
         self._ended = ended
         self._splitter = Splitter()
+        self._unsent: list[bytes] | None = None
         self.transport: asyncio.Transport | None = None
         self.other: End | None = None
 
@@ -127,12 +128,16 @@ class End(asyncio.Protocol):
         self._began()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """See asyncio. What comes together is sent on together."""
+        assert self.other is not None
+        self.other.gather()
         try:
             for frame in self._splitter.feed(data):
                 self._take(frame)
         except FrameError:
             self.reset()
+        finally:
+            self.other.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
@@ -149,10 +154,21 @@ class End(asyncio.Protocol):
             self.other.read(True)
 
     def write(self, data: bytes) -> None:
-        """Send bytes, if it is open."""
-        if self.open:
-            assert self.transport is not None
+        """Send bytes, if it is open; after `gather`, once `flush` is called."""
+        if self._unsent is not None:
+            self._unsent.append(data)
+        elif self.transport is not None and not self.transport.is_closing():
             self.transport.write(data)
+
+    def gather(self) -> None:
+        """Keep what is written from now on."""
+        self._unsent = []
+
+    def flush(self) -> None:
+        """Send what was kept."""
+        unsent, self._unsent = self._unsent, None
+        if unsent:
+            self.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
 
     def read(self, wanted: bool) -> None:
         """Read on, or pause."""
