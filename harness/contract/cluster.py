@@ -30,6 +30,11 @@ SOON: Final = {
 }
 """What expires is forgotten about then, and not up to an hour later."""
 
+NEVER: Final = {"offsets.retention.check.interval.ms": str(7 * 24 * 3600 * 1000)}
+"""Kafka removes groups that have neither members nor offsets at these intervals, by default every 10 minutes
+(GroupMetadataManager.cleanupGroupMetadata; from 4.0 on GroupCoordinatorShard.cleanupGroupMetadata). The model
+keeps them: no client could tell when the next check comes."""
+
 PATIENT: Final = {
     "broker.session.timeout.ms": "60000",
     # A broker that was killed registers again when its old session has ended; until then it must not give up.
@@ -60,6 +65,7 @@ def one_broker(
             "transaction.state.log.num.partitions": INTERNAL_PARTITIONS,
             "group.min.session.timeout.ms": "1000",
             **SOON,
+            **NEVER,
             **PATIENT,
             **more,
         },
