@@ -7,18 +7,18 @@ transactions, groups) belongs to names that no other example has.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from core.op import Isolation, TopicPartition
 from harness.contract import examples
 from harness.contract.commands import Situation
 from harness.contract.dialect import Dialect
-from harness.contract.differences import Known, explanation
+from harness.contract.differences import Known, bugs_of
 from harness.contract.examples import Difference, Example, Played
 from harness.contract.shrink import shrunk
 from harness.contract.sides import BROKER, ModelSide, RealSide, settings_of
@@ -64,7 +64,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the examples brought. answers: by kind of request and error. explained: by name in
+    """What the examples brought. answers: by kind of request and error. explained: by the planted bug in
     differences.toml."""
 
     examples: int = 0
@@ -81,6 +81,7 @@ class Outcome:
         self.requests += played.requests
         self.looks += played.looks
         self.answers += played.answers
+        self.explained.update([played.explained] if played.explained else ())
 
     @property
     def text(self) -> str:
@@ -131,7 +132,7 @@ class Campaign:
         self, brokers: Brokers, version: Version, run: str, seed: int, listed: tuple[Known, ...], say: Say
     ) -> None:
         self._brokers, self._version, self._run, self._seed = brokers, version, run, seed
-        self._listed, self._say = listed, say
+        self._bugs, self._say = bugs_of(version.kafka, listed), say
         self._topics = Topics(brokers, run)
         self._lock = threading.Lock()
         self._numbers = 0
@@ -185,18 +186,10 @@ class Campaign:
     def _one(self, number: int, spoken: int, outcome: Outcome) -> None:
         example = examples.drawn(self._seed, number, spoken)
         played = self.play(example)
-        known = self._known(played)
         with self._lock:
             outcome.add(played)
-            if known is not None:
-                outcome.explained[known.name] += 1
-        if played.difference is not None and known is None:
+        if played.difference is not None and not played.explained:
             self._fail(number, example, played.difference, outcome)
-
-    def _known(self, played: Played) -> Known | None:
-        if played.difference is None:
-            return None
-        return explanation(played.difference, self._version.kafka, self._listed)
 
     def _fail(self, number: int, example: Example, difference: Difference, outcome: Outcome) -> None:
         """Make the example smaller, as long as the same kind of answer differs."""
@@ -206,7 +199,7 @@ class Campaign:
         def fails(candidate: Example) -> bool:
             played = self.play(candidate)
             found = played.difference
-            if found is None or found.kind != difference.kind or self._known(played) is not None:
+            if found is None or found.kind != difference.kind or played.explained:
                 return False
             smallest[0] = found
             return True
@@ -224,13 +217,42 @@ class Campaign:
             self._names += 1
             name = f"{self._run}-{self._names}"
         spoken = example.transaction_version
-        situation = Situation(name, topic, spoken)
-        modelled = ModelSide(settings_of(self._version.era_of(spoken)), topic, PARTITIONS)
+        modelled = Modelled(self._version, name, topic, spoken)
         with ExitStack() as opened:
             connect = partial(self._brokers.connect, BROKER, EXAMPLE_S)
             dialect = Dialect(spoken, self._version.marker_version)
             real = RealSide(lambda: opened.enter_context(connect()), dialect)
-            return examples.play(example, situation, modelled, real)
+            played = examples.play(example, modelled.situation(), modelled.side(), real)
+        if played.difference is not None:
+            played.explained = modelled.explanation(example, played.difference, self._bugs)
+        return played
+
+
+class Modelled(NamedTuple):
+    """The model's side of examples. name: on the real broker, with a topic."""
+
+    version: Version
+    name: str
+    topic: str
+    transaction_version: int
+
+    def situation(self) -> Situation:
+        """Before an example."""
+        return Situation(self.name, self.topic, self.transaction_version)
+
+    def side(self, *bugs: str) -> ModelSide:
+        """A new broker, with planted bugs."""
+        settings = settings_of(self.version.era_of(self.transaction_version), frozenset(bugs))
+        return ModelSide(settings, self.topic, PARTITIONS)
+
+    def explanation(self, example: Example, difference: Difference, bugs: Iterable[str]) -> str:
+        """The first of these planted bugs by which the model would differ from itself just as the real broker
+        does: at the same command, with the same answer, and nowhere before. "" = none."""
+        for bug in bugs:
+            planted = examples.play(example, self.situation(), self.side(), self.side(bug), settle_s=0.0)
+            if planted.difference == difference:
+                return bug
+        return ""
 
 
 def wait_for_coordinators(brokers: Brokers) -> None:

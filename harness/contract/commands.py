@@ -9,8 +9,9 @@ can be made shorter.
     P       without a transactional id
     M, N, O members of a group
 
-A member that waits for the answer to JoinGroup or SyncGroup sends neither of them meanwhile. The leader of a
-group leaves it only where at most one other member is left: of several Kafka chooses one by a hash table.
+A member that waits for the answer to JoinGroup or SyncGroup sends neither of them meanwhile. Who may be the
+leader of a group leaves it only where at most one other member is left: of several Kafka chooses one by a
+hash table.
 """
 
 from collections.abc import Callable, Mapping
@@ -164,10 +165,12 @@ class Situation:
 
     # ---- parts of requests
 
-    def leaves_others(self, member: Member) -> bool:
-        """Whether a member leaves several others, if it leaves."""
+    def may_leave(self, member: Member) -> bool:
+        """Whether it is determined who leads the group when this member has left: another one leads already,
+        or at most one is left. A member that follows a leader who left does not know it before it has joined
+        again."""
         others = [one for one in self.members.values() if one is not member and (one.member or one.waits)]
-        return len(others) > 1
+        return len(others) < 2 or any(one.members for one in others)
 
     def tps(self, command: Command) -> tuple[Partition, ...]:
         """The command's partitions."""
@@ -293,7 +296,7 @@ def _beat(s: Situation, c: Command) -> AnyRequest | None:
 
 def _leave(s: Situation, c: Command) -> AnyRequest | None:
     member = s.members[c.who]
-    if not member.member or (member.members and s.leaves_others(member)):
+    if not member.member or not s.may_leave(member):
         return None
     return LeaveGroup(s.group, UNKNOWN_MEMBER if c.other else member.member)
 

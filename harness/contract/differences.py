@@ -8,36 +8,25 @@ from typing import Final, TypeVar
 import msgspec
 
 from core.errors import ClusterError
-from harness.contract.examples import Difference, errors
 
 FILE: Final = Path(__file__).with_name("differences.toml")
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of the file. reason: why it stays. source: file and line of Kafka."""
+    """One of the file. bug: with this planted bug the model answers as Kafka does. reason: why the model does
+    not have it otherwise. source: file and line of Kafka. from, before: versions of Kafka, the second one not
+    included."""
 
-    name: str
-    request: str
-    kafka: str
-    model: str
+    bug: str
     reason: str
     source: str
     from_: str = msgspec.field(name="from", default="0")
     before: str = "99"
 
-    def explains(self, difference: Difference, kafka: str) -> bool:
-        """Whether this is the difference, for this version of Kafka."""
-        return (
-            type(difference.request).__name__ == self.request
-            and self.kafka in errors(difference.real)
-            and self.model in errors(difference.modelled)
-            and _number(self.from_) <= _number(kafka) < _number(self.before)
-        )
-
 
 class KnownCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of the file: a word that only Kafka shows in a column of scenarios' tables. The rest as with
-    `Known`."""
+    """One of the file: a word that only Kafka shows in a column of scenarios' tables, for this reason. The
+    rest as with `Known`."""
 
     name: str
     column: str
@@ -46,6 +35,10 @@ class KnownCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: str
     from_: str = msgspec.field(name="from", default="0")
     before: str = "99"
+
+
+def _concerns(one: Known | KnownCell, kafka: str) -> bool:
+    return _number(one.from_) <= _number(kafka) < _number(one.before)
 
 
 def _number(version: str) -> tuple[int, ...]:
@@ -77,16 +70,12 @@ def known_cells(path: Path = FILE) -> tuple[KnownCell, ...]:
 
 def without_known(column: str, cell: str, kafka: str, listed: tuple[KnownCell, ...]) -> str:
     """A cell of a broker of this version without the words that only Kafka shows."""
-    known = {
-        one.word
-        for one in listed
-        if one.column == column and _number(one.from_) <= _number(kafka) < _number(one.before)
-    }
+    known = {one.word for one in listed if one.column == column and _concerns(one, kafka)}
     if not known & set(cell.split()):
         return cell
     return " ".join(word for word in cell.split() if word not in known) or "–"
 
 
-def explanation(difference: Difference, kafka: str, listed: tuple[Known, ...]) -> Known | None:
-    """The entry that explains a difference; None where none does."""
-    return next((one for one in listed if one.explains(difference, kafka)), None)
+def bugs_of(kafka: str, listed: tuple[Known, ...]) -> tuple[str, ...]:
+    """Planted bugs with which the model answers as this version of Kafka does."""
+    return tuple(one.bug for one in listed if _concerns(one, kafka))

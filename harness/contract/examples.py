@@ -94,10 +94,12 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Played:
-    """What an example brought. requests: compared commands; looks: compared looks at states. answers: how
-    often each kind of request was answered with which error."""
+    """What an example brought. explained: name of the listed difference that the difference is, "" = of none.
+    requests: compared commands; looks: compared looks at states. answers: how often each kind of request was
+    answered with which error."""
 
     difference: Difference | None = None
+    explained: str = ""
     requests: int = 0
     looks: int = 0
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -111,9 +113,12 @@ def drawn(seed: int, number: int, transaction_version: int) -> Example:
     return Example(transaction_version, (BEGIN, *commands))
 
 
-def play(example: Example, situation: Situation, modelled: ModelSide, real: Side) -> Played:
-    """Send the commands to both, up to the first difference. Raises: AdminError."""
-    play = _Play(situation, modelled, real)
+def play(
+    example: Example, situation: Situation, modelled: ModelSide, real: Side, settle_s: float = SETTLE_S
+) -> Played:
+    """Send the commands to both, up to the first difference. settle_s: how long states may take to become
+    equal. Raises: AdminError."""
+    play = _Play(situation, modelled, real, settle_s)
     try:
         play.all(example.commands)
     except _DiffersError as error:
@@ -133,8 +138,8 @@ class _Play:
     """An example that is being played. newest: number and command of the last one that was sent. unseen: how
     many were accepted since the last look."""
 
-    def __init__(self, situation: Situation, modelled: ModelSide, real: Side) -> None:
-        self.situation, self.modelled, self.real = situation, modelled, real
+    def __init__(self, situation: Situation, modelled: ModelSide, real: Side, settle_s: float) -> None:
+        self.situation, self.modelled, self.real, self.settle_s = situation, modelled, real, settle_s
         self.played = Played()
         self.newest = (0, BEGIN)
         self.unseen = 0
@@ -189,7 +194,7 @@ class _Play:
     def _look(self, question: AnyRequest) -> None:
         self.played.looks += 1
         expected = self.modelled.ask(question)
-        deadline = time.monotonic() + SETTLE_S
+        deadline = time.monotonic() + self.settle_s
         while (answer := _answer(self.real, question, expected)) != expected:
             if time.monotonic() > deadline:
                 raise _DiffersError(Difference(*self.newest, question, answer, expected, state=True))

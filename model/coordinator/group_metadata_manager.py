@@ -6,7 +6,7 @@ finds in the log). Offsets that a transaction committed are pending until its ma
 effective, an abort drops them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -92,6 +92,12 @@ class CommittedOffsets:
             self.late |= ended  # the marker was answered before (KAFKA-17507)
             return
         self._effective(ended)
+
+    def drop(self, producer_id: int, group: str, partitions: Iterable[Partition]) -> None:
+        """With a planted bug: a transaction's offsets are forgotten, though the log has them."""
+        held = self.pending.get(producer_id, {})
+        for tp in partitions:
+            held.pop((group, tp), None)
 
     def settle(self) -> None:
         """Some time has passed."""

@@ -100,8 +100,15 @@ class OffsetMetadataManager:
                 answer(ErrorResponse(refused.error))
                 return
             unverified = {where: UNVERIFIED.get(error, error) for where, error in errors.items()}
+
+            def stored(results: Mapping[Partition, tuple[KafkaError, int]]) -> None:
+                refused = results[tp][0] and not unverified
+                if refused and "refused-commit-drops-pending-offsets" in self.bugs:
+                    loaded.offsets.drop(request.producer_id, request.group, request.offsets)
+                done(results)
+
             self.replica_manager.append(
-                {tp: batch}, -1, self.log.timeout_ms, done, guards=guards, refused=unverified
+                {tp: batch}, -1, self.log.timeout_ms, stored, guards=guards, refused=unverified
             )
 
         self.replica_manager.verification.begin(request.transactional_id, {tp: batch}, verified)

@@ -47,6 +47,12 @@ GROUPS: Final[Areas] = {
             anomalies=("eos-duplicate",),
             hunt=HuntingGround(("copier",), ("client:crash@member",)),
         ),
+        "refused-commit-drops-pending-offsets": Mutant(
+            wrong="a refused commit of an older producer epoch drops the offsets of the open transaction",
+            right="they are pending until its end; Kafka up to 3.9 had this bug",
+            anomalies=("eos-duplicate",),
+            hunt=None,
+        ),
         "unstable-offsets-answered": Mutant(
             wrong="a member receives offsets that an ending transaction is about to change",
             right="UNSTABLE_OFFSET_COMMIT, until it has ended (KIP-447)",

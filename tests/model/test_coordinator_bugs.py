@@ -9,6 +9,7 @@ from core.java_hash import java_hash
 from model.eras import ERAS
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
+    AddOffsetsToTxn,
     AddPartitionsToTxn,
     EndTxn,
     JoinGroup,
@@ -235,6 +236,20 @@ def effective_too_late(world: OneBroker) -> bool:
     return ended and (before, offset(world)) == (3, 9)
 
 
+def refusal_drops_pending(world: OneBroker) -> bool:
+    assert world.ask(OffsetCommit("g", -1, "", {P0: 3})).error is NONE
+    old, producer = world.init(), world.init()
+    world.ask(AddOffsetsToTxn("t", producer.producer_id, producer.producer_epoch, "g"))
+    told = [
+        world.ask(TxnOffsetCommit("t", "g", one.producer_id, one.producer_epoch, {P0: at})).error
+        for one, at in ((producer, 9), (old, 5))
+    ]
+    world.end(producer, commit=True)
+    before = offset(world)
+    world.restart()
+    return told == [NONE, KafkaError.INVALID_PRODUCER_EPOCH] and (before, offset(world)) == (3, 9)
+
+
 def acknowledged_offset_is_lost(world: OneBroker) -> bool:
     world.lag(OFFSETS)
     number = world.send(OffsetCommit("g", -1, "", {P0: 5}))
@@ -269,6 +284,7 @@ BUGS: dict[str, tuple[Scenario, str]] = {
     "offsets-visible-before-commit": (visible_before_commit, "4.2"),
     "offsets-of-aborted-txn": (aborted_counts, "4.2"),
     "offsets-of-committed-txn-dropped": (committed_does_not_count, "4.2"),
+    "refused-commit-drops-pending-offsets": (refusal_drops_pending, "3.9"),
     "unstable-offsets-answered": (unstable_is_answered, "4.2"),
     "offsets-applied-late": (effective_too_late, "4.2"),
     "offset-commit-not-replicated": (acknowledged_offset_is_lost, "4.2"),

@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 
 from core.errors import ClusterError, UsageError
-from harness.contract.campaign import Campaign
+from harness.contract.campaign import Campaign, Modelled
 from harness.contract.commands import KINDS, Command, Situation
-from harness.contract.differences import FILE, Known, explanation, known, known_cells, without_known
+from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
 from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
 from harness.contract.sides import ModelSide, settings_of
 from harness.contract.versions import version_of
 from harness.kafka.admin.connection import Brokers
-from model.errors import KafkaError
-from model.protocol.coordinator_messages import EndTxn, ProducerIdResponse
 
 EXAMPLES = 150
-SETTLE = "harness.contract.examples.SETTLE_S"
 
 BUGS = {
     "sequence-not-checked": ("Produce",),
@@ -47,12 +44,11 @@ def played(example: Example, bug: str = "", kafka: str = "4.3.1") -> Played:
     era = version_of(kafka).era_of(example.transaction_version)
     right, wrong = settings_of(era), settings_of(era, frozenset({bug} if bug else ()))
     situation = Situation("x", "t", example.transaction_version)
-    return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2))
+    return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2), settle_s=0.0)
 
 
-def first(bug: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Example, Difference]:
+def first(bug: str) -> tuple[Example, Difference]:
     """The first example that shows a bug."""
-    monkeypatch.setattr(SETTLE, 0.0)
     for number in range(EXAMPLES):
         example = drawn(1, number, 1 + number % 2)
         if (found := played(example, bug).difference) is not None:
@@ -72,13 +68,13 @@ def test_a_broker_agrees_with_itself(kafka: str) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_planted_bug_differs(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, difference = first(bug, monkeypatch)
+def test_a_planted_bug_differs(bug: str) -> None:
+    _, difference = first(bug)
     assert difference.kind[0] in BUGS[bug]
 
 
-def test_an_example_that_fails_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    example, difference = first("lso-ignores-open", monkeypatch)
+def test_an_example_that_fails_is_made_small() -> None:
+    example, difference = first("lso-ignores-open")
 
     def fails(candidate: Example) -> bool:
         found = played(candidate, "lso-ignores-open").difference
@@ -120,30 +116,54 @@ def test_an_example_is_always_the_same() -> None:
     assert names == set(KINDS)
 
 
-def difference(real: KafkaError, modelled: KafkaError) -> Difference:
-    request = EndTxn("t", 1, 0, True)
-    answers = ProducerIdResponse(real), ProducerIdResponse(modelled)
-    return Difference(0, Command("end"), request, *answers, state=False)
+DROPPED = "refused-commit-drops-pending-offsets"
+HELD = (Command("init"), Command("init"), Command("add_offsets"), Command("txn_offsets", number=7))
+DROPS = Example(1, (*HELD, Command("txn_offsets", epoch=-1), Command("end")))
 
 
-def test_only_what_is_listed_is_explained() -> None:
-    listed = Known(
-        name="n",
-        request="EndTxn",
-        kafka="NONE",
-        model="PRODUCER_FENCED",
-        reason="r",
-        source="s",
-        from_="4.0",
-        before="4.2",
-    )
-    found = difference(KafkaError.NONE, KafkaError.PRODUCER_FENCED)
-    assert explanation(found, "4.1.1", (listed,)) is listed
-    assert explanation(found, "4.2.0", (listed,)) is None
-    assert explanation(found, "3.9.1", (listed,)) is None
-    other = difference(KafkaError.NONE, KafkaError.INVALID_TXN_STATE)
-    assert explanation(other, "4.1.1", (listed,)) is None
-    assert explanation(found, "4.1.1", ()) is None
+@pytest.mark.parametrize(
+    "commands", [DROPS.commands, (*DROPS.commands[:-1], Command("beat", "M"), DROPS.commands[-1])]
+)
+def test_a_difference_is_explained_by_the_listed_bug_that_answers_the_same(
+    commands: tuple[Command, ...],
+) -> None:
+    example = DROPS._replace(commands=commands)
+    found = played(example, DROPPED, "3.9.1").difference
+    assert found is not None
+    modelled = Modelled(version_of("3.9.1"), "x", "t", 1)
+    assert modelled.explanation(example, found, bugs_of("3.9.1", known())) == DROPPED
+    assert modelled.explanation(example, found, ["unstable-offsets-answered"]) == ""
+    assert modelled.explanation(example, found._replace(after=found.after - 1), [DROPPED]) == ""
+
+
+@pytest.mark.parametrize(
+    ("bug", "then"), [("unstable-offsets-answered", "committed"), ("offsets-of-committed-txn-dropped", "end")]
+)
+def test_another_bug_of_the_same_offsets_is_not_explained(bug: str, then: str) -> None:
+    example = Example(1, (*HELD, Command(then)))
+    found = played(example, bug, "3.9.1").difference
+    assert found is not None
+    assert Modelled(version_of("3.9.1"), "x", "t", 1).explanation(example, found, [DROPPED]) == ""
+
+
+def test_a_bug_is_listed_for_some_versions() -> None:
+    listed = (Known(bug="b", reason="r", source="s", from_="4.0", before="4.2"),)
+    assert bugs_of("4.1.1", listed) == ("b",)
+    assert bugs_of("4.2.0", listed) == bugs_of("3.9.1", listed) == ()
+    assert bugs_of("3.9.1", known()) == (DROPPED,)
+    assert bugs_of("4.0.2", known()) == ()
+
+
+def test_a_member_that_may_lead_does_not_leave_several_others() -> None:
+    situation = Situation("x", "t", 1)
+    m, n, o = situation.members.values()
+    m.member, n.member, o.member = "m", "n", "o"
+    leave = Command("leave", "M")
+    assert situation.request(leave) is None
+    n.members = ("m", "n", "o")  # it leads
+    assert situation.request(leave) is not None
+    n.leave()
+    assert situation.request(leave) is not None  # of one no choice is made
 
 
 def test_every_listed_difference_has_its_reason_and_its_line_of_kafka() -> None:
