@@ -13,7 +13,7 @@ RUN ?= results/latest
 # Which share of sampled tests runs: by the date; PART= runs them all.
 PART ?= $(shell date +%j | sed 's/^0*//')
 # One process more than processors: tests that start processes wait for a good part of their time.
-PYTEST = $(BIN)/pytest -n $$(($$(nproc) + 1)) --dist worksteal $(if $(PART),--part $(PART))
+PYTEST = $(BIN)/pytest --durations=15 -n $$(($$(nproc) + 1)) --dist worksteal $(if $(PART),--part $(PART))
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 # Options of `make test-run`, passed on only where they are given.

@@ -24,7 +24,7 @@ from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from checkers.engine.memory import keep_freed
 from checkers.engine.pipeline import Runner, in_process, spark_runner
-from checkers.engine.spark import on_cluster, spark
+from checkers.engine.spark import on_cluster, spark, spark_runs
 from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
 from checkers.portable.tables import PortableTables, cases
@@ -144,15 +144,7 @@ def _checked(run: Run, master: str | None, *, without_spark: bool) -> Result:
 def _repays_spark(history: History, master: str | None) -> bool:
     """Whether Spark checks a history: it was asked for, it runs already, or the history repays its start."""
     rows = sum(unit.sends + unit.reads for unit in history.names.units)
-    return master is not None or rows > SPARK_ROWS or _session_is_active()
-
-
-def _session_is_active() -> bool:
-    if "pyspark" not in sys.modules:
-        return False
-    from pyspark.sql import SparkSession
-
-    return SparkSession.getActiveSession() is not None
+    return master is not None or rows > SPARK_ROWS or spark_runs()
 
 
 def _run(

@@ -46,6 +46,17 @@ SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """`spark-submit` sets this variable: the JVM runs already, with the settings that the user gave it."""
 
 
+def spark_runs() -> bool:
+    """Whether `spark` makes no session of its own: the caller has one, or `spark-submit` started the process."""
+    if SUBMITTED in os.environ:
+        return True
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
 @contextlib.contextmanager
 def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession"]:
     """A session, stopped at the end. An active session is used as it is, and left alone.

@@ -130,7 +130,7 @@ places. What clients do: they give up after their time-outs (2 s), and ask again
 What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754); a Produce that
 comes after the end of its transaction (KAFKA-14402); duplicates and reordering of producers without
 idempotence; offsets that go back.""",
-    colour="#AA4499",
+    colour="#332288",
     needs=(Wired,),
     kinds={
         "endtxn": Kind(doc="EndTxn, which ends a transaction", targeted=False, weight=3),

@@ -29,7 +29,7 @@ def test_spark_checks_what_is_large_or_what_the_user_gives_it(
 
     monkeypatch.setattr(api, "spark", refusing)
     monkeypatch.setattr(api, "SPARK_ROWS", rows)
-    monkeypatch.setattr(api, "_session_is_active", lambda: False)
+    monkeypatch.setattr(api, "spark_runs", lambda: False)
     result = api.check(write_run(tmp_path / "run", simulate(3, portable=False).tables()), **options)
     assert result.spark_failed == ("asked" if asked else "")
     assert result.verdict.stats["checked by Spark"] == 0

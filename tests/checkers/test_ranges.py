@@ -19,7 +19,7 @@ from tests.histories.folders import write_run
 from tests.histories.planted import random_history
 from tests.histories.planted_groups import random_events
 
-SEEDS = int(os.environ.get("INQUEST_SEEDS", "8"))
+SEEDS = int(os.environ.get("INQUEST_SEEDS", "4"))
 FEW = 5
 """Rows of a range here; of a row group, fewer."""
 

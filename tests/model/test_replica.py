@@ -73,7 +73,7 @@ def test_a_fetch_of_a_process_that_is_gone_shows_nothing() -> None:
     s = PartitionStage()
     node.image = s.nodes[1].node.image
     epoch = node.image.brokers[2].epoch
-    node.replicas[TP] = leader()
+    node.replicas[TP] = leader(state=LED._replace(isr=(1, 3)))
     node.replicas[TP].append(batch(0, 0), 1)
     seen: list[int] = []
     serving = ReplicaManager(node, lambda _tp, follower: seen.append(follower))

@@ -200,7 +200,7 @@ def killing(session):
     return run
 
 api.spark_runner = killing
-result = api.check(Run(Path(sys.argv[1])))
+result = api.check(Run(Path(sys.argv[1])), master="local[2]")
 result.write(Run(Path(sys.argv[1])))
 verdict = result.verdict
 print(verdict.exit_code, {check.status for check in verdict.checks.values()})

@@ -145,7 +145,7 @@ transaction has an epoch of its own.""",
         newer=ERAS["4.2"],
         workload="transactions",
         nemesis="pause:short@random,partition:clients-requests@txn-coordinator",
-        pin=Pin(first=64, within=200),
+        pin=Pin(first=19, within=200),
         settings={
             "partitions": 4,
             "producers": 10,
