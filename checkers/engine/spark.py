@@ -47,7 +47,7 @@ SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 
 
 def spark_runs() -> bool:
-    """Whether `spark` makes no session of its own: the caller has one, or `spark-submit` started the process."""
+    """Whether there is Spark already: the caller has a session, or `spark-submit` started this process."""
     if SUBMITTED in os.environ:
         return True
     if "pyspark" not in sys.modules:

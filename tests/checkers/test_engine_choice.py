@@ -1,11 +1,13 @@
 """Which checks Spark makes: those of large histories, and those for which the user asks."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers import api
+from checkers.engine.spark import SUBMITTED, spark_runs
 from core.errors import SparkError
 from tests.histories.folders import write_run
 from tests.histories.random_history import simulate
@@ -40,7 +42,15 @@ def test_a_session_that_runs_already_is_used(tmp_path: Path, monkeypatch: pytest
         raise SparkError("asked")
 
     monkeypatch.setattr(api, "spark", refusing)
-    monkeypatch.setattr(api, "_session_is_active", lambda: True)
+    monkeypatch.setattr(api, "spark_runs", lambda: True)
     assert (
         api.check(write_run(tmp_path / "run", simulate(3, portable=False).tables())).spark_failed == "asked"
     )
+
+
+def test_spark_submit_has_started_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SUBMITTED, raising=False)
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    assert not spark_runs()
+    monkeypatch.setenv(SUBMITTED, "4711")
+    assert spark_runs()
