@@ -126,7 +126,7 @@ def _tell(judgement: Judgement, tp: TopicPartition, judged: Replica, cluster: Cl
         for rule in (MARKER_EPOCH, UNKNOWN_BEGINS):
             judgement.doubt(rule, tp, why)
     if found.gaps:
-        why = f"batches are missing or damaged before offset {found.gaps[0]}"
+        why = f"batches are missing, damaged or deleted before offset {found.gaps[0]}"
         if len(found.gaps) > 1:
             why += f" and at {len(found.gaps) - 1} places more"
         for rule in (SEQUENCE, NO_REPEAT):

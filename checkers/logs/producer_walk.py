@@ -69,7 +69,7 @@ class Cluster:
 @dataclass(slots=True)
 class Walk:
     """What one log made. states: of producers by the offset of a snapshot. gaps: offsets before which batches
-    are missing, or are damaged."""
+    are missing, damaged or deleted."""
 
     accepted: DataPartition
     refusals: list[Refusal] = field(default_factory=list)
@@ -91,6 +91,9 @@ def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster,
     accepted = found.accepted
     wanted = sorted(offset for offset in offsets if offset <= log.end)
     gap = gaps(log)
+    if (deleted := log.marks.get("log-start", 0)) > max(log.start, 0):
+        # Records were deleted that are still here: a broker that starts again does not read them.
+        gap[np.searchsorted(log.whole["last"], deleted) :][:1] = True
     rows = np.flatnonzero((log.whole["producer_id"] != NO_PRODUCER) | gap)
     batches = _batches(log, rows, _markers(evidence, tp, log), cluster)
     for missing, batch in zip(gap[rows].tolist(), batches, strict=True):

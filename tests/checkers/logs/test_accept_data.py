@@ -217,6 +217,16 @@ def test_a_snapshot_has_all_producers_and_no_other() -> None:
     assert [one.producer_id for one in judged(made).findings] == [7, 9]
 
 
+def test_a_broker_forgets_producers_of_records_that_were_deleted() -> None:
+    made = clean()
+    del made["producers"][1]  # all records of producer 8 are before offset 6
+    assert told(made) == {(PRODUCER_SNAPSHOT, 8)}
+    made["ends"] = [at(TP, node, take=1, file="log-start", value=6) for node in (1, 2)]
+    found = judged(made)
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
+
+
 def test_a_snapshot_is_compared_with_the_log_of_its_node() -> None:
     """The tail of the node that was killed was not committed."""
     made = clean()

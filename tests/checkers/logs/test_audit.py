@@ -265,6 +265,18 @@ def test_records_that_were_deleted_are_not_in_the_epochs() -> None:
     assert [(each.rule, each.offset) for each in judged(made).findings] == [("epoch-checkpoint", 60)]
 
 
+def test_a_node_that_died_may_not_have_noted_which_records_were_deleted() -> None:
+    """DeleteRecords up to offset 47, a moment before the death."""
+    made = clean()
+    made["epochs"].remove(one(made, "epochs", take=DEAD, node=1, epoch=1))
+    one(made, "epochs", take=DEAD, node=1, epoch=3)["start"] = 47
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
+    made["nodes"].append({"take": DEAD, "node": 1, "clean_shutdown": True})
+    assert {each.rule for each in judged(made).findings} == {"epoch-checkpoint"}
+
+
 def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     made = clean()
     other_tail = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
