@@ -119,10 +119,15 @@ def _records(edge: Edge, fetched: FetchedRecords) -> list[Shown]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEdges:
-    """The edges that one partition shows, each once: writer to reader, writer to next writer."""
+    """The edges that one partition shows, each once: writer to reader, writer to next writer.
+
+    wr_ops, ww_ops: of those within some windows: ops there whose other edges lead out of them.
+    """
 
     wr: Edges
     ww: Edges
+    wr_ops: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    ww_ops: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,110 +191,119 @@ def _once(a: Array, b: Array) -> Edges:
 
 @dataclass(slots=True)
 class Components:
-    """Strongly connected components of at least two ops: `label` of each op in `ops` (sorted)."""
+    """Strongly connected components of at least two ops. label: of each op, -1 = in none."""
 
-    ops: Array
     label: Array
     count: int
+    ops: Array = field(init=False)
     sizes: Array = field(init=False)
     lowest: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sizes = np.bincount(self.label, minlength=self.count)
-        self.lowest = np.full(self.count, np.iinfo(np.int32).max, np.int64)
-        np.minimum.at(self.lowest, self.label, self.ops)
-
-    def of(self, ops: Array) -> Array:
-        """Labels of ops, -1 = in no component."""
-        if not len(self.ops):
-            return np.full(len(ops), -1)
-        at = np.minimum(np.searchsorted(self.ops, ops), len(self.ops) - 1)
-        return np.where(self.ops[at] == ops, self.label[at], -1)
+        self.ops = np.flatnonzero(self.label >= 0)
+        mine = self.label[self.ops]
+        self.sizes = np.bincount(mine, minlength=self.count)
+        self.lowest = np.zeros(self.count, np.int64)
+        self.lowest[mine[::-1]] = self.ops[::-1]  # the last one assigned stays
 
     def same(self, other: "Components") -> Array:
         """Which of these are, as sets of ops, components of `other`."""
-        theirs = other.of(self.ops)
-        low = np.full(self.count, np.iinfo(np.int64).max)
-        high = np.full(self.count, -2)
-        np.minimum.at(low, self.label, theirs)
-        np.maximum.at(high, self.label, theirs)
-        one = (low == high) & (low >= 0)
-        sizes = np.append(other.sizes, -1)[np.where(one, low, -1)]
-        return np.asarray(one & (sizes == self.sizes))
+        mine, theirs = self.label[self.ops], other.label[self.ops]
+        at_lowest = other.label[self.lowest]
+        elsewhere = np.zeros(self.count, bool)
+        elsewhere[mine[theirs != at_lowest[mine]]] = True
+        sizes = np.append(other.sizes, -1)[at_lowest]
+        return np.asarray(~elsewhere & (sizes == self.sizes))
 
 
 def _windows(edges: Edges) -> Array:
     """Ranges of ops that backward edges cover without a gap, shape (2, n): the first op, the last one."""
-    back = edges[:, edges[0] > edges[1]]
-    order = np.argsort(back[1], kind="stable")
-    first, last = back[1][order], np.maximum.accumulate(back[0][order])
+    back = np.flatnonzero(edges[0] > edges[1])
+    first, last = edges[1][back], edges[0][back]
+    order = np.argsort(first, kind="stable")
+    first, last = first[order], np.maximum.accumulate(last[order])
     starts = np.flatnonzero(np.append(True, first[1:] > last[:-1])[: len(first)])
     ends = np.append(starts[1:], len(first))[: len(starts)] - 1
     return np.stack((first[starts], last[ends]))
 
 
-def _within(windows: Array, edges: Edges) -> Edges:
-    """The edges that lie within one window, their ops counted from the first op of the first window.
+def _within(windows: Array, edges: Edges) -> tuple[Edges, Array]:
+    """The edges that lie within one window; the ops of windows whose other edges do not.
 
-    Of an edge that leads out of a window an edge of its op to itself is left: real time may join that op.
+    Ops are counted from the first op of the first window.
     """
     if not windows.size or not edges.size:
-        return _no_edges()
+        return _no_edges(), np.zeros(0, np.int32)
     base, size = int(windows[0, 0]), int(windows[1, -1] - windows[0, 0]) + 1
-    begin, behind = windows[0] - base, windows[1] + 1 - base
+    begin, behind = windows - np.array([[base], [base - 1]], np.int32)
     number, inside = np.zeros(size, np.int32), np.zeros(size + 1, np.int8)
     number[begin] = 1
     inside[begin] += 1
     inside[behind] -= 1
-    window = np.cumsum(number, dtype=np.int32) * np.cumsum(inside[:-1], dtype=np.int8)
-    near = edges[:, (edges.max(axis=0) >= base) & (edges.min(axis=0) < base + size)] - np.int32(base)
-    here = np.append(window, 0)[np.where((near >= 0) & (near < size), near, size)]
-    within = (here[0] == here[1]) & (here[0] > 0)
-    alone = distinct(near[:, ~within][here[:, ~within] > 0])
-    return np.concatenate((near[:, within], np.stack((alone, alone))), axis=1)
+    window = np.zeros(size + 2, np.int32)  # none before and none behind
+    window[1:-1] = np.cumsum(number, dtype=np.int32) * np.cumsum(inside[:-1], dtype=np.int8)
+    near = np.clip(edges, base - 1, base + size) - np.int32(base - 1)
+    of_a, of_b = window[near[0]], window[near[1]]
+    within = (of_a == of_b) & (of_a > 0)
+    leaving = np.zeros(size + 2, bool)
+    for end in near:
+        leaving[end[~within]] = True
+    ops = np.flatnonzero(leaving & (window > 0)).astype(np.int32) - np.int32(1)
+    return np.stack([end[within] for end in near]) - np.int32(1), ops
 
 
-def components(edges: Edges, clock: Columns, *, timed: bool = False) -> Components:
-    """Components of these edges; `timed`: also of real time between the ops that they join.
+def components(edges: Edges, clock: Columns, joined: Array | None = None) -> Components:
+    """Components of these edges, and of real time between the ops that have some, and those `joined`.
 
-    clock: columns of `ops`, indexed by op number.
+    clock: columns of `ops`, indexed by op number. joined: None = without real time.
     """
-    if _by_completion(clock):
-        windows = _windows(edges)
-        edges = _within(windows, edges) + windows[0, :1].sum()
-    part = np.zeros(len(clock["outcome"]), bool)
-    part[edges.ravel()] = True
-    ops = np.flatnonzero(part)
-    graph: Array = (np.cumsum(part, dtype=np.int32) - 1)[edges]
-    size: int = len(ops)
-    if timed and size:
-        chain, size = _real_time(ops, clock)
-        graph = np.concatenate((graph, chain.astype(np.int32)), axis=1)
+    size = nodes = len(clock["outcome"])
+    if joined is not None:
+        ops, edges = _timed(edges, joined, clock)
+        chain, nodes = _real_time(ops, clock)
+        edges = np.concatenate((edges, chain), axis=1)
     # imported here: lists of checks and anomalies need no scipy
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    ones = np.ones(graph.shape[1], np.int32)
-    matrix = csr_array((ones, (graph[0], graph[1])), shape=(size, size))
+    ones = np.ones(edges.shape[1])  # as csgraph wants them, else it copies
+    matrix = csr_array((ones, (edges[0], edges[1])), shape=(nodes, nodes))
     _, label = connected_components(matrix, directed=True, connection="strong")
-    label = label[: len(ops)]
-    big = np.bincount(label, minlength=1)[label] > 1 if len(ops) else np.zeros(0, bool)
-    _, dense = np.unique(label[big], return_inverse=True)
-    return Components(ops[big], dense, int(dense.max(initial=-1)) + 1)
+    big = np.bincount(label[:size], minlength=nodes) > 1
+    number = np.cumsum(big, dtype=np.int32) - np.int32(1)
+    return Components(np.where(big, number, -1)[label[:size]], int(big.sum()))
+
+
+def _timed(edges: Edges, joined: Array, clock: Columns) -> tuple[Array, Edges]:
+    """The ops and edges that may lie on a cycle with real time. joined: further ops."""
+    part = np.zeros(len(clock["outcome"]), bool)
+    part[joined] = True
+    part[edges.ravel()] = True
+    if _by_completion(clock):
+        windows = _windows(edges)
+        edges = _within(windows, edges)[0] + windows[0, :1].sum(dtype=np.int32)
+        depth = np.zeros(len(part) + 1, np.int8)
+        depth[windows[0]] += 1
+        depth[windows[1] + 1] -= 1
+        part &= np.cumsum(depth[:-1], dtype=np.int8) > 0
+    return np.flatnonzero(part), edges
 
 
 def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:
-    """Edges through a chain of nodes, one for each completed op, in order of completion."""
-    done = np.flatnonzero(clock["outcome"][ops] == OK)
-    done = done[np.argsort(clock["complete_ns"][ops[done]], kind="stable")]
-    times = clock["complete_ns"][ops[done]]
-    nodes = len(ops) + np.arange(len(done))
+    """Edges through a chain of nodes, one for each completed op, in order of completion; how many nodes there
+    are with the ops."""
+    size = len(clock["outcome"])
+    done = ops[clock["outcome"][ops] == OK]
+    done = done[np.argsort(clock["complete_ns"][done], kind="stable")]
+    times = clock["complete_ns"][done]
+    done, ops = done.astype(np.int32), ops.astype(np.int32)
+    nodes = np.arange(size, size + len(done), dtype=np.int32)
     last = np.searchsorted(times, clock["invoke_ns"][ops], side="left") - 1
     late = np.flatnonzero(last >= 0)
     into = np.stack((done, nodes))
     along = np.stack((nodes[:-1], nodes[1:]))
-    out = np.stack((nodes[last[late]], late))
-    return np.concatenate((into, along, out), axis=1), len(ops) + len(done)
+    out = np.stack((nodes[last[late]], ops[late]))
+    return np.concatenate((into, along, out), axis=1), size + len(done)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -305,15 +319,19 @@ class Graph:
     parts: Sequence[tuple[int, PartitionEdges]]
     wr: Edges = field(init=False)
     ww: Edges = field(init=False)
+    wr_ops: Array = field(init=False)
+    ww_ops: Array = field(init=False)
 
     def __post_init__(self) -> None:
         self.wr = np.concatenate([_no_edges(), *(part.wr for _, part in self.parts)], axis=1)
         self.ww = np.concatenate([_no_edges(), *(part.ww for _, part in self.parts)], axis=1)
+        self.wr_ops = np.concatenate([_no_edges()[0], *(part.wr_ops for _, part in self.parts)])
+        self.ww_ops = np.concatenate([_no_edges()[0], *(part.ww_ops for _, part in self.parts)])
 
     @property
     def inner(self) -> Edges:
         """wr edges that may lie on a cycle of such edges."""
-        return self.wr[:, self.relay[self.wr[1]] & (self.wr[0] != self.wr[1])]
+        return self.wr[:, self.relay[self.wr[1]]]
 
     @property
     def soon(self) -> Edges:
@@ -374,7 +392,8 @@ def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdg
 def _edges_within(windows: Array, part: object) -> PartitionEdges:
     """What the join asks of each partition."""
     assert isinstance(part, PartitionEdges)
-    return PartitionEdges(wr=_within(windows, part.wr), ww=_within(windows, part.ww))
+    (wr, wr_ops), (ww, ww_ops) = _within(windows, part.wr), _within(windows, part.ww)
+    return PartitionEdges(wr=wr, ww=ww, wr_ops=wr_ops, ww_ops=ww_ops)
 
 
 def _batches(parts: Sequence[Array], clock: Columns) -> Iterator[Array]:
@@ -399,17 +418,17 @@ def _search(graph: Graph, found: Mapping[str, Circles], cap: int) -> None:
     clock, inner = graph.clock, graph.inner
     wr, ww = components(inner, clock), components(graph.ww, clock)
     _add(graph, found[G1C], wr, np.ones(wr.count, bool), ("wr",), cap)
-    rt = components(graph.soon, clock, timed=True)
+    rt = components(graph.soon, clock, graph.wr_ops)
     _add(graph, found[G1C_REALTIME], rt, ~rt.same(wr), ("wr", "rt"), cap)
     if not graph.ww.shape[1]:
         return
     _add(graph, found[G0], ww, np.ones(ww.count, bool), ("ww",), cap)
-    ww_rt = components(graph.ww, clock, timed=True)
+    ww_rt = components(graph.ww, clock, graph.ww_ops)
     _add(graph, found[G0_REALTIME], ww_rt, ~ww_rt.same(ww), ("ww", "rt"), cap)
     both = components(np.concatenate((inner, graph.ww), axis=1), clock)
-    crossing = both.of(inner[0])
+    crossing = both.label[inner[0]]
     with_wr = np.zeros(both.count + 1, bool)
-    with_wr[crossing[crossing == both.of(inner[1])]] = True
+    with_wr[crossing[crossing == both.label[inner[1]]]] = True
     wanted = with_wr[:-1] & ~both.same(wr) & ~both.same(ww)
     _add(graph, found[G1C_WW], both, wanted, ("wr", "ww"), cap)
 
@@ -441,7 +460,7 @@ def _add(
     for number, label in enumerate(labels[:cap].tolist(), len(circles.sizes)):
         edges: list[Edge] = []
         if label in inside:
-            edges = shortest(graph, found.ops[found.label == label], inside[label], kinds)
+            edges = shortest(graph, np.flatnonzero(found.label == label), inside[label], kinds)
         circles.made[number] = Cycle(
             key=(-1, graph.base + int(found.lowest[label]), int(found.sizes[label])),
             ops=tuple(graph.base + edge.a for edge in edges),
@@ -457,18 +476,18 @@ def _inside(graph: Graph, found: Components, labels: Array, kinds: tuple[str, ..
     if not steps:
         return steps
     members = np.zeros(len(graph.clock["outcome"]), bool)
-    members[found.ops[np.isin(found.label, labels)]] = True
+    members[np.isin(found.label, labels)] = True
     done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
     for kind in kinds:
         for tp, part in graph.parts:
             edges = {"wr": part.wr, "ww": part.ww}.get(kind)
             if edges is None or not edges.shape[1]:
                 continue
-            edges = edges[:, members[edges[0]] & members[edges[1]] & (edges[0] != edges[1])]
+            edges = edges[:, members[edges[0]] & members[edges[1]]]
             if kind == "wr" and "rt" in kinds:
                 edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
-            mine = found.of(edges[0])
-            same = mine == found.of(edges[1])
+            mine = found.label[edges[0]]
+            same = mine == found.label[edges[1]]
             for label, a, b in zip(mine[same].tolist(), *edges[:, same].tolist(), strict=True):
                 steps[label].append(Edge(kind=kind, a=a, b=b, tp=tp))
     return steps
