@@ -1,12 +1,14 @@
 """Scripted schedules that show one known bug of Kafka on a real cluster, and the twin that does not show it.
 
-attempts       N runs of one side: what each showed, and the exit code.
-group_offsets  Committed offsets by hand, and slow reads that keep a group coordinator busy.
-late_requests  Schedules of one late request, which the proxy of `harness.wire` holds back.
-producer       A transactional producer by hand: one request at a time, to a chosen broker.
-rates          Measured rates, and the page of known bugs that shows them.
-schedules      The bugs: for each a schedule with a bad and a good side.
-stage          The cluster: five brokers and a controller of its own, in the roles of the schedules.
+attempts          N runs of one side: what each showed, and the exit code.
+group_offsets     Committed offsets by hand, and slow reads that keep a group coordinator busy.
+late_requests     A late EndTxn, which the proxy of `harness.wire` holds back.
+library_producer  Producers of librdkafka, transactional and plain.
+producer          A transactional producer by hand: one request at a time, to a chosen broker.
+rates             Measured rates, and the page of known bugs that shows them.
+schedules         The bugs: for each a schedule with a bad and a good side.
+sendings          Schedules of plain producers: one request late, refused or unanswered, or one leader alone.
+stage             The cluster: five brokers and a controller of its own, in the roles of the schedules.
 
 A schedule records no history for the checker. At its end the brokers themselves say which acknowledged
 records a reader at read_committed gets, and which it can never get.

@@ -12,7 +12,7 @@ nothing of the schedule, nor of what clients saw.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,13 +20,14 @@ from pathlib import Path
 from checkers.logs.engine import judge_all
 from checkers.logs.judgement import LogFinding
 from core.errors import ClusterError, ExitCode
-from core.op import TopicPartition
+from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
 from harness.kafka.admin.connection import AdminError
 from harness.kafka.waiting import NotYet, until
 from harness.reproduce.late_requests import Ended
 from harness.reproduce.producer import TIMEOUT_S
 from harness.reproduce.schedules import Committed, Performed, Reproduction
+from harness.reproduce.sendings import Sent, anomalies
 from harness.reproduce.stage import FiveBrokers, Say
 from history.broker_logs import broker_logs
 from history.evidence import Evidence
@@ -153,11 +154,15 @@ def perform(stage: FiveBrokers, reproduction: Reproduction, name: str, good: boo
         stage.restore()
         performed = reproduction.play(stage, name, good)
         stage.restore()
-        if isinstance(performed, Committed):
-            return judge_commit(performed), ""
-        if isinstance(performed, Ended):
-            return judge_endings(stage, performed), performed.transactional_id
-        return judge(stage, performed), performed.producer.transactional_id
+        match performed:
+            case Committed():
+                return judge_commit(performed), ""
+            case Ended():
+                return judge_endings(stage, performed), performed.transactional_id
+            case Sent():
+                return judge_sent(stage, performed, reproduction.shows, good), ""
+            case Performed():
+                return judge(stage, performed), performed.producer.transactional_id
     except (ClusterError, AdminError) as error:
         return ScheduleRun(shows=Shows.UNREACHED, text=str(error)), ""
 
@@ -190,6 +195,22 @@ def judge_endings(stage: FiveBrokers, performed: Ended) -> ScheduleRun:
     if not wrong:
         return ScheduleRun(shows=Shows.CLEAN, text="both endings were acknowledged")
     return ScheduleRun(shows=Shows.SHOWN, text="both endings were acknowledged; " + "; ".join(wrong))
+
+
+def judge_sent(stage: FiveBrokers, performed: Sent, shows: Set[str], good: bool) -> ScheduleRun:
+    """What the logs have of a producer's records. shows: the classes of anomalies of the bad side.
+
+    Raises: ClusterError.
+    """
+    found = stage.read(performed.tps, Isolation.READ_UNCOMMITTED)
+    logs = {tp: [value for at, value in found.items() if at[0] == tp] for tp in performed.tps}
+    wrong = list(anomalies(performed, logs))
+    if not wrong:
+        acknowledged, sent = len(performed.acknowledged), len(performed.sent)
+        return ScheduleRun(shows=Shows.CLEAN, text=f"{acknowledged} of {sent} records were acknowledged")
+    text = "; ".join(f"{name}: {sentence}" for name, sentence in wrong)
+    as_said = good or {name for name, _ in wrong} == shows
+    return ScheduleRun(shows=Shows.SHOWN if as_said else Shows.UNREACHED, text=text)
 
 
 def judge(stage: FiveBrokers, performed: Performed) -> ScheduleRun:

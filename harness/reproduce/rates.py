@@ -47,9 +47,25 @@ success, and the next coordinator has the older offset. All elections are clean.
 something to do meanwhile: what waits before the unloading makes the window.
 
 No finding gets this label: a run shows that a committed offset went back, and no log of a broker says why.
-Logs alone do not show it either: no record of the lost commit is left in any log."""
+Logs alone do not show it either: no record of the lost commit is left in any log.""",
+    "no-idempotence": """\
+*Duplicates and reordering without idempotence.* Kafka permits this.
+
+A request that the network delays, or that a broker refuses for the moment, is sent again. Without
+`enable.idempotence` no broker can tell a copy from a new record, nor the order in which records were sent.
+Finding it is a check of Inquest, and the idempotent twin one of Kafka.""",
+    "acks1": """\
+*Records lost with acks=1.* Kafka permits this.
+
+A leader that is cut off from the other brokers and from the controllers acknowledges records that no other
+replica has. Another leader is elected; the old one cuts its log off when it follows.""",
+    "unclean-election": """\
+*Records lost with an unclean election.* Kafka permits this.
+
+All followers are down, and the leader alone is in sync (`min.insync.replicas=1`). It acknowledges records
+and dies; a follower comes back and may become leader (`unclean.leader.election.enable=true`).""",
 }
-"""Bugs that a schedule shows, and a run keeps no evidence of."""
+"""What schedules show and no finding is labelled with: runs keep no evidence of it, or Kafka permits it."""
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, order=True):

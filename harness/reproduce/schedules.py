@@ -13,6 +13,9 @@ from functools import partial
 
 from kio.schema.errors import ErrorCode
 
+from checkers.checks.durability import LOST
+from checkers.checks.send_order import BETWEEN_OPS as DISORDER
+from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from harness.kafka.admin.connection import AdminError
@@ -22,6 +25,7 @@ from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
 from harness.reproduce.late_requests import Ended, late_end
 from harness.reproduce.producer import RequestRefused, WireProducer
+from harness.reproduce.sendings import Sent, alone, epoch_bump, late_produce, refused_first, unclean
 from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
 
 APPENDED_S = 1.0
@@ -230,27 +234,50 @@ class Reproduction:
     of the brokers on the bad and the good side.
     play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
-    in runs of a workload (`checkers.known_bugs`). wire: clients reach the brokers through the proxy that
-    knows frames.
+    in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
+    brokers through the proxy that knows frames. shows: the classes of anomalies of the bad side, of a plain
+    producer's records: these and no others.
     """
 
     title: str
     bad: str
     good: str
     versions: tuple[str, str]
-    play: Callable[[FiveBrokers, str, bool], Performed | Committed | Ended]
+    play: Callable[[FiveBrokers, str, bool], Performed | Committed | Ended | Sent]
     label: str
     left_out: bool = False
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
     wire: bool = False
+    shows: frozenset[str] = frozenset()
 
 
 PATIENT = {"offsets.commit.timeout.ms": "30000"}
 """A coordinator does not give the commit up before the schedule ends."""
-ON_TIME = "the same transactions, and no request is late"
+IDEMPOTENT = "the same with an idempotent producer"
+SAME_END = "the same late request, and both transactions end the same way"
+LATE_END = "the network delays EndTxn of a transaction until the next one has written; librdkafka 2.16"
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
+    "acks1": Reproduction(
+        title="A leader that is cut off acknowledges a record alone (acks=1): the next leader lacks it.",
+        bad="acks=1",
+        good="acks=all, min.insync.replicas=2",
+        versions=("4.3.1", "4.3.1"),
+        play=alone,
+        label="acks1",
+        shows=frozenset([LOST]),
+    ),
+    "duplicate": Reproduction(
+        title="A request comes late, and its client has sent it again: the record is in the log twice.",
+        bad="the network delays a Produce; a producer without idempotence",
+        good=IDEMPOTENT,
+        versions=("4.3.1", "4.3.1"),
+        play=late_produce,
+        label="no-idempotence",
+        wire=True,
+        shows=frozenset([DUPLICATE]),
+    ),
     "kafka-14402": Reproduction(
         title="A record arrives after the end of its transaction: readers wait there for ever.",
         bad="brokers do not verify transactions (transaction.partition.verification.enable=false)",
@@ -260,10 +287,20 @@ REPRODUCTIONS = {
         label="KAFKA-14402",
         settings=({"transaction.partition.verification.enable": "false"}, {}),
     ),
+    "kafka-15591": Reproduction(
+        title="A producer's first record in a partition is reported as delivered, and is not in the log.",
+        bad="the first of five requests in flight is refused (by the proxy); a partition new to the producer",
+        good="the partition has a record of the producer already",
+        versions=("4.3.1", "4.3.1"),
+        play=partial(refused_first, idempotent=True),
+        label="KAFKA-15591",
+        wire=True,
+        shows=frozenset([LOST]),
+    ),
     "kafka-17754-abort": Reproduction(
         title="A late abort of one transaction aborts the next one, whose commit is acknowledged.",
-        bad="the network delays EndTxn of a transaction until the next one has written; librdkafka 2.16",
-        good=ON_TIME,
+        bad=LATE_END,
+        good=SAME_END,
         versions=("4.3.1", "4.3.1"),
         play=partial(late_end, first_commits=False),
         label="KAFKA-17754",
@@ -271,8 +308,8 @@ REPRODUCTIONS = {
     ),
     "kafka-17754-commit": Reproduction(
         title="A late commit of one transaction commits the next one, whose abort is acknowledged.",
-        bad="the network delays EndTxn of a transaction until the next one has written; librdkafka 2.16",
-        good=ON_TIME,
+        bad=LATE_END,
+        good=SAME_END,
         versions=("4.3.1", "4.3.1"),
         play=partial(late_end, first_commits=True),
         label="KAFKA-17754",
@@ -295,6 +332,35 @@ REPRODUCTIONS = {
         play=leaderless,
         label="KAFKA-20734",
         left_out=True,
+    ),
+    "librdkafka-4953": Reproduction(
+        title="An idempotent producer writes a record twice: another partition refused a record for good.",
+        bad="an acknowledgement is lost, and a record is too large for another partition",
+        good="an acknowledgement is lost, and no record is too large",
+        versions=("4.3.1", "4.3.1"),
+        play=epoch_bump,
+        label="librdkafka-4953",
+        wire=True,
+        shows=frozenset([DUPLICATE]),
+    ),
+    "reordered": Reproduction(
+        title="The first of five requests in flight is refused and comes again: it is behind the others.",
+        bad="the proxy refuses it with NOT_ENOUGH_REPLICAS; a producer without idempotence",
+        good=IDEMPOTENT,
+        versions=("4.3.1", "4.3.1"),
+        play=partial(refused_first, idempotent=False),
+        label="no-idempotence",
+        wire=True,
+        shows=frozenset([DISORDER]),
+    ),
+    "unclean-election": Reproduction(
+        title="A replica that lags becomes leader: acknowledged records are cut off.",
+        bad="unclean.leader.election.enable=true, min.insync.replicas=1",
+        good="unclean.leader.election.enable=false, min.insync.replicas=1",
+        versions=("4.3.1", "4.3.1"),
+        play=unclean,
+        label="unclean-election",
+        shows=frozenset([LOST]),
     ),
     "uncommitted-abort": Reproduction(
         title="A commit is acknowledged, and one half of its transaction is aborted.",

@@ -23,7 +23,7 @@ from core.config import run_config
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
-from harness.kafka.admin import protocol
+from harness.kafka.admin import broker_views, protocol
 from harness.kafka.admin.connection import AdminError, check
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.waiting import NotYet, until
@@ -154,11 +154,14 @@ class FiveBrokers:
 
         until(STEP_S, PAUSE_S, ordered)
 
-    def create(self, topic: str, places: Sequence[Sequence[int]]) -> list[TopicPartition]:
-        """A topic with its partitions on these brokers, each led by the first one.
+    def create(
+        self, topic: str, places: Sequence[Sequence[int]], settings: Mapping[str, str] | None = None
+    ) -> list[TopicPartition]:
+        """A topic with its partitions on these brokers, each led by the first one. settings: of the topic.
 
         Raises: ClusterError, AdminError.
         """
+        given = {"min.insync.replicas": "2", **(settings or {})}
         assigned = tuple(
             create_topics.CreatableReplicaAssignment(
                 partition_index=i32(number), broker_ids=tuple(map(BrokerId, nodes))
@@ -170,7 +173,9 @@ class FiveBrokers:
             num_partitions=i32(-1),
             replication_factor=i16(-1),
             assignments=assigned,
-            configs=(create_topics.CreatableTopicConfig(name="min.insync.replicas", value="2"),),
+            configs=tuple(
+                create_topics.CreatableTopicConfig(name=key, value=value) for key, value in given.items()
+            ),
         )
         request = create_topics.CreateTopicsRequest(topics=(wanted,), timeout=milliseconds(10))
         with self.cluster.admin.connect(self.d, 15.0) as connection:
@@ -200,6 +205,18 @@ class FiveBrokers:
                 raise NotYet(f"broker {node} does not lead {tp.topic}-{tp.partition}, but {leader}")
 
         until(STEP_S, PAUSE_S, led)
+
+    def awake(self, *nodes: int) -> None:
+        """Wait until all brokers that run know that these do. Raises: NotYet."""
+
+        def known() -> None:
+            views = [
+                view.brokers for view in broker_views.ask_all(self.cluster.admin, protocol.view).values()
+            ]
+            if any(not view >= set(nodes) for view in views) or len(views) < len(nodes):
+                raise NotYet(f"the brokers {nodes} are not known to all")
+
+        until(STEP_S, PAUSE_S, known)
 
     def loaded(self, node: int, producer: WireProducer) -> str:
         """What a new coordinator knows of the transaction once it has loaded its log. Raises: NotYet."""
@@ -236,17 +253,23 @@ class FiveBrokers:
 
         Raises: NotYet.
         """
+        return set(self.read(tps, Isolation.READ_COMMITTED))
+
+    def read(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[tuple[TopicPartition, int], str]:
+        """The values that a reader gets, in the order of offsets. Raises: NotYet."""
         reader = Consumer(
             {
                 "bootstrap.servers": ",".join(map(str, self.cluster.admin.addresses.values())),
                 "group.id": "inquest-reproduce",
-                "isolation.level": "read_committed",
+                "isolation.level": isolation.name.lower(),
                 "enable.partition.eof": True,
                 "enable.auto.commit": False,
             }
         )
         reader.assign([At(tp.topic, tp.partition, 0) for tp in tps])
-        found: set[tuple[TopicPartition, int]] = set()
+        found: dict[tuple[TopicPartition, int], str] = {}
         ended: set[TopicPartition] = set()
         deadline = time.monotonic() + STEP_S
         try:
@@ -260,7 +283,7 @@ class FiveBrokers:
                 if message.error():
                     ended.add(tp)
                 else:
-                    found.add((tp, int(message.offset() or 0)))
+                    found[tp, int(message.offset() or 0)] = (message.value() or b"").decode()
         finally:
             reader.close()
         return found

@@ -17,6 +17,7 @@ from harness.reproduce.attempts import ScheduleRun, Shows
 from harness.reproduce.late_requests import Ended
 from harness.reproduce.producer import WireProducer
 from harness.reproduce.schedules import REPRODUCTIONS, Committed, Performed, Reproduction
+from harness.reproduce.sendings import Sent
 from harness.reproduce.stage import FiveBrokers, NotReached
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -213,3 +214,46 @@ def test_a_record_that_no_reader_can_reach_yet_shows_nothing() -> None:
     ended = Ended(transactional_id="t-0", records={(P0, 0): ("one", True)})
     with pytest.raises(NotYet, match="not stable"):
         attempts.judge_endings(stage(set(), {P0: 0}), ended)
+
+
+def sent(*acknowledged: str) -> Sent:
+    """One, two and three, all sent to one partition."""
+    values = [(P0, value) for value in ("one", "two", "three")]
+    return Sent(sent=values, acknowledged=frozenset((P0, value) for value in acknowledged))
+
+
+def log(*values: str) -> FiveBrokers:
+    """Brokers that have these values in one partition."""
+    read = {(P0, offset): value for offset, value in enumerate(values)}
+    return cast(FiveBrokers, SimpleNamespace(read=lambda tps, isolation: read))
+
+
+@pytest.mark.parametrize(
+    ("acknowledged", "values", "wrong"),
+    [
+        (("one", "two", "three"), ("one", "two", "three"), ""),
+        (("one", "two"), ("one", "two"), ""),
+        (("one", "two", "three"), ("one", "two"), "lost-write: 'three', which was acknowledged"),
+        (("one", "two", "three"), ("one", "two", "one", "three"), "duplicate: 'one' is 2 times in t-0"),
+        (("one", "two", "three"), ("two", "three", "one"), "nonmonotonic-send: t-0 has two, three, one"),
+    ],
+)
+def test_each_record_that_was_acknowledged_is_there_once_in_its_place(
+    acknowledged: tuple[str, ...], values: tuple[str, ...], wrong: str
+) -> None:
+    attempt = attempts.judge_sent(log(*values), sent(*acknowledged), set(), good=True)
+    assert attempt.shows is (Shows.SHOWN if wrong else Shows.CLEAN)
+    assert wrong in attempt.text
+
+
+@pytest.mark.parametrize(
+    ("good", "classes", "shows"),
+    [
+        (False, {"lost-write"}, Shows.SHOWN),
+        (False, {"duplicate"}, Shows.UNREACHED),
+        (False, {"lost-write", "duplicate"}, Shows.UNREACHED),
+        (True, {"duplicate"}, Shows.SHOWN),
+    ],
+)
+def test_the_bad_side_shows_its_classes_and_no_others(good: bool, classes: set[str], shows: Shows) -> None:
+    assert attempts.judge_sent(log("one"), sent("one", "two"), classes, good).shows is shows

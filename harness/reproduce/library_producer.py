@@ -1,0 +1,114 @@
+"""Producers of librdkafka, transactional and plain, that reach the brokers as other clients do: through the
+proxy where there is one."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import KafkaException, Message, Producer
+
+from core.errors import ClusterError
+from core.op import TopicPartition
+from harness.reproduce.stage import FiveBrokers
+
+CALL_S: Final = 60.0
+TRANSACTION_MS: Final = 60_000
+
+IMPATIENT: Final[Mapping[str, str | int]] = {
+    "socket.timeout.ms": 2000,
+    "message.timeout.ms": 50000,
+    "linger.ms": 0,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 50,
+    "retry.backoff.ms": 20,
+    "log_level": 2,
+}
+
+
+class LibraryProducer:
+    """A transactional producer of librdkafka, which reaches the brokers through the proxy."""
+
+    def __init__(self, stage: FiveBrokers, name: str) -> None:
+        """Raises: ClusterError."""
+        self.transactional_id = name
+        self.records: dict[tuple[TopicPartition, int], tuple[str, bool]] = {}
+        self._open: dict[tuple[TopicPartition, int], str] = {}
+        self._stage = stage
+        settings = {
+            **IMPATIENT,
+            **stage.cluster.endpoint().args,
+            "transactional.id": name,
+            "transaction.timeout.ms": TRANSACTION_MS,
+        }
+        self._producer = Producer(settings)
+        self._call("init_transactions", CALL_S)
+
+    def begin(self) -> None:
+        """Begin a transaction. Raises: ClusterError."""
+        self._call("begin_transaction")
+
+    def write(self, tp: TopicPartition, value: str) -> int:
+        """Write a record; its offset, once it is acknowledged. Raises: ClusterError."""
+        done: list[tuple[object, Message]] = []
+        self._producer.produce(
+            tp.topic, value.encode(), partition=tp.partition, on_delivery=lambda *told: done.append(told)
+        )
+        self._producer.flush(CALL_S)
+        if not done or done[0][0] is not None:
+            raise ClusterError(f"{value!r} was not acknowledged: {done[0][0] if done else 'no answer'}")
+        offset = int(done[0][1].offset() or 0)
+        self._open[tp, offset] = value
+        self._stage.say(f"{value!r} is at {tp.topic}-{tp.partition}, offset {offset}")
+        return offset
+
+    def end(self, *, commit: bool) -> None:
+        """End the transaction. Raises: ClusterError, where the end is not acknowledged."""
+        name = "commit_transaction" if commit else "abort_transaction"
+        self._call(name, CALL_S)
+        self._stage.say(f"{name} returns")
+        self.records |= {at: (value, commit) for at, value in self._open.items()}
+        self._open = {}
+
+    def _call(self, name: str, *arguments: float) -> None:
+        try:
+            getattr(self._producer, name)(*arguments)
+        except KafkaException as error:
+            raise ClusterError(f"{name}: {error.args[0].name()}: {error.args[0].str()}") from error
+
+
+class PlainProducer:
+    """A producer without transactions. sent: what the application sent, in order. acknowledged: what was
+    reported as delivered."""
+
+    def __init__(self, stage: FiveBrokers, settings: Mapping[str, str | int | bool]) -> None:
+        """settings: of librdkafka, beside IMPATIENT."""
+        self.sent: list[tuple[TopicPartition, str]] = []
+        self.acknowledged: set[tuple[TopicPartition, str]] = set()
+        self._stage = stage
+        self._producer = Producer({**IMPATIENT, **stage.cluster.endpoint().args, **settings})
+
+    def send(self, tp: TopicPartition, *values: str) -> None:
+        """Send records, and wait for nothing."""
+
+        def report(error: object, message: Message) -> None:
+            value = (message.value() or b"").decode()
+            if error is None:
+                self.acknowledged.add((tp, value))
+            where = f"at offset {message.offset()}" if error is None else str(error)
+            self._stage.say(f"{value[:20]!r}, to {tp.topic}-{tp.partition}: {where}")
+
+        for value in values:
+            self.sent.append((tp, value))
+            self._producer.produce(tp.topic, value.encode(), partition=tp.partition, on_delivery=report)
+        self._producer.poll(0)
+
+    def wait(self) -> None:
+        """Until each record is acknowledged or given up. Raises: ClusterError."""
+        if left := self._producer.flush(CALL_S):
+            raise ClusterError(f"{left} records have no outcome after {CALL_S:g} s")
+
+    def write(self, tp: TopicPartition, value: str) -> None:
+        """Send a record and wait for it. Raises: ClusterError, where it is not acknowledged."""
+        self.send(tp, value)
+        self.wait()
+        if (tp, value) not in self.acknowledged:
+            raise ClusterError(f"{value!r} was not acknowledged")

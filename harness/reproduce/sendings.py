@@ -1,0 +1,153 @@
+"""Schedules of plain producers: one request late, refused or unanswered, or one leader alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from checkers.checks.durability import LOST
+from checkers.checks.send_order import BETWEEN_OPS as DISORDER
+from checkers.checks.uniqueness import DUPLICATE
+from core.op import TopicPartition
+from core.runtime import run_blocking
+from core.wire import Action, Rule
+from harness.reproduce.library_producer import PlainProducer
+from harness.reproduce.stage import FiveBrokers, NotReached
+
+SEEN_S: Final = 20.0
+LARGE: Final = 3000
+"""Bytes of a record that a topic refuses whose `max.message.bytes` is SMALL."""
+SMALL: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What a producer sent, in order, and what was reported to it as delivered."""
+
+    sent: Sequence[tuple[TopicPartition, str]]
+    acknowledged: frozenset[tuple[TopicPartition, str]]
+
+    @property
+    def tps(self) -> list[TopicPartition]:
+        """Where it sent records."""
+        return sorted({tp for tp, _ in self.sent})
+
+
+def anomalies(performed: Sent, logs: Mapping[TopicPartition, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """What the logs show, by class and in a sentence. logs: the values in each partition, by offset."""
+    for tp, value in performed.sent:
+        copies = logs[tp].count(value)
+        if copies > 1:
+            yield DUPLICATE, f"{value[:20]!r} is {copies} times in {tp.topic}-{tp.partition}"
+        if not copies and (tp, value) in performed.acknowledged:
+            yield LOST, f"{value[:20]!r}, which was acknowledged, is not in {tp.topic}-{tp.partition}"
+    for tp in performed.tps:
+        order = [value for at, value in performed.sent if at == tp and value in logs[tp]]
+        if order != sorted(order, key=logs[tp].index):
+            yield DISORDER, f"{tp.topic}-{tp.partition} has {', '.join(dict.fromkeys(logs[tp]))}"
+
+
+def _performed(producer: PlainProducer) -> Sent:
+    return Sent(sent=tuple(producer.sent), acknowledged=frozenset(producer.acknowledged))
+
+
+def _rule(stage: FiveBrokers, tp: TopicPartition, action: Action, error: int = 0) -> int:
+    """Take the next Produce to a partition; the number of the rule."""
+    number = stage.cluster.wire.number()
+    where = (tp.topic, tp.partition)
+    stage.cluster.wire.add(Rule(number=number, api="produce", action=action, partition=where, error=error))
+    return number
+
+
+def _expect(stage: FiveBrokers, number: int, what: str) -> None:
+    """Wait until a rule did something. Raises: NotReached."""
+    if (seen := stage.cluster.wire.wait(number, what, SEEN_S)) is None:
+        raise NotReached(f"no Produce was {what}")
+    error = "" if seen.error is None else f", error {seen.error}"
+    stage.say(f"Produce (version {seen.version}) to broker {seen.node}: {what}{error}")
+
+
+def late_produce(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """The network holds a Produce back; the producer sends it again; then the first one arrives."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = PlainProducer(stage, {"enable.idempotence": good})
+    producer.write(tp, "zero")
+    late = _rule(stage, tp, Action.DETACH)
+    producer.write(tp, "one")
+    _expect(stage, late, "caught")
+    stage.cluster.wire.release(late)
+    _expect(stage, late, "answered")
+    producer.write(tp, "two")
+    return _performed(producer)
+
+
+def refused_first(stage: FiveBrokers, name: str, good: bool, *, idempotent: bool) -> Sent:
+    """The first of five requests in flight is refused with NOT_ENOUGH_REPLICAS, those behind it are not.
+
+    Bad sides: without idempotence; with it, in a partition that has no record of the producer.
+    """
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = PlainProducer(stage, {"enable.idempotence": good or idempotent, "batch.num.messages": 1})
+    known = good or not idempotent
+    if known:
+        producer.write(tp, "zero")
+    else:
+        producer.write(stage.create(f"{name}-other", [(stage.d, stage.e, stage.c)])[0], "zero")
+    refused = _rule(stage, tp, Action.REFUSE, int(ErrorCode.not_enough_replicas))
+    producer.send(tp, "one", "two", "three", "four", "five")
+    producer.wait()
+    _expect(stage, refused, "caught")
+    return _performed(producer)
+
+
+def epoch_bump(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """Partition 0 has a record whose acknowledgement is lost; then partition 1 refuses a record for good. On
+    the good side it takes it."""
+    places = [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)]
+    p0, p1 = stage.create(name, places, {"max.message.bytes": str(SMALL)})
+    producer = PlainProducer(stage, {"enable.idempotence": True})
+    producer.write(p0, "zero")
+    producer.write(p1, "zero")
+    unanswered = _rule(stage, p0, Action.DROP_RESPONSE)
+    producer.send(p0, "one")
+    _expect(stage, unanswered, "answered")
+    producer.send(p1, "one" if good else "large".ljust(LARGE, "."))
+    producer.wait()
+    return _performed(producer)
+
+
+def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """A leader is cut off from all other nodes, and not from its clients. Another one is elected."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = PlainProducer(stage, {"acks": -1 if good else 1})
+    producer.write(tp, "zero")
+    stage.cut(*((stage.d, node) for node in stage.cluster.nodes if node != stage.d))
+    producer.send(tp, "one")
+    if not good:
+        producer.wait()
+    stage.leads(stage.e, tp, stage.a)
+    stage.say(f"broker {stage.e} leads; broker {stage.d} takes itself for the leader")
+    stage.heal()
+    producer.wait()
+    producer.write(tp, "two")
+    return _performed(producer)
+
+
+def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """A leader that alone is in sync dies; the others come back. On the good side no broker may lead but it
+    (unclean.leader.election.enable=false)."""
+    settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": str(not good).lower()}
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)], settings)
+    producer = PlainProducer(stage, {"acks": -1})
+    producer.write(tp, "zero")
+    run_blocking(stage.cluster.shut_down([stage.e, stage.c]))
+    producer.write(tp, "one")
+    stage.kill(stage.d)
+    stage.leads(-1, tp, stage.a)
+    run_blocking(stage.cluster.revive([stage.e, stage.c]))
+    stage.awake(stage.e, stage.c)
+    stage.leads(-1 if good else stage.e, tp, stage.a)
+    stage.heal()
+    producer.write(tp, "two")
+    return _performed(producer)
