@@ -44,7 +44,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: test-run
-test-run: $(if $(filter simulated,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
+test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: soak

@@ -234,7 +234,8 @@ def _unverified_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
 def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
     """The version of the brokers, or the era of modelled ones; () = not on record."""
     version = (config.get("kafka") or {}).get("version", "")
-    version = version or (config.get("simulated") or {}).get("era", "")
+    modelled = config.get("simulated") or config.get("model") or {}
+    version = version or modelled.get("era", "")
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 

@@ -47,6 +47,17 @@ class SimulatedSection(BaseModel):
     """A bug that is planted in the cluster (`model.mutants`), "" = none."""
 
 
+class ModelSection(BaseModel):
+    """Settings of the modelled cluster behind Kafka's protocol (`sut` model)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    era: str = "4.3-tv1"
+    """As with `simulated`; the clients speak transaction version 1."""
+    mutant: str = ""
+    """As with `simulated`."""
+
+
 class ImportedSection(BaseModel):
     """What an import read (`sut` imported): `inquest import` writes it, `inquest run` refuses it."""
 
@@ -81,16 +92,17 @@ def _line(version: str) -> tuple[int, ...]:
 SECTIONS: dict[str, type[BaseModel]] = {
     "kafka": KafkaSection,
     "simulated": SimulatedSection,
+    "model": ModelSection,
     "imported": ImportedSection,
 }
 """Systems under test that have settings of their own, in a section of the config that has their name."""
-SHORT: dict[str, tuple[str, str]] = {
-    "kafka": ("kafka", "version"),
-    "era": ("simulated", "era"),
-    "mutant": ("simulated", "mutant"),
+SHORT: dict[str, tuple[tuple[str, ...], str]] = {
+    "kafka": (("kafka",), "version"),
+    "era": (("simulated", "model"), "era"),
+    "mutant": (("simulated", "model"), "mutant"),
 }
-"""Short names for settings in sections, wherever a user writes settings: `--kafka 4.3.1`, `--set era=2.4`,
-presets, the matrix of a soak."""
+"""Short names for settings in sections: the systems that have the setting, and its name there. A user may
+write them wherever settings are written: `--kafka 4.3.1`, `--set era=2.4`, presets, the matrix of a soak."""
 
 
 class RunConfig(BaseModel):
@@ -104,6 +116,7 @@ class RunConfig(BaseModel):
     sut: str = "kafka"
     kafka: KafkaSection | None = None
     simulated: SimulatedSection | None = None
+    model: ModelSection | None = None
     imported: ImportedSection | None = None
     """Exactly the section of the chosen system (`sut`) is set."""
     seed: int = Field(ge=0, lt=2**63)
@@ -159,9 +172,10 @@ class RunConfig(BaseModel):
     def short(self) -> dict[str, Any]:
         """All settings, those of the system's section by their short names."""
         found = self.model_dump(exclude=set(SECTIONS))
-        for name, (section, field) in SHORT.items():
-            if (made := getattr(self, section)) is not None:
-                found[name] = getattr(made, field)
+        for name, (sections, field) in SHORT.items():
+            for section in sections:
+                if (made := getattr(self, section)) is not None:
+                    found[name] = getattr(made, field)
         return found
 
     def settings_of_topics(self) -> dict[str, str]:
@@ -181,16 +195,17 @@ class RunConfig(BaseModel):
             return given
         sut = given.get("sut", cls.model_fields["sut"].default)
         made = {name: value for name, value in given.items() if name not in SHORT}
-        for name, (section, field) in SHORT.items():
+        for name, (sections, field) in SHORT.items():
             value = given.get(name)
             if value is None:
                 continue
-            if section != sut:
-                raise ValueError(f"{name}={value} is a setting of sut={section}, and this run has sut={sut}")
+            if sut not in sections:
+                owner = " or ".join(sections)
+                raise ValueError(f"{name}={value} is a setting of sut={owner}, and this run has sut={sut}")
             if isinstance(value, dict | BaseModel):
-                made[section] = value
+                made[sut] = value
             else:
-                made[section] = {**made.get(section, {}), field: value}
+                made[sut] = {**made.get(sut, {}), field: value}
         for section, kind in SECTIONS.items():
             if section == sut:
                 made[section] = made.get(section) or kind()

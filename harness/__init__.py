@@ -11,6 +11,8 @@ processes   The harness as processes: guards, signals, real time.
 report      The report of a run: files in, `report.html` and `junit.xml` out.
 reproduce   Scripted schedules that show known bugs of Kafka on real brokers.
 run         The program of a run: phases, faults, what is looked at meanwhile.
+served      The system `model`: brokers of the reference model behind Kafka's own protocol,
+            as processes.
 simulation  The system `simulated`: the reference model in virtual time, in one process.
 soak        Run after run until a time budget is used up, then an index of the results.
 systems     The registry of systems under test.

@@ -150,6 +150,12 @@ def _model(config: RunConfig) -> str:
     return f"model, era {era}" + (f", mutant {mutant}" if mutant else "")
 
 
+def _served(config: RunConfig) -> str:
+    assert config.model is not None
+    era, mutant = config.model.era, config.model.mutant
+    return f"model's brokers, era {era}" + (f", mutant {mutant}" if mutant else "")
+
+
 SYSTEMS: dict[str, System] = {
     "kafka": System(
         doc="real Kafka brokers in Docker containers",
@@ -157,6 +163,12 @@ SYSTEMS: dict[str, System] = {
         cluster=".kafka.cluster:KafkaCluster",
         refuses=".kafka.containers.jars:refusal",
         leftovers=".kafka.containers.reaper:reap",
+    ),
+    "model": System(
+        doc="Kafka's reference model behind Kafka's own protocol, as processes; no Docker",
+        title=_served,
+        cluster=".served.cluster:ModelCluster",
+        refuses=".served.cluster:refusal",
     ),
     "simulated": System(
         doc="Kafka's reference model in virtual time, in one process; no Docker",

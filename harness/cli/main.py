@@ -58,7 +58,9 @@ def run(
         str | None, Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses).")
     ] = None,
     preset: Annotated[str | None, Option(help="A named set of settings (inquest list presets).")] = None,
-    sut: Annotated[str | None, Option(help="System under test: kafka or simulated (default kafka).")] = None,
+    sut: Annotated[
+        str | None, Option(help="System under test: kafka, model, simulated (default kafka).")
+    ] = None,
     kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None,
     seed: Annotated[int | None, Option(help="Seed of all random choices (default: drawn).")] = None,
     duration: Annotated[float | None, Option(help="Length of the fault phase in seconds.")] = None,

@@ -1,10 +1,6 @@
-"""Requests to coordinators of groups, as Kafka has them.
+"""Requests to coordinators of groups, as Kafka has them."""
 
-Subscriptions and assignments of members are those of Kafka's consumers, version 0: ConsumerProtocol*.json.
-"""
-
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kio.schema.describe_groups.v5 import request as describe_groups
@@ -27,7 +23,7 @@ from harness.contract.dialect import (
     milliseconds,
     partitions_of,
 )
-from harness.evidence.cursor import Cursor
+from harness.served.embedded import assigned, assignment, subscribed, subscription
 from model.protocol.coordinator_messages import (
     DescribedMember,
     DescribeGroup,
@@ -43,57 +39,9 @@ from model.protocol.coordinator_messages import (
     SyncGroupResponse,
     TxnOffsetCommit,
 )
-from model.protocol.messages import Partition
 from model.protocol.requests import AnyRequest, ErrorResponse, Response
 
 ASSIGNOR: Final = "range"
-NO_USER_DATA: Final = struct.pack(">i", -1)
-
-
-def _text(value: str) -> bytes:
-    raw = value.encode()
-    return struct.pack(">h", len(raw)) + raw
-
-
-def _read_text(cursor: Cursor) -> str:
-    return bytes(cursor.take(cursor.integer(2))).decode()
-
-
-def subscription(topics: Sequence[str]) -> bytes:
-    """ConsumerProtocolSubscription."""
-    return struct.pack(">hi", 0, len(topics)) + b"".join(map(_text, topics)) + NO_USER_DATA
-
-
-def subscribed(data: bytes) -> tuple[str, ...]:
-    """Topics of a subscription, none of an empty one. Raises: Malformed."""
-    if not data:
-        return ()
-    cursor = Cursor(data)
-    cursor.integer(2)
-    return tuple(_read_text(cursor) for _ in range(cursor.integer(4)))
-
-
-def assignment(partitions: Sequence[Partition]) -> bytes:
-    """ConsumerProtocolAssignment."""
-    topics = by_topic(partitions)
-    parts = [
-        _text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
-        for topic, numbers in topics.items()
-    ]
-    return struct.pack(">hi", 0, len(topics)) + b"".join(parts) + NO_USER_DATA
-
-
-def assigned(data: bytes) -> tuple[Partition, ...]:
-    """Partitions of an assignment, none of an empty one. Raises: Malformed."""
-    if not data:
-        return ()
-    cursor = Cursor(data)
-    cursor.integer(2)
-    found = []
-    for _ in range(cursor.integer(4)):
-        topic = _read_text(cursor)
-        found += [(topic, cursor.integer(4)) for _ in range(cursor.integer(4))]
-    return tuple(found)
 
 
 def _join(request: JoinGroup, dialect: Dialect, names: Names) -> RequestPayload:

@@ -3,6 +3,8 @@
 addresses      Addresses of one cluster: ports on the host's loopback and a private
                subnet.
 admin          Questions to chosen brokers by Kafka's raw protocol.
+asked          What the harness asks brokers over a listener of its own: the part of a
+               cluster that is the same wherever its brokers run.
 broker_config  A node's `server.properties`: KRaft; broker and controller at once, or
                one of them.
 client         A session over confluent-kafka.
@@ -11,6 +13,8 @@ cluster        A real Kafka cluster in containers: KRaft nodes of any released
 containers     Docker: engine, images, nodes, network faults, cleaning up.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
+proxied        Proxies between clients and the client listeners of brokers: toxiproxy,
+               and the one that knows frames.
 waiting        Waiting: with a deadline for something that is not there yet, and for
                several things done at once.
 

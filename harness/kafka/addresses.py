@@ -25,8 +25,8 @@ class Plan:
 
     Clients dial `advertised`. `behind` is where the client listener is published when a proxy stands
     in front of it. Where two do, the first leads to `between`, where the second listens. `harness` leads to a
-    listener that neither proxies nor cuts of client traffic touch. `toxiproxy` is the port of the proxy
-    server's own API.
+    listener that neither proxies nor cuts of client traffic touch. `nodes` is where nodes that are processes
+    of this machine listen for each other. `toxiproxy` is the port of the proxy server's own API.
     """
 
     def __init__(self, block: int, lock: int) -> None:
@@ -49,6 +49,10 @@ class Plan:
     def harness(self, node: int) -> int:
         """Host port of the harness's own listener."""
         return self._base + 20 + node
+
+    def nodes(self, node: int) -> int:
+        """Host port where a node that is a process of this machine listens for others."""
+        return self._base + 30 + node
 
     @property
     def toxiproxy(self) -> int:
@@ -98,7 +102,7 @@ def reserve(start: int = 0) -> Plan:
 
 
 def _all_free(plan: Plan) -> bool:
-    kinds = (plan.advertised, plan.behind, plan.harness, plan.between)
+    kinds = (plan.advertised, plan.behind, plan.harness, plan.nodes, plan.between)
     ports = [port(node) for port in kinds for node in range(1, 10)]
     return all(_is_free(port) for port in (*ports, plan.toxiproxy))
 

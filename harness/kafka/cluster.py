@@ -11,30 +11,28 @@ Verbs block and never suspend. Those that only send requests to Kafka (`roles`, 
 other verbs from one thread at a time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cluster import Address, Cut, Endpoint, Listener, OpenTransaction, Roles, Security, Toxic
+from core.cluster import Address, Cut, Endpoint, Listener, Security
 from core.config import RunConfig
 from core.errors import ClusterError
-from core.op import Isolation, TopicPartition
-from core.wire import Rule, Seen
 from harness.kafka import broker_config
 from harness.kafka.addresses import address, reserve
-from harness.kafka.admin import broker_views, elections, open_transactions
+from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
+from harness.kafka.asked import AskedBrokers
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
-from harness.kafka.containers import data, engine, firewall, toxiproxy
+from harness.kafka.containers import data, engine, firewall
 from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.evidence import NodeEvidence
+from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
-from harness.wire.proxy import WireProxy
-from harness.wire.proxy_main import Route
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -42,17 +40,15 @@ if TYPE_CHECKING:
 
 READY_DEADLINE_S = 120.0
 READY_POLL_S = 0.2
-TOPIC_DEADLINE_S = 30.0
 TROUBLE_S = 4.0
 LOOPBACK = "127.0.0.1"
 PROPERTIES = "/etc/kafka/node.properties"
 
 
-class KafkaCluster:
+class KafkaCluster(AskedBrokers, ProxiedBrokers):
     """`Cluster` and all capabilities over containers of one Docker engine.
 
-    run: value of the label that all its containers and networks carry. admin: the brokers as the
-    harness asks them, each at a listener that only the harness uses. addresses: IP address of each
+    run: value of the label that all its containers and networks carry. addresses: IP address of each
     node, once started.
     """
 
@@ -73,10 +69,7 @@ class KafkaCluster:
         self._client: DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
         self._reaper: Reaper | None = None
-        self._toxiproxy = ""
-        self._proxies: toxiproxy.ToxiproxyServer | None = None
-        self._wired = False
-        self._wire: WireProxy | None = None
+        self.stand(self._plan)
         self._from_host: bool | None = None
         self.addresses: dict[int, str] = {}
         self._links = firewall.Links(self.addresses, PORTS, self._set_table)
@@ -111,10 +104,7 @@ class KafkaCluster:
         assert self._config.kafka is not None
         self._image = ensure_image(self._client, self._config.kafka.version)
         self._reaper = start_reaper(self.run, self._copies)
-        if self._toxiproxy:
-            self._proxies = self._start_proxies()
-        if self._wired:
-            self._wire = self._start_wire()
+        self.start_proxies()
         run_engine = RunEngine(self._client, self.run)
         subnet = create_network(run_engine, self._plan.subnets())
         self.addresses.update({node: address(subnet, node) for node in self._nodes})
@@ -124,36 +114,13 @@ class KafkaCluster:
         on_each(NodeContainer.start, self._made(self._nodes))
         self._wait_until_ready()
 
-    async def create_topic(
-        self, topic: str, partitions: int, replication: int, settings: Mapping[str, str]
-    ) -> None:
-        """Create a topic; returns when every partition has a leader that all brokers agree on.
-
-        Raises: ClusterError.
-        """
-        broker_views.create_topic(self.admin, topic, partitions, replication, settings, TOPIC_DEADLINE_S)
-
-    async def roles(self) -> Roles:
-        """Agreed from the answers of all brokers; within 2 s, whatever they do."""
-        return broker_views.roles(self.admin)
-
-    async def offsets(
-        self, tps: Sequence[TopicPartition], isolation: Isolation
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        """(log start, LSO or HW) from each partition's agreed leader, in the agreed epoch."""
-        return broker_views.offsets(self.admin, broker_views.roles(self.admin), tps, isolation)
-
-    async def open_transactions(self, tps: Sequence[TopicPartition]) -> list[OpenTransaction]:
-        """As the agreed leaders and all coordinators report them; within 4 s."""
-        return open_transactions.open_transactions(self.admin, tps)
-
     async def trouble(self) -> str:
         """The Docker engine does not answer, or the proxies have ended."""
         try:
             engine.connect(timeout_s=TROUBLE_S).close()
         except ClusterError as error:
             return str(error)
-        return next(filter(None, (one.trouble() for one in (self._proxies, self._wire) if one)), "")
+        return self.trouble_of_proxies()
 
     async def ended(self) -> str:
         """Containers of nodes that run no more, with their exit codes."""
@@ -194,12 +161,7 @@ class KafkaCluster:
         with ExitStack() as steps:  # the last one comes first
             steps.callback(self._plan.release)
             steps.callback(self._remove)
-            if self._proxies is not None:
-                steps.callback(self._proxies.stop)
-                self._proxies = None
-            if self._wire is not None:
-                steps.callback(self._wire.stop)
-                self._wire = None
+            steps.callback(self.stop_proxies)
 
     def _remove(self) -> None:
         if self._client is None:
@@ -263,79 +225,13 @@ class KafkaCluster:
         """Remove cuts. Raises: ClusterError, where a link may still be cut."""
         self._links.mend(cuts)
 
-    async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:
-        """Make preferred replicas leaders. Raises: ClusterError."""
-        elections.elect_preferred(self.admin, tps)
-
-    async def reorder(self, replicas: Mapping[TopicPartition, Sequence[int]]) -> None:
-        """Change the preferred leaders; returns when most brokers know. Raises: ClusterError."""
-        elections.reorder(self.admin, replicas)
-
-    async def replicas(self) -> Mapping[TopicPartition, tuple[int, ...]]:
-        """Replicas of each partition in their order; empty where no broker answers."""
-        return elections.replicas(self.admin)
-
-    async def use_proxies(self) -> None:
-        """Find (or build, 20 s) toxiproxy; it is started with the cluster. Raises: ClusterError."""
-        self._toxiproxy = toxiproxy.ensure()
-
-    async def poison(self, nodes: Sequence[int], toxics: Sequence[Toxic]) -> None:
-        """Add toxics. Raises: ClusterError, where there are no proxies, or one refuses."""
-        if self._proxies is None:
-            raise ClusterError("the cluster was started without proxies")
-        self._proxies.poison(nodes, toxics)
-
-    async def cure(self, nodes: Sequence[int]) -> None:
-        """Remove toxics. Raises: ClusterError, where one may still be in force."""
-        if self._proxies is not None:
-            self._proxies.cure(nodes)
-
-    @property
-    def wire(self) -> WireProxy:
-        """The proxy that knows frames, between clients and all brokers. Raises: ClusterError, where there is
-        none."""
-        if self._wire is None:
-            raise ClusterError("the cluster was started without a proxy of the wire")
-        return self._wire
-
-    async def use_wire(self) -> None:
-        """Ask for the proxy that knows frames; before `start`."""
-        self._wired = True
-
-    async def rule(self, rules: Sequence[Rule]) -> None:
-        """Put rules in force. Raises: ClusterError."""
-        for one in rules:
-            self.wire.add(one)
-
-    async def caught(self, number: int) -> tuple[Seen, ...]:
-        """The requests that a rule took so far."""
-        return tuple(self.wire.seen(number, "caught"))
-
-    async def lift(self, numbers: Sequence[int] = ()) -> None:
-        """Take rules back, and let go what they hold. Raises: ClusterError."""
-        if self._wire is not None:
-            for number in numbers or self._wire.numbers:
-                self._wire.remove(number)
-
     # ---- starting
 
-    def _start_wire(self) -> WireProxy:
-        behind = self._plan.between if self._toxiproxy else self._plan.behind
-        routes = [
-            Route(node=node, listen=self._plan.advertised(node), host=LOOPBACK, port=behind(node))
-            for node in self.brokers
-        ]
-        return WireProxy(routes)
-
-    def _start_proxies(self) -> toxiproxy.ToxiproxyServer:
-        dialled = self._plan.between if self._wired else self._plan.advertised
-        routes = {node: toxiproxy.Route(dialled(node), self._plan.behind(node)) for node in self.brokers}
-        return toxiproxy.ToxiproxyServer(self._toxiproxy, self._plan.toxiproxy, routes)
-
     def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
-        proxied = self._toxiproxy or self._wired
-        clients = self._plan.behind(node) if proxied else self._plan.advertised(node)
-        published = {PORTS[Listener.CLIENT]: clients, HARNESS_PORT: self._plan.harness(node)}
+        published = {
+            PORTS[Listener.CLIENT]: self.behind_proxies(node),
+            HARNESS_PORT: self._plan.harness(node),
+        }
         made = NodeContainer(
             run_engine,
             node,

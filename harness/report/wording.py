@@ -315,6 +315,8 @@ def tested_system(config: dict[str, Any]) -> str:
             return f"imported, {format_}: {', '.join(files)}"
         case {"simulated": {"era": era, "mutant": mutant}}:
             return f"simulated, era {era}" + (f", mutant {mutant}" if mutant else "")
+        case {"model": {"era": era, "mutant": mutant}}:
+            return f"model's brokers, era {era}" + (f", mutant {mutant}" if mutant else "")
     return str(config.get("sut", "unknown"))
 
 

@@ -59,6 +59,21 @@ JOIN_GRACE_MS = 3_000
 """The answer to JoinGroup comes when the rebalance ends; librdkafka waits this much longer, Java 5 s."""
 
 
+def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
+    """Settings of the brokers of a run."""
+    topic_settings = config.settings_of_topics()
+    settings = Settings(
+        era=ERAS[era],
+        bugs=frozenset(filter(None, [mutant])),
+        min_isr=int(topic_settings[MIN_ISR]),
+        unclean=topic_settings[UNCLEAN] == "true",
+        internal_replication=min(3, config.brokers),
+    )
+    for name, given in config.broker_settings.items():
+        settings = BROKER_SETTINGS[name](settings, int(given))
+    return settings
+
+
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`,
     `Linked`, `Wired`."""
@@ -66,18 +81,8 @@ class SimulatedCluster(Administered):
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
         self.scheduler = scheduler
-        topic_settings = config.settings_of_topics()
         assert config.simulated is not None
-        era, mutant = config.simulated.era, config.simulated.mutant
-        self.settings = Settings(
-            era=ERAS[era],
-            bugs=frozenset(filter(None, [mutant])),
-            min_isr=int(topic_settings[MIN_ISR]),
-            unclean=topic_settings[UNCLEAN] == "true",
-            internal_replication=min(3, config.brokers),
-        )
-        for name, given in config.broker_settings.items():
-            self.settings = BROKER_SETTINGS[name](self.settings, int(given))
+        self.settings = settings_of_run(config, config.simulated.era, config.simulated.mutant)
         rng = random.Random(f"{config.seed}/simulation")
         self.network = Network(scheduler, random.Random(f"{config.seed}/network"))
         self.brokers = tuple(range(1, config.brokers + 1))

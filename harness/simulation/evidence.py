@@ -44,19 +44,25 @@ METADATA_LOG: Final = (TOPIC, 0)
 
 def evidence(cluster: SimulatedCluster) -> Evidence:
     """Everything that the disks of the nodes have and had."""
-    return Evidence(tables(cluster))
+    return Evidence(tables_of_run(cluster))
 
 
-def tables(cluster: SimulatedCluster) -> dict[str, pa.Table]:
+def tables_of_run(cluster: SimulatedCluster) -> dict[str, pa.Table]:
     """As `history.evidence.write` takes them."""
     assert cluster.config.simulated is not None
+    return tables(cluster.disks(), cluster.settings, cluster.config.simulated.era)
+
+
+def tables(takes: Iterable[Sequence[Disk]], settings: Settings, era: str) -> dict[str, pa.Table]:
+    """What the disks of modelled nodes have, take by take."""
     checksums = _Checksums()
-    found = [
-        _Node(number, disk, cluster.settings, cluster.config.simulated.era, checksums).tables()
-        for number, disks in enumerate(cluster.disks())
-        for disk in disks
-    ]
-    return merged(found)
+    return merged(
+        [
+            _Node(number, disk, settings, era, checksums).tables()
+            for number, disks in enumerate(takes)
+            for disk in disks
+        ]
+    )
 
 
 class _Checksums:

@@ -12,7 +12,7 @@ import msgspec
 from core.config import RunConfig
 from core.errors import HistoryError
 from harness.simulation.cluster import BROKER_SETTINGS, MIN_ISR, TOPIC_SETTINGS, UNCLEAN
-from harness.simulation.evidence import tables
+from harness.simulation.evidence import tables_of_run
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import BASE_NS
 from harness.simulation.server_log import text
@@ -29,7 +29,11 @@ from nemesis.types import PlannedFault
 def refusal(config: RunConfig) -> str:
     """Which setting the simulation cannot honour, "" = it honours all."""
     assert config.simulated is not None
-    era, mutant = config.simulated.era, config.simulated.mutant
+    return refused_settings(config, config.simulated.era, config.simulated.mutant)
+
+
+def refused_settings(config: RunConfig, era: str, mutant: str) -> str:
+    """Which setting brokers of the model cannot honour, "" = they honour all."""
     if era not in ERAS:
         return f"unknown era {era!r}; known: {', '.join(ERAS)}"
     if mutant and mutant not in PLANTED:
@@ -38,13 +42,13 @@ def refusal(config: RunConfig) -> str:
         return f"controllers: era {era} has no isolated controllers; set controllers=0"
     if unknown := sorted(config.broker_settings.keys() - BROKER_SETTINGS.keys()):
         known = ", ".join(BROKER_SETTINGS)
-        return f"broker_settings: a simulated broker has no {', '.join(unknown)}; it has {known}"
+        return f"broker_settings: a modelled broker has no {', '.join(unknown)}; it has {known}"
     for name, given in config.broker_settings.items():
         if not given.isdecimal() or int(given) == 0:
             return f"broker_settings: {name}: a number of ms, not {given!r}"
     if unknown := sorted(config.topic_settings.keys() - set(TOPIC_SETTINGS)):
         known = ", ".join(TOPIC_SETTINGS)
-        return f"topic_settings: a simulated topic has no {', '.join(unknown)}; it has {known}"
+        return f"topic_settings: a modelled topic has no {', '.join(unknown)}; it has {known}"
     minimum = config.settings_of_topics()[MIN_ISR]
     if not minimum.isdecimal() or not 1 <= int(minimum) <= config.replication_factor:
         return f"topic_settings: {MIN_ISR} must be 1 to {config.replication_factor}, not {minimum!r}"
@@ -87,7 +91,7 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
         write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, text(line)) for line in told])
-    evidence.write(run.evidence, tables(done.cluster))
+    evidence.write(run.evidence, tables_of_run(done.cluster))
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
     return done

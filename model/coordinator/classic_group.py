@@ -6,6 +6,7 @@ A rebalance waits for all members to join again, at most for their rebalance tim
 begins, whose leader assigns the partitions.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -29,14 +30,19 @@ EMPTY, PREPARING = ClassicGroupState.EMPTY, ClassicGroupState.PREPARING
 COMPLETING, STABLE = ClassicGroupState.COMPLETING, ClassicGroupState.STABLE
 
 
+Protocols = tuple[tuple[str, bytes], ...]
+"""Assignors that a member names, and what it says to each."""
+
+
 class MemberRecord(NamedTuple):
-    """A member of a `GroupRecord`."""
+    """A member of a `GroupRecord`. protocols: see `JoinGroup`."""
 
     member: str
     session_ms: int
     rebalance_ms: int
     topics: tuple[str, ...]
     assigned: tuple[Partition, ...]
+    protocols: Protocols = ()
 
 
 class GroupRecord(NamedTuple):
@@ -58,6 +64,7 @@ class ClassicGroupMember:
     topics: tuple[str, ...]
     heard: int
     assigned: tuple[Partition, ...] = ()
+    protocols: Protocols = ()
     joining: Answer | None = None
     syncing: Answer | None = None
 
@@ -86,7 +93,9 @@ class ClassicGroup:
     def restored(cls, record: GroupRecord, now: int) -> "ClassicGroup":
         """As its newest record tells it; every member has a whole session from now on."""
         members = {
-            m.member: ClassicGroupMember(m.member, m.session_ms, m.rebalance_ms, m.topics, now, m.assigned)
+            m.member: ClassicGroupMember(
+                m.member, m.session_ms, m.rebalance_ms, m.topics, now, m.assigned, m.protocols
+            )
             for m in record.members
         }
         state = STABLE if members else EMPTY
@@ -95,7 +104,7 @@ class ClassicGroup:
     def record(self) -> GroupRecord:
         """What is written of this generation."""
         members = tuple(
-            MemberRecord(m.member, m.session_ms, m.rebalance_ms, m.topics, m.assigned)
+            MemberRecord(m.member, m.session_ms, m.rebalance_ms, m.topics, m.assigned, m.protocols)
             for m in self.members.values()
         )
         return GroupRecord(self.group, self.generation, self.leader, members)
@@ -104,9 +113,9 @@ class ClassicGroup:
 
     def join(self, member: str, request: JoinGroup, answer: Answer, now: int) -> bool:
         """A member joins, or joins again; whether it asks for what the generation is already."""
-        topics = tuple(request.topics)
+        topics, protocols = tuple(request.topics), tuple(request.protocols)
         known = self.members.get(member)
-        if known is not None and known.topics == topics:
+        if known is not None and (known.topics, known.protocols) == (topics, protocols):
             told = self.state is COMPLETING or (self.state is STABLE and member != self.leader)
             if told:
                 known.heard = now
@@ -116,8 +125,28 @@ class ClassicGroup:
                 member, request.session_ms, request.rebalance_ms, topics, now
             )
         known.session_ms, known.rebalance_ms = request.session_ms, request.rebalance_ms
-        known.topics, known.heard, known.joining = topics, now, answer
+        known.topics, known.protocols = topics, protocols
+        known.heard, known.joining = now, answer
         return False
+
+    def accepts(self, request: JoinGroup) -> bool:
+        """Whether the member names an assignor that all others name (ClassicGroup.supportsProtocols)."""
+        others = [m for m in self.members.values() if m.member != request.member]
+        return not others or bool(_common([tuple(request.protocols), *(m.protocols for m in others)]))
+
+    @property
+    def protocol(self) -> str:
+        """The assignor of which most members think best, of those that all name, "" = none is named
+        (ClassicGroup.selectProtocol)."""
+        named = [m.protocols for m in self.members.values()]
+        common = _common(named)
+        votes = [next((name for name, _ in its if name in common), "") for its in named]
+        return max(sorted(set(votes)), key=votes.count, default="")
+
+    def metadata(self) -> dict[str, bytes]:
+        """What each member says to the assignor."""
+        chosen = self.protocol
+        return {name: dict(m.protocols).get(chosen, b"") for name, m in self.members.items()}
 
     def dismiss(self, error: KafkaError) -> None:
         """Answer all that waits with an error."""
@@ -153,3 +182,10 @@ class ClassicGroup:
             if (m.joining is None and m.syncing is None and now - m.heard > m.session_ms)
             or (late and m.syncing is None)
         ]
+
+
+def _common(named: Sequence[Protocols]) -> set[str]:
+    """Names of assignors that all have; where none names any, the one without a name."""
+    if not any(named):
+        return {""}
+    return set.intersection(*({name for name, _ in its} for its in named))

@@ -53,6 +53,8 @@ class GroupCoordinator:
         group = loaded.groups.get(request.group)
         if request.member and (group is None or request.member not in group.members):
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
+        if group is not None and not group.accepts(request):
+            raise Refused(KafkaError.INCONSISTENT_GROUP_PROTOCOL)
         group = loaded.groups.setdefault(request.group, ClassicGroup(request.group))
         member = request.member
         if not member:
@@ -92,9 +94,15 @@ class GroupCoordinator:
         return record._replace(generation=1) if "generation-logged-as-first" in self.bugs else record
 
     def _tell(self, group: ClassicGroup, member: str, answer: Answer) -> None:
-        members = {name: m.topics for name, m in group.members.items()}
-        told = members if member == group.leader else {}
-        answer(JoinGroupResponse(KafkaError.NONE, group.generation, member, group.leader, told))
+        leads = member == group.leader
+        told = {name: m.topics for name, m in group.members.items()} if leads else {}
+        protocol = group.protocol
+        metadata = group.metadata() if leads and protocol else {}
+        answer(
+            JoinGroupResponse(
+                KafkaError.NONE, group.generation, member, group.leader, told, protocol, metadata
+            )
+        )
 
     def sync(self, request: SyncGroup, answer: Answer) -> None:
         """Key 14: the partitions of the member; the group leader brings them."""

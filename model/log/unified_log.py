@@ -9,7 +9,7 @@ modelled: segments, indexes, compression, timestamps of clients, retention by ti
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -44,7 +44,7 @@ class RecordBatch(NamedTuple):
 
     base: int
     epoch: int
-    records: tuple[object, ...]
+    records: Sequence[object]
     producer_id: int = NO_PRODUCER
     producer_epoch: int = NO_EPOCH
     sequence: int = NO_SEQUENCE

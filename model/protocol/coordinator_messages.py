@@ -108,22 +108,27 @@ class TxnOffsetCommit(Request[ErrorResponse], frozen=True):
 
 
 class JoinGroup(Request["JoinGroupResponse"], frozen=True):
-    """Key 11."""
+    """Key 11. `protocols`: names of assignors, the preferred one first, and what the member says to each,
+    which the coordinator does not read; none = there is one assignor, and nothing is said to it."""
 
     group: str
     member: str
     session_ms: int
     rebalance_ms: int
     topics: Sequence[str]
+    protocols: Sequence[tuple[str, bytes]] = ()
 
 
 class JoinGroupResponse(ErrorResponse, frozen=True):
-    """`members`: topics by member, sent to the group leader only."""
+    """`members`: topics by member, sent to the group leader only. `protocol`: the assignor of the generation,
+    "" = it was not named; `metadata`: what each member said to it."""
 
     generation: int = -1
     member: str = ""
     leader: str = ""
     members: Mapping[str, Sequence[str]] = {}
+    protocol: str = ""
+    metadata: Mapping[str, bytes] = {}
 
 
 class MemberRequest(Request[R], frozen=True):

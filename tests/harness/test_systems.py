@@ -19,7 +19,7 @@ def planned(**settings: Any) -> RunPlan:
     return plan(run_config({**SMALL, **settings}))
 
 
-@pytest.mark.parametrize("sut", ["kafka", "simulated"])
+@pytest.mark.parametrize("sut", ["kafka", "model", "simulated"])
 def test_a_system_accepts_the_defaults(sut: str) -> None:
     assert planned(sut=sut).steps == ()
     assert SYSTEMS[sut].doc
@@ -29,15 +29,19 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"sut": "none"}, "unknown system under test 'none'; known: kafka, simulated"),
-        ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated"),
-        ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated"),
+        ({"sut": "none"}, "unknown system under test 'none'; known: kafka, model, simulated"),
+        ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated or model"),
+        ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated or model"),
         ({"sut": "kafka", "nemesis": "power"}, "needs a system that is Powered"),
         ({"sut": "simulated", "kafka": "3.9.0"}, "kafka=3.9.0 is a setting of sut=kafka"),
         ({"sut": "simulated", "era": "0.10", "controllers": 3}, "era 0.10 has no isolated"),
+        ({"sut": "model", "era": "2.4"}, "in ZooKeeper, which is not served"),
+        ({"sut": "model", "era": "4.3"}, "librdkafka speaks 1"),
+        ({"sut": "model", "era": "9.9"}, "unknown era '9.9'"),
+        ({"sut": "model", "brokers": 8, "controllers": 3}, "at most 9 nodes"),
         (
             {"sut": "simulated", "broker_settings": {"num.io.threads": "1"}},
-            "broker_settings: a simulated broker has no num.io.threads; it has broker.heart",
+            "broker_settings: a modelled broker has no num.io.threads; it has broker.heart",
         ),
         (
             {"sut": "simulated", "broker_settings": {"replica.lag.time.max.ms": "0"}},
@@ -49,7 +53,7 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
         ),
         (
             {"sut": "simulated", "topic_settings": {"retention.ms": "1"}},
-            "topic_settings: a simulated topic has no retention.ms",
+            "topic_settings: a modelled topic has no retention.ms",
         ),
         (
             {"sut": "simulated", "topic_settings": {"min.insync.replicas": "9"}},

@@ -14,7 +14,7 @@ from core.config import RunConfig, run_config
 from core.op import TopicPartition
 from harness.explore.profile import BASE
 from harness.run.planning import planned
-from harness.simulation.evidence import evidence, tables, transactions
+from harness.simulation.evidence import evidence, tables_of_run, transactions
 from harness.simulation.metadata_log import records
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.run_folder import record
@@ -265,6 +265,6 @@ def test_a_recorded_run_has_the_tables(tmp_path: Path) -> None:
     run.journal.mkdir(parents=True)
     made = record(wanted, planned(wanted).steps, run)
     loaded = Evidence.load(run.evidence)
-    for name, rows_of_it in tables(made.cluster).items():
+    for name, rows_of_it in tables_of_run(made.cluster).items():
         assert loaded.table(name).to_pylist() == rows_of_it.to_pylist()
     assert TopicPartition("transactions", 0) in loaded.partitions()

@@ -1,0 +1,228 @@
+"""What every broker serves: versions, metadata, and what administrators ask."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.served.apis_data import OF_LEADERS
+from harness.served.apis_groups import OF_GROUPS
+from harness.served.apis_transactions import NEWER, OF_TRANSACTIONS
+from harness.served.calls import Api, Call, by_topic, error_of
+from harness.wire.payloads import API_KEYS
+from model.eras import Era
+from model.errors import KafkaError
+from model.kraft.kraft_metadata import KRaftMetadata
+from model.protocol.messages import (
+    AlterPartitionReassignments,
+    CreateTopics,
+    ElectLeaders,
+    Metadata,
+    MetadataResponse,
+    Partition,
+    PartitionState,
+)
+from model.protocol.requests import Response
+
+LEADER_NOT_AVAILABLE: Final = 5
+INVALID_CONFIG: Final = 40
+METADATA_TOPIC: Final = "__cluster_metadata"
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+def _versions(call: Call) -> None:
+    call.respond(**versions(call.node.settings.era))
+
+
+def versions(era: Era) -> dict[str, Any]:
+    """The values of ApiVersionsResponse: which clients may speak which versions. A cluster has the
+    transaction version of its era's clients: coordinators of the model take all clients for such."""
+    level = era.client_transaction_version
+    keys = [
+        {"api_key": API_KEYS[name], "min_version": api.first, "max_version": api.last}
+        for name, api in apis(era).items()
+    ]
+    feature = {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}
+    final = {"name": TRANSACTION_VERSION, "min_version_level": level, "max_version_level": level}
+    return {
+        "error_code": KafkaError.NONE,
+        "api_keys": keys,
+        "supported_features": [feature],
+        "finalized_features_epoch": 0,
+        "finalized_features": [final] if level >= 2 else [],
+    }
+
+
+def apis(era: Era) -> Mapping[str, Api]:
+    """What is served in an era, by name."""
+    return _APIS[era.client_transaction_version >= 2]
+
+
+def _metadata(call: Call) -> None:
+    asked = call.request.topics
+    names = None if asked is None else [str(topic.name) for topic in asked]
+
+    def told(answer: MetadataResponse) -> None:
+        topics: dict[str, dict[int, PartitionState]] = {}
+        for (topic, number), state in sorted(answer.partitions.items()):
+            topics.setdefault(topic, {})[number] = state
+        brokers = _brokers(call, "node_id", answer)
+        wanted = sorted(topics) if names is None else names
+        call.respond(
+            brokers=brokers,
+            cluster_id=call.node.given.cluster,
+            controller_id=_controller(answer),
+            topics=[_topic(name, topics.get(name)) for name in wanted],
+        )
+
+    call.ask(Metadata(), told)
+
+
+def _brokers(call: Call, key: str, answer: MetadataResponse) -> list[dict[str, Any]]:
+    return [
+        {key: node, "host": call.addresses[node].host, "port": call.addresses[node].port}
+        for node in answer.brokers
+        if node in call.addresses
+    ]
+
+
+def _controller(answer: MetadataResponse) -> int:
+    """A broker that takes requests to the controller."""
+    if answer.controller in answer.brokers:
+        return answer.controller
+    return next(iter(answer.brokers), -1)
+
+
+def _topic(name: str, partitions: Mapping[int, PartitionState] | None) -> dict[str, Any]:
+    if partitions is None:
+        return {"name": name, "error_code": KafkaError.UNKNOWN_TOPIC_OR_PARTITION}
+    found = [
+        {
+            "error_code": 0 if state.leader >= 0 else LEADER_NOT_AVAILABLE,
+            "partition_index": number,
+            "leader_id": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "replica_nodes": state.replicas,
+            "isr_nodes": state.isr,
+        }
+        for number, state in partitions.items()
+    ]
+    return {"name": name, "error_code": 0, "is_internal": name.startswith("__"), "partitions": found}
+
+
+def _cluster(call: Call) -> None:
+    def told(answer: MetadataResponse) -> None:
+        call.respond(
+            error_code=0,
+            cluster_id=call.node.given.cluster,
+            controller_id=_controller(answer),
+            brokers=_brokers(call, "broker_id", answer),
+        )
+
+    call.ask(Metadata(), told)
+
+
+def _create(call: Call) -> None:
+    """Topics with the cluster's own settings: another one for a single topic is refused."""
+    topics = call.request.topics
+    refused = {str(one.name): why for one in topics if (why := _strange_settings(call, one.configs))}
+    wanted = [
+        CreateTopics(
+            str(one.name),
+            int(one.num_partitions) if not one.assignments else len(one.assignments),
+            int(one.replication_factor),
+            [[int(n) for n in its.broker_ids] for its in one.assignments],
+        )
+        for one in topics
+        if str(one.name) not in refused
+    ]
+
+    def created(answers: list[Response]) -> None:
+        found: list[dict[str, Any]] = [
+            {"name": name, "error_code": INVALID_CONFIG, "error_message": why}
+            for name, why in refused.items()
+        ]
+        for one, answer in zip(wanted, answers, strict=True):
+            found.append({"name": one.topic, "error_code": error_of(answer)})
+        call.respond(topics=found)
+
+    call.ask_all(wanted, created)
+
+
+def _strange_settings(call: Call, configs: Any) -> str:
+    """Which setting the model cannot give to a single topic, "" = none."""
+    settings = call.node.settings
+    known = {
+        "min.insync.replicas": str(settings.min_isr),
+        "unclean.leader.election.enable": str(settings.unclean).lower(),
+    }
+    strange = [f"{one.name}={one.value}" for one in configs if known.get(str(one.name)) != one.value]
+    return f"the model cannot set {', '.join(strange)} for a single topic" if strange else ""
+
+
+def _elect(call: Call) -> None:
+    request = call.request
+    if request.topic_partitions is None:
+        tps = sorted(call.node.broker.node.image.partitions)
+    else:
+        tps = [(str(t.topic), int(n)) for t in request.topic_partitions for n in t.partitions]
+    unclean = bool(getattr(request, "election_type", 0))
+
+    def elected(answer: Response) -> None:
+        parts: Mapping[Partition, KafkaError] = getattr(answer, "parts", {})
+        found = ((tp, {"partition_id": tp[1], "error_code": error}) for tp, error in parts.items())
+        results = [{"topic": topic, "partition_result": its} for topic, its in by_topic(found).items()]
+        call.respond(error_code=error_of(answer), replica_election_results=results)
+
+    call.ask(ElectLeaders(tps, unclean), elected)
+
+
+def _reassign(call: Call) -> None:
+    wanted = {
+        (str(topic.name), int(one.partition_index)): [int(node) for node in one.replicas]
+        for topic in call.request.topics
+        for one in topic.partitions
+        if one.replicas is not None
+    }
+
+    def done(answer: Response) -> None:
+        error = error_of(answer)
+        parts = ((tp, {"partition_index": tp[1], "error_code": error}) for tp in wanted)
+        found = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
+        call.respond(error_code=error, responses=found)
+
+    call.ask(AlterPartitionReassignments(wanted), done)
+
+
+def _quorum(call: Call) -> None:
+    """As this node knows it; Kafka's brokers ask the quorum's leader."""
+    metadata = call.node.broker.metadata
+    assert isinstance(metadata, KRaftMetadata)
+    quorum = metadata.quorum
+    voters = [{"replica_id": node, "log_end_offset": -1} for node in call.node.given.voters]
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "leader_id": quorum.leader,
+        "leader_epoch": quorum.epoch,
+        "high_watermark": quorum.high_watermark,
+        "current_voters": voters,
+    }
+    call.respond(error_code=0, topics=[{"topic_name": METADATA_TOPIC, "partitions": [partition]}])
+
+
+_ALL: Final[Mapping[str, Api]] = {
+    "api_versions": Api(0, 3, _versions),
+    "metadata": Api(4, 9, _metadata),
+    "describe_cluster": Api(0, 0, _cluster),
+    "create_topics": Api(2, 5, _create),
+    "elect_leaders": Api(0, 2, _elect),
+    "alter_partition_reassignments": Api(0, 0, _reassign),
+    "describe_quorum": Api(0, 0, _quorum),
+    **OF_LEADERS,
+    **OF_TRANSACTIONS,
+    **OF_GROUPS,
+}
+_APIS: Final = {
+    False: _ALL,
+    True: {**_ALL, **{name: _ALL[name]._replace(last=last) for name, last in NEWER.items()}},
+}
+"""Whether clients speak transaction version 2 -> what is served."""

@@ -1,0 +1,227 @@
+"""What leaders of partitions serve: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
+from harness.served.calls import Api, Call, by_topic, milliseconds
+from harness.served.records import CorruptBatch, batch_of, fetched
+from model.errors import KafkaError
+from model.log.unified_log import RecordBatch
+from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
+from model.protocol.messages import (
+    Fetch,
+    FetchedPartition,
+    FetchPartition,
+    FetchResponse,
+    ListOffsets,
+    ListOffsetsResponse,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
+    Partition,
+    Produce,
+    ProduceResponse,
+)
+
+CORRUPT_MESSAGE: Final = 2
+INVALID_TOPIC: Final = 17
+NOT_AUTHORIZED: Final = 29
+UNSUPPORTED_FOR_FORMAT: Final = 43
+"""Errors of Kafka that the model does not have."""
+INTERNAL: Final = (TRANSACTION_TOPIC, GROUP_TOPIC)
+"""Topics whose records the model keeps in its own form: clients neither write nor read them."""
+MOST: Final = 10_000
+"""Records that a fetch brings, beyond the first batch."""
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+def _produce(call: Call) -> None:
+    request = call.request
+    batches: dict[Partition, RecordBatch] = {}
+    refused: dict[Partition, tuple[int, int]] = {}
+    for topic in request.topic_data:
+        for one in topic.partition_data:
+            tp = (str(topic.name), int(one.index))
+            if tp[0] in INTERNAL:
+                refused[tp] = (INVALID_TOPIC, -1)
+                continue
+            try:
+                batches[tp] = batch_of(one.records or b"")
+            except CorruptBatch:
+                refused[tp] = (CORRUPT_MESSAGE, -1)
+    acks, tid = int(request.acks), request.transactional_id
+    wanted = Produce(acks, batches, None if tid is None else str(tid), milliseconds(request.timeout))
+    if acks == 0:
+        call.node.submit_unanswered(wanted)
+        call.silent()
+        return
+
+    def produced(answer: ProduceResponse) -> None:
+        results: Mapping[Partition, tuple[int, int]] = {**refused, **answer.results}
+        parts = ((tp, _produced(tp, *result)) for tp, result in results.items())
+        call.respond(
+            responses=[
+                {"name": topic, "partition_responses": found} for topic, found in by_topic(parts).items()
+            ]
+        )
+
+    call.ask(wanted, produced)
+
+
+def _produced(tp: Partition, error: int, base: int) -> dict[str, Any]:
+    return {"index": tp[1], "error_code": error, "base_offset": base, "log_start_offset": -1}
+
+
+def _fetch(call: Call) -> None:
+    request = call.request
+    parts, limits, refused = {}, {}, []
+    for topic in request.topics:
+        for one in topic.partitions:
+            tp = (str(topic.topic), int(one.partition))
+            if tp[0] in INTERNAL:
+                refused.append((tp, _brought(tp, FetchedPartition(NOT_AUTHORIZED), 0)))  # type: ignore[arg-type]
+                continue
+            epoch = int(getattr(one, "current_leader_epoch", -1))
+            parts[tp] = FetchPartition(int(one.fetch_offset), epoch)
+            limits[tp] = int(one.partition_max_bytes)
+    wanted = Fetch(
+        -1,
+        parts,
+        committed=bool(getattr(request, "isolation_level", 0)),
+        max_wait_ms=0 if refused else milliseconds(request.max_wait),
+        most=MOST,
+    )
+
+    def brought(answer: FetchResponse) -> None:
+        found = [(tp, _brought(tp, part, limits[tp])) for tp, part in answer.parts.items()]
+        topics = by_topic([*found, *refused]).items()
+        call.respond(responses=[{"topic": topic, "partitions": its} for topic, its in topics], session_id=0)
+
+    call.ask(wanted, brought)
+
+
+def _brought(tp: Partition, part: FetchedPartition, limit: int) -> dict[str, Any]:
+    """What a fetch says of one partition. limit: bytes, which only the first batch may exceed."""
+    records: list[bytes] = []
+    size = 0
+    for batch in part.batches:
+        data = fetched(batch)
+        size += len(data)
+        if records and size > limit:
+            break
+        records.append(data)
+    return {
+        "partition_index": tp[1],
+        "error_code": part.error,
+        "high_watermark": part.high_watermark,
+        "last_stable_offset": part.stable,
+        "log_start_offset": part.start,
+        "aborted_transactions": [
+            {"producer_id": a.producer_id, "first_offset": a.first} for a in part.aborted
+        ],
+        "records": b"".join(records),
+    }
+
+
+def _list_offsets(call: Call) -> None:
+    """Of the first and the last offset. Kafka's search by time is not in the model: it is refused."""
+    request = call.request
+    committed = bool(getattr(request, "isolation_level", 0))
+    wanted: dict[bool, list[Partition]] = {True: [], False: []}
+    found: list[tuple[Partition, dict[str, Any]]] = []
+    for topic in request.topics:
+        for one in topic.partitions:
+            tp = (str(topic.name), int(one.partition_index))
+            error = _stale(call, tp, int(getattr(one, "current_leader_epoch", -1)))
+            if not error and one.timestamp not in (EARLIEST, LATEST):
+                error = UNSUPPORTED_FOR_FORMAT
+            if error:
+                found.append((tp, _listed(call, tp, error, -1)))
+            else:
+                wanted[one.timestamp == EARLIEST].append(tp)
+
+    def listed(answers: list[ListOffsetsResponse]) -> None:
+        for answer in answers:
+            found.extend((tp, _listed(call, tp, *result)) for tp, result in answer.parts.items())
+        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    requests = [ListOffsets(tps, early, committed) for early, tps in wanted.items() if tps]
+    call.ask_all(requests, listed)
+
+
+def _stale(call: Call, tp: Partition, epoch: int) -> int:
+    """The error of a client that speaks of another leader epoch than this broker's (KIP-320), 0 = none."""
+    replica = call.node.broker.node.leader_of(tp)
+    if replica is None or epoch < 0 or not call.node.settings.era.fenced_fetch:
+        return 0
+    mine = replica.state.leader_epoch
+    if epoch < mine:
+        return KafkaError.FENCED_LEADER_EPOCH
+    return KafkaError.UNKNOWN_LEADER_EPOCH if epoch > mine else 0
+
+
+def _listed(call: Call, tp: Partition, error: int, offset: int) -> dict[str, Any]:
+    replica = call.node.broker.node.leader_of(tp)
+    epoch = replica.state.leader_epoch if replica is not None and not error else -1
+    return {
+        "partition_index": tp[1],
+        "error_code": error,
+        "timestamp": -1,
+        "offset": offset,
+        "leader_epoch": epoch,
+    }
+
+
+def _epoch_ends(call: Call) -> None:
+    parts = {
+        (str(topic.topic), int(one.partition)): (int(one.current_leader_epoch), int(one.leader_epoch))
+        for topic in call.request.topics
+        for one in topic.partitions
+    }
+
+    def told(answer: OffsetForLeaderEpochResponse) -> None:
+        found = (
+            (tp, {"partition": tp[1], "error_code": error, "leader_epoch": epoch, "end_offset": end})
+            for tp, (error, epoch, end) in answer.parts.items()
+        )
+        call.respond(topics=[{"topic": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    call.ask(OffsetForLeaderEpoch(-1, parts), told)
+
+
+def _producers(call: Call) -> None:
+    wanted = [
+        (str(topic.name), int(number)) for topic in call.request.topics for number in topic.partition_indexes
+    ]
+
+    def told(answer: DescribeProducersResponse) -> None:
+        found = []
+        for tp in wanted:
+            known = answer.parts.get(tp)
+            error = KafkaError.NOT_LEADER_OR_FOLLOWER if known is None else KafkaError.NONE
+            its = [
+                {
+                    "producer_id": one.producer_id,
+                    "producer_epoch": one.epoch,
+                    "last_sequence": one.last_sequence,
+                    "last_timestamp": -1,
+                    "coordinator_epoch": one.coordinator_epoch,
+                    "current_txn_start_offset": one.began,
+                }
+                for one in known or ()
+            ]
+            found.append((tp, {"partition_index": tp[1], "error_code": error, "active_producers": its}))
+        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    call.ask(DescribeProducers(wanted), told)
+
+
+OF_LEADERS: Final[Mapping[str, Api]] = {
+    "produce": Api(3, 11, _produce),
+    "fetch": Api(4, 11, _fetch),
+    "list_offsets": Api(1, 5, _list_offsets),
+    "offset_for_leader_epoch": Api(2, 4, _epoch_ends),
+    "describe_producers": Api(0, 0, _producers),
+}
+"""By name."""

@@ -1,0 +1,199 @@
+"""One broker or controller of the model in real time: its events, its answers, what it asks other nodes.
+
+The broker of the model is the one that the simulation runs. Here its clock is the machine's, its disk a file,
+and its requests come from sockets. Everything happens in one thread: the event loop of the process.
+"""
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from core.cluster import Listener
+from harness.served.disk import Disk
+from harness.simulation.scheduler import BASE_NS
+from harness.simulation.server_log import text
+from model.broker import TICK_MS, Broker
+from model.eras import ERAS
+from model.protocol.controller_messages import QuorumFetch
+from model.protocol.messages import Fetch
+from model.protocol.requests import AnyRequest, Response
+from model.replication.node import Ask, LogLine, MarkersSentAfterLoading, Reply
+from model.settings import Settings
+
+HELD: Final = (Fetch, QuorumFetch)
+"""Requests whose answer may come later by the time that a fetch waits."""
+CONTROLLER_CHANNELS: Final = frozenset(
+    {"quorum", "vote", "begin", "heartbeat", "register", "alter", "ids", "forward"}
+)
+Answered = Callable[[Any], None]
+Carry = Callable[[int, str, Listener, AnyRequest, int, Answered], None]
+"""Carries a request to another node: node, channel, listener, request, how long to wait in ms, and what to
+call with the answer, None = none came."""
+
+
+class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a node is reached.
+
+    host: of its own listeners, as other nodes dial it. nodes: port for other nodes. clients, harness: ports
+    of its client listener and of the harness's own. advertised: what it tells clients, host and port, and
+    what it tells the harness."""
+
+    host: str
+    nodes: int
+    clients: int = 0
+    harness: int = 0
+    advertised: Mapping[str, tuple[str, int]] = {}
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node is started with.
+
+    me: its number. brokers, voters: nodes in these roles. era, mutant: `model.eras`, `model.mutants`. model:
+    fields of `model.settings.Settings`. folder: of its disk. bind: address that its listeners bind to.
+    wall_ms: what its clock lacks to the wall clock. powerless: its last process ended by a power loss.
+    """
+
+    me: int
+    brokers: tuple[int, ...]
+    voters: tuple[int, ...]
+    addresses: Mapping[int, NodeAddress]
+    cluster: str
+    folder: str
+    era: str
+    mutant: str = ""
+    model: Mapping[str, int | bool] = {}
+    bind: str = "127.0.0.1"
+    wall_ms: int = 0
+    powerless: bool = False
+
+    @staticmethod
+    def numbers(settings: Settings) -> dict[str, int | bool]:
+        """What `model` holds of settings."""
+        return {f.name: getattr(settings, f.name) for f in fields(settings) if f.name not in ("era", "bugs")}
+
+    def settings(self) -> Settings:
+        """Those of its broker."""
+        bugs = frozenset(filter(None, [self.mutant]))
+        return replace(Settings(era=ERAS[self.era], bugs=bugs), **self.model)  # type: ignore[arg-type]
+
+
+BASE_MS: Final = BASE_NS // 1_000_000
+"""What `harness.simulation` adds to times of the model."""
+DISK: Final = "disk"
+"""Name of a node's file in its folder."""
+
+
+@lru_cache(maxsize=1024)
+def listener_of(channel: str) -> Listener:
+    """Where a node asks others on this channel."""
+    kind = channel.split(" ")[0].split("-")[0]
+    return Listener.CONTROLLER if kind in CONTROLLER_CHANNELS else Listener.BROKER
+
+
+def later(line: LogLine, ms: int) -> LogLine:
+    """A line of the server log with times of another clock."""
+    return line._replace(updated=line.updated + ms) if isinstance(line, MarkersSentAfterLoading) else line
+
+
+def now_ms() -> int:
+    """The time as the model counts it: of one clock for all processes of the machine."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Node:
+    """See the module. carry: to other nodes. ended: called when a clean shutdown has ended. note: writes a
+    line into the node's log."""
+
+    def __init__(
+        self, given: NodeSettings, carry: Carry, ended: Callable[[], None], note: Callable[[str], None]
+    ) -> None:
+        """Raises: OSError, where its disk cannot be read."""
+        self.given = given
+        self.settings = given.settings()
+        self.disk = Disk(Path(given.folder) / DISK, self.settings)
+        if given.powerless:
+            for log in self.disk.durable.logs.values():
+                log.lose_power()
+            self.disk.save()
+        self.broker = Broker(
+            given.me,
+            voters=given.voters,
+            settings=self.settings,
+            durable=self.disk.durable,
+            incarnation=time.time_ns(),
+            draw=random.Random().randint,
+            broker=given.me in given.brokers,
+        )
+        self._carry = carry
+        self._ended = ended
+        self._note = note
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Answered] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Its process comes up."""
+        self._do(self.broker.start, now_ms())
+        self._loop.call_later(TICK_MS / 1000, self._tick)
+
+    def shut_down(self) -> None:
+        """SIGTERM: hand over, then end."""
+        self._do(self.broker.shut_down, now_ms())
+
+    def submit(self, request: AnyRequest, answered: Answered) -> None:
+        """A request came; `answered` is called once with the answer, or never."""
+        number = next(self._numbers)
+        self._waiting[number] = answered
+        self._do(self.broker.receive, now_ms(), number, number, request)
+
+    def submit_unanswered(self, request: AnyRequest) -> None:
+        """A request came whose sender does not wait for an answer."""
+        self._do(self.broker.receive, now_ms(), -1, -1, request)
+
+    def _tick(self) -> None:
+        self._loop.call_later(TICK_MS / 1000, self._tick)
+        self._do(self.broker.tick, now_ms())
+        if self.broker.may_end:
+            self.broker.end()
+            self.disk.save()
+            self._ended()
+
+    def _do(self, event: Callable[..., None], *arguments: Any) -> None:
+        """Let the broker handle an event, write what is durable, and then do what it wants done."""
+        event(*arguments)
+        wanted = self.broker.take_out()
+        self.disk.save()
+        lines = self.disk.durable.server_log
+        if lines:
+            for line in lines:
+                self._note(text(later(line, self.given.wall_ms - BASE_MS)))
+            lines.clear()
+        for one in wanted:
+            if isinstance(one, Reply):
+                answered = self._waiting.pop(one.correlation, None)
+                if answered is not None:
+                    answered(one.answer)
+            else:
+                self._ask(one)
+
+    def _ask(self, wanted: Ask) -> None:
+        answered = partial(self._answered, wanted)
+        if wanted.node == self.given.me:
+            self._loop.call_soon(self.submit, wanted.request, answered)
+            return
+        wait_ms = self.settings.request_timeout_ms
+        if isinstance(wanted.request, HELD):
+            wait_ms += self.settings.fetch_wait_ms
+        channel = wanted.channel
+        self._carry(wanted.node, channel, listener_of(channel), wanted.request, wait_ms, answered)
+
+    def _answered(self, wanted: Ask, answer: Response | None) -> None:
+        self._do(self.broker.answered, now_ms(), wanted, answer)

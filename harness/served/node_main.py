@@ -1,0 +1,140 @@
+"""The process of a node: `python -m harness.served.node_main`.
+
+Standard input brings its settings (`NodeSettings`), one line of JSON, and then a line of `Cuts` whenever the
+cuts in force change. Standard output tells `Told`: that other nodes are listened to, and later that clients
+are. The process ends with its standard input: a harness that dies leaves no node behind. SIGTERM is a clean
+shutdown. What happens to it stands in its log, standard error.
+
+A broker listens for clients as soon as it has caught up with the cluster's metadata, as Kafka does. An error
+in the model itself ends the process with `FAILED`, which is not a death that a test may judge.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import traceback
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from core.cluster import Address, Cut
+from harness.served import clients, peers
+from harness.served.gates import Gates
+from harness.served.node import Node, NodeSettings
+
+FAILED: Final = 70
+READY_POLL_S: Final = 0.02
+
+
+class Cuts(msgspec.Struct, frozen=True, kw_only=True):
+    """The cuts in force, and no others. number: of this command."""
+
+    number: int
+    cuts: tuple[Cut, ...]
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of standard output. serves: clients are listened to. done: number of the newest command that
+    was carried out. error: why the node cannot start."""
+
+    serves: bool = False
+    done: int = 0
+    error: str = ""
+
+
+def note(text: str) -> None:
+    """Write a line into the node's log."""
+    sys.stderr.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} INFO {text}\n")
+    sys.stderr.flush()
+
+
+def tell(told: Told) -> None:
+    """Write one line to the harness."""
+    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """An error that nothing caught is one of the model, or of this program."""
+    error = context.get("exception")
+    note(f"FAILED: {context.get('message')}")
+    if isinstance(error, BaseException):
+        note("".join(traceback.format_exception(error)))
+    os._exit(FAILED)
+
+
+async def serve() -> None:
+    """Until standard input ends, or a clean shutdown has."""
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(fail)
+    commands = asyncio.StreamReader(limit=1 << 24)
+    await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
+    given = msgspec.json.decode(await commands.readline(), type=NodeSettings)
+    own, gates = given.addresses[given.me], Gates(given.me)
+    connections = peers.Peers(given.me, dict(given.addresses), gates)
+    ended = asyncio.Event()
+    try:
+        node = Node(given, connections.carry, ended.set, note)
+        await peers.listen(gates, node.submit, note, given.bind, own.nodes)
+    except (OSError, ValueError) as error:
+        tell(Told(error=str(error)))
+        return
+    loop.add_signal_handler(signal.SIGTERM, node.shut_down)
+    node.start()
+    note(f"node {given.me} started: era {given.era}" + (f", mutant {given.mutant}" if given.mutant else ""))
+    tell(Told())
+    tasks = [loop.create_task(_command(commands, gates, ended)), loop.create_task(_open(node, gates))]
+    await ended.wait()
+    for task in tasks:
+        task.cancel()
+    node.disk.close()
+    note(f"node {given.me} ended")
+
+
+async def _command(commands: asyncio.StreamReader, gates: Gates, ended: asyncio.Event) -> None:
+    decode = msgspec.json.Decoder(Cuts).decode
+    while line := await commands.readline():
+        command = decode(line)
+        gates.set(command.cuts)
+        tell(Told(done=command.number))
+    ended.set()
+
+
+async def _open(node: Node, gates: Gates) -> None:
+    """Listen for clients and for the harness, once the broker is ready."""
+    given = node.given
+    if given.me not in given.brokers:
+        return
+    while not node.broker.metadata.ready:
+        await asyncio.sleep(READY_POLL_S)
+    own = given.addresses[given.me]
+    of_the_harness = Gates(given.me)  # no cut concerns it
+    try:
+        for name, port, links in (("clients", own.clients, gates), ("harness", own.harness, of_the_harness)):
+            told = {
+                number: Address(*its.advertised[name])
+                for number, its in given.addresses.items()
+                if name in its.advertised
+            }
+            await clients.listen(node, links, told, note, port)
+    except OSError as error:
+        tell(Told(error=str(error)))
+        note(str(error))
+        os._exit(FAILED)
+    note(f"node {given.me} listens for clients")
+    tell(Told(serves=True))
+
+
+def main() -> None:
+    """See the module."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(BrokenPipeError):
+        asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()
