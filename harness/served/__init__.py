@@ -23,7 +23,7 @@ node               One broker or controller of the model in real time: its event
                    answers, what it asks other nodes.
 node_main          The process of a node: `python -m harness.served.node_main`.
 node_process       A node of the model as the harness holds it: its process, and what it
-                   was told.
+                   was asked to do.
 packing            Values of the model as bytes, and back: for messages between nodes,
                    and for a node's disk.
 peers              Messages between nodes: packed values of the model, on a listener
@@ -36,7 +36,7 @@ on Kafka, and only the broker is another one. One process a node, with one event
 
     frame → request of kio → requests of the model → the broker → its answers → response of kio → frame
 
-Before a node answers anybody it writes what is durable. A client's batch stays the bytes that it sent. Nodes
+Before a node sends an answer it writes what is durable. A client's batch stays the bytes that it sent. Nodes
 speak to each other with packed values of the model, not with Kafka's protocol. The clock is the machine's.
 
 What is not Kafka's protocol closes its connection; an error of the model ends its node with exit code 70, and

@@ -133,7 +133,7 @@ class _Connection(asyncio.Protocol):
 async def listen(
     node: Node, gates: Gates, addresses: Mapping[int, Address], note: Callable[[str], None], port: int
 ) -> asyncio.Server:
-    """Listen for clients. addresses: what they are told of brokers. gates: of the links that cuts concern.
+    """Listen for clients. addresses: what they learn of brokers. gates: of the links that cuts concern.
     Raises: OSError."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: _Connection(node, gates, addresses, note), node.given.bind, port)

@@ -155,7 +155,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         return next(filter(None, nodes), "") or self.trouble_of_proxies()
 
     async def ended(self) -> str:
-        """Nodes that ended though nobody ended them."""
+        """Nodes that ended, and not by the harness."""
         return ", ".join(filter(None, (one.ended() for one in self._processes.values())))
 
     async def collect(self, into: Path) -> None:

@@ -1,6 +1,6 @@
 """The disk of a node: everything that is durable, in one file that only grows.
 
-After each event of its broker a node writes what changed, before it answers anybody. It writes into the page
+After each event of its broker a node writes what changed, before it sends an answer. It writes into the page
 cache and never waits for the medium: the file survives a SIGKILL of the process. What a power loss would
 leave is in it as well, as the place up to which each log was flushed. A record that was cut off by a
 SIGKILL ends the file.
@@ -39,7 +39,7 @@ class Disk:
     """The file of a running node."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
-        """Read what is there. Raises: OSError."""
+        """Read the file. Raises: OSError."""
         self.durable, whole = _read(path, settings)
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o644)
         os.truncate(self._file, whole)

@@ -43,7 +43,7 @@ class Link:
             self.transport.close()
 
     def mute(self, *, muted: bool) -> None:
-        """Read nothing more, or go on."""
+        """Read nothing more, or continue."""
         self._muted = muted
         self._read()
 

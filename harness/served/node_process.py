@@ -1,4 +1,4 @@
-"""A node of the model as the harness holds it: its process, and what it was told."""
+"""A node of the model as the harness holds it: its process, and what it was asked to do."""
 
 import contextlib
 import signal
@@ -56,7 +56,7 @@ class NodeProcess:
         return self.is_up and self._told.serves
 
     def ended(self) -> str:
-        """How it ended though nobody ended it, "" = it did not."""
+        """How it ended, where the harness did not end it; "" = it did not."""
         if self._process is None or self.crashed or self.is_up or self._process.returncode == 0:
             return ""
         return f"node {self.number} (exit code {self._process.returncode})"

@@ -3,7 +3,7 @@
     unpack(pack(value)) == value      # for what stands in messages and logs of the model
 
 MessagePack, without code in it: a composite value is an array whose first element names its kind. Only kinds
-of the model are made again.
+of the model are made from bytes.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from harness.served.records import WireRecords
 
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes})
 TUPLE, LIST, MAP, SET, RECORDS = "", "[", "{", "(", "!"
-"""First elements of values that are no class of the model."""
+"""First elements of values that are of no class of the model."""
 LEFT_OUT: Final = ("model.mutants", "model.scenarios", "model.accepting", "model.client")
 """What no message and no log holds."""
 

@@ -154,7 +154,7 @@ class _Accepted(asyncio.Protocol):
             self._gates.add(self._link)
             return None
         if not isinstance(second, Request):
-            raise ValueError(f"{type(second).__name__} is no request")
+            raise ValueError(f"{type(second).__name__} is not a request")
         return first, second
 
     def _answer(self, number: int, answer: Response) -> None:

@@ -63,7 +63,7 @@ class WireRecords(Sequence[object]):
         return f"WireRecords(crc={crc32c(self.raw[CHECKED_FROM:]):08x}, {len(self)})"
 
     def _values(self) -> list[object]:
-        """Raises: Malformed, for records that are no records; CorruptBatch, where they are compressed."""
+        """Raises: Malformed, for bytes that do not form records; CorruptBatch, where they are compressed."""
         header = dict(zip(_NAMES, _HEADER.unpack_from(self.raw), strict=True))
         if header["attributes"] & COMPRESSION:
             raise CorruptBatch("the records of a compressed batch are not read")
@@ -101,7 +101,7 @@ def fetched(batch: RecordBatch) -> bytes:
     elif isinstance(batch.records, WireRecords):
         begin = batch.records.raw
     else:
-        raise CorruptBatch("records of a coordinator are no records of a client")
+        raise CorruptBatch("records of a coordinator are not for clients")
     return _PLACE.pack(batch.base, len(begin) - PREFIX, batch.epoch) + begin[_PLACE.size :]
 
 

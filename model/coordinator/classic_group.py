@@ -136,7 +136,7 @@ class ClassicGroup:
 
     @property
     def protocol(self) -> str:
-        """The assignor of which most members think best, of those that all name, "" = none is named
+        """The assignor that most members prefer, among those that all name; "" = none is named
         (ClassicGroup.selectProtocol)."""
         named = [m.protocols for m in self.members.values()]
         common = _common(named)

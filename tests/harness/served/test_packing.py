@@ -100,7 +100,7 @@ def test_what_is_not_a_clients_batch_is_refused(spoil, why: str) -> None:  # typ
 
 
 def test_records_of_coordinators_are_not_sent_to_clients() -> None:
-    with pytest.raises(CorruptBatch, match="coordinator"):
+    with pytest.raises(CorruptBatch, match="not for clients"):
         fetched(RecordBatch(0, 0, ("x",)))
 
 
