@@ -15,15 +15,15 @@ import numpy as np
 from checkers.served import served_share
 from core.op import Phase
 from history.events import FaultHealed, FaultStarted, PhaseStarted
-from history.reader import Array, History, load, numbers, read_table
+from history.reader import Array, History, load, read_columns
 from history.run_folder import Run
 
 
 def acknowledged(history: History) -> Array:
     """When each record was acknowledged, sorted; ns."""
     folder = history.run.table("sends")
-    tables = [read_table(folder / f"{u.name}.parquet", "sends", ("ack_ns",)) for u in history.names.units]
-    found = np.concatenate([np.zeros(0, np.int64), *(numbers(table, "ack_ns") for table in tables)])
+    rows = [read_columns(folder / f"{unit.name}.parquet", ("ack_ns",)) for unit in history.names.units]
+    found = np.concatenate([np.zeros(0, np.int64), *(each["ack_ns"] for each in rows)])
     return np.sort(found[found >= 0])
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -35,6 +35,9 @@ from history.evidence import Evidence
 from history.run_folder import FORMAT, Run
 from history.tables import CLUSTERED, OPEN, TABLES
 from history.transaction_log import TransactionLog, transaction_log
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 Array = npt.NDArray[Any]
 Columns = Mapping[str, Array]
@@ -484,21 +487,65 @@ def _verify(path: Path, table: str, rows: int) -> None:
         raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
 
 
-def read_table(path: Path, name: str, wanted: tuple[str, ...] | None = None) -> pa.Table:
-    """A table's file, whole or some of its columns. Of units tasks read some columns, side by side already.
+def read_table(path: Path, name: str) -> pa.Table:
+    """A table's file.
 
     Raises: HistoryError.
     """
     try:
-        table = storage.parquet_file(path).read(
-            columns=list(wanted) if wanted else None, use_threads=wanted is None
-        )
+        table = storage.parquet_file(path).read()
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
     expected = TABLES[name]
-    if wanted is None and not table.schema.equals(expected):
+    if not table.schema.equals(expected):
         raise HistoryError(f"{path}: its columns are not those of the table {name}")
     return table.combine_chunks()
+
+
+def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, Array]:
+    """Some columns of a unit's file.
+
+    Where a row group has one value in a column by its statistics, that column is not decoded: many columns
+    hold one value over thousands of rows, such as the process of reads.
+
+    Raises: HistoryError.
+    """
+    try:
+        with storage.parquet_file(path) as file:
+            return _columns(file, wanted)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
+
+
+def _columns(file: "pq.ParquetFile", wanted: Sequence[str]) -> dict[str, Array]:
+    schema, groups = file.schema_arrow, range(file.num_row_groups)
+    meta = [file.metadata.row_group(group) for group in groups]
+    ends = np.cumsum([0, *(each.num_rows for each in meta)]).tolist()
+    found: dict[str, Array] = {}
+    alike: dict[tuple[int, ...], list[str]] = {}  # row groups to decode -> columns
+    for name in wanted:
+        place = schema.get_field_index(name)
+        found[name] = np.empty(ends[-1], np.dtype(schema.field(name).type.to_pandas_dtype()))
+        varied = []
+        for group in groups:
+            least, greatest = _range(meta[group].column(place))
+            if least == greatest:
+                found[name][ends[group] : ends[group + 1]] = least
+            else:
+                varied.append(group)
+        alike.setdefault(tuple(varied), []).append(name)
+    for some, names in alike.items():
+        decoded = columns(file.read_row_groups(list(some), columns=names, use_threads=False).combine_chunks())
+        if len(some) == len(groups):
+            found |= decoded
+            continue
+        begin = 0
+        for group in some:
+            end = begin + meta[group].num_rows
+            for name, column in decoded.items():
+                found[name][ends[group] : ends[group + 1]] = column[begin:end]
+            begin = end
+    return found
 
 
 def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:

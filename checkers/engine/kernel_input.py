@@ -17,14 +17,14 @@ from history.reader import Array, Bound, Columns, bounds, by_tp, columns, groupe
 from history.tables import OPEN
 
 SENDS: Final = (
-    "op", "process", "pos", "value", "offset", "place", "outcome", "op_outcome", "txn", "op_sends",
+    "tp", "op", "process", "pos", "value", "offset", "place", "outcome", "op_outcome", "txn", "op_sends",
     "invoke_ns", "ack_ns", "src_tp", "src_offset",
 )  # fmt: skip
 READS: Final = (
-    "op", "process", "pos", "isolation", "op_outcome", "phase", "assignment", "leader_epoch",
+    "tp", "op", "process", "pos", "isolation", "op_outcome", "phase", "assignment", "leader_epoch",
     "offset", "value", "complete_ns",
 )  # fmt: skip
-"""Columns that the kernels use (in addition to `tp`)."""
+"""Columns that the kernels use."""
 
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""

@@ -37,7 +37,7 @@ from checkers.engine.spark import keep
 from core.errors import HistoryError
 from history import storage
 from history.events import Event
-from history.reader import Array, Columns, History, Unit, by_tp, columns, read_table
+from history.reader import Array, Columns, History, Unit, columns, grouped, read_columns
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def check_tables(
     """Check a whole history that is in memory, in this process."""
     known = kernel_input(tables, record=RECORDED if recorded else PORTABLE, cap=cap)
     kernels = kernels_of(checks)
-    rows = list(partitions(tables["sends"], tables["reads"]))
+    rows = list(partitions(columns(tables["sends"], SENDS), columns(tables["reads"], READS)))
 
     def checked(proven: Array, wanted: set[Place] | None) -> Checked:
         knowing = replace(known, proven=proven)
@@ -314,10 +314,10 @@ def _settle(results: Sequence[PartitionResult], tally: Tally) -> None:
             below[result.tp, level] = max(last, below.get((result.tp, level), -1))
 
 
-def partitions(sends: pa.Table, reads: pa.Table) -> Iterator[tuple[int, Columns, Columns]]:
+def partitions(sends: Columns, reads: Columns) -> Iterator[tuple[int, Columns, Columns]]:
     """(tp, sends, reads) of each partition that has rows in either table."""
-    sent, read = dict(by_tp(sends, SENDS)), dict(by_tp(reads, READS))
-    no_sends, no_reads = columns(sends.slice(0, 0), SENDS), columns(reads.slice(0, 0), READS)
+    sent, read = dict(grouped(sends["tp"], sends)), dict(grouped(reads["tp"], reads))
+    no_sends, no_reads = ({name: of[name][:0] for name in of} for of in (sends, reads))
     for tp in sorted(sent.keys() | read.keys()):
         yield tp, sent.get(tp, no_sends), read.get(tp, no_reads)
 
@@ -353,8 +353,8 @@ class UnitTask:
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
         """Check its partitions."""
         run = Run(storage.location(self.folder))
-        sends = read_table(run.table("sends") / f"{self.unit}.parquet", "sends", ("tp", *SENDS))
-        reads = read_table(run.table("reads") / f"{self.unit}.parquet", "reads", ("tp", *READS))
+        sends = read_columns(run.table("sends") / f"{self.unit}.parquet", SENDS)
+        reads = read_columns(run.table("reads") / f"{self.unit}.parquet", READS)
         for tp, sent, read in partitions(sends, reads):
             if tp in self.tps:
                 yield check_partition(tp, sent, read, known, kernels)

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from core.op import End, Isolation, Outcome, value_of
-from history import reader
-from history.reader import History, load
-from history.tables import TABLES
+from history import reader, seal
+from history.reader import History, columns, load, read_columns, read_table
+from history.tables import CLUSTERED, TABLES
 from tests.histories.built import Built, Op, Process, Read, Send
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
@@ -89,3 +89,23 @@ def test_few_records_are_read_by_any_condition(
         history, "reads", lambda row: row["tp"] == tp and 1 <= row["offset"] <= 3
     )
     assert history.sends({}) == []
+
+
+def test_columns_are_those_of_the_file_where_row_groups_have_one_value_and_where_they_have_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seal, "ROW_GROUP", 8)
+    history = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
+    for table in CLUSTERED:
+        mixed = set()
+        for unit in history.names.units:
+            path = history.run.table(table) / f"{unit.name}.parquet"
+            rows = columns(read_table(path, table))
+            found = read_columns(path, TABLES[table].names)
+            for name, column in rows.items():
+                assert found[name].dtype == column.dtype
+                assert found[name].tolist() == column.tolist(), name
+                groups = [column[at : at + 8] for at in range(0, len(column), 8)]
+                if len({bool((group == group[0]).all()) for group in groups}) == 2:
+                    mixed.add(name)
+        assert mixed
