@@ -29,7 +29,8 @@ from harness.kafka.waiting import NotYet, until
 from model.protocol.coordinator_messages import FindCoordinator, InitProducerId
 from model.protocol.requests import ErrorResponse
 
-WORKERS: Final = 6
+WORKERS: Final = 16
+"""Examples at once: nearly all of their time they wait for answers."""
 PARTITIONS: Final = 2
 """Of the topic of an example."""
 TOPICS: Final = 60
