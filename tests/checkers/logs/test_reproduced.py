@@ -2,25 +2,35 @@
 
 `golden/NAME-SIDE.zip` is the evidence of one run of `inquest reproduce NAME`: of its topic, of the partition
 of `__transaction_state` that decided, of the first kill and of the end, with one controller's metadata log.
+
+`golden/deleted-records.zip` has no bug: a broker of Kafka 4.3.1 whose clients deleted records (DeleteRecords)
+before it was killed and once more before the end, and read as groups of all three protocols, a share group
+among them.
 """
 
+import json
 from pathlib import Path
 from zipfile import ZipFile
 
+import pyarrow as pa
 import pytest
 
 from checkers.logs import decisions
 from checkers.logs.engine import judge_all
 from checkers.logs.judgement import Judgement
-from history.evidence import Evidence
+from history.evidence import PER_NODE, PER_PARTITION, Evidence
 
 GOLDEN = Path(__file__).with_name("golden")
 
 
-def judged(name: str, folder: Path) -> Judgement:
+def evidence(name: str, folder: Path) -> Evidence:
     with ZipFile(GOLDEN / f"{name}.zip") as archive:
         archive.extractall(folder)
-    return judge_all(Evidence.load(folder))
+    return Evidence.load(folder)
+
+
+def judged(name: str, folder: Path) -> Judgement:
+    return judge_all(evidence(name, folder))
 
 
 @pytest.mark.parametrize(
@@ -55,3 +65,36 @@ def test_the_finding_says_what_a_dead_node_or_the_metadata_log_shows(
     name: str, witness: str, tmp_path: Path
 ) -> None:
     assert all(witness in one.sentence for one in judged(name, tmp_path).findings)
+
+
+def places(judgement: Judgement) -> list[tuple[str, str]]:
+    return sorted({(one.rule, str(one.tp)) for one in judgement.findings})
+
+
+def test_deleted_records_are_no_finding(tmp_path: Path) -> None:
+    found = evidence("deleted-records", tmp_path)
+    judgement = judge_all(found)
+    assert places(judgement) == []
+    assert not judgement.crashed
+    noted = [("epoch-checkpoint", "q-0"), ("epoch-checkpoint", "q-1")]
+    assert [(one.rule, str(one.tp)) for one in judgement.doubts] == noted
+    nodes = found.table("nodes")
+    at = nodes.column_names.index("clean_shutdown")
+    clean = nodes.set_column(at, nodes.schema.field(at), pa.array([True] * nodes.num_rows))
+    assert places(judge_all(changed(found, nodes=clean))) == noted  # the log start would be in its checkpoint
+
+
+def test_the_records_of_a_share_group_are_judged(tmp_path: Path) -> None:
+    found = evidence("deleted-records", tmp_path)
+    log = found.table("group_log")
+    rows = log.to_pylist()
+    newest = max(row["offset"] for row in rows if row["name"] == "ShareGroupMetadata")
+    for row in rows:
+        if row["offset"] == newest and row["group"] == "sg":
+            row["body"] = json.dumps(json.loads(row["body"]) | {"epoch": 1})
+    older = pa.Table.from_pylist(rows, log.schema)
+    assert ("group-epochs-rise", "__consumer_offsets-2") in places(judge_all(changed(found, group_log=older)))
+
+
+def changed(found: Evidence, **tables: pa.Table) -> Evidence:
+    return Evidence({name: found.table(name) for name in (*PER_PARTITION, *PER_NODE)} | tables)
