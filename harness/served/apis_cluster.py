@@ -23,7 +23,9 @@ from model.protocol.messages import (
 from model.protocol.requests import Response
 
 LEADER_NOT_AVAILABLE: Final = 5
+INVALID_PARTITIONS: Final = 37
 INVALID_CONFIG: Final = 40
+DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"
 TRANSACTION_VERSION: Final = "transaction.version"
 
@@ -121,14 +123,13 @@ def _cluster(call: Call) -> None:
 
 
 def _create(call: Call) -> None:
-    """Topics with the cluster's own settings: another one for a single topic is refused."""
     topics = call.request.topics
-    refused = {str(one.name): why for one in topics if (why := _strange_settings(call, one.configs))}
+    refused = {str(one.name): why for one in topics if (why := _refused(call, one))}
     wanted = [
         CreateTopics(
             str(one.name),
-            int(one.num_partitions) if not one.assignments else len(one.assignments),
-            int(one.replication_factor),
+            len(one.assignments) or max(int(one.num_partitions), 1),
+            int(one.replication_factor) if one.replication_factor > 0 else DEFAULT_REPLICATION,
             [[int(n) for n in its.broker_ids] for its in one.assignments],
         )
         for one in topics
@@ -137,8 +138,7 @@ def _create(call: Call) -> None:
 
     def created(answers: list[Response]) -> None:
         found: list[dict[str, Any]] = [
-            {"name": name, "error_code": INVALID_CONFIG, "error_message": why}
-            for name, why in refused.items()
+            {"name": name, "error_code": code, "error_message": why} for name, (code, why) in refused.items()
         ]
         for one, answer in zip(wanted, answers, strict=True):
             found.append({"name": one.topic, "error_code": error_of(answer)})
@@ -147,15 +147,20 @@ def _create(call: Call) -> None:
     call.ask_all(wanted, created)
 
 
-def _strange_settings(call: Call, configs: Any) -> str:
-    """Which setting the model cannot give to a single topic, "" = none."""
+def _refused(call: Call, topic: Any) -> tuple[int, str] | None:
+    """Why a topic is not created: error and sentence. It has the cluster's settings, and no others; -1 stands
+    for the default number of partitions or replicas, which is 1."""
+    if topic.num_partitions < 1 and topic.num_partitions != -1:
+        return INVALID_PARTITIONS, f"{topic.num_partitions} partitions"
     settings = call.node.settings
     known = {
         "min.insync.replicas": str(settings.min_isr),
         "unclean.leader.election.enable": str(settings.unclean).lower(),
     }
-    strange = [f"{one.name}={one.value}" for one in configs if known.get(str(one.name)) != one.value]
-    return f"the model cannot set {', '.join(strange)} for a single topic" if strange else ""
+    strange = [f"{one.name}={one.value}" for one in topic.configs if known.get(str(one.name)) != one.value]
+    if strange:
+        return INVALID_CONFIG, f"the model cannot set {', '.join(strange)} for a single topic"
+    return None
 
 
 def _elect(call: Call) -> None:

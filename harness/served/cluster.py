@@ -198,7 +198,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
             steps.callback(shutil.rmtree, self._folder, ignore_errors=True)
             steps.callback(self.stop_proxies)
             for process in self._processes.values():
-                steps.callback(process.stop)
+                steps.callback(process.kill)
 
     # ---- what nemeses need
 

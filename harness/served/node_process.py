@@ -69,7 +69,7 @@ class NodeProcess:
 
     def start(self, cuts: Sequence[Cut]) -> None:
         """Start its process with what is on its disk; these cuts are in force. Raises: ClusterError."""
-        self._release()
+        self.wait()
         settings = msgspec.structs.replace(self._settings, powerless=self.powerless)
         self.crashed = self.powerless = False
         self._told = Told()
@@ -85,13 +85,14 @@ class NodeProcess:
                 )
         except OSError as error:
             raise ClusterError(f"node {self.number} was not started: {error}") from error
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
         self._write(msgspec.json.encode(settings))
         if cuts:
             self.cut(cuts, wait=False)
 
     def kill(self) -> None:
-        """SIGKILL; returns when it has ended. No-op where it does not run."""
+        """SIGKILL; returns when it has ended. No-op where it does not run; never raises."""
         self.strike()
         self.wait()
 
@@ -103,9 +104,14 @@ class NodeProcess:
             self._process.kill()
 
     def wait(self) -> None:
-        """Until it has ended."""
+        """Until it has ended; its pipes are closed."""
         if self._process is not None:
             self._process.wait()
+            self._reader.join(END_S)
+            for pipe in (self._process.stdin, self._process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(OSError):
+                    pipe.close()
         self._release()
 
     def terminate(self) -> None:
@@ -156,15 +162,6 @@ class NodeProcess:
             if self._told.done < self._number and self.is_up:
                 raise ClusterError(f"node {self.number} did not answer within {CALL_S:g} s")
 
-    def stop(self) -> None:
-        """End it; idempotent, never raises."""
-        self.kill()
-        if self._process is not None:
-            for pipe in (self._process.stdin, self._process.stdout):
-                assert pipe is not None
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
     def _write(self, line: bytes) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
@@ -179,17 +176,15 @@ class NodeProcess:
         """Take in what it tells, until it ends."""
         assert process.stdout is not None
         decode = msgspec.json.Decoder(Told).decode
-        with contextlib.suppress(ValueError, OSError):  # closed by `stop`
-            for line in process.stdout:
-                told = decode(line)
-                with self._changed:
-                    if process is self._process:
-                        self._told = Told(
-                            serves=self._told.serves or told.serves,
-                            done=max(self._told.done, told.done),
-                            error=self._told.error or told.error,
-                        )
-                    self._changed.notify_all()
+        for line in process.stdout:
+            told = decode(line)
+            with self._changed:
+                self._told = Told(
+                    serves=self._told.serves or told.serves,
+                    done=max(self._told.done, told.done),
+                    error=self._told.error or told.error,
+                )
+                self._changed.notify_all()
         process.wait()
         with self._changed:
             self._changed.notify_all()
