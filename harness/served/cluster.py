@@ -93,6 +93,11 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         """Numbers of the brokers, 1 to N."""
         return self._numbers[: self._config.brokers]
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the nodes that run."""
+        return tuple(one.pid for one in self._processes.values() if one.is_up)
+
     def endpoint(self) -> Endpoint:
         """The client listeners of all brokers, on the loopback."""
         listeners = [ListenerAddress(LOOPBACK, self._plan.advertised(node)) for node in self.brokers]

@@ -46,6 +46,11 @@ class NodeProcess:
         return self.folder / LOG
 
     @property
+    def pid(self) -> int:
+        """Process id of its last process, -1 = there was none."""
+        return -1 if self._process is None else self._process.pid
+
+    @property
     def is_up(self) -> bool:
         """Its process runs, or is paused."""
         return self._process is not None and self._process.poll() is None
