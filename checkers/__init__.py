@@ -18,6 +18,7 @@ importers   Importers: recordings of other programs as run folders that `inquest
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
             whether it counts.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
+late_requests  Ends of transactions that a rule of the wire held back, and when they came.
 liveness    How the cluster kept serving its producers, fault by fault.
 logs        Judging the logs that brokers left behind: no client is asked.
 marker_evidence  Evidence for transactions that ended differently by partition: markers left

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import pyarrow.compute as pc
+
 from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
 from checkers.logs.judgement import LogFinding
 from checkers.marker_evidence import went_back
@@ -38,6 +40,19 @@ class TransactionLogs:
             return {finding.transactional_id}
         rows = self._rows
         return {row["transactional_id"] for row in rows if 0 <= finding.producer_id == row["producer_id"]}
+
+    def sent_ms(self, finding: LogFinding) -> int | None:
+        """When the record of a finding was sent, by the clock of its client; None = it is not there."""
+        rows = self.evidence.table("batches")
+        place = (
+            (pc.field("topic") == finding.tp.topic)
+            & (pc.field("partition") == finding.tp.partition)
+            & (pc.field("base") <= finding.offset)
+            & (pc.field("last") >= finding.offset)
+            & (pc.field("producer_id") == finding.producer_id)
+        )
+        found = rows.filter(place)["base_timestamp"].to_pylist() if rows.num_rows else []
+        return min(found, default=None)
 
     def partitions(self, transactional_ids: set[str]) -> set[int]:
         """The partitions of `__transaction_state` that hold these ids."""

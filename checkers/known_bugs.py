@@ -23,6 +23,7 @@ from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckL
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine.evidence import FetchedRecords, Wanted, fetch
 from checkers.engine.findings import FAIL, OK, Finding, Shown, What
+from checkers.late_requests import late_ends
 from checkers.logs.classes import HANGING as HANGING_PARTITION
 from checkers.logs.judgement import LogFinding
 from checkers.logs.registry import RULES
@@ -138,15 +139,20 @@ def _under_way_until(suspicion: Suspicion, sent: Shown) -> int:
 
 
 def _late_end_wanted(history: History, finding: Finding) -> Wanted | None:
-    """The transaction before this one, of the same process, asked for the other ending, and took longer
-    than the client waits for one answer: the records of both.
+    """An EndTxn that came late into this transaction, as a rule of the wire saw it; or the transaction before
+    this one, of the same process, asked for the other ending, and took longer than the client waits for
+    one answer: the records of both.
 
     Not across processes: InitProducerId raises the epoch of the transactional id, and a request of the
     epoch before ends nothing any more.
     """
     op = history.op(finding.ops[0])
     before = _transaction_before(history, op)
-    if not op.txn or op.outcome not in (OK, FAIL) or before is None:
+    if not op.txn or before is None:
+        return None
+    if _held_back(history, op):
+        return Wanted(ops=(before.op,), written=(op.op,))
+    if op.outcome not in (OK, FAIL):
         return None
     asked = {int(before.outcome)} & {OK, FAIL}
     if before.outcome == FAIL and not before.deliberate and before.error:
@@ -173,8 +179,8 @@ def _slow(history: History, op: OpRecord, since_ns: int) -> bool:
 
 
 def _late_end(suspicion: Suspicion) -> bool:
-    """Ending the transaction before took longer than the client waits for one answer, so the client asked
-    again; and the fate of this one differs by partition."""
+    """An EndTxn came late into this transaction; or ending the one before took longer than the client waits
+    for one answer, so that the client asked again, and the fate of this one differs by partition."""
     history, fetched = suspicion.history, suspicion.fetched
     op = history.op(suspicion.finding.ops[0])
     before = _transaction_before(history, op)
@@ -182,7 +188,25 @@ def _late_end(suspicion: Suspicion) -> bool:
     done = [row.ack_ns for row in fetched.sends.get(before.op, ())]
     done += [row.complete_ns for row in fetched.reads.get(before.op, ())]
     last = max([before.invoke_ns, *done])
-    return _slow(history, before, last) and _split_by_partition(fetched, op.op)
+    return _held_back(history, op) or (_slow(history, before, last) and _split_by_partition(fetched, op.op))
+
+
+def _held_back(history: History, op: OpRecord) -> bool:
+    """A rule of the wire took an EndTxn of this process before a transaction and let it go within it."""
+    return any(end.comes_into(op) for end in late_ends(history, op.process))
+
+
+def _late_end_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
+    """A record without a transaction was sent in one that a late EndTxn came into."""
+    history, ids = logs.history, logs.ids(finding)
+    sent_ms = logs.sent_ms(finding)
+    return sent_ms is not None and any(
+        history.wall_ms(op.invoke_ns) <= sent_ms <= history.wall_ms(op.ended_ns) + 1
+        for number, process in history.processes.items()
+        if process.transactional_id in ids
+        for op in map(history.op, map(int, history.ops_of(number)))
+        if op.txn and _held_back(history, op)
+    )
 
 
 def _split_by_partition(fetched: FetchedRecords, op: int) -> bool:
@@ -269,10 +293,14 @@ successor with the same transactional id has raised the epoch, so the late reque
 transaction.""",
         evidence="The transaction before it, of the same process, asked for the other ending and"
         " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
-        " this transaction whole partitions are visible while others are not.",
+        " this transaction whole partitions are visible while others are not. Or a fault of the"
+        " nemesis `wire` held an EndTxn of this process back, the request reached the coordinator"
+        " while this transaction was under way, and the coordinator did not refuse it; in brokers'"
+        " logs, such a transaction sent the record that no transaction has.",
         anomalies=(ABORTED, TORN, LOST),
         match=_late_end,
         wanted=_late_end_wanted,
+        in_logs={HANGING_PARTITION: _late_end_in_logs},
     ),
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",

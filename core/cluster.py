@@ -328,8 +328,9 @@ class Wired(Protocol):
     async def rule(self, rules: Sequence[Rule]) -> None:
         """Put rules in force. Raises ClusterError."""
 
-    async def caught(self, number: int) -> tuple[Seen, ...]:
-        """The requests that a rule took so far."""
+    async def seen(self, number: int | None = None) -> tuple[Seen, ...]:
+        """What rules did so far, one of them or all, the oldest first; nothing, where there is no
+        proxy."""
 
     async def lift(self, numbers: Sequence[int] = ()) -> None:
         """Take rules back (none given: all of them), and let go what they hold. No-op where there are none,

@@ -11,6 +11,7 @@ import msgspec
 
 from core.cluster import OpenTransaction
 from core.op import Phase
+from core.wire import Seen
 from history import jsonl
 
 
@@ -63,6 +64,18 @@ class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed",
     fault: int
     name: str
     why: str
+
+
+class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, tag="request", tag_field="event"):
+    """What a rule of the wire did, or what happened to a request that it took. The rule has the number of its
+    fault. Written at the end of the run, each with its own time."""
+
+    seen: Seen
+
+    @property
+    def ns(self) -> int:
+        """When it happened."""
+        return self.seen.ns
 
 
 class RolesSeen(msgspec.Struct, frozen=True, kw_only=True, tag="roles", tag_field="event"):
@@ -148,6 +161,7 @@ Event = (
     | FaultStarted
     | FaultHealed
     | FaultFailed
+    | RequestSeen
     | RolesSeen
     | EndsSeen
     | TransactionsOpen

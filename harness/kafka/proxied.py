@@ -91,9 +91,9 @@ class ProxiedBrokers:
         for one in rules:
             self.wire.add(one)
 
-    async def caught(self, number: int) -> tuple[Seen, ...]:
-        """The requests that a rule took so far."""
-        return tuple(self.wire.seen(number, "caught"))
+    async def seen(self, number: int | None = None) -> tuple[Seen, ...]:
+        """What rules did so far, one of them or all."""
+        return () if self._wire is None else tuple(self._wire.seen(number))
 
     async def lift(self, numbers: Sequence[int] = ()) -> None:
         """Take rules back, and let go what they hold. Raises: ClusterError."""

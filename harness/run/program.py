@@ -234,6 +234,9 @@ class RunProgram:
 
     async def _collect(self) -> None:
         self._enter(Phase.COLLECT)
+        if isinstance(self.cluster, Wired):
+            for seen in await self.cluster.seen():
+                self._write(ev.RequestSeen(seen=seen))
         await self.cluster.collect(self.logs)
         for why in await self.cluster.take_evidence(self.evidence):
             self._write(ev.Note(ns=self._now(), text=f"evidence is missing: {why}"))

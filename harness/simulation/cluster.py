@@ -333,9 +333,9 @@ class SimulatedCluster(Administered):
         """Put rules in force. Raises: ClusterError, for one that the simulation cannot carry out."""
         self._wire.rule(rules)
 
-    async def caught(self, number: int) -> tuple[Seen, ...]:
-        """The requests that a rule took so far."""
-        return self._wire.caught(number)
+    async def seen(self, number: int | None = None) -> tuple[Seen, ...]:
+        """What rules did so far, one of them or all."""
+        return self._wire.seen(number)
 
     async def lift(self, numbers: Sequence[int] = ()) -> None:
         """Take rules back, and let go what they hold."""

@@ -56,9 +56,9 @@ class Wire:
         if self.takes not in self._network.proxies:
             self._network.proxies.insert(0, self.takes)
 
-    def caught(self, number: int) -> tuple[Seen, ...]:
-        """The requests that a rule took so far."""
-        return tuple(one for one in self._seen if one.rule == number)
+    def seen(self, number: int | None = None) -> tuple[Seen, ...]:
+        """What rules took so far, one of them or all, and when what they held was sent on."""
+        return tuple(one for one in self._seen if number in (None, one.rule))
 
     def lift(self, numbers: Sequence[int] = ()) -> None:
         """Take rules back (none given: all), and let go what they hold."""
@@ -89,7 +89,7 @@ class Wire:
         rule = self._fitting(message)
         if rule is None:
             return False
-        self._seen.append(self._told(message, rule))
+        self._saw("caught", message, rule)
         match rule.action:
             case Action.HOLD | Action.DETACH:
                 self._held[connection] = Waiting(rule, deque([message]), _ids(message.content))
@@ -118,20 +118,22 @@ class Wire:
             if waiting.rule.until_api == api and (not ids or not waiting.ids or ids & waiting.ids):
                 self._release(waiting.rule.number)
 
-    def _told(self, message: Message, rule: Rule) -> Seen:
+    def _saw(self, what: str, message: Message, rule: Rule) -> None:
         content, connection = message.content, message.connection
         named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")])]
-        return Seen(
-            ns=self._scheduler.ns,
-            rule=rule.number,
-            what="caught",
-            node=connection.server,
-            connection=connection.number,
-            api=_api(content),
-            version=-1,
-            correlation_id=message.number,
-            client_id=str(connection.process),
-            named=", ".join(named),
+        self._seen.append(
+            Seen(
+                ns=self._scheduler.ns,
+                rule=rule.number,
+                what=what,
+                node=connection.server,
+                connection=connection.number,
+                api=_api(content),
+                version=-1,
+                correlation_id=message.number,
+                client_id=str(connection.process),
+                named=", ".join(named),
+            )
         )
 
     # ---- responses
@@ -171,8 +173,10 @@ class Wire:
 
     def _send_on(self, connection: Connection) -> None:
         """What waited, then what came behind it, unless a rule takes that."""
-        behind = self._held.pop(connection).messages
-        self._network.carry(behind.popleft())
+        waiting = self._held.pop(connection)
+        behind, held = waiting.messages, waiting.messages.popleft()
+        self._saw("lost" if connection.broken else "delivered", held, waiting.rule)
+        self._network.carry(held)
         while behind:
             message = behind.popleft()
             if self._apply(message):  # what is behind a lost one is lost with their connection

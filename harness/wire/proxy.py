@@ -74,10 +74,10 @@ class WireProxy:
         """Take a rule back, and let go what it holds. Raises: ClusterError."""
         self._call(Remove(number))
 
-    def seen(self, number: int, what: str = "") -> list[Seen]:
-        """What a rule did so far, all of it or of one kind."""
+    def seen(self, number: int | None = None, what: str = "") -> list[Seen]:
+        """What a rule did so far, or all of them; all of it or of one kind."""
         with self._changed:
-            return [one for one in self._seen if one.rule == number and what in ("", one.what)]
+            return [one for one in self._seen if number in (None, one.rule) and what in ("", one.what)]
 
     def wait(self, number: int, what: str, seconds: float) -> Seen | None:
         """The first thing of a kind that a rule did; None, where it did none in time."""

@@ -99,11 +99,11 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     await cluster.rule(hit.rules)
 
     async def missing() -> str:
-        return "" if await cluster.caught(rule.number) else f"no such request came within {CAUGHT_S:g} s"
+        return "" if await cluster.seen(rule.number) else f"no such request came within {CAUGHT_S:g} s"
 
     if why := await env.until(missing, CAUGHT_S):
         raise NoEffect(f"{hit.text}: {why}")
-    first = (await cluster.caught(rule.number))[0]
+    first = (await cluster.seen(rule.number))[0]
     name, _, what = hit.text.partition(" ")
     of = f" of {first.named}" if first.named else ""
     return replace(hit, nodes=(first.node,), text=f"{name}{of} to node {first.node} {what}")

@@ -10,7 +10,8 @@ from checkers.known_bugs import VERIFICATION
 from core.cluster import OpenTransaction
 from core.op import Isolation, Outcome, Phase, value_of
 from core.session import UNAWAITED
-from history.events import TransactionsOpen
+from core.wire import Seen
+from history.events import RequestSeen, TransactionsOpen
 from history.tables import TABLES
 from history.verdict import Verdict
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
@@ -149,6 +150,44 @@ def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
     assert set(bad) == classes
     assert {a.known_bug for a in bad.values()} == {bug}
     assert verdict.exit_code == 1
+
+
+def taken(what: str, second: int, **more: Any) -> RequestSeen:
+    """What happened to an EndTxn that a rule of the wire took."""
+    given: dict[str, Any] = {
+        "rule": 0,
+        "node": 1,
+        "connection": 1,
+        "api": "end_txn",
+        "version": 1,
+        "correlation_id": 5,
+    }
+    return RequestSeen(seen=Seen(ns=second * S, what=what, client_id="", **given | more))
+
+
+@pytest.mark.parametrize(
+    ("named", "comes_s", "error", "bug"),
+    [
+        (NAMES["txn_id"][0], 21, 0, "KAFKA-17754"),
+        (NAMES["txn_id"][0], 15, 0, ""),  # no transaction was under way
+        (NAMES["txn_id"][0], 21, 47, ""),  # INVALID_PRODUCER_EPOCH
+        (NAMES["txn_id"][1], 21, 0, ""),  # of another producer
+    ],
+)
+def test_a_request_that_a_rule_let_go_within_the_next_transaction_is_evidence(
+    tmp_path: Path, named: str, comes_s: int, error: int, bug: str
+) -> None:
+    """Also where the client's connection was reset, so that it asked again at once."""
+    seen = [
+        taken("caught", 11, named=named),
+        taken("delivered", comes_s),
+        taken("answered", comes_s, error=error),
+    ]
+    tables = late_end(first=Outcome.OK, slow_s=1, visible=(0,)).tables()
+    tables["producers"] = pa.Table.from_pylist([], schema=TABLES["producers"])
+    run = write_run(tmp_path / "run", tables, events=(STARTED, *seen, RECOVERED))
+    bad = [a for a in check_run(run, without_spark=True).anomalies.values() if a.disallowed]
+    assert [a.known_bug for a in bad] == [bug]
 
 
 @pytest.mark.parametrize("twin", [False, True])

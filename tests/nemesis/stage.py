@@ -194,7 +194,7 @@ class Recording(Recorder):
         self.rules |= {rule.number: rule for rule in rules if rule.number in numbers}
         self.told("rule", [rule.number for rule in rules])
 
-    async def caught(self, number: int) -> tuple[Seen, ...]:
+    async def seen(self, number: int | None = None) -> tuple[Seen, ...]:
         if number not in self.rules or self.silent:
             return ()
         return (
