@@ -17,7 +17,7 @@ PYTEST = $(BIN)/pytest --durations=15 -n $$(($$(nproc) + 1)) --dist worksteal $(
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 # Options of `make test-run`, passed on only where they are given.
-RUN_OPTIONS = $(foreach name,NEMESIS WORKLOAD PRESET SUT KAFKA SEED DURATION BROKERS RATE MASTER,\
+RUN_OPTIONS = $(foreach name,NEMESIS SCHEDULE WORKLOAD PRESET SUT KAFKA SEED DURATION BROKERS RATE MASTER,\
 	$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) '$($(name))'))
 
 # make knows failure only as 2: say inquest's own exit code, and end with it.

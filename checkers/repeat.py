@@ -29,7 +29,7 @@ ALWAYS: Final = ("workload", "nemesis", "preset", "seed", "duration_s")
 
 def repro(config: RunConfig, run: Run) -> str:
     """The command that repeats a run."""
-    if run.shrunk.exists():  # its faults are not those that the config plans
+    if run.shrunk.exists() or config.nemesis == "schedule":  # the config does not plan its faults
         return shlex.join(["inquest", "replay", str(run.folder)])
     if config.imported is not None:
         return shlex.join(["inquest", "import", config.imported.format, *config.imported.files])

@@ -11,17 +11,16 @@ from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 
-import msgspec
-
 from core.client_settings import check
 from core.config import RunConfig
 from core.errors import ConfigError
-from harness.run.planning import RunPlan, planned
+from harness.run.planning import RunPlan, names_of, planned
 from harness.run.progress import Display
 from harness.systems import NEVER, Early, system_of
 from history.run_folder import RESULTS, Run, write_atomically
 from nemesis import execute
 from nemesis.types import PlannedFault
+from nemesis.written import written
 from workloads.registry import WORKLOADS
 
 
@@ -34,21 +33,20 @@ class Recorded:
     interrupted: bool
 
 
-def plan(config: RunConfig) -> RunPlan:
-    """What a config means, faults included.
+def plan(config: RunConfig, steps: Sequence[PlannedFault] | None = None) -> RunPlan:
+    """What a config means, faults included. steps: the faults; None = those that the config plans.
 
     Raises: ConfigError, where a name is unknown (the known ones are listed), or the system cannot honour a
     setting.
     """
-    if config.workload not in WORKLOADS:
-        raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
+    _refuse_unknown_workload(config)
     system = system_of(config)
     if config.commit != "transaction" and config.workload != "copier":
         raise ConfigError(
             f"commit {config.commit!r} is a setting of the workload copier; "
             f"it is without effect in {config.workload}"
         )
-    made = planned(config)
+    made = planned(config) if steps is None else RunPlan(config, steps)
     if why := system.refusal(config):
         raise ConfigError(why)
     check(made.workload.plans(config), system.client_library())
@@ -57,48 +55,55 @@ def plan(config: RunConfig) -> RunPlan:
     return made
 
 
+def read_schedule(file: Path, config: RunConfig) -> tuple[PlannedFault, ...]:
+    """The faults of a schedule file, for a run with this config. Raises: ConfigError, with file and line."""
+    _refuse_unknown_workload(config)
+    try:
+        return written(file.read_bytes(), config, names_of(config))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from None
+
+
+def _refuse_unknown_workload(config: RunConfig) -> None:
+    if config.workload not in WORKLOADS:
+        raise ConfigError(f"unknown workload {config.workload!r}; known: {', '.join(WORKLOADS)}")
+
+
 def record(
-    config: RunConfig, *, results: Path = RESULTS, owner: str = "", fail_fast: bool = False, display: Display
+    config: RunConfig,
+    *,
+    steps: Sequence[PlannedFault] | None = None,
+    results: Path = RESULTS,
+    owner: str = "",
+    fail_fast: bool = False,
+    display: Display,
 ) -> Recorded:
     """Make one run: start the system, load it, break it, read it back, seal the history.
 
-    owner: mark of the soak session that wants the run, "" = none. fail_fast: end the phase of faults on the
-    first finding that is final.
+    steps: the faults; None = those that the config plans. owner: mark of the soak session that wants the run,
+    "" = none. fail_fast: end the phase of faults on the first finding that is final.
 
     Raises: see `harness.systems.System.record`; ConfigError, where a simulated run is to fail fast.
     """
-    made = plan(config)
+    made = plan(config, steps)
     if fail_fast and system_of(config).repeatable:
         raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
     run = create_folder(config, results, owner)
-    return _record(made, run, display, _early(made, run, display) if fail_fast else NEVER)
+    early = _early(made, run, display) if fail_fast else NEVER
+    try:
+        interrupted = system_of(config).record(made, run, display, ended_early=early)
+    finally:
+        display.close()
+    point_latest(run)
+    return Recorded(run=run, interrupted=interrupted)
 
 
 def _early(made: RunPlan, run: Run, display: Display) -> Early:
     from harness.run.follow import following  # it imports the checks, which only such a run needs
 
     return following(run, made.config, display.say)
-
-
-def record_shrunk(
-    config: RunConfig, steps: Sequence[PlannedFault], shrunk: msgspec.Struct, results: Path, display: Display
-) -> Run:
-    """A simulated run with these faults, not those that its config plans, and what it was shrunk from.
-
-    Raises: ConfigError, OSError.
-    """
-    run = create_folder(config, results)
-    write_atomically(run.shrunk, msgspec.json.encode(shrunk))
-    return _record(RunPlan(config, steps), run, display).run
-
-
-def _record(made: RunPlan, run: Run, display: Display, ended_early: Early = NEVER) -> Recorded:
-    try:
-        interrupted = system_of(made.config).record(made, run, display, ended_early=ended_early)
-    finally:
-        display.close()
-    point_latest(run)
-    return Recorded(run=run, interrupted=interrupted)
 
 
 def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:

@@ -7,6 +7,7 @@ schedule  Planning: from the name of a nemesis to the faults of a run, before an
 targets   Targets: from a symbolic name (`leader`, `controller`, …) to a node, with the roles of
           now.
 types     What a fault is, from its plan to its healing: the types that all nemeses share.
+written   Schedules in a file: a person wrote them, or a run recorded them. One fault a line.
 
 A fault is a symbolic target, a pure plan and one small effect. Names on the command line are
 `family[:kind][@target]`, comma-separated to compose; the seed draws what is left out. The run writes the

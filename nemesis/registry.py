@@ -41,7 +41,20 @@ wrong when it comes back is never seen.""",
     needs=tuple(dict.fromkeys(need for one in FAMILIES if one.in_random for need in one.needs)),
 )
 
-NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in (NONE, *FAMILIES, RANDOM)}
+SCHEDULE = Nemesis(
+    name="schedule",
+    doc="""\
+The faults of a file: `--schedule FILE`.
+
+A person wrote it, or a run recorded it (`schedule.jsonl` of its folder). Each line is one fault as JSON:
+`{"name": "partition:isolate@leader", "at_s": 2, "hold_s": 6}`. Names are those of `--nemesis`; times are in
+seconds from the begin of the phase of faults. Lines that begin with `#` are skipped.
+
+A recorded or shrunk schedule is repeated with it, and what took luck to find is asked for by hand.""",
+    colour="#999999",
+)
+
+NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in (NONE, *FAMILIES, RANDOM, SCHEDULE)}
 """Name -> nemesis. The ones with an `effect` are families of faults, and can be mixed."""
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.generator import source
-from nemesis.registry import NEMESES, known
+from nemesis.registry import NEMESES, SCHEDULE, known
 from nemesis.targets import unnamed
 from nemesis.types import Hold, Kind, PlannedFault, WorkloadNames
 
@@ -175,14 +175,16 @@ def plan(text: str, config: RunConfig, names: WorkloadNames | None = None) -> tu
     wishes = parse(text)
     terms = Constraints(config=config, times=Times.of(config), names=names)
     families = {asked.family for asked in wishes}
-    if len(wishes) > 1 and families & {"none", "random"}:
-        alone = " and ".join(sorted(families & {"none", "random"}))
-        raise ConfigError(f"nemesis {text!r}: {alone} cannot be mixed with others")
+    alone = sorted(family for family in families if NEMESES[family].effect is None)
+    if len(wishes) > 1 and alone:
+        raise ConfigError(f"nemesis {text!r}: {' and '.join(alone)} cannot be mixed with others")
     if families == {"none"}:
         return ()
+    if SCHEDULE.name in families:
+        raise ConfigError(f"nemesis {text!r}: its faults are in a file: --schedule FILE")
     if families == {"random"}:
-        return _numbered(_rotation(terms))
-    return _numbered(_mix(wishes, terms))
+        return numbered(_rotation(terms))
+    return numbered(_mix(wishes, terms))
 
 
 def parse(text: str) -> tuple[FaultName, ...]:
@@ -280,7 +282,7 @@ def _rotation(terms: Constraints) -> Iterator[Draft]:
         misfits = 0
 
 
-def _numbered(drafts: Iterable[Draft]) -> tuple[PlannedFault, ...]:
+def numbered(drafts: Iterable[Draft]) -> tuple[PlannedFault, ...]:
     """Steps by start; times in whole ms, so that they read well."""
     return tuple(
         PlannedFault(

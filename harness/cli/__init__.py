@@ -1,17 +1,18 @@
 """The command `inquest`.
 
+again      Recorded runs once more: replay, shrink.
 catalogue  The registries in words: the lists of `inquest list`, one line for each entry,
            and the generated parts of docs/ (the catalogue, JSON Schemas from the types, the
            model's mechanisms from its scenarios).
 contract   The model against a real broker, by scenarios and random requests.
 doctor     The prerequisites of a run: `doctor` checks them, `setup` prepares them.
+explore    `inquest explore`: many seeds of simulated runs.
 main       Run, soak, check, report, serve, list, spark-package, doctor, setup; the one handler of
            errors.
 recordings  `inquest import` and `inquest export`: recordings of other programs in, portable
            histories out.
 reproduce  Known bugs of Kafka on real brokers, by scripted schedules.
 settings   Settings on the command line: `--set name=value`.
-simulated  Commands for simulated runs, which repeat to the byte: replay, shrink, explore.
 spark_cluster  A small Spark cluster on this machine, from the pyspark package (`make spark-cluster`).
 verdict    From a run folder to verdict, report and exit code.
 """

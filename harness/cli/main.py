@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import ExitCode, InquestError, UsageError
-from harness.cli import contract, recordings, reproduce, simulated
+from harness.cli import again, contract, explore, recordings, reproduce
 from harness.cli.settings import setting
 from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
@@ -57,6 +57,9 @@ def run(
     nemesis: Annotated[
         str | None, Option(help="Faults: family[:kind][@target], comma-separated (inquest list nemeses).")
     ] = None,
+    schedule: Annotated[
+        Path | None, Option(help="Faults from a file instead, one a line (inquest list nemeses, schedule).")
+    ] = None,
     preset: Annotated[str | None, Option(help="A named set of settings (inquest list presets).")] = None,
     sut: Annotated[
         str | None, Option(help="System under test: kafka, model, simulated (default kafka).")
@@ -93,16 +96,24 @@ def run(
     }
     settings: dict[str, object] = {n: value for n, value in given.items() if value is not None}
     settings.setdefault("seed", random.SystemRandom().randrange(2**31))
+    if schedule is not None:
+        if nemesis is not None:
+            raise UsageError("--nemesis and --schedule: each says which faults happen; give one")
+        settings["nemesis"] = "schedule"
     config = run_config(settings | dict(map(setting, set_ or ())))
-    raise typer.Exit(_run(config, results, owner, Engine(master, without_spark), fail_fast=fail_fast))
+    engine = Engine(master, without_spark)
+    raise typer.Exit(_run(config, schedule, results, owner, engine, fail_fast=fail_fast))
 
 
-def _run(config: "RunConfig", results: Path, owner: str, engine: Engine, *, fail_fast: bool) -> int:
-    from harness.compose import plan, record
+def _run(
+    config: "RunConfig", schedule: Path | None, results: Path, owner: str, engine: Engine, *, fail_fast: bool
+) -> int:
+    from harness.compose import plan, read_schedule, record
     from harness.run.progress import Display
     from harness.systems import system_of
 
-    plan(config)  # refuses what cannot work before the first line of output
+    steps = None if schedule is None else read_schedule(schedule, config)
+    plan(config, steps)  # refuses what cannot work before the first line of output
     display = Display()
     display.say(
         f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
@@ -110,7 +121,9 @@ def _run(config: "RunConfig", results: Path, owner: str, engine: Engine, *, fail
         f"{config.duration_s:g} s of faults"
     )
     with own_files(), interruptible("no run was recorded"):
-        recorded = record(config, results=results, owner=owner, fail_fast=fail_fast, display=display)
+        recorded = record(
+            config, steps=steps, results=results, owner=owner, fail_fast=fail_fast, display=display
+        )
     with own_files(), interruptible(f"check it later: inquest check {recorded.run.folder}"):
         return judge(recorded.run, engine, interrupted=recorded.interrupted)
 
@@ -286,13 +299,7 @@ def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or l
     prepare(kafka or KAFKA_VERSION)
 
 
-for command_ in (
-    simulated.replay,
-    simulated.shrink,
-    simulated.explore,
-    reproduce.reproduce,
-    contract.contract,
-):
+for command_ in (again.replay, again.shrink, explore.explore, reproduce.reproduce, contract.contract):
     app.command()(command_)
 app.command(name="import")(recordings.import_)
 app.command()(recordings.export)

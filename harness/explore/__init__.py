@@ -7,8 +7,9 @@ logs         What the rules about logs find in simulated runs, without any clien
              sound ones, and with planted bugs.
 profile      From a seed to a run: which workload under which nemesis, on which
              cluster.
+repeats      Runs on real brokers, made again: which classes they show, and how often.
 result       The result of an exploration: as JSON, as a table, as an exit code.
-shrink       From a simulated run with a finding to a smallest one that still has it
+shrink       From a run with a finding to a smallest one that still has it
              (delta debugging).
 trial        One run of an exploration: simulated in memory, checked in this process,
              judged.
@@ -16,6 +17,6 @@ trial        One run of an exploration: simulated in memory, checked in this pro
 `explore` performs many short runs: runs without a planted bug must be clean, and the checks must find
 each planted bug as an anomaly that its twin without the bug does not show. `replay` repeats a recorded
 run and compares journals byte by byte. `shrink` leaves out faults (ddmin), then time, load and nodes that
-a finding does not need; each try is a whole run of the same seed. The result is a run folder whose faults
-are not those of its config.
+a finding does not need; each try is a whole run of the same seed, or several on real brokers. The result is
+a run folder whose faults are those of its schedule.
 """

@@ -1,9 +1,9 @@
-"""From a simulated run with a finding to a smallest one that still has it (delta debugging).
+"""From a run with a finding to a smallest one that still has it (delta debugging).
 
 The shrinker first leaves out faults (Zeller's ddmin, TSE 2002), then shortens the run and reduces cluster
 and load, one setting at a time, as long as the run still has a finding of the same class. It starts again
-until it can leave out nothing more. Every try is a whole simulated run of the same seed, judged by the
-same checks.
+until it can leave out nothing more. Every try is a whole run of the same seed, judged by the same checks; on
+real brokers several (`harness.explore.repeats`), since what they show is a matter of rates.
 """
 
 import time
@@ -39,9 +39,10 @@ SMALLER: Final[dict[str, tuple[Any, ...]]] = {
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     """What was left out (`shrunk.json`).
 
-    of: the original run. anomaly: the class that every smaller run kept. tries: simulated runs. steps:
-    planned faults before and after. settings: name → before and after. whole: nothing more could be left
-    out; else the time was used up.
+    of: the original run. anomaly: the class that every smaller run kept. tries: smaller runs that were made,
+    each with its repeats. steps: planned faults before and after. settings: name → before and after. whole:
+    nothing more could be left out; else the time was used up. rate: how many repeats of the smallest run show
+    the class, of how many; None = it repeats to the byte.
     """
 
     of: str
@@ -50,6 +51,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[int, int]
     settings: dict[str, tuple[Any, Any]]
     whole: bool
+    rate: tuple[int, int] | None = None
 
     @property
     def text(self) -> str:
@@ -57,7 +59,8 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
         faults = f"{self.steps[0]} → {self.steps[1]} faults"
         settings = [f"{name} {old} → {new}" for name, (old, new) in self.settings.items()]
         rest = "" if self.whole else " (the time was used up: perhaps more can be left out)"
-        return f"{self.anomaly}, {', '.join([faults, *settings])}{rest}"
+        shown = f"; {self.rate[0]} of {self.rate[1]} repeats show it" if self.rate else ""
+        return f"{self.anomaly}, {', '.join([faults, *settings])}{shown}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,33 @@ class ShrinkCase:
     steps: tuple[PlannedFault, ...]
 
 
+def findings(case: ShrinkCase) -> list[str]:
+    """Classes of forbidden or, in a control, expected findings of a run, in the catalogue's order. A
+    simulation that fails itself has none."""
+    try:
+        done = simulate(case.config, steps=case.steps)
+    except (ConfigError, AssertionError):
+        return []
+    tally = checked(done)
+    found = set(forbidden(case.config, done, tally))
+    found |= {f.name for f in tally.findings} & set(case.config.expect)
+    return [name for name in ANOMALIES if name in found]
+
+
+def in_simulation(case: ShrinkCase, anomaly: str) -> bool:
+    """Whether the simulated run shows the class."""
+    return anomaly in findings(case)
+
+
 @dataclass(slots=True)
 class Shrinker:
-    """`shrink` goes from a failing case to a smallest one. say: gets a line for each smaller case."""
+    """`shrink` goes from a failing case to a smallest one. say: gets a line for each smaller case. shows:
+    whether a case shows the class."""
 
     anomaly: str
     budget_s: float
     say: Callable[[str], None]
+    shows: Callable[[ShrinkCase, str], bool] = in_simulation
     clock: Callable[[], float] = time.monotonic
     tries: int = 0
     _until: float = field(init=False)
@@ -88,11 +111,11 @@ class Shrinker:
         return self.clock() >= self._until
 
     def fails(self, case: ShrinkCase) -> bool:
-        """Whether the case has a forbidden finding of the class. A simulation that fails itself has none."""
+        """Whether the case shows the class; each case is tried once."""
         key = case.config.model_dump_json().encode() + msgspec.json.encode(case.steps)
         if key not in self._known:
             self.tries += 1
-            self._known[key] = self.anomaly in findings(case)
+            self._known[key] = self.shows(case, self.anomaly)
         return self._known[key]
 
     def shrink(self, case: ShrinkCase) -> ShrinkCase:
@@ -106,8 +129,10 @@ class Shrinker:
             case = self._as_far_as_possible(case, _smaller)
         return case
 
-    def summary(self, of: str, before: ShrinkCase, after: ShrinkCase) -> Shrunk:
-        """What was left out."""
+    def summary(
+        self, of: str, before: ShrinkCase, after: ShrinkCase, rate: tuple[int, int] | None = None
+    ) -> Shrunk:
+        """What was left out; rate: see `Shrunk`."""
         return Shrunk(
             of=of,
             anomaly=self.anomaly,
@@ -115,6 +140,7 @@ class Shrinker:
             steps=(len(before.steps), len(after.steps)),
             settings=changed(before.config, after.config),
             whole=not self.out_of_time(),
+            rate=rate,
         )
 
     def _first_that_fails(self, case: ShrinkCase, candidates: Iterable[ShrinkCase]) -> ShrinkCase | None:
@@ -154,19 +180,6 @@ class Shrinker:
         words = [f"{len(after.steps)} faults", f"{after.config.duration_s:g} s"]
         words += [f"{n} {new}" for n, (_, new) in changed(before.config, after.config).items()]
         self.say(f"{self.tries} tries: {', '.join(words)}")
-
-
-def findings(case: ShrinkCase) -> list[str]:
-    """Classes of forbidden or, in a control, expected findings of a run, in the catalogue's order. A
-    simulation that fails itself has none."""
-    try:
-        done = simulate(case.config, steps=case.steps)
-    except (ConfigError, AssertionError):
-        return []
-    tally = checked(done)
-    found = set(forbidden(case.config, done, tally))
-    found |= {f.name for f in tally.findings} & set(case.config.expect)
-    return [name for name in ANOMALIES if name in found]
 
 
 def numbered(steps: Sequence[PlannedFault]) -> tuple[PlannedFault, ...]:

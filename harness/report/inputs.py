@@ -86,7 +86,7 @@ def read(run: Run) -> Inputs:
 
     Raises: HistoryError where the verdict cannot be read.
     """
-    verdict = _verdict(run)
+    verdict = read_verdict(run)
     gaps: list[str] = []
 
     def tried(reader: Callable[[], T], lost: str) -> T | None:
@@ -127,7 +127,8 @@ def read(run: Run) -> Inputs:
     )
 
 
-def _verdict(run: Run) -> Verdict:
+def read_verdict(run: Run) -> Verdict:
+    """The verdict of a checked run. Raises: HistoryError, with what to do."""
     if not run.folder.is_dir():
         raise HistoryError(f"{run.folder}: no such run folder; `inquest run` makes one")
     check = f"inquest check {run.folder}"

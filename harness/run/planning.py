@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from core.cluster import ClientSlot
 from core.config import RunConfig
+from core.errors import HistoryError
+from history.run_folder import Run
 from nemesis import schedule
 from nemesis.types import PlannedFault, WorkloadNames
 from workloads.registry import WORKLOADS, Workload
@@ -32,6 +36,17 @@ class RunPlan:
 def planned(config: RunConfig) -> RunPlan:
     """The run with the faults that its config plans. Raises: ConfigError."""
     return RunPlan(config, schedule.plan(config.nemesis, config, names_of(config)))
+
+
+def recorded_steps(run: Run) -> tuple[PlannedFault, ...]:
+    """The faults that a recorded run had planned. Raises: HistoryError."""
+    try:
+        lines = run.schedule.read_bytes().splitlines()
+        return tuple(msgspec.json.decode(line, type=PlannedFault) for line in lines)
+    except OSError as error:
+        raise HistoryError(f"{run.schedule}: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise HistoryError(f"{run.schedule}: {error}") from None
 
 
 def names_of(config: RunConfig) -> WorkloadNames:

@@ -7,10 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from itertools import takewhile
 
-import msgspec
-
 from core.config import RunConfig
-from core.errors import HistoryError
 from harness.simulation.cluster import BROKER_SETTINGS, MIN_ISR, TOPIC_SETTINGS, UNCLEAN
 from harness.simulation.evidence import tables_of_run
 from harness.simulation.run import Simulated, simulate
@@ -61,17 +58,6 @@ def run_id(config: RunConfig, steps: Sequence[PlannedFault]) -> str:
     """The same for the same config and schedule: such runs are the same to the byte."""
     hashed = hashlib.sha256(config.model_dump_json().encode() + jsonl.encode(steps))
     return f"simulated-{hashed.hexdigest()[:12]}"
-
-
-def schedule(run: Run) -> tuple[PlannedFault, ...]:
-    """The steps of a recorded run. Raises: HistoryError."""
-    try:
-        lines = run.schedule.read_bytes().splitlines()
-        return tuple(msgspec.json.decode(line, type=PlannedFault) for line in lines)
-    except OSError as error:
-        raise HistoryError(f"{run.schedule}: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
-        raise HistoryError(f"{run.schedule}: {error}") from None
 
 
 def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simulated:

@@ -21,7 +21,7 @@ from core.errors import ConfigError
 from core.generator import source
 from harness.compose import plan
 from harness.soak.session_log import PlannedRun, Why
-from nemesis.registry import NEMESES
+from nemesis.registry import NEMESES, SCHEDULE
 from workloads.registry import WORKLOADS
 
 DEFAULT = "matrix.toml"
@@ -97,7 +97,7 @@ class Matrix(_Strict):
     """
 
     workloads: Names = Field(default_factory=lambda: tuple(WORKLOADS))
-    nemeses: Names = Field(default_factory=lambda: tuple(NEMESES))
+    nemeses: Names = Field(default_factory=lambda: tuple(name for name in NEMESES if name != SCHEDULE.name))
     presets: Names
     canary: str | Names
     settings: dict[str, Any] = Field(default_factory=dict)

@@ -499,7 +499,7 @@ def test_missing_names_what_a_cluster_lacks() -> None:
 
 
 def test_registry_is_complete_documentation() -> None:
-    assert list(NEMESES) == ["none", *FAMILIES, "random"]
+    assert list(NEMESES) == ["none", *FAMILIES, "random", "schedule"]
     for name, nemesis in NEMESES.items():
         assert nemesis.name == name
         first, blank, *rest = nemesis.doc.split("\n")

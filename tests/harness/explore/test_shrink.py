@@ -7,9 +7,10 @@ import pytest
 
 from core.config import RunConfig, run_config
 from harness.explore.profile import without_mutant
+from harness.explore.repeats import Repeats
 from harness.explore.shrink import ShrinkCase, Shrinker, findings, numbered
-from harness.run.planning import names_of, planned
-from harness.simulation.run_folder import differences, record, schedule
+from harness.run.planning import names_of, planned, recorded_steps
+from harness.simulation.run_folder import differences, record
 from history.run_folder import Run
 from nemesis.schedule import plan
 from nemesis.types import PlannedFault, WorkloadNames
@@ -41,8 +42,8 @@ def recorded(tmp_path: Path, made: RunConfig) -> Run:
 def test_a_recorded_run_is_made_again_to_the_byte(tmp_path: Path) -> None:
     made = config(nemesis="kill", duration_s=8)
     run = recorded(tmp_path, made)
-    assert schedule(run)
-    found, lines = differences(run, made, schedule(run))
+    assert recorded_steps(run)
+    found, lines = differences(run, made, recorded_steps(run))
     assert found == []
     assert lines == sum(len(p.read_bytes().splitlines()) for p in run.journal.iterdir())
 
@@ -55,7 +56,7 @@ def test_another_run_is_not_taken_for_the_same(tmp_path: Path) -> None:
     journal.write_bytes(b"".join([*lines[:3], lines[3].replace(b'"ns":', b'"ns":1'), *lines[4:]]))
     (run.journal / "1.jsonl").unlink()
     (run.journal / "99.jsonl").write_bytes(b"")
-    found, _ = differences(run, made, schedule(run))
+    found, _ = differences(run, made, recorded_steps(run))
     assert found == [
         "journal 1.jsonl is missing",
         "journal 99.jsonl is not of this run",
@@ -127,3 +128,35 @@ def test_a_planted_bug_among_twenty_faults() -> None:
 
 def names(made: RunConfig) -> WorkloadNames:
     return names_of(made)
+
+
+class Told(Repeats):
+    """Shows the class in these repeats; makes no run."""
+
+    answers: list[bool]
+
+    def _shows(self, case: ShrinkCase) -> bool:
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("needed", "answers", "fails", "left"),
+    [
+        (1, [False, True, True], True, 1),
+        (1, [False, False, False], False, 0),
+        (2, [False, False, True], False, 1),
+        (2, [True, False, True], True, 0),
+        (3, [True, True, True], True, 0),
+        (3, [False, True, True], False, 2),
+    ],
+)
+def test_a_case_fails_where_enough_of_its_repeats_show_the_class(
+    needed: int, answers: list[bool], fails: bool, left: int, tmp_path: Path
+) -> None:
+    repeated = Told("lost-write", 3, needed, tmp_path)
+    repeated.answers = list(answers)
+    case = ShrinkCase(config(), ())
+    assert repeated.fails(case, "lost-write") is fails
+    assert len(repeated.answers) == left
+    repeated.answers = list(answers)
+    assert repeated.rate(case) == sum(answers)

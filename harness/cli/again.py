@@ -1,0 +1,191 @@
+"""Recorded runs once more: replay, shrink. A simulated run repeats to the byte; a run on real brokers has the
+same faults at the same times, and shows its findings in some of its repeats."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from core.errors import ExitCode, InquestError, UsageError
+from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
+from history.run_folder import RESULTS, Run, write_atomically
+
+if TYPE_CHECKING:
+    from core.config import RunConfig
+    from harness.explore.shrink import ShrinkCase, Shrunk
+    from harness.run.progress import Display
+    from nemesis.types import PlannedFault
+
+WORST = (
+    ExitCode.INTERRUPTED,
+    ExitCode.ANOMALY,
+    ExitCode.NOT_RECOVERED,
+    ExitCode.SILENT,
+    ExitCode.UNKNOWN,
+    ExitCode.VALID,
+)
+Repeats = Annotated[
+    int, typer.Option("--runs", min=1, help="Of a run on real brokers: how often each run is repeated.")
+]
+
+
+class _Recorded(NamedTuple):
+    run: Run
+    config: "RunConfig"
+    steps: "tuple[PlannedFault, ...]"
+    repeatable: bool
+
+
+def _recorded(folder: Path) -> _Recorded:
+    """Raises: HistoryError, ConfigError."""
+    from core.config import recorded_config
+    from harness.run.planning import recorded_steps
+    from harness.systems import system_of
+
+    run = Run(folder)
+    config = recorded_config(run.config)
+    return _Recorded(run, config, recorded_steps(run), system_of(config).repeatable)
+
+
+def replay(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    runs: Repeats = 1,
+    results: Annotated[Path, typer.Option(help="Folder for the new run folders.")] = RESULTS,
+    master: Master = None,
+    without_spark: WithoutSpark = False,
+) -> None:
+    """Repeat a run with the same faults. Of a simulated run all journals must be the same, byte by byte."""
+    recorded = _recorded(run)
+    if not recorded.repeatable:
+        raise typer.Exit(_made_again(recorded, runs, results, Engine(master, without_spark)))
+    from harness.simulation.run_folder import differences
+
+    with interruptible("the run folder is as it was"):
+        found, lines = differences(recorded.run, recorded.config, recorded.steps)
+    if found:
+        for text in found:
+            typer.echo(text)
+        raise InquestError("replay differs from the recording (recorded by a different version?)")
+    typer.echo(f"identical: {lines} journal lines match")
+
+
+def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -> ExitCode:
+    """Repeats on real brokers, each with its verdict, and how many show what the recorded run shows. Returns
+    the worst of their exit codes."""
+    from harness.compose import record
+    from harness.explore.repeats import classes
+    from harness.report.inputs import read_verdict
+    from harness.run.progress import Display
+
+    seen = dict.fromkeys(classes(read_verdict(recorded.run)), 0)
+    codes: list[ExitCode] = []
+    while len(codes) < runs and ExitCode.INTERRUPTED not in codes:
+        display = Display()
+        display.say(f"repeat {len(codes) + 1} of {runs} of {recorded.run.name}, {len(recorded.steps)} faults")
+        with own_files(), interruptible("the recorded run is as it was"):
+            made = record(recorded.config, steps=recorded.steps, results=results, display=display)
+        with own_files(), interruptible(f"check it later: inquest check {made.run.folder}"):
+            codes.append(judge(made.run, engine, interrupted=made.interrupted))
+            there = classes(read_verdict(made.run))
+        seen = {name: count + (name in there) for name, count in seen.items()}
+    for name, count in seen.items():
+        typer.echo(f"{name}: the recorded run shows it, and {count} of {len(codes)} repeats")
+    return min(codes, key=WORST.index)
+
+
+def shrink(
+    run: Annotated[Path, typer.Argument(help="Folder of a run with a finding.")],
+    anomaly: Annotated[
+        str | None, typer.Option(help="Anomaly to preserve while shrinking (default: the most severe one).")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Time budget, e.g. 90s (default: 5m; on real brokers 2h).")
+    ] = None,
+    runs: Repeats = 3,
+    needed: Annotated[
+        int, typer.Option(min=1, help="Of a run on real brokers: how many repeats must show the anomaly.")
+    ] = 1,
+    results: Annotated[Path, typer.Option(help="Folder for the new run folder.")] = RESULTS,
+    master: Master = None,
+    without_spark: WithoutSpark = False,
+) -> None:
+    """Remove the faults and load that a finding does not need; record the smaller run."""
+    import msgspec
+
+    from harness.run.progress import Display
+
+    if needed > runs:
+        raise UsageError(f"--needed {needed}: there are no more than {runs} repeats (--runs)")
+    recorded = _recorded(run)
+    display = Display()
+    try:
+        work = _Shrinking(recorded, anomaly, budget, results, display)
+        with interruptible("the recorded run is as it was"), own_files():
+            made, shrunk = work.simulated() if recorded.repeatable else work.real(runs, needed)
+            write_atomically(made.shrunk, msgspec.json.encode(shrunk))
+    finally:
+        display.close()
+    typer.echo(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
+    with own_files():
+        judge(made, Engine(master, without_spark))
+
+
+class _Shrinking(NamedTuple):
+    recorded: _Recorded
+    anomaly: str | None
+    budget: str | None
+    results: Path
+    display: "Display"
+
+    def simulated(self) -> "tuple[Run, Shrunk]":
+        from harness.compose import record
+        from harness.explore.shrink import Shrinker, findings
+
+        case = self._case()
+        shrinker = Shrinker(self._wanted(findings(case)), self._budget("5m"), self.display.say)
+        smallest = shrinker.shrink(case)
+        shrunk = shrinker.summary(self.recorded.run.name, case, smallest)
+        made = record(smallest.config, steps=smallest.steps, results=self.results, display=self.display)
+        return made.run, shrunk
+
+    def real(self, runs: int, needed: int) -> "tuple[Run, Shrunk]":
+        """Raises: UsageError, where too few repeats of the run itself show the anomaly."""
+        from harness.compose import point_latest
+        from harness.explore.repeats import Repeats as RepeatedRuns
+        from harness.explore.repeats import classes
+        from harness.explore.shrink import Shrinker
+        from harness.report.inputs import read_verdict
+
+        case = self._case()
+        wanted = self._wanted(classes(read_verdict(self.recorded.run)))
+        repeated = RepeatedRuns(wanted, runs, needed, self.results)
+        shrinker = Shrinker(wanted, self._budget("2h"), self.display.say, shows=repeated.fails)
+        if not shrinker.fails(case):
+            raise UsageError(
+                f"{wanted}: fewer than {needed} of {runs} repeats of {self.recorded.run.name} show it; "
+                "give more --runs"
+            )
+        smallest = shrinker.shrink(case)
+        seen = repeated.rate(smallest)
+        shrunk = shrinker.summary(self.recorded.run.name, case, smallest, rate=(seen, runs))
+        assert repeated.kept is not None
+        point_latest(repeated.kept)
+        return repeated.kept, shrunk
+
+    def _case(self) -> "ShrinkCase":
+        from harness.explore.shrink import ShrinkCase
+
+        config = self.recorded.config.model_copy(update={"nemesis": "schedule"})
+        return ShrinkCase(config, self.recorded.steps)
+
+    def _wanted(self, classes: list[str]) -> str:
+        wanted = self.anomaly or (classes or [""])[0]
+        if wanted not in classes:
+            asked = f"asked: {wanted}, found: {', '.join(classes) or 'nothing'}"
+            raise UsageError(f"{self.recorded.run.folder}: no forbidden finding to preserve ({asked})")
+        return wanted
+
+    def _budget(self, usual: str) -> float:
+        from harness.soak.session import budget_seconds
+
+        return budget_seconds(self.budget or usual)
