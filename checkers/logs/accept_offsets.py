@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from checkers.logs.elections import partition_count
 from checkers.logs.judgement import Judgement, accepting, refused
-from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -141,7 +140,7 @@ def _unknown(judgement: Judgement, tp: TopicPartition, why: str) -> None:
 def _holes(one: Replica) -> list[int]:
     """Offsets before which batches are gone that no compaction took."""
     base = one.whole["base"][1:]
-    return list(map(int, base[gaps(one)[1:] & (base > one.compacted)]))
+    return list(map(int, base[one.gaps[1:] & (base > one.compacted)]))
 
 
 def _whole(one: Replica) -> bool:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from checkers.logs.cluster_era import era_of
 from checkers.logs.elections import partition_count
 from checkers.logs.judgement import Judgement, accepting, refused
-from checkers.logs.producer_walk import gaps
 from checkers.logs.replicas import Replica, last_take, newest, replicas
 from core.op import TopicPartition
 from history.evidence import Evidence
@@ -85,7 +84,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
     if not log.count:
         why = "the evidence does not have all partitions of the log, and does not say how many there are"
         judgement.doubt(PLACE, tp, why)
-    missing = judged.whole["base"][gaps(judged)].tolist()
+    missing = judged.whole["base"][judged.gaps].tolist()
     unread: set[str] = set()
     for read in _records(evidence, tp, judged):
         while missing and missing[0] <= read.offset:

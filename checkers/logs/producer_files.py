@@ -7,7 +7,7 @@ from checkers.logs.producer_walk import Entry, Snapshot, Walk
 from checkers.logs.replicas import Replica
 from core.op import TopicPartition
 from history.evidence import Evidence
-from model.accepting.data_partition import IndexedAbort
+from model.log.unified_log import AbortedTxn
 
 ABORTED_INDEX = "aborted-index"
 PRODUCER_SNAPSHOT = "producer-snapshot"
@@ -29,7 +29,7 @@ def compare_snapshots(
     """A node's snapshots and the states that its log makes."""
     for at, snapshot in sorted(found.items()):
         made = walk.states.get(at)
-        if made is None or any(gap < at for gap in walk.gaps):
+        if made is None or any(gap < at for gap in walk.accepted.gaps):
             what = "is after the end of its log" if made is None else "has gaps in the log before it"
             why = f"the snapshot at {at} of {log.where()} {what}"
             judgement.doubt(PRODUCER_SNAPSHOT, tp, why)
@@ -56,7 +56,7 @@ def compare_aborted(
     """A node's aborted index and the transactions that its log aborts."""
     rows = evidence.of("aborted", tp)
     rows = rows.filter(pc.and_(pc.equal(rows["take"], log.take), pc.equal(rows["node"], log.node)))
-    made = {(one.producer_id, one.last): one for one in walk.accepted.aborted if one.last < log.end}
+    made = {(one.producer_id, one.last): one for one in walk.accepted.log.aborted if one.last < log.end}
     newest = -1
     for row in rows.to_pylist():
         producer, first, last, stable = (
@@ -64,7 +64,7 @@ def compare_aborted(
         )
         one = made.pop((producer, last), None)
         newest = max(newest, last)
-        if min(first, stable) < max((gap for gap in walk.gaps if gap <= last), default=0):
+        if min(first, stable) < max((gap for gap in walk.accepted.gaps if gap <= last), default=0):
             continue  # of what was open before a gap the log says nothing
         judgement.asked[ABORTED_INDEX] += 1
         if one is None or not _agrees(one, first, stable):
@@ -84,12 +84,14 @@ def compare_aborted(
         judgement.refuse(_finding(ABORTED_INDEX, tp, log, one.last, sentence, one.producer_id))
 
 
-def _agrees(one: IndexedAbort, first: int, last_stable: int) -> bool:
-    stable = last_stable >= one.last_stable if one.at_least else last_stable == one.last_stable
+def _agrees(one: AbortedTxn, first: int, last_stable: int) -> bool:
+    """A follower that copies several batches at once has seen transactions that begin after the marker."""
+    none_open = one.last_stable == one.last + 1
+    stable = last_stable >= one.last_stable if none_open else last_stable == one.last_stable
     return first == one.first and stable
 
 
-def _aborted_words(one: IndexedAbort | None) -> str:
+def _aborted_words(one: AbortedTxn | None) -> str:
     if one is None:
         return "no such one"
     return f"an aborted transaction from {one.first}, last stable offset {one.last_stable}"

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from checkers.logs.cluster_era import era_of
-from checkers.logs.replicas import Array, Replica
+from checkers.logs.replicas import Replica
 from core.op import TopicPartition
 from history.evidence import Evidence
 from model.accepting.data_partition import DataPartition, last_data
 from model.accepting.refusal import Refusal
 from model.eras import Era
-from model.log.unified_log import ABORT, COMMIT, NO_PRODUCER, NO_SEQUENCE, REMOVED, RecordBatch
+from model.log.unified_log import ABORT, COMMIT, NO_SEQUENCE, REMOVED, RecordBatch
 from model.replication.node import GROUP_TOPIC
 
 PERMISSIVE: Final = Era(remembered_batches=1, marker_epoch_rises=False, begins_at_zero=False)
@@ -68,21 +68,11 @@ class Cluster:
 
 @dataclass(slots=True)
 class Walk:
-    """What one log made. states: of producers by the offset of a snapshot. gaps: offsets before which batches
-    are missing, damaged or deleted."""
+    """What one log made. states: of producers by the offset of a snapshot."""
 
     accepted: DataPartition
     refusals: list[Refusal] = field(default_factory=list)
     states: dict[int, Snapshot] = field(default_factory=dict)
-    gaps: list[int] = field(default_factory=list)
-
-
-def gaps(log: Replica) -> Array:
-    """Of each intact batch, whether the one before is missing or damaged."""
-    base, last = log.whole["base"], log.whole["last"]
-    expected = np.zeros_like(base)
-    expected[1:] = last[:-1] + 1
-    return np.asarray(base != expected)
 
 
 def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster, offsets: set[int]) -> Walk:
@@ -90,24 +80,26 @@ def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster,
     found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC))
     accepted = found.accepted
     wanted = sorted(offset for offset in offsets if offset <= log.end)
-    gap = gaps(log)
-    if (deleted := log.marks.get("log-start", 0)) > max(log.start, 0):
-        # Records were deleted that are still here: a broker that starts again does not read them.
-        gap[np.searchsorted(log.whole["last"], deleted) :][:1] = True
-    rows = np.flatnonzero((log.whole["producer_id"] != NO_PRODUCER) | gap)
-    batches = _batches(log, rows, _markers(evidence, tp, log), cluster)
-    for missing, batch in zip(gap[rows].tolist(), batches, strict=True):
+    left = _first_left(log)
+    for batch in _batches(log, _markers(evidence, tp, log), cluster):
         while wanted and wanted[0] <= batch.base:
             found.states[wanted.pop(0)] = _state(accepted)
-        if missing:
-            found.gaps.append(batch.base)
-            accepted.forget()
+        if batch.base == left:
+            accepted.forget(left)
         refusal = accepted.add(batch)
         if refusal is not None:
             found.refusals.append(refusal)
     for offset in wanted:
         found.states[offset] = _state(accepted)
     return found
+
+
+def _first_left(log: Replica) -> int:
+    """Base of the first batch that is left, where records were deleted that still stand in their segment (a
+    broker that starts again does not read them); -1 = none were, or all."""
+    deleted = log.marks.get("log-start", 0)
+    at = int(np.searchsorted(log.whole["last"], deleted))
+    return int(log.whole["base"][at]) if deleted > max(log.start, 0) and at < log.count else -1
 
 
 _COLUMNS: Final = (
@@ -126,12 +118,10 @@ _RECORDS: Final = [(REMOVED,) * count for count in range(512)]
 _MARKERS: Final = {"COMMIT": COMMIT, "ABORT": ABORT}
 
 
-def _batches(
-    log: Replica, rows: Array, markers: dict[int, tuple[str, int]], cluster: Cluster
-) -> Iterator[RecordBatch]:
+def _batches(log: Replica, markers: dict[int, tuple[str, int]], cluster: Cluster) -> Iterator[RecordBatch]:
     """Rows as the model's batches. A control batch without a marker changes no producer."""
     ends, begun = cluster.ends, cluster.begun
-    columns = (log.whole[name][rows].tolist() for name in _COLUMNS)
+    columns = (log.whole[name].tolist() for name in _COLUMNS)
     for base, last, epoch, producer, producer_epoch, sequence, transactional, control, at_ms in zip(
         *columns, strict=True
     ):
@@ -146,7 +136,7 @@ def _batches(
             version = ends.get(who, 0)
             yield RecordBatch(base, epoch, (), *who, NO_SEQUENCE, True, kind, coordinator, at_ms, version)
         else:
-            yield RecordBatch(base, epoch, ())
+            yield RecordBatch(base, epoch, _RECORDS[1])
 
 
 def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> dict[int, tuple[str, int]]:
@@ -166,5 +156,5 @@ def _state(accepted: DataPartition) -> Snapshot:
     """What a snapshot of this moment has."""
     return {
         producer: Entry(known.epoch, *last_data(known), known.seen_ms, known.coordinator_epoch, known.began)
-        for producer, known in accepted.states.producers.items()
+        for producer, known in accepted.log.producers.items()
     }

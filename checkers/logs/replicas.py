@@ -74,6 +74,14 @@ class Replica:
         return self.marks.get("replication", -1)
 
     @property
+    def gaps(self) -> Array:
+        """Of each intact batch, whether the one before is missing or damaged."""
+        base, last = self.whole["base"], self.whole["last"]
+        expected = np.zeros_like(base)
+        expected[1:] = last[:-1] + 1
+        return np.asarray(base != expected)
+
+    @property
     def broken(self) -> int:
         """Offset from which on batches are damaged or missing, -1 = none is."""
         base, last, good = self.every["base"], self.every["last"], self.every["intact"].copy()

@@ -322,14 +322,5 @@ def _producers(log: UnifiedLog) -> Iterator[Row]:
 
 
 def _aborted(segment: int, log: UnifiedLog) -> Iterator[Row]:
-    """With the last stable offset as it was when the marker was appended, if that were replicated at once."""
-    open_: dict[int, int] = {}
-    stable: dict[int, int] = {}
-    for batch in log.batches:
-        if batch.control:
-            open_.pop(batch.producer_id, None)
-            stable[batch.base] = min(open_.values(), default=batch.last + 1)
-        elif batch.transactional:
-            open_.setdefault(batch.producer_id, batch.base)
     for one in log.aborted:
-        yield segment, one.producer_id, one.first, one.last, stable.get(one.last, one.last + 1)
+        yield segment, *one

@@ -1,25 +1,24 @@
-"""A log that producers write to, as the model's leader decides it: sequences, epochs, markers.
+"""A log that producers write to, as the model's leader appends it: sequences, epochs, markers.
 
-The decisions are those of `model.log.unified_log.ProducerStateManager`, and nothing of the log is kept but
-its state. What a log does not show is not asked: whether a coordinator verified a transaction, and the
-version of a transaction where the caller does not know it (`RecordBatch.transaction_version` 0).
+Each batch goes through `UnifiedLog.append`, as in a leader: the model appends it at its offset, knows it
+again, or refuses it. What a log does not show is not asked: whether a coordinator verified a transaction, and
+the version of a transaction where the caller does not know it (`RecordBatch.transaction_version` 0).
 """
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from model.accepting.refusal import Refusal
 from model.eras import Era
 from model.errors import KafkaError, Refused
 from model.log.unified_log import (
-    ABORT,
     NO_EPOCH,
     NO_PRODUCER,
     NO_SEQUENCE,
     ProducerStateEntry,
-    ProducerStateManager,
     RecordBatch,
+    UnifiedLog,
 )
 
 SEQUENCE: Final = "sequence-follows"
@@ -43,61 +42,74 @@ _MARKER_RULES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedAbort:
-    """What the aborted index says of a transaction. at_least: the last stable offset is that or one of a
-    transaction after the marker: a follower that copies several batches at once has seen its begin."""
-
-    producer_id: int
-    first: int
-    last: int
-    last_stable: int
-    at_least: bool
+KEPT: Final = 1000
+"""Batches after which the old ones are deleted, as retention would: only the state after them counts."""
 
 
 class DataPartition:
-    """See the module. `states`: of producers after the last batch. asked: rule -> batches that it could have
-    refused. aborted: what the aborted index has of the log."""
+    """See the module. log: as the model has it after the last batch, its old batches deleted. asked: rule ->
+    batches that it could have refused. gaps: offsets before which nothing is known."""
 
     def __init__(self, era: Era, *, numbered: bool = True) -> None:
         """numbered: clients write; else a coordinator does, whose sequences no broker checks
         (AppendOrigin.COORDINATOR)."""
         self.era = era
         self.numbered = numbered
-        self.states = ProducerStateManager(era)
+        self.log = UnifiedLog(era)
         self.asked: Counter[str] = Counter()
-        self.aborted: list[IndexedAbort] = []
-        self._open: dict[int, int] = {}
+        self.gaps: list[int] = []
 
-    def forget(self) -> None:
-        """Batches are missing here: nothing is known of any producer, and any sequence may follow."""
-        self.states = ProducerStateManager(
-            replace(self.era, unknown_producer_refused=False, begins_at_zero=False)
-        )
-        self._open.clear()
+    def forget(self, base: int) -> None:
+        """Batches before this offset are missing, or were deleted: nothing is known of any producer, and any sequence may
+        follow."""
+        self.gaps.append(base)
+        aborted = self.log.aborted
+        self.log = UnifiedLog(replace(self.era, unknown_producer_refused=False, begins_at_zero=False))
+        self.log.restart(base)
+        self.log.aborted.extend(aborted)
 
     def add(self, batch: RecordBatch) -> Refusal | None:
         """The next batch of the log. What is refused counts all the same from there on: its followers have
         it, too."""
-        if batch.producer_id == NO_PRODUCER:
+        log = self.log
+        if batch.base != log.end:
+            self.forget(batch.base)
+            log = self.log
+        known = log.producers.get(batch.producer_id)
+        if batch.producer_id != NO_PRODUCER:
+            self._ask(batch, known)
+        rule = error = ""
+        try:
+            if not batch.control and self._begins_wrong(batch):
+                error = f"a producer that the log does not know begins at {batch.sequence}"
+                rule = UNKNOWN_BEGINS
+            elif (sent := log.append(batch, batch.epoch, client=self.numbered)).base != batch.base:
+                rule, error = NO_REPEAT, f"it stands at offset {sent.base} already"
+        except Refused as refused:
+            rule = (_MARKER_RULES if batch.control else _DATA_RULES)[refused.error]
+            error = str(refused)
+        if not rule:
+            if len(log.batches) >= KEPT and not self.era.unknown_producer_refused:
+                log.delete_before(log.end)
             return None
-        known = self.states.producers.get(batch.producer_id)
-        refusal = self._marker(batch, known) if batch.control else self._data(batch, known)
-        self.states.learn(batch)
+        if rule == SEQUENCE and known is not None and known.epoch != batch.producer_epoch:
+            rule = EPOCH_BEGINS
+        refusal = self._refused(rule, batch, known, error)
+        log.copy(batch)
         return refusal
 
-    def _data(self, batch: RecordBatch, known: ProducerStateEntry | None) -> Refusal | None:
-        asked, states = self.asked, self.states
+    def _ask(self, batch: RecordBatch, known: ProducerStateEntry | None) -> None:
+        """Count the rules that could refuse this batch."""
+        asked = self.asked
         numbered = self.numbered and batch.sequence != NO_SEQUENCE
-        rule = error = ""
-        if known is None or known.epoch == NO_EPOCH:
+        if batch.control:
+            if known is not None:
+                asked[MARKER_EPOCH] += 1
+                if known.coordinator_epoch >= 0:
+                    asked[COORDINATOR_EPOCH] += 1
+        elif known is None or known.epoch == NO_EPOCH:
             if numbered and batch.transaction_version >= 2 and self.era.begins_at_zero:
                 asked[UNKNOWN_BEGINS] += 1
-                if states.begins_wrong(batch):
-                    rule, error = (
-                        UNKNOWN_BEGINS,
-                        f"a producer that the log does not know begins at {batch.sequence}",
-                    )
         else:
             asked[PRODUCER_EPOCH] += 1
             if numbered and known.epoch == batch.producer_epoch:
@@ -107,49 +119,11 @@ class DataPartition:
                 asked[EPOCH_BEGINS] += 1
             if known.began >= 0:
                 asked[PLAIN_IN_TRANSACTION] += 1
-        if numbered and known is not None and (sent := states.recognised(batch)) is not None:
-            rule, error = NO_REPEAT, f"it stands at offset {sent.base} already"
-        elif not rule:
-            rule, error = self._checked(
-                batch if numbered else batch._replace(sequence=NO_SEQUENCE), _DATA_RULES
-            )
-        if batch.transactional and batch.producer_id not in self._open:
-            self._open[batch.producer_id] = batch.base
-        if not rule:
-            return None
-        if rule == SEQUENCE and known is not None and known.epoch != batch.producer_epoch:
-            rule = EPOCH_BEGINS
-        return self._refused(rule, batch, known, error)
 
-    def _marker(self, batch: RecordBatch, known: ProducerStateEntry | None) -> Refusal | None:
-        if known is not None:
-            self.asked[MARKER_EPOCH] += 1
-            if known.coordinator_epoch >= 0:
-                self.asked[COORDINATOR_EPOCH] += 1
-        rule, error = self._checked(batch, _MARKER_RULES)
-        began = self._open.pop(batch.producer_id, -1)
-        if batch.control == ABORT and began >= 0:
-            other = next(iter(self._open.values()), batch.base)  # dicts keep the order of begins
-            alone = other >= batch.base
-            stable = batch.base + 1 if alone else other
-            self.aborted.append(
-                IndexedAbort(
-                    producer_id=batch.producer_id,
-                    first=began,
-                    last=batch.base,
-                    last_stable=stable,
-                    at_least=alone,
-                )
-            )
-        return self._refused(rule, batch, known, error) if rule else None
-
-    def _checked(self, batch: RecordBatch, rules: dict[KafkaError, str]) -> tuple[str, str]:
-        """The rule that the batch breaks, and how; "" = none."""
-        try:
-            self.states.check(batch)
-        except Refused as refused:
-            return rules[refused.error], str(refused)
-        return "", ""
+    def _begins_wrong(self, batch: RecordBatch) -> bool:
+        """What a leader asks before it appends."""
+        later = self.numbered and batch.transaction_version >= 2
+        return later and self.log.producer_states.begins_wrong(batch)
 
     def _refused(
         self, rule: str, batch: RecordBatch, known: ProducerStateEntry | None, error: str

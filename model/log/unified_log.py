@@ -73,11 +73,14 @@ class RecordBatch(NamedTuple):
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of the aborted index: the transaction that began at `first` ended by an abort at `last`."""
+    """An entry of the aborted index: the transaction that began at `first` ended by an abort at `last`.
+    last_stable: last stable offset then, if the marker were replicated at once; answers of fetches, which do
+    not have it nor `last`, have -1."""
 
     producer_id: int
     first: int
     last: int
+    last_stable: int = -1
 
 
 class CompletedTxn(NamedTuple):
@@ -121,31 +124,35 @@ class ProducerStateManager:
     """What a log knows of its producers, by the batches in it: Kafka's ProducerStateManager, with the checks
     of its ProducerAppendInfo.
 
-    aborted, completed: transactions whose marker is in the log. The caller says when a batch is appended.
+    ongoing: first offset of each open transaction by producer id, oldest first. aborted, completed:
+    transactions whose marker is in the log. The caller says when a batch is appended.
     """
 
     def __init__(self, era: Era, bugs: frozenset[str] = frozenset()) -> None:
         self.era = era
         self.bugs = bugs
         self.producers: dict[int, ProducerStateEntry] = {}
+        self.ongoing: dict[int, int] = {}
         self.aborted: list[AbortedTxn] = []
         self.completed: list[CompletedTxn] = []
 
     def clear(self) -> None:
         """Nothing is known."""
         self.producers.clear()
+        self.ongoing.clear()
         self.aborted.clear()
         self.completed.clear()
 
-    def check(self, batch: RecordBatch) -> None:
-        """Whether a leader appends this batch, which it does not recognise.
+    def check(self, batch: RecordBatch, *, client: bool = True) -> None:
+        """Whether a leader appends this batch, which it does not recognise. client: a client sent it, else a
+        coordinator did, whose sequences are not checked (AppendOrigin).
 
         Raises: Refused (sequence, producer epoch, coordinator epoch, open transaction).
         """
         if batch.control:
             self._check_marker(batch)
         else:
-            self._check_sequence(batch)
+            self._check_sequence(batch, client=client)
             self._check_transaction(batch)
 
     def recognised(self, batch: RecordBatch) -> BatchMetadata | None:
@@ -163,13 +170,13 @@ class ProducerStateManager:
                 return sent
         return None
 
-    def _check_sequence(self, batch: RecordBatch) -> None:
-        """ProducerAppendInfo.checkProducerEpoch and checkSequence. What a group coordinator writes for
-        a producer has no sequence."""
+    def _check_sequence(self, batch: RecordBatch, *, client: bool) -> None:
+        """ProducerAppendInfo.checkProducerEpoch and checkSequence. What the model's group coordinator writes
+        for a producer has no sequence."""
         producer = self.producers.get(batch.producer_id)
-        numbered = batch.sequence != NO_SEQUENCE
+        numbered = client and batch.sequence != NO_SEQUENCE
         if producer is None or producer.epoch == NO_EPOCH:
-            if self.era.unknown_producer_refused and batch.sequence > 0:
+            if self.era.unknown_producer_refused and numbered and batch.sequence > 0:
                 raise Refused(KafkaError.UNKNOWN_PRODUCER_ID)
             return
         if batch.producer_epoch < producer.epoch and "old-epoch-appended" not in self.bugs:
@@ -226,14 +233,20 @@ class ProducerStateManager:
             producer.coordinator_epoch = batch.coordinator_epoch
             if producer.began >= 0:
                 self.completed.append(CompletedTxn(producer.began, batch.base))
+                del self.ongoing[batch.producer_id]
                 if batch.control == ABORT:
-                    self.aborted.append(AbortedTxn(batch.producer_id, producer.began, batch.base))
+                    stable = self.first_ongoing(batch.base + 1)
+                    self.aborted.append(AbortedTxn(batch.producer_id, producer.began, batch.base, stable))
                 producer.began = -1
             return
         producer.batches.append(BatchMetadata(batch.sequence, batch.last_sequence, batch.base, batch.last))
         del producer.batches[: -self.era.remembered_batches]
         if batch.transactional and producer.began < 0:
-            producer.began = batch.base
+            producer.began = self.ongoing[batch.producer_id] = batch.base
+
+    def first_ongoing(self, otherwise: int) -> int:
+        """First offset of the oldest open transaction; `otherwise` where none is open."""
+        return next(iter(self.ongoing.values()), otherwise)
 
 
 class UnifiedLog:
@@ -256,19 +269,20 @@ class UnifiedLog:
 
     # ---- appending
 
-    def append(self, batch: RecordBatch, epoch: int) -> RecordBatch:
+    def append(self, batch: RecordBatch, epoch: int, *, client: bool = True) -> RecordBatch:
         """As the leader of `epoch`: give the batch its offsets; the batch as it stands in the log.
 
         A batch that its producer's state remembers is not appended again: the remembered one is
-        returned, recognisable by its base.
+        returned, recognisable by its base. client: see `ProducerStateManager.check`; a coordinator's batches
+        are not recognised either.
 
         Raises: Refused (sequence, producer epoch, coordinator epoch, open transaction), with nothing changed.
         """
         if batch.producer_id != NO_PRODUCER and self.era.idempotence:
-            known = None if batch.control else self.recognised(batch)
+            known = self.recognised(batch) if client and not batch.control else None
             if known is not None:
                 return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
-            self.producer_states.check(batch)
+            self.producer_states.check(batch, client=client)
         placed = RecordBatch(self.end, epoch, *batch[2:])  # `_replace` takes three times as long
         self.copy(placed)
         return placed
@@ -296,10 +310,7 @@ class UnifiedLog:
 
     def first_unstable(self, high_watermark: int) -> int:
         """First offset of a transaction that is open, or whose marker is not replicated yet."""
-        first = self.end
-        for producer in self.producers.values():
-            if 0 <= producer.began < first:
-                first = producer.began
+        first = self.producer_states.first_ongoing(self.end)
         for done in reversed(self.completed):
             if done.last < high_watermark:
                 break

@@ -235,8 +235,7 @@ class Guarded:
                 self.batches.append(batch)
                 bases.append(base)
                 self.end = batch.last + 1
-                if batch.producer_id != NO_PRODUCER or batch.records:
-                    self.decisions.add(batch)
+                self.decisions.add(batch)
             at += 1
         seen.at = at
 

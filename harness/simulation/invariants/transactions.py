@@ -104,9 +104,9 @@ class Committed:
 
     def add(self, batch: RecordBatch) -> None:
         """The next committed batch."""
+        refusal = self.accepted.add(batch)
         if batch.producer_id == NO_PRODUCER:
             return
-        refusal = self.accepted.add(batch)
         if refusal is not None:
             name = "markers" if batch.control else "batches"
             self._broken(name, batch, f"{refusal.why} ({refusal.before})")

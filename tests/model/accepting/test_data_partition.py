@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from model.accepting.data_partition import (
     COORDINATOR_EPOCH,
     EPOCH_BEGINS,
+    KEPT,
     MARKER_EPOCH,
     NO_REPEAT,
     PLAIN_IN_TRANSACTION,
@@ -17,11 +18,10 @@ from model.accepting.data_partition import (
     SEQUENCE,
     UNKNOWN_BEGINS,
     DataPartition,
-    IndexedAbort,
 )
 from model.eras import ERAS
 from model.errors import Refused
-from model.log.unified_log import ABORT, COMMIT, RecordBatch, UnifiedLog
+from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch, UnifiedLog
 
 LAST = 2**31 - 1
 
@@ -124,11 +124,23 @@ def test_what_is_refused_counts_from_there_on() -> None:
 def test_after_a_gap_any_sequence_may_follow() -> None:
     accepted = DataPartition(ERAS["4.3"])
     accepted.add(data(0))
-    accepted.forget()
     assert accepted.add(data(9, base=4, transaction_version=2)) is None
     refusal = accepted.add(data(11, base=5))
     assert refusal is not None
     assert refusal.rule == SEQUENCE
+    assert accepted.gaps == [4]
+
+
+def test_only_the_newest_batches_are_kept_and_the_state_of_all() -> None:
+    accepted = DataPartition(ERAS["4.3"])
+    other = RecordBatch(0, 0, ("m",), 8, 0, 0, transactional=True)
+    for at, batch in enumerate([other, *(data(n) for n in range(KEPT + 9))]):
+        assert accepted.add(batch._replace(base=at)) is None
+    assert len(accepted.log.batches) < KEPT
+    assert accepted.log.producers[8].began == 0
+    refusal = accepted.add(data(KEPT + 5, base=accepted.log.end))
+    assert refusal is not None
+    assert refusal.rule == NO_REPEAT
 
 
 def test_a_refusal_tells_what_stands_there_and_the_state_before() -> None:
@@ -152,9 +164,9 @@ def test_the_aborted_index_and_its_last_stable_offset() -> None:
     end = RecordBatch(0, 0, (), 8, 0, control=ABORT)
     for at, batch in enumerate([other, data(0), marker(control=ABORT), end, data(1), marker()]):
         accepted.add(batch._replace(base=at))
-    assert accepted.aborted == [
-        IndexedAbort(producer_id=7, first=1, last=2, last_stable=0, at_least=False),
-        IndexedAbort(producer_id=8, first=0, last=3, last_stable=4, at_least=True),
+    assert accepted.log.aborted == [
+        AbortedTxn(producer_id=7, first=1, last=2, last_stable=0),
+        AbortedTxn(producer_id=8, first=0, last=3, last_stable=4),
     ]
 
 
@@ -213,8 +225,8 @@ def test_what_a_leader_appends_is_accepted_and_what_it_does_not_is_refused(
             for known in log.batches:
                 twin.add(known)
             assert twin.add(offered) is not None
-    assert accepted.states.producers == log.producers
-    assert [(one.producer_id, one.first, one.last) for one in accepted.aborted] == log.aborted
+    assert accepted.log.producers == log.producers
+    assert accepted.log.aborted == log.aborted
 
 
 def test_an_era_that_remembers_one_batch() -> None:
