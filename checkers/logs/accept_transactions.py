@@ -78,7 +78,7 @@ def judge(evidence: Evidence, tp: TopicPartition) -> Judgement:
         return judgement
     era = evidence.once(era_of)
     log = TransactionLog(
-        Kept(next_ids=era is not None and era.ids_logged), tp.partition, partition_count(evidence, tp.topic)
+        Kept(ids_logged=era is not None and era.ids_logged), tp.partition, partition_count(evidence, tp.topic)
     )
     log.owners.update(_owners(evidence))
     if not log.count:

@@ -3,11 +3,11 @@
 import pyarrow.compute as pc
 
 from checkers.logs.judgement import Judgement, LogFinding
-from checkers.logs.producer_walk import Entry, Snapshot, Walk
+from checkers.logs.producer_walk import Snapshot, Walk
 from checkers.logs.replicas import Replica
 from core.op import TopicPartition
 from history.evidence import Evidence
-from model.log.unified_log import AbortedTxn
+from model.log.unified_log import AbortedTxn, ProducerSnapshotEntry
 
 ABORTED_INDEX = "aborted-index"
 PRODUCER_SNAPSHOT = "producer-snapshot"
@@ -17,7 +17,7 @@ def snapshots(evidence: Evidence, tp: TopicPartition) -> dict[tuple[int, int], d
     """Snapshots by take and node, and by their offset."""
     found: dict[tuple[int, int], dict[int, Snapshot]] = {}
     for row in evidence.of("producers", tp).to_pylist():
-        entry = Entry(*(row[name] for name in Entry._fields))
+        entry = ProducerSnapshotEntry(*(row[name] for name in ProducerSnapshotEntry._fields))
         of_node = found.setdefault((row["take"], row["node"]), {})
         of_node.setdefault(row["snapshot"], {})[row["producer_id"]] = entry
     return found
@@ -44,7 +44,7 @@ def compare_snapshots(
                 judgement.refuse(_finding(PRODUCER_SNAPSHOT, tp, log, at, sentence, producer))
 
 
-def _words(entry: Entry | None) -> str:
+def _words(entry: ProducerSnapshotEntry | None) -> str:
     if entry is None:
         return "nothing"
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in entry._asdict().items())

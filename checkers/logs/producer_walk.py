@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow.compute as pc
@@ -11,29 +11,17 @@ from checkers.logs.cluster_era import era_of
 from checkers.logs.replicas import Replica
 from core.op import TopicPartition
 from history.evidence import Evidence
-from model.accepting.data_partition import DataPartition, last_data
+from model.accepting.data_partition import DataPartition
 from model.accepting.refusal import Refusal
 from model.eras import Era
-from model.log.unified_log import ABORT, COMMIT, NO_SEQUENCE, REMOVED, RecordBatch
+from model.log.unified_log import ABORT, COMMIT, NO_SEQUENCE, REMOVED, ProducerSnapshotEntry, RecordBatch
 from model.replication.node import GROUP_TOPIC
 
 PERMISSIVE: Final = Era(remembered_batches=1, marker_epoch_rises=False, begins_at_zero=False)
 """Asks for nothing that some version with producer ids does not do."""
 
 
-class Entry(NamedTuple):
-    """A producer in a snapshot, as the file has it."""
-
-    producer_epoch: int
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-    coordinator_epoch: int
-    first_offset_of_transaction: int
-
-
-Snapshot = dict[int, Entry]
+Snapshot = dict[int, ProducerSnapshotEntry]
 """By producer id."""
 
 
@@ -83,14 +71,14 @@ def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster,
     left = _first_left(log)
     for batch in _batches(log, _markers(evidence, tp, log), cluster):
         while wanted and wanted[0] <= batch.base:
-            found.states[wanted.pop(0)] = _state(accepted)
+            found.states[wanted.pop(0)] = accepted.log.producer_states.snapshot()
         if batch.base == left:
             accepted.forget(left)
         refusal = accepted.add(batch)
         if refusal is not None:
             found.refusals.append(refusal)
     for offset in wanted:
-        found.states[offset] = _state(accepted)
+        found.states[offset] = accepted.log.producer_states.snapshot()
     return found
 
 
@@ -149,12 +137,4 @@ def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> dict[int, 
         offset: (_MARKERS[name], epoch)
         for offset, name, epoch in zip(*columns, strict=True)
         if name in _MARKERS
-    }
-
-
-def _state(accepted: DataPartition) -> Snapshot:
-    """What a snapshot of this moment has."""
-    return {
-        producer: Entry(known.epoch, *last_data(known), known.seen_ms, known.coordinator_epoch, known.began)
-        for producer, known in accepted.log.producers.items()
     }

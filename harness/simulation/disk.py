@@ -33,9 +33,12 @@ def _log(log: UnifiedLog) -> UnifiedLog:
     kept = copy.copy(log)
     kept.batches = list(log.batches)
     kept.epochs = copy.copy(log.epochs)
-    kept.producers = {
+    states = kept.producer_states = copy.copy(log.producer_states)
+    kept.producers = states.producers = {
         producer_id: replace(known, batches=list(known.batches))
         for producer_id, known in log.producers.items()
     }
-    kept.aborted, kept.completed = list(log.aborted), list(log.completed)
+    states.ongoing = dict(log.producer_states.ongoing)
+    kept.aborted = states.aborted = list(log.aborted)
+    kept.completed = states.completed = list(log.completed)
     return kept

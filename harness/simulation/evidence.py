@@ -24,7 +24,6 @@ from harness.simulation.disk import Disk
 from harness.simulation.metadata_log import NO_TIMESTAMP, TOPIC, MetadataLogRecord, records, topic_id
 from harness.simulation.scheduler import BASE_NS
 from history.evidence import PER_NODE, PER_PARTITION, TRANSACTION_LOG, Evidence, Row, merged, schema, table
-from model.accepting.data_partition import last_data
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
@@ -309,16 +308,8 @@ def _assignment(partitions: Iterable[Partition]) -> bytes:
 
 
 def _producers(log: UnifiedLog) -> Iterator[Row]:
-    for producer_id, known in sorted(log.producers.items()):
-        yield (
-            log.end,
-            producer_id,
-            known.epoch,
-            *last_data(known),
-            _wall(known.seen_ms),
-            known.coordinator_epoch,
-            known.began,
-        )
+    for producer_id, entry in sorted(log.producer_states.snapshot().items()):
+        yield log.end, producer_id, *entry._replace(timestamp=_wall(entry.timestamp))
 
 
 def _aborted(segment: int, log: UnifiedLog) -> Iterator[Row]:

@@ -60,8 +60,8 @@ class DataPartition:
         self.gaps: list[int] = []
 
     def forget(self, base: int) -> None:
-        """Batches before this offset are missing, or were deleted: nothing is known of any producer, and any sequence may
-        follow."""
+        """Batches before this offset are missing, or were deleted: nothing is known of any producer, and any
+        sequence may follow."""
         self.gaps.append(base)
         aborted = self.log.aborted
         self.log = UnifiedLog(replace(self.era, unknown_producer_refused=False, begins_at_zero=False))
@@ -157,11 +157,3 @@ def state_of(known: ProducerStateEntry | None) -> str:
         f"producer epoch {known.epoch}, coordinator epoch {known.coordinator_epoch}, {open_}, "
         f"sequences {sent or 'of this epoch none'}"
     )
-
-
-def last_data(known: ProducerStateEntry) -> tuple[int, int, int]:
-    """What a snapshot has of a producer's newest batch: last sequence, last offset, offsets before that."""
-    if not known.batches:
-        return (NO_SEQUENCE, -1, 0)
-    newest = known.batches[-1]
-    return (newest.last_sequence, newest.last, newest.last - newest.base)

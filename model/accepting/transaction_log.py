@@ -1,5 +1,8 @@
 """A partition of `__transaction_state`, as coordinators write it: the records of each transactional id.
 
+A record is accepted if `TransactionMetadata`, from the state before, makes it for some cause: InitProducerId,
+AddPartitions, EndTxn, a fence, the end of the markers. What the log does not tell is tried in all ways.
+
 A coordinator that did not hear whether a record was committed continues from the state before, and the record
 may stand in the log all the same, as in Kafka. So a record may follow any earlier one that the same
 coordinator (the same leader epoch) may still have in memory; a coordinator that loads begins from the last.
@@ -13,13 +16,12 @@ from typing import Final
 from core.java_hash import java_hash
 from model.accepting.refusal import Refusal
 from model.coordinator.transaction_metadata import (
-    ABORTED_WITHOUT_PARTITIONS,
-    BEFORE,
+    DEAD,
     EMPTY,
-    ENDED,
     ONGOING,
-    PREPARE_ABORT,
+    PREPARE_COMMIT,
     PREPARED,
+    TransactionMetadata,
     TransactionRecord,
     TransactionState,
     TransactionTombstone,
@@ -43,11 +45,10 @@ UNKNOWN_EPOCH: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a log keeps. most: the largest producer epoch. next_ids: `TransactionRecord.next_id` (4.3,
-    KAFKA-20310)."""
+    """What a log keeps. most: the largest producer epoch. ids_logged: see `Era`."""
 
     most: int = PRODUCER_EPOCH_MAX
-    next_ids: bool = True
+    ids_logged: bool = True
 
 
 @dataclass(slots=True)
@@ -103,22 +104,22 @@ class TransactionLog:
             self.known[tid] = (leader_epoch, [record])
             return
         self.asked.update(FOLLOWING)
-        before = [known for known in candidates if broken(known, record, self.kept) is None]
+        tried = [(known, following(known, record, self.kept)) for known in candidates]
+        after = dict.fromkeys(one for _, made in tried for one in made) or {record: None}
+        before = [known for known, made in tried if made]
         if not before:
             newest = candidates[-1]
-            wrong = broken(newest, record, self.kept)
-            assert wrong is not None
-            why = f"{described(record)}; the model's coordinator does not write it: {wrong[1]}"
-            yield _refused(wrong[0], offset, why, newest, record)
-        self.known[tid] = (leader_epoch, [*before, _remembered(before, record)])
+            rule, how = broken(newest, record, self.kept)
+            why = f"{described(record)}; the model's coordinator does not write it: {how}"
+            yield _refused(rule, offset, why, newest, record)
+        self.known[tid] = (leader_epoch, [*(known for known in before if known not in after), *after])
 
     def _candidates(self, leader_epoch: int, tid: str) -> list[TransactionRecord]:
         """What the coordinator of this epoch may have in memory."""
         epoch, candidates = self.known.get(tid, (leader_epoch, []))
         if epoch == leader_epoch:
             return candidates
-        # A coordinator that loads does not learn the epoch before (KAFKA-20357).
-        return [last._replace(last_epoch=NO_EPOCH) for last in candidates[-1:]]
+        return [last.loaded(ids_logged=self.kept.ids_logged) for last in candidates[-1:]]
 
     def _expired(self, offset: int, leader_epoch: int, tid: str) -> Iterator[Refusal]:
         candidates = self._candidates(leader_epoch, tid)
@@ -126,7 +127,8 @@ class TransactionLog:
         if not candidates:
             return
         self.asked[STATE] += 1
-        if not any(known.state in ENDED for known in candidates):
+        states = (TransactionMetadata(known, self.kept.most) for known in candidates)
+        if not any(state.may_become(DEAD, 0) for state in states):
             why = f"{tid}: a tombstone; the model's coordinator forgets no id in {candidates[-1].state}"
             yield _refused(STATE, offset, why, candidates[-1], candidates[-1])
 
@@ -134,21 +136,6 @@ class TransactionLog:
 def _created(record: TransactionRecord) -> TransactionRecord:
     """What a coordinator makes of an id that it does not know, before its first record."""
     return TransactionRecord(record.transactional_id, record.producer_id, record.timeout_ms)
-
-
-def _remembered(before: list[TransactionRecord], record: TransactionRecord) -> TransactionRecord:
-    """A record with the epoch before it, as far as that follows from the records before."""
-    if record.last_epoch != UNKNOWN_EPOCH:
-        return record
-    lasts = {known.last_epoch for known in before}
-    epochs = {known.epoch for known in before}
-    if record.state in PREPARED:
-        known = epochs if record.version >= 2 else {UNKNOWN_EPOCH}
-    elif record.state is not EMPTY:
-        known = lasts
-    else:  # the first record of an id has none before it; else it is up to what the client asked
-        known = {NO_EPOCH} if epochs == {NO_EPOCH} else {UNKNOWN_EPOCH}
-    return record._replace(last_epoch=known.pop() if len(known) == 1 else UNKNOWN_EPOCH)
 
 
 def _refused(
@@ -178,89 +165,82 @@ def described(record: TransactionRecord | TransactionTombstone) -> str:
 
 # ---- one record after another
 
-Wrong = tuple[str, str]
-"""A rule, and how a record breaks it."""
+_RULES: Final = {
+    "partitions": PARTITIONS,
+    "producer_id": PRODUCER_ID,
+    "previous_id": PRODUCER_ID,
+    "epoch": EPOCH,
+    "last_epoch": EPOCH,
+    "started": TIMES,
+    "timeout_ms": TIMES,
+}
+"""Rules by the fields of a record that they are about; a refusal names the first one that differs."""
+_NOT_SAID: Final = {"previous_id": NO_PRODUCER, "last_epoch": UNKNOWN_EPOCH}
+"""What these fields have where the log does not say them."""
 
 
-def broken(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> Wrong | None:
-    """The first rule that forbids one record of a transactional id after another, None = it may follow
-    (TransactionMetadata.completeTransitionTo)."""
-    return (
-        _state(before, after)
-        or _partitions(before, after)
-        or _producer(before, after, kept)
-        or _times(before, after)
-    )
+def following(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> list[TransactionRecord]:
+    """What the model's coordinator makes of a state, as far as that is the record which stands in the log
+    next: none where it does not write that one, several where the log does not tell them apart."""
+    return [made for made in _made(before, after, kept) if not _unlike(made, after)]
 
 
-def _state(before: TransactionRecord, after: TransactionRecord) -> Wrong | None:
-    if before.epoch == NO_EPOCH and after.state is not EMPTY:
-        return (STATE, f"the first record of an id is {EMPTY}")
-    legal = before.state in BEFORE[after.state] or (
-        # The client may have begun nothing.
-        after.state is PREPARE_ABORT and after.version >= 2 and before.state in ABORTED_WITHOUT_PARTITIONS
-    )
-    # The fence before an abort is never logged: PrepareAbort follows Ongoing then, too.
-    return None if legal else (STATE, f"{after.state} does not follow {before.state}")
+def broken(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> tuple[str, str]:
+    """The rule by which a record of a transactional id does not follow another, and how it breaks it."""
+    made = list(_made(before, after, kept))
+    if not made:
+        return (STATE, f"{after.state} does not follow {before.state}")
+    nearest = min(made, key=lambda one: len(_unlike(one, after)))
+    (field, *_) = _unlike(nearest, after)
+    wanted = " or ".join(dict.fromkeys(str(getattr(one, field)) for one in made))
+    name = field.replace("_", " ")
+    return (_RULES[field], f"{name} {getattr(after, field)}, where {wanted} has to follow")
 
 
-def _partitions(before: TransactionRecord, after: TransactionRecord) -> Wrong | None:
-    had, has = {*before.partitions}, {*after.partitions}
-    if after.state is ONGOING and not had <= has:
-        return (PARTITIONS, "a transaction loses partitions")
-    if after.state in PREPARED and had != has:
-        return (PARTITIONS, "the prepare record has other partitions than its transaction")
-    if after.state in ENDED and has:
-        return (PARTITIONS, "no transaction is open, and it has partitions")
-    return None
+def _unlike(made: TransactionRecord, after: TransactionRecord) -> list[str]:
+    """Fields that differ, of those that the log has."""
+    return [
+        name
+        for name in _RULES
+        if getattr(made, name) != (said := getattr(after, name)) and said != _NOT_SAID.get(name)
+    ]
 
 
-def _producer(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> Wrong | None:
-    if after.previous_id not in (NO_PRODUCER, before.producer_id):
-        return (PRODUCER_ID, f"the producer id before is said to be {after.previous_id}")
-    if after.producer_id != before.producer_id:
-        return _rotated(before, after, kept)
-    legal = _epochs(before, after, kept)
-    if after.epoch in legal:
-        return None
-    wanted = " or ".join(map(str, legal)) or "no epoch of this producer id"
-    return (EPOCH, f"epoch {after.epoch} after {before.epoch}, where {wanted} has to follow")
+def _made(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> Iterator[TransactionRecord]:
+    """What the model's coordinator makes of a state, for each cause that may lead to the state after it. What
+    a request brings, and the time, are as the record has them."""
+    state, most = after.state, kept.most
+    known = TransactionMetadata(before, most)
+    begun = 0 <= before.epoch <= most or (state is EMPTY and before.epoch == NO_EPOCH)
+    if not begun or not known.may_become(state, after.version):
+        return
+    if state is EMPTY:
+        again = before.last_epoch if before.epoch < most else NO_EPOCH
+        for expected in dict.fromkeys((None, before.epoch, again)):
+            if expected != NO_EPOCH:
+                asked = TransactionMetadata(before, most)
+                yield asked.prepare_init(lambda: after.producer_id, after.timeout_ms, expected, after.updated)
+    elif state is ONGOING:
+        yield known.prepare_add(after.partitions, after.updated, after.version)
+    elif state in PREPARED:
+        yield from _ended(known, after)
+    elif state in COMPLETED:
+        if known.exhausted and before.next_id == NO_PRODUCER and not kept.ids_logged:
+            another = after.producer_id != before.producer_id  # the log does not say which one follows
+            known.record = before._replace(next_id=after.producer_id if another else NO_PRODUCER)
+        yield known.prepare_complete(after.updated)
 
 
-def _rotated(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> Wrong | None:
-    used_up = before.epoch >= kept.most - 1
-    if after.state in COMPLETED and kept.next_ids:
-        legal = after.producer_id == before.next_id
+def _ended(known: TransactionMetadata, after: TransactionRecord) -> Iterator[TransactionRecord]:
+    """By EndTxn of its client; or by a fence, which from version 2 on makes the same record."""
+    before, commit, version = known.record, after.state is PREPARE_COMMIT, after.version
+    if version >= 2:
+        answer = known.end_v2(before.producer_id, before.epoch, commit)
     else:
-        legal = used_up and after.state in (EMPTY, *COMPLETED)
-    if not legal:
-        return (PRODUCER_ID, f"another producer id, where {before.producer_id} has epochs left")
-    return None if after.epoch == 0 else (EPOCH, f"a new producer id begins with epoch {after.epoch}")
-
-
-def _epochs(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> tuple[int, ...]:
-    """Epochs that may follow under the same producer id."""
-    if after.state is EMPTY:
-        # InitProducerId raises the epoch; one that was sent again by a client with an epoch does not.
-        unknown = UNKNOWN_EPOCH in (after.last_epoch, before.last_epoch)
-        again = before.last_epoch != NO_EPOCH and (unknown or after.last_epoch == before.last_epoch)
-        return (before.epoch, before.epoch + 1) if again else (before.epoch + 1,)
-    if after.state in PREPARED and after.version >= 2:
-        return (min(before.epoch + 1, kept.most),)
-    if after.state is PREPARE_ABORT:  # of a fence, or of a client
-        return (before.epoch, before.epoch + 1)
-    return (before.epoch,)
-
-
-def _times(before: TransactionRecord, after: TransactionRecord) -> Wrong | None:
-    if after.state is EMPTY:
-        wanted = -1
-    elif before.state in ENDED:  # it begins
-        wanted = after.updated
-    else:
-        wanted = before.started
-    if after.started != wanted:
-        return (TIMES, f"it began at {after.started}, and not at {wanted}")
-    if after.state is not EMPTY and after.timeout_ms != before.timeout_ms:
-        return (TIMES, f"time-out {after.timeout_ms} ms after {before.timeout_ms} ms")
-    return None
+        answer = known.end_v1(before.epoch, commit)
+    if answer is None:
+        yield known.prepare_end(commit, after.updated, version, next_id=after.next_id)
+    if version < 2 and not commit:
+        fenced = TransactionMetadata(before, known.most)
+        fenced.prepare_fence()
+        yield fenced.prepare_end(False, after.updated, version, next_id=after.next_id, fence=True)

@@ -118,11 +118,9 @@ class TransactionCoordinator:
     def _next(self, transaction: TransactionMetadata, request: InitProducerId) -> TransactionRecord:
         now, timeout = self.node.now, request.timeout_ms
         expected = request.producer_epoch if request.producer_id >= 0 else None
-        if transaction.exhausted and expected in (None, transaction.record.epoch):
-            return transaction.prepare_rotation(self.ids.take(), timeout, now, asked=expected is not None)
         before = transaction.record.epoch
-        record = transaction.prepare_increment(timeout, expected, now)
-        if "zombie-not-fenced" in self.bugs:  # two clients with one epoch
+        record = transaction.prepare_init(self.ids.take, timeout, expected, now)
+        if "zombie-not-fenced" in self.bugs and record.epoch > before:  # two clients with one epoch
             record = record._replace(epoch=max(before, 0))
         return record
 

@@ -7,7 +7,7 @@ takes it over once the record is committed. While a change is pending no other o
                     → PrepareEpochFence → PrepareAbort → CompleteAbort → …
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -115,33 +115,51 @@ class TransactionMetadata:
 
     # ---- changes
 
-    def _prepare(self, state: TransactionState, **changes: Any) -> TransactionRecord:
-        name = f"{self.record.transactional_id}: {self.state} → {state}"
-        assert self.pending is None, f"{name} while → {self.pending} is pending"
-        made = self.record._replace(state=state, previous_id=self.record.producer_id, **changes)
-        legal = self.state in BEFORE[state] or (
-            state is PREPARE_ABORT and made.version >= 2 and self.state in ABORTED_WITHOUT_PARTITIONS
+    def may_become(self, state: TransactionState, version: int) -> bool:
+        """Whether the state may follow. version: transaction version of the change."""
+        # Of version 2, the client may have begun nothing.
+        return self.state in BEFORE[state] or (
+            state is PREPARE_ABORT and version >= 2 and self.state in ABORTED_WITHOUT_PARTITIONS
         )
-        assert legal, f"{name} is not a legal transition"
-        assert state is DEAD or made.epoch >= 0, f"{name} with epoch {made.epoch}"
+
+    def _named(self, state: TransactionState) -> str:
+        return f"{self.record.transactional_id}: {self.state} → {state}"
+
+    def _prepare(self, state: TransactionState, **changes: Any) -> TransactionRecord:
+        assert self.pending is None, f"{self._named(state)} while → {self.pending} is pending"
+        made = self.record._replace(state=state, previous_id=self.record.producer_id, **changes)
+        assert self.may_become(state, made.version), f"{self._named(state)} is not a legal transition"
+        assert state is DEAD or made.epoch >= 0, f"{self._named(state)} with epoch {made.epoch}"
         self.pending = state
         return made
 
     def complete(self, record: TransactionRecord) -> None:
         """The record is committed."""
-        name = f"{self.record.transactional_id}: {self.state} → {record.state}"
-        assert self.pending is record.state, f"{name}, but → {self.pending} is pending"
-        same = record.producer_id == self.record.producer_id
-        bumped = record.epoch in (self.record.epoch, self.record.epoch + 1)
+        known, state = self.record, record.state
+        assert self.pending is state, f"{self._named(state)}, but → {self.pending} is pending"
+        same = record.producer_id == known.producer_id
+        bumped = record.epoch in (known.epoch, known.epoch + 1)
         assert (same and bumped) or (not same and record.epoch == 0), (
-            f"{name}: {self.record.producer_id}/{self.record.epoch} → {record.producer_id}/{record.epoch}"
+            f"{self._named(state)}: {known.producer_id}/{known.epoch} → {record.producer_id}/{record.epoch}"
         )
-        if record.state is ONGOING:
-            assert set(self.record.partitions) <= set(record.partitions), f"{name} loses partitions"
+        if state is ONGOING:
+            assert set(known.partitions) <= set(record.partitions), f"{self._named(state)} loses partitions"
         self.record, self.pending = record, None
 
+    def prepare_init(
+        self, new_id: Callable[[], int], timeout_ms: int, expected: int | None, now: int
+    ) -> TransactionRecord:
+        """InitProducerId: the next epoch, or the first one of another producer id. expected: the epoch that
+        the client has (KIP-360), None = it has none. new_id() gives an unused id.
+
+        Raises: Refused (PRODUCER_FENCED; what new_id raises).
+        """
+        if self.exhausted and expected in (None, self.record.epoch):
+            return self.prepare_rotation(new_id(), timeout_ms, now, asked=expected is not None)
+        return self.prepare_increment(timeout_ms, expected, now)
+
     def prepare_increment(self, timeout_ms: int, expected: int | None, now: int) -> TransactionRecord:
-        """InitProducerId: the next epoch. expected: the epoch that the client has (KIP-360).
+        """The next epoch of the same producer id: see `prepare_init`.
 
         Raises: Refused (PRODUCER_FENCED).
         """
@@ -160,7 +178,7 @@ class TransactionMetadata:
     def prepare_rotation(
         self, producer_id: int, timeout_ms: int, now: int, *, asked: bool
     ) -> TransactionRecord:
-        """InitProducerId where the epochs are used up: a new id. asked: by a client with an epoch."""
+        """A new producer id: see `prepare_init`. asked: by a client with an epoch."""
         last = self.record.epoch if asked else NO_EPOCH
         return self._prepare_empty(timeout_ms, now, producer_id=producer_id, epoch=0, last_epoch=last)
 

@@ -120,6 +120,19 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
 
+class ProducerSnapshotEntry(NamedTuple):
+    """A producer in a snapshot, as Kafka writes it; -1 = none. offset_delta: how many offsets its newest
+    batch has before the last one. timestamp: `ProducerStateEntry.seen_ms`."""
+
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    first_offset_of_transaction: int
+
+
 class ProducerStateManager:
     """What a log knows of its producers, by the batches in it: Kafka's ProducerStateManager, with the checks
     of its ProducerAppendInfo.
@@ -142,6 +155,18 @@ class ProducerStateManager:
         self.ongoing.clear()
         self.aborted.clear()
         self.completed.clear()
+
+    def snapshot(self) -> dict[int, ProducerSnapshotEntry]:
+        """What a snapshot of this moment has, by producer id (ProducerStateManager.writeSnapshot)."""
+        found = {}
+        for producer_id, known in self.producers.items():
+            last = (NO_SEQUENCE, -1, 0)
+            if known.batches:
+                newest = known.batches[-1]
+                last = (newest.last_sequence, newest.last, newest.last - newest.base)
+            state = (known.seen_ms, known.coordinator_epoch, known.began)
+            found[producer_id] = ProducerSnapshotEntry(known.epoch, *last, *state)
+        return found
 
     def check(self, batch: RecordBatch, *, client: bool = True) -> None:
         """Whether a leader appends this batch, which it does not recognise. client: a client sent it, else a

@@ -150,7 +150,8 @@ class TransactionLog(Committed):
     records: transaction_log.TransactionLog = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = transaction_log.Kept(most=self.decisions.settings.producer_epoch_max)
+        settings = self.decisions.settings
+        kept = transaction_log.Kept(most=settings.producer_epoch_max, ids_logged=settings.era.ids_logged)
         self.records = transaction_log.TransactionLog(kept)
 
     def begin_anew(self, batches: Iterable[RecordBatch]) -> None:

@@ -333,7 +333,7 @@ def a_watermark_above_the_end(world: World) -> SimNode:
 
 def a_stable_offset_that_falls(world: World) -> SimNode:
     node = world.node()
-    world.replica(node).log.producers[7].began = 1
+    world.replica(node).log.producer_states.ongoing[7] = 1
     world.replica(node).high_watermark += 0
     world.replica(node).state = world.replica(node).state._replace(partition_epoch=9)
     return node

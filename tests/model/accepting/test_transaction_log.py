@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.java_hash import java_hash
 from model.accepting.transaction_log import (
     EPOCH,
+    FOLLOWING,
     OWNER,
     PARTITIONS,
     PLACE,
@@ -17,14 +20,17 @@ from model.accepting.transaction_log import (
     Kept,
     TransactionLog,
     broken,
+    following,
 )
 from model.coordinator.transaction_metadata import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    DEAD,
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
+    PREPARE_EPOCH_FENCE,
     TransactionRecord,
     TransactionState,
     TransactionTombstone,
@@ -37,7 +43,8 @@ IN_MEMORY = Kept()
 
 
 def record(state: TransactionState, epoch: int, **fields: Any) -> TransactionRecord:
-    made = TransactionRecord("t", 5, 1000, epoch, state=state)
+    """Without the epoch before: Kafka does not write it."""
+    made = TransactionRecord("t", 5, 1000, epoch, UNKNOWN_EPOCH, state=state)
     return made._replace(**fields)
 
 
@@ -63,7 +70,7 @@ ILLEGAL = [
     (EPOCH, record(ONGOING, 2), record(PREPARE_ABORT, 1)),
     (EPOCH, record(ONGOING, 2), record(PREPARE_ABORT, 4)),
     (EPOCH, record(ONGOING, 2), record(PREPARE_COMMIT, 3)),
-    (EPOCH, record(COMPLETE_COMMIT, 4), record(EMPTY, 4)),
+    (EPOCH, record(COMPLETE_COMMIT, 4, last_epoch=NO_EPOCH), record(EMPTY, 4)),
     (EPOCH, record(COMPLETE_COMMIT, 4), record(EMPTY, 3)),
     (EPOCH, record(COMPLETE_COMMIT, 4), record(ONGOING, 5)),
     (EPOCH, record(COMPLETE_COMMIT, MOST_EPOCHS - 1), record(EMPTY, 1, producer_id=6)),
@@ -83,14 +90,38 @@ ILLEGAL = [
 
 @pytest.mark.parametrize(("before", "after"), LEGAL)
 def test_a_legal_change(before: TransactionRecord, after: TransactionRecord) -> None:
-    assert broken(before, after, IN_MEMORY) is None
+    (made,) = {one._replace(last_epoch=UNKNOWN_EPOCH) for one in following(before, after, IN_MEMORY)}
+    assert made == after._replace(previous_id=before.producer_id, last_epoch=UNKNOWN_EPOCH)
 
 
 @pytest.mark.parametrize(("rule", "before", "after"), ILLEGAL)
 def test_an_illegal_change(rule: str, before: TransactionRecord, after: TransactionRecord) -> None:
-    wrong = broken(before, after, IN_MEMORY)
-    assert wrong is not None
-    assert wrong[0] == rule
+    assert not following(before, after, IN_MEMORY)
+    assert broken(before, after, IN_MEMORY)[0] == rule
+
+
+STATES = st.builds(
+    record,
+    st.sampled_from([state for state in TransactionState if state not in (PREPARE_EPOCH_FENCE, DEAD)]),
+    st.sampled_from([-7, -1, 0, 1, 2, 8, 9, 40_000]),
+    last_epoch=st.sampled_from([UNKNOWN_EPOCH, NO_EPOCH, 0, 1, 8]),
+    producer_id=st.integers(5, 6),
+    previous_id=st.sampled_from([-1, 5]),
+    next_id=st.sampled_from([-1, 6]),
+    partitions=st.sampled_from([(), (TP,)]),
+    started=st.integers(-1, 1),
+    version=st.integers(0, 2),
+)
+
+
+@given(STATES, STATES, st.booleans())
+def test_any_two_records_get_an_answer(
+    before: TransactionRecord, after: TransactionRecord, ids_logged: bool
+) -> None:
+    """A damaged log may have any of them."""
+    kept = Kept(most=9, ids_logged=ids_logged)
+    if not following(before, after, kept):
+        assert broken(before, after, kept)[0] in FOLLOWING
 
 
 # ---- whole logs
@@ -134,13 +165,9 @@ def test_an_id_is_forgotten_between_transactions_only() -> None:
     assert refused((0, record(EMPTY, 0)), (0, record(ONGOING, 0)), (1, gone)) == [(STATE, 2)]
 
 
-def unknown(state: TransactionState, epoch: int, **fields: Any) -> TransactionRecord:
-    return record(state, epoch, last_epoch=UNKNOWN_EPOCH, **fields)
-
-
 def test_a_repeated_init_raises_no_epoch() -> None:
     """Its coordinator knows the epoch before; a log does not say it, and the first epoch has none before."""
-    first, second, third = unknown(EMPTY, 0), unknown(EMPTY, 1), unknown(EMPTY, 2)
+    first, second, third = record(EMPTY, 0), record(EMPTY, 1), record(EMPTY, 2)
     assert refused((0, first), (0, second), (0, second)) == []
     assert refused((0, first), (0, second), (1, second)) == [(EPOCH, 2)]
     assert refused((0, first), (1, first)) == [(EPOCH, 1)]
@@ -148,7 +175,7 @@ def test_a_repeated_init_raises_no_epoch() -> None:
 
 
 def test_a_repeated_first_init_of_an_unknown_outcome() -> None:
-    assert refused((0, unknown(EMPTY, 0)), (0, unknown(EMPTY, 0))) == []
+    assert refused((0, record(EMPTY, 0)), (0, record(EMPTY, 0))) == []
 
 
 def test_an_id_stands_in_the_partition_of_its_hash() -> None:
@@ -167,9 +194,9 @@ def test_before_4_3_the_log_does_not_say_which_id_follows() -> None:
     """KAFKA-20310."""
     used_up = record(PREPARE_COMMIT, MOST_EPOCHS, version=2)
     after = record(COMPLETE_COMMIT, 0, producer_id=8, version=2)
-    assert broken(used_up, after, Kept(next_ids=False)) is None
-    assert broken(used_up, after, Kept()) is not None
-    assert broken(used_up._replace(epoch=5), after, Kept(next_ids=False)) is not None
+    assert following(used_up, after, Kept(ids_logged=False))
+    assert not following(used_up, after, Kept())
+    assert not following(used_up._replace(epoch=5), after, Kept(ids_logged=False))
 
 
 def test_a_refusal_tells_the_record_and_the_one_before() -> None:
