@@ -6,7 +6,7 @@ cut is in force, so no rule of a firewall is needed.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from core.cluster import Cut, Direction, Listener
@@ -18,14 +18,24 @@ LINGER_S: Final = 15.0
 
 
 class Link:
-    """One connection of this node: to or from `peer`, over the `listener` of the side that was dialled."""
+    """One connection of this node: to or from `peer`, over the `listener` of the side that was dialled.
 
-    def __init__(self, transport: asyncio.Transport, peer: int, listener: Listener) -> None:
+    deaf: it receives nothing now. hears: called when it receives again."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        peer: int,
+        listener: Listener,
+        hears: Callable[[], None] = lambda: None,
+    ) -> None:
         self.peer = peer
         self.listener = listener
         self.transport = transport
+        self.deaf = False
+        self._hears = hears
         self._held: list[bytes] = []
-        self._silent = self._deaf = self._muted = self._closing = False
+        self._silent = self._muted = self._closing = False
 
     def write(self, data: bytes) -> None:
         """Send, now or when the link is whole."""
@@ -49,18 +59,20 @@ class Link:
 
     def gate(self, *, silent: bool, deaf: bool) -> None:
         """Whether it sends nothing, and receives nothing."""
-        self._silent, self._deaf = silent, deaf
+        before, self._silent, self.deaf = self.deaf, silent, deaf
         self._read()
         if not silent and self._held:
             self.transport.write(b"".join(self._held))
             self._held.clear()
             if self._closing:
                 self.transport.close()
+        if before and not deaf:
+            self._hears()
 
     def _read(self) -> None:
         if self.transport.is_closing():
             return
-        if self._deaf or self._muted:
+        if self.deaf or self._muted:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()

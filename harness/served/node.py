@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from core.cluster import Listener
+from core.cluster import Cut, Listener
 from harness.served.disk import Disk
 from harness.simulation.scheduler import BASE_NS
 from harness.simulation.server_log import text
@@ -59,6 +59,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     me: its number. brokers, voters: nodes in these roles. era, mutant: `model.eras`, `model.mutants`. model:
     fields of `model.settings.Settings`. folder: of its disk. bind: address that its listeners bind to.
     wall_ms: what its clock lacks to the wall clock. powerless: its last process ended by a power loss.
+    cuts: in force when it starts.
     """
 
     me: int
@@ -73,6 +74,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     bind: str = "127.0.0.1"
     wall_ms: int = 0
     powerless: bool = False
+    cuts: tuple[Cut, ...] = ()
 
     @staticmethod
     def numbers(settings: Settings) -> dict[str, int | bool]:

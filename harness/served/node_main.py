@@ -75,6 +75,7 @@ async def serve() -> None:
     await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
     given = msgspec.json.decode(await commands.readline(), type=NodeSettings)
     own, gates = given.addresses[given.me], Gates(given.me)
+    gates.set(given.cuts)
     connections = peers.Peers(given.me, dict(given.addresses), gates)
     ended = asyncio.Event()
     try:

@@ -75,7 +75,7 @@ class NodeProcess:
     def start(self, cuts: Sequence[Cut]) -> None:
         """Start its process with what is on its disk; these cuts are in force. Raises: ClusterError."""
         self.wait()
-        settings = msgspec.structs.replace(self._settings, powerless=self.powerless)
+        settings = msgspec.structs.replace(self._settings, powerless=self.powerless, cuts=tuple(cuts))
         self.crashed = self.powerless = False
         self._told = Told()
         try:
@@ -93,8 +93,6 @@ class NodeProcess:
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
         self._write(msgspec.json.encode(settings))
-        if cuts:
-            self.cut(cuts, wait=False)
 
     def kill(self) -> None:
         """SIGKILL; returns when it has ended. No-op where it does not run; never raises."""
@@ -152,7 +150,7 @@ class NodeProcess:
         if paused is not None:
             paused.release()
 
-    def cut(self, cuts: Sequence[Cut], *, wait: bool = True) -> None:
+    def cut(self, cuts: Sequence[Cut]) -> None:
         """These cuts are in force, and no others; a paused node takes them in when it continues.
 
         Raises: ClusterError."""
@@ -160,7 +158,7 @@ class NodeProcess:
             return
         self._number += 1
         self._write(msgspec.json.encode(Cuts(number=self._number, cuts=tuple(cuts))))
-        if not wait or self._paused is not None:
+        if self._paused is not None:
             return
         with self._changed:
             self._changed.wait_for(lambda: self._told.done >= self._number or not self.is_up, CALL_S)

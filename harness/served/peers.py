@@ -6,6 +6,7 @@ answer). Brokers of the model speak to each other only; Kafka's own protocol is 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -129,6 +130,7 @@ class _Accepted(asyncio.Protocol):
         self._splitter = Splitter()
         self._transport: asyncio.Transport | None = None
         self._link: Link | None = None
+        self._requests: deque[tuple[int, AnyRequest]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -142,7 +144,13 @@ class _Accepted(asyncio.Protocol):
             self._note(f"a connection of a node is closed: {error}")
             self._transport.abort()
             return
-        for number, request in filter(None, requests):
+        self._requests.extend(filter(None, requests))
+        self._serve()
+
+    def _serve(self) -> None:
+        """Hand over what came; not what came with the first frame over a link that is cut."""
+        while self._requests and self._link is not None and not self._link.deaf:
+            number, request = self._requests.popleft()
             self._submit(request, partial(self._answer, number))
 
     def _read(self, value: Any) -> tuple[int, AnyRequest] | None:
@@ -150,7 +158,7 @@ class _Accepted(asyncio.Protocol):
         first, second = value
         if self._link is None:
             assert self._transport is not None
-            self._link = Link(self._transport, int(first), Listener(second))
+            self._link = Link(self._transport, int(first), Listener(second), self._serve)
             self._gates.add(self._link)
             return None
         if not isinstance(second, Request):
