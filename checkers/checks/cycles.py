@@ -17,7 +17,7 @@ for real-time edges.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -227,29 +227,44 @@ def _windows(edges: Edges) -> Array:
     return np.stack((first[starts], last[ends]))
 
 
-def _within(windows: Array, edges: Edges) -> tuple[Edges, Array]:
-    """The edges that lie within one window; the ops of windows whose other edges do not.
+@dataclass(frozen=True)
+class Cut:
+    """Edges within some windows: what the join asks of each partition."""
 
-    Ops are counted from the first op of the first window.
-    """
-    if not windows.size or not edges.size:
-        return _no_edges(), np.zeros(0, np.int32)
-    base, size = int(windows[0, 0]), int(windows[1, -1] - windows[0, 0]) + 1
-    begin, behind = windows - np.array([[base], [base - 1]], np.int32)
-    number, inside = np.zeros(size, np.int32), np.zeros(size + 1, np.int8)
-    number[begin] = 1
-    inside[begin] += 1
-    inside[behind] -= 1
-    window = np.zeros(size + 2, np.int32)  # none before and none behind
-    window[1:-1] = np.cumsum(number, dtype=np.int32) * np.cumsum(inside[:-1], dtype=np.int8)
-    near = np.clip(edges, base - 1, base + size) - np.int32(base - 1)
-    of_a, of_b = window[near[0]], window[near[1]]
-    within = (of_a == of_b) & (of_a > 0)
-    leaving = np.zeros(size + 2, bool)
-    for end in near:
-        leaving[end[~within]] = True
-    ops = np.flatnonzero(leaving & (window > 0)).astype(np.int32) - np.int32(1)
-    return np.stack([end[within] for end in near]) - np.int32(1), ops
+    windows: Array
+
+    @cached_property
+    def number(self) -> Array:
+        """The window of each op, counted from the one before the first window; 0 = none."""
+        first = self.windows[0] - self.windows[0, 0] + np.int32(1)
+        behind = self.windows[1] - self.windows[0, 0] + np.int32(2)
+        change = np.zeros(int(behind[-1]) + 1, np.int32)
+        change[first] = np.arange(1, len(first) + 1)
+        change[behind] -= np.arange(1, len(first) + 1)
+        return np.cumsum(change, dtype=np.int32)
+
+    def __call__(self, part: object) -> PartitionEdges:
+        """What lies within of the edges of a partition."""
+        assert isinstance(part, PartitionEdges)
+        (wr, wr_ops), (ww, ww_ops) = self._within(part.wr), self._within(part.ww)
+        return PartitionEdges(wr=wr, ww=ww, wr_ops=wr_ops, ww_ops=ww_ops)
+
+    def _within(self, edges: Edges) -> tuple[Edges, Array]:
+        """The edges that lie within one window; the ops of windows whose other edges do not.
+
+        Ops are counted from the first op of the first window.
+        """
+        if not edges.size:
+            return _no_edges(), _no_edges()[0]
+        before = self.windows[0, 0] - np.int32(1)
+        near = np.clip(edges, before, before + np.int32(len(self.number) - 1)) - before
+        window = self.number[near[0]], self.number[near[1]]
+        within = (window[0] == window[1]) & (window[0] > 0)
+        leaving = np.zeros(len(self.number), bool)
+        for end in near:
+            leaving[end[~within]] = True
+        ops = np.flatnonzero(leaving & (self.number > 0)).astype(np.int32)
+        return np.stack([end[within] for end in near]) - np.int32(1), ops - np.int32(1)
 
 
 def components(edges: Edges, clock: Columns, joined: Array | None = None) -> Components:
@@ -259,8 +274,7 @@ def components(edges: Edges, clock: Columns, joined: Array | None = None) -> Com
     """
     size = nodes = len(clock["outcome"])
     if joined is not None:
-        ops, edges = _timed(edges, joined, clock)
-        chain, nodes = _real_time(ops, clock)
+        chain, nodes = _real_time(_timed(edges, joined, clock), clock)
         edges = np.concatenate((edges, chain), axis=1)
     # imported here: lists of checks and anomalies need no scipy
     from scipy.sparse import csr_array
@@ -274,19 +288,17 @@ def components(edges: Edges, clock: Columns, joined: Array | None = None) -> Com
     return Components(np.where(big, number, -1)[label[:size]], int(big.sum()))
 
 
-def _timed(edges: Edges, joined: Array, clock: Columns) -> tuple[Array, Edges]:
-    """The ops and edges that may lie on a cycle with real time. joined: further ops."""
+def _timed(edges: Edges, joined: Array, clock: Columns) -> Array:
+    """The ops with edges that may lie on a cycle with real time. joined: further ops that have some."""
     part = np.zeros(len(clock["outcome"]), bool)
     part[joined] = True
     part[edges.ravel()] = True
-    if _by_completion(clock):
-        windows = _windows(edges)
-        edges = _within(windows, edges)[0] + windows[0, :1].sum(dtype=np.int32)
-        depth = np.zeros(len(part) + 1, np.int8)
-        depth[windows[0]] += 1
-        depth[windows[1] + 1] -= 1
-        part &= np.cumsum(depth[:-1], dtype=np.int8) > 0
-    return np.flatnonzero(part), edges
+    if _by_completion(clock):  # then backward edges cover each cycle
+        back = np.flatnonzero(edges[0] > edges[1])
+        change = np.bincount(edges[1][back], minlength=len(part) + 1)
+        change -= np.bincount(edges[0][back] + 1, minlength=len(part) + 1)
+        part &= np.cumsum(change[:-1]) > 0
+    return np.flatnonzero(part)
 
 
 def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:
@@ -362,15 +374,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
     windows += [_windows(seam.ww) for _, seam in seams]
     found = {name: Circles() for name in (G1C, G1C_REALTIME, G0, G0_REALTIME, G1C_WW)}
     for some in _batches(windows, clock):
-        base, end = int(some[0, 0]), int(some[1, -1]) + 1
+        base, end, cut = int(some[0, 0]), int(some[1, -1]) + 1, Cut(some)
         graph = Graph(
             base=base,
             clock={name: column[base:end] for name, column in clock.items()},
             relay=run.known.relay[base:end],
-            parts=[
-                *run.ask(NAME, partial(_edges_within, some)),
-                *((tp, _edges_within(some, seam)) for tp, seam in seams),
-            ],
+            parts=[*run.ask(NAME, cut), *((tp, cut(seam)) for tp, seam in seams)],
         )
         _search(graph, found, tally.cap)
     for name, circles in found.items():
@@ -387,13 +396,6 @@ def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdg
                 found.append((tp, PartitionEdges(wr=_no_edges(), ww=seam)))
             last = tp, end
     return found
-
-
-def _edges_within(windows: Array, part: object) -> PartitionEdges:
-    """What the join asks of each partition."""
-    assert isinstance(part, PartitionEdges)
-    (wr, wr_ops), (ww, ww_ops) = _within(windows, part.wr), _within(windows, part.ww)
-    return PartitionEdges(wr=wr, ww=ww, wr_ops=wr_ops, ww_ops=ww_ops)
 
 
 def _batches(parts: Sequence[Array], clock: Columns) -> Iterator[Array]:

@@ -6,9 +6,13 @@ by default.
 
 import os
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from checkers.checks import cycles
+from history.reader import Array
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.planted import DAMAGE, RECORDED_DAMAGE, random_history
@@ -54,6 +58,22 @@ def difference(seed: int) -> str:
 def test_kernel_and_oracle_agree_on_damaged_histories(first: int) -> None:
     wrong = [found for seed in range(first, first + CHUNK) if (found := difference(seed))]
     assert wrong == []
+
+
+def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches, several = cycles._batches, []
+
+    def counted(*given: Any) -> Iterator[Array]:
+        found = list(batches(*given))
+        several.append(len(found) > 1)
+        yield from found
+
+    monkeypatch.setattr(cycles, "BATCH_OPS", 1)
+    monkeypatch.setattr(cycles, "_batches", counted)
+    assert [found for seed in range(20) if (found := difference(seed))] == []
+    assert any(several)
 
 
 @pytest.mark.parametrize("portable", [False, True])
