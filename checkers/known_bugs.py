@@ -290,7 +290,11 @@ succeeds. The next transaction of the same producer id and epoch begins. Then th
 and ends *that* one. A read_committed consumer sees a record of an aborted transaction, or a committed
 transaction is torn or lost. Only the previous transaction of the same process counts as evidence: a
 successor with the same transactional id has raised the epoch, so the late request cannot end its
-transaction.""",
+transaction.
+
+For the same reason an application is safe that makes a new client when a commit times out
+(librdkafka issue 5423; `kafka-17754-doubt`), if it hears of the time-out: librdkafka itself asks
+again after `socket.timeout.ms`, and at once where the connection is reset (`kafka-17754-commit`).""",
         evidence="The transaction before it, of the same process, asked for the other ending and"
         " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
         " this transaction whole partitions are visible while others are not. Or a fault of the"

@@ -193,8 +193,8 @@ def judge_endings(stage: FiveBrokers, performed: Ended) -> ScheduleRun:
         if committed is not ((tp, offset) in read)
     ]
     if not wrong:
-        return ScheduleRun(shows=Shows.CLEAN, text="both endings were acknowledged")
-    return ScheduleRun(shows=Shows.SHOWN, text="both endings were acknowledged; " + "; ".join(wrong))
+        return ScheduleRun(shows=Shows.CLEAN, text="the endings on record were acknowledged")
+    return ScheduleRun(shows=Shows.SHOWN, text="the endings on record were acknowledged; " + "; ".join(wrong))
 
 
 def judge_sent(stage: FiveBrokers, performed: Sent, shows: Set[str], good: bool) -> ScheduleRun:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from core.errors import ClusterError
 from core.op import TopicPartition
 from core.wire import Action, Rule
 from harness.kafka.waiting import NotYet, until
@@ -11,6 +12,8 @@ from harness.reproduce.library_producer import LibraryProducer
 from harness.reproduce.stage import PAUSE_S, FiveBrokers, NotReached
 
 CAUGHT_S: Final = 10.0
+SHORT_S: Final = 0.5
+"""Shorter than librdkafka waits for an answer itself (socket.timeout.ms)."""
 ACTS_S: Final = 10.0
 """A coordinator that acts upon a late request has written its markers much sooner."""
 
@@ -44,23 +47,61 @@ def late_end(stage: FiveBrokers, name: str, good: bool, *, first_commits: bool) 
         raise NotReached("the proxy caught no EndTxn")
     producer.begin()
     offset = producer.write(p0, "second, before")
-    _deliver(stage, late, p0, offset)
+    _deliver(stage, late)
+    _acted(stage, p0, offset)
     producer.write(p1, "second, after")
     producer.end(commit=first_commits is good)
     return Ended(transactional_id=producer.transactional_id, records=producer.records)
 
 
-def _deliver(stage: FiveBrokers, late: int, tp: TopicPartition, offset: int) -> None:
-    """Let the late EndTxn go, and wait until the partition has the marker of what it ended.
+def doubted_end(stage: FiveBrokers, name: str, good: bool) -> Ended:
+    """The application waits too short a time for a commit whose EndTxn is late, and asks again; on the good
+    side it makes a new client with the same transactional id instead, which fences the late request.
 
-    Raises: NotReached.
+    The next transaction is aborted. Source: librdkafka issue 5423.
     """
+    p0, p1 = stage.create(name, [(stage.d, stage.e, stage.c), (stage.e, stage.d, stage.c)])
+    producer = LibraryProducer(stage, stage.producer(name, stage.d).transactional_id)
+    wire, late = stage.cluster.wire, stage.cluster.wire.number()
+    producer.begin()
+    producer.write(p0, "first")
+    wire.add(Rule(number=late, api="end_txn", action=Action.HOLD, transactional_id=producer.transactional_id))
+    try:
+        producer.end(commit=True, seconds=SHORT_S)
+    except ClusterError as error:
+        stage.say(str(error))
+    else:
+        raise NotReached("the commit was acknowledged, though its request waits")
+    if good:
+        producer = LibraryProducer(stage, producer.transactional_id)
+        stage.say("a new client has called init_transactions")
+    else:
+        producer.end(commit=True)
+    producer.begin()
+    offset = producer.write(p0, "second, before")
+    refused = _deliver(stage, late)
+    if bool(refused) is not good:
+        raise NotReached(f"the late EndTxn is answered with error {refused}")
+    if not good:
+        _acted(stage, p0, offset)
+    producer.write(p1, "second, after")
+    producer.end(commit=False)
+    return Ended(transactional_id=producer.transactional_id, records=producer.records)
+
+
+def _deliver(stage: FiveBrokers, late: int) -> int | None:
+    """Let the late EndTxn go; the error in its answer. Raises: NotReached."""
     wire = stage.cluster.wire
     wire.release(late)
     answered = wire.wait(late, "answered", CAUGHT_S)
     if answered is None:
         raise NotReached("no broker answered the late EndTxn")
     stage.say(f"the late EndTxn (version {answered.version}) arrives; its answer has error {answered.error}")
+    return answered.error
+
+
+def _acted(stage: FiveBrokers, tp: TopicPartition, offset: int) -> None:
+    """Wait until a partition has the marker of what the late EndTxn ended. Raises: NotReached."""
 
     def acted() -> None:
         if stage.stable(tp) <= offset:

@@ -60,10 +60,11 @@ class LibraryProducer:
         self._stage.say(f"{value!r} is at {tp.topic}-{tp.partition}, offset {offset}")
         return offset
 
-    def end(self, *, commit: bool) -> None:
-        """End the transaction. Raises: ClusterError, where the end is not acknowledged."""
+    def end(self, *, commit: bool, seconds: float = CALL_S) -> None:
+        """End the transaction. Raises: ClusterError, where the end is not acknowledged in this time; then it
+        may be asked for again."""
         name = "commit_transaction" if commit else "abort_transaction"
-        self._call(name, CALL_S)
+        self._call(name, seconds)
         self._stage.say(f"{name} returns")
         self.records |= {at: (value, commit) for at, value in self._open.items()}
         self._open = {}

@@ -23,7 +23,7 @@ from harness.kafka.waiting import NotYet, until
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
-from harness.reproduce.late_requests import Ended, late_end
+from harness.reproduce.late_requests import Ended, doubted_end, late_end
 from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.sendings import Sent, alone, epoch_bump, late_produce, refused_first, unclean
 from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
@@ -312,6 +312,15 @@ REPRODUCTIONS = {
         good=SAME_END,
         versions=("4.3.1", "4.3.1"),
         play=partial(late_end, first_commits=True),
+        label="KAFKA-17754",
+        wire=True,
+    ),
+    "kafka-17754-doubt": Reproduction(
+        title="A commit times out, and the application asks again: the late request commits the next one.",
+        bad="the network delays EndTxn; the application calls commit_transaction again",
+        good="the application makes a new client with the same transactional id instead",
+        versions=("4.3.1", "4.3.1"),
+        play=doubted_end,
         label="KAFKA-17754",
         wire=True,
     ),

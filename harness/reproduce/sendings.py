@@ -135,8 +135,8 @@ def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
 
 
 def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
-    """A leader that alone is in sync dies; the others come back. On the good side no broker may lead but it
-    (unclean.leader.election.enable=false)."""
+    """A leader that alone is in sync dies; a follower comes back. On the good side no broker may lead but the
+    dead one (unclean.leader.election.enable=false)."""
     settings = {"min.insync.replicas": "1", "unclean.leader.election.enable": str(not good).lower()}
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)], settings)
     producer = PlainProducer(stage, {"acks": -1})
@@ -145,8 +145,8 @@ def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
     producer.write(tp, "one")
     stage.kill(stage.d)
     stage.leads(-1, tp, stage.a)
-    run_blocking(stage.cluster.revive([stage.e, stage.c]))
-    stage.awake(stage.e, stage.c)
+    run_blocking(stage.cluster.revive([stage.e]))
+    stage.awake(stage.e)
     stage.leads(-1 if good else stage.e, tp, stage.a)
     stage.heal()
     producer.write(tp, "two")

@@ -27,6 +27,8 @@ SIDES = [
     ("kafka-17754-abort", True, Shows.CLEAN),
     ("kafka-17754-commit", False, Shows.SHOWN),
     ("kafka-17754-commit", True, Shows.CLEAN),
+    ("kafka-17754-doubt", False, Shows.SHOWN),
+    ("kafka-17754-doubt", True, Shows.CLEAN),
     ("kafka-20634", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
     ("librdkafka-4953", False, Shows.SHOWN),

@@ -196,7 +196,7 @@ def test_an_acknowledged_commit_of_offsets_has_to_be_kept(
 @pytest.mark.parametrize(
     ("read", "shows", "why"),
     [
-        ({(P0, 0)}, Shows.CLEAN, "both endings were acknowledged"),
+        ({(P0, 0)}, Shows.CLEAN, "the endings on record were acknowledged"),
         ({(P0, 0), (P1, 0)}, Shows.SHOWN, "'two' at t-1, offset 0, is read, though it was aborted"),
         (set(), Shows.SHOWN, "'one' at t-0, offset 0, is lost"),
     ],
