@@ -250,7 +250,7 @@ class Modelled(NamedTuple):
         """The first of these planted bugs by which the model would differ from itself just as the real broker
         does: at the same command, with the same answer, and nowhere before. "" = none."""
         for bug in bugs:
-            planted = examples.play(example, self.situation(), self.side(), self.side(bug), settle_s=0.0)
+            planted = examples.play(example, self.situation(), self.side(), self.side(bug), rounds=1)
             if planted.difference == difference:
                 return bug
         return ""

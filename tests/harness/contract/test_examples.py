@@ -4,18 +4,24 @@ one they are the same."""
 from collections import Counter
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from core.errors import ClusterError, UsageError
 from harness.contract.campaign import Campaign, Modelled
 from harness.contract.commands import KINDS, Command, Situation
+from harness.contract.dialect import Dialect
 from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
 from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
-from harness.contract.sides import ModelSide, settings_of
+from harness.contract.sides import LATE_ROUNDS, ModelSide, RealSide, settings_of
 from harness.contract.versions import version_of
-from harness.kafka.admin.connection import Brokers
+from harness.kafka.admin.connection import BrokerConnection, Brokers
+from model.errors import KafkaError
+from model.protocol.coordinator_messages import Heartbeat
+from model.protocol.requests import ErrorResponse
 
 EXAMPLES = 150
 
@@ -44,7 +50,7 @@ def played(example: Example, bug: str = "", kafka: str = "4.3.1") -> Played:
     era = version_of(kafka).era_of(example.transaction_version)
     right, wrong = settings_of(era), settings_of(era, frozenset({bug} if bug else ()))
     situation = Situation("x", "t", example.transaction_version)
-    return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2), settle_s=0.0)
+    return play(example, situation, ModelSide(right, "t", 2), ModelSide(wrong, "t", 2), rounds=1)
 
 
 def first(bug: str) -> tuple[Example, Difference]:
@@ -152,6 +158,38 @@ def test_a_bug_is_listed_for_some_versions() -> None:
     assert bugs_of("4.2.0", listed) == bugs_of("3.9.1", listed) == ()
     assert bugs_of("3.9.1", known()) == (DROPPED,)
     assert bugs_of("4.0.2", known()) == ()
+
+
+class Late:
+    """A connection: its answer comes after the broker has answered so many other requests."""
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+        self.calls = 0
+
+    def send(self, *_: object) -> None:
+        pass
+
+    def answered(self, _: float) -> bool:
+        return self.calls >= self.after
+
+    def call(self, *_: object) -> None:
+        self.calls += 1
+
+    def receive(self, _: object) -> object:
+        return SimpleNamespace(error_code=int(KafkaError.REBALANCE_IN_PROGRESS))
+
+
+@pytest.mark.parametrize(
+    ("after", "told"), [(0, True), (1, True), (LATE_ROUNDS, True), (LATE_ROUNDS + 1, False)]
+)
+def test_an_answer_is_late_where_the_broker_has_answered_many_others(after: int, told: bool) -> None:
+    connection = Late(after)
+    real = RealSide(lambda: cast("BrokerConnection", connection), Dialect(1, 1))
+    expected = ErrorResponse(KafkaError.REBALANCE_IN_PROGRESS)
+    real.send("M", Heartbeat("g", 1, "m"))
+    assert real.taken("M", expected) == (expected if told else None)
+    assert connection.calls == min(after, LATE_ROUNDS)
 
 
 def test_a_member_that_may_lead_does_not_leave_several_others() -> None:
