@@ -39,8 +39,8 @@ AFTER_MS: Final = 100
 
 LATE_S: Final = 0.1
 LATE_ROUNDS: Final = 50
-"""An answer that the other side has is waited for so long and so often; in between the broker has to answer
-another request each time, since on a busy machine it is late with everything."""
+"""An answer that the other side has is waited for `LATE_S`, and once more after each other request that the
+broker answers: on a busy machine it is late with everything."""
 
 T = TypeVar("T", bound=Response)
 
@@ -202,7 +202,7 @@ def _fetched(part: FetchedPartition) -> object:
         return (part.error,)
     return part._replace(
         batches=tuple(_batch(batch) for batch in part.batches),
-        aborted=tuple(sorted(a._replace(last=-1) for a in part.aborted)),
+        aborted=tuple(sorted(a._replace(last=-1, last_stable=-1) for a in part.aborted)),
     )
 
 

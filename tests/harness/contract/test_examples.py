@@ -16,11 +16,13 @@ from harness.contract.dialect import Dialect
 from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
 from harness.contract.examples import Difference, Example, Played, drawn, play
 from harness.contract.shrink import shrunk
-from harness.contract.sides import LATE_ROUNDS, ModelSide, RealSide, settings_of
+from harness.contract.sides import LATE_ROUNDS, ModelSide, RealSide, comparable, settings_of
 from harness.contract.versions import version_of
 from harness.kafka.admin.connection import BrokerConnection, Brokers
 from model.errors import KafkaError
+from model.log.unified_log import AbortedTxn
 from model.protocol.coordinator_messages import Heartbeat
+from model.protocol.messages import FetchedPartition, FetchResponse
 from model.protocol.requests import ErrorResponse
 
 EXAMPLES = 150
@@ -158,6 +160,14 @@ def test_a_bug_is_listed_for_some_versions() -> None:
     assert bugs_of("4.2.0", listed) == bugs_of("3.9.1", listed) == ()
     assert bugs_of("3.9.1", known()) == (DROPPED,)
     assert bugs_of("4.0.2", known()) == ()
+
+
+def test_a_fetch_tells_of_an_aborted_transaction_its_producer_and_its_begin() -> None:
+    def answer(*aborted: AbortedTxn) -> FetchResponse:
+        return comparable(FetchResponse({("t", 0): FetchedPartition(KafkaError.NONE, (), 5, 5, 0, aborted)}))
+
+    assert answer(AbortedTxn(2, 0, 4, 5)) == answer(AbortedTxn(2, 0, -1))
+    assert answer(AbortedTxn(2, 1, 4, 5)) != answer(AbortedTxn(2, 0, -1))
 
 
 class Late:
