@@ -183,7 +183,8 @@ class _Audit:
         epochs, first = np.unique(log.whole["leader_epoch"], return_index=True)
         # DeleteRecords moves the first entry with the log start; the batches stay until their segment goes.
         begin, deleted = min(log.epochs.values()), log.marks.get("log-start", 0)
-        if log.count and not log.clean and begin > max(deleted, int(log.whole["base"][0])):
+        moved = log.count and not log.clean and begin > max(deleted, int(log.whole["base"][0]))
+        if moved and self._deleted_elsewhere(log):
             # The checkpoint of log starts is written once a minute and at a clean shutdown.
             text = f"{log.where()}: the first entry of leader-epoch-checkpoint is of offset {begin}"
             self.judgement.doubt(rule, self.tp, f"{text}; records before it were deleted, perhaps")
@@ -215,6 +216,14 @@ class _Audit:
                 )
             else:
                 self._refuse(rule, start, [log], f"{log.where()}: {text}")
+
+    def _deleted_elsewhere(self, log: Replica) -> bool:
+        """Whether the log of another node shows, too, that records were deleted. A node that died may have
+        heard of it first, and where there is no other log nothing can show it."""
+        others = [one for one in self.logs if one.node != log.node and one.count and one.epochs]
+        starts = [max(min(one.epochs.values()), one.marks.get("log-start", 0)) for one in others]
+        shown = (start > one.whole["base"][0] for start, one in zip(starts, others, strict=True))
+        return log.died or not others or any(shown)
 
     def ends(self, log: Replica) -> None:
         """Checkpoints of offsets against the end of the log."""

@@ -277,6 +277,18 @@ def test_a_node_that_died_may_not_have_noted_which_records_were_deleted() -> Non
     assert {each.rule for each in judged(made).findings} == {"epoch-checkpoint"}
 
 
+def test_records_are_deleted_in_all_logs_of_a_partition() -> None:
+    made = clean()
+    made["nodes"] = []  # they ran when they were read
+    one(made, "epochs", take=1, node=3, epoch=1)["start"] = 5
+    assert [(each.rule, each.nodes) for each in judged(made).findings] == [("epoch-checkpoint", (3,))]
+    for node in (1, 2):
+        one(made, "epochs", take=1, node=node, epoch=1)["start"] = 5
+    found = judged(made)
+    assert not found.findings
+    assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
+
+
 def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     made = clean()
     other_tail = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
