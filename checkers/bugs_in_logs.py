@@ -41,8 +41,14 @@ class TransactionLogs:
         rows = self._rows
         return {row["transactional_id"] for row in rows if 0 <= finding.producer_id == row["producer_id"]}
 
-    def sent_ms(self, finding: LogFinding) -> int | None:
-        """When the record of a finding was sent, by the clock of its client; None = it is not there."""
+    def written_ms(self, finding: LogFinding) -> int | None:
+        """When the record of a finding was sent, by the clock of its client, or the decision written down;
+        None = it is not there."""
+        if finding.tp.topic == TRANSACTION_TOPIC:
+            log = self.evidence.table("transaction_log")
+            own = (pc.field("partition") == finding.tp.partition) & (pc.field("offset") == finding.offset)
+            written = log.filter(own)["timestamp"].to_pylist() if log.num_rows else []
+            return min(written, default=None)
         rows = self.evidence.table("batches")
         place = (
             (pc.field("topic") == finding.tp.topic)

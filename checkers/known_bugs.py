@@ -25,6 +25,7 @@ from checkers.engine.evidence import FetchedRecords, Wanted, fetch
 from checkers.engine.findings import FAIL, OK, Finding, Shown, What
 from checkers.late_requests import late_ends
 from checkers.logs.classes import HANGING as HANGING_PARTITION
+from checkers.logs.classes import LOST_DECISION
 from checkers.logs.judgement import LogFinding
 from checkers.logs.registry import RULES
 from checkers.marker_evidence import (
@@ -197,11 +198,12 @@ def _held_back(history: History, op: OpRecord) -> bool:
 
 
 def _late_end_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
-    """A record without a transaction was sent in one that a late EndTxn came into."""
+    """A record without a transaction was sent, or a decision that its client contradicts was written, in one
+    that a late EndTxn came into."""
     history, ids = logs.history, logs.ids(finding)
-    sent_ms = logs.sent_ms(finding)
-    return sent_ms is not None and any(
-        history.wall_ms(op.invoke_ns) <= sent_ms <= history.wall_ms(op.ended_ns) + 1
+    written_ms = logs.written_ms(finding)
+    return written_ms is not None and any(
+        history.wall_ms(op.invoke_ns) <= written_ms <= history.wall_ms(op.ended_ns) + 1
         for number, process in history.processes.items()
         if process.transactional_id in ids
         for op in map(history.op, map(int, history.ops_of(number)))
@@ -300,11 +302,12 @@ again after `socket.timeout.ms`, and at once where the connection is reset (`kaf
         " this transaction whole partitions are visible while others are not. Or a fault of the"
         " nemesis `wire` held an EndTxn of this process back, the request reached the coordinator"
         " while this transaction was under way, and the coordinator did not refuse it; in brokers'"
-        " logs, such a transaction sent the record that no transaction has.",
+        " logs, such a transaction sent the record that no transaction has, or the decision in it is not"
+        " the one that its client got.",
         anomalies=(ABORTED, TORN, LOST),
         match=_late_end,
         wanted=_late_end_wanted,
-        in_logs={HANGING_PARTITION: _late_end_in_logs},
+        in_logs={HANGING_PARTITION: _late_end_in_logs, LOST_DECISION: _late_end_in_logs},
     ),
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",
