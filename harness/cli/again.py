@@ -163,7 +163,7 @@ class _Shrinking(NamedTuple):
         if not shrinker.fails(case):
             raise UsageError(
                 f"{wanted}: fewer than {needed} of {runs} repeats of {self.recorded.run.name} show it; "
-                "give more --runs"
+                f"{repeated.unknown} were unknown; give more --runs, or --needed less"
             )
         smallest = shrinker.shrink(case)
         seen = repeated.rate(smallest)

@@ -30,6 +30,8 @@ class Repeats:
     needed: int
     results: Path
     kept: Run | None = None
+    unknown: int = 0
+    """Repeats that showed nothing and decided not everything, as where the warm-up failed on a busy machine."""
 
     def fails(self, case: ShrinkCase, anomaly: str) -> bool:
         """Whether enough repeats show the class; no more are made than it takes to know.
@@ -59,6 +61,7 @@ class Repeats:
         result.write(run)
         if self.anomaly not in classes(result.verdict):
             shutil.rmtree(run.folder)
+            self.unknown += result.valid == "unknown"
             return False
         if self.kept is not None:
             shutil.rmtree(self.kept.folder)
