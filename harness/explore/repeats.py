@@ -31,7 +31,7 @@ class Repeats:
     results: Path
     kept: Run | None = None
     unknown: int = 0
-    """Repeats that showed nothing and decided not everything, as where the warm-up failed on a busy machine."""
+    """Repeats that showed nothing and left something undecided, as where a busy machine fails the warm-up."""
 
     def fails(self, case: ShrinkCase, anomaly: str) -> bool:
         """Whether enough repeats show the class; no more are made than it takes to know.
