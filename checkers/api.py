@@ -52,7 +52,7 @@ class Result:
 
     verdict: everything that the report says about it, as `verdict.json` has it.
     findings: one row a finding that was kept, the worst first; columns: `FINDINGS`. Of each class, variant
-    and partition at most 1024 are kept; `counts` is exact.
+    and partition at most 4096 are kept; `counts` is exact.
     spark_failed: why Spark could not be started, so that this process checked; "" = it was not asked, or ran.
     """
 

@@ -30,7 +30,7 @@ from history.reader import History, numbers
 from history.tables import OPEN
 from history.verdict import Anomaly, CheckResult, Fault, Liveness, Verdict
 
-LABELLED: Final = 4096
+LABELLED: Final = 32_768
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
 
 Answers = Mapping[tuple[str, Variant], Answer]

@@ -27,9 +27,9 @@ FINAL: Final = 6
 NEVER: Final = 2**63 - 1
 """A time that does not come."""
 
-CAP: Final = 1024
+CAP: Final = 4096
 """Findings kept of one class and variant in one partition; counts stay exact."""
-LEGAL_SHARE: Final = 32
+LEGAL_SHARE: Final = 128
 """Only this part of it is kept where every configuration permits the finding: as examples."""
 TRANSACTION_READS: Final = 8
 """Reads of a transaction's records in a witness."""
