@@ -19,7 +19,7 @@ from checkers.engine.kernel_input import RECORDED, kernel_input
 from checkers.engine.partition_view import Slots
 from checkers.engine.pipeline import kernels_of, partitions
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
-from history.reader import load
+from history.reader import columns, load
 from tests.checkers.found import check_tables, findings
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import write_run
@@ -172,7 +172,7 @@ def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest
 def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
     tables = lossy(4).tables()
     known = kernel_input(tables, record=RECORDED)
-    ((tp, sends, reads),) = partitions(tables["sends"], tables["reads"])
+    ((tp, sends, reads),) = partitions(columns(tables["sends"]), columns(tables["reads"]))
     result = pipeline.check_partition(tp, {**sends, "value": sends["value"][:1]}, reads, known, KERNELS)
     assert set(result.crashed) == set(KERNELS)
 
@@ -180,7 +180,7 @@ def test_rows_that_cannot_be_joined_crash_all_checks_of_the_partition() -> None:
 def test_a_result_survives_pickling() -> None:
     tables = random_history(2)[0].tables()
     known = kernel_input(tables, record=RECORDED)
-    for tp, sends, reads in partitions(tables["sends"], tables["reads"]):
+    for tp, sends, reads in partitions(columns(tables["sends"]), columns(tables["reads"])):
         result = pipeline.check_partition(tp, sends, reads, known, KERNELS)
         again = pickle.loads(pickle.dumps(result))
         assert again.findings == result.findings
