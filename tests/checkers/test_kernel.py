@@ -46,8 +46,8 @@ BY_OFFSET = {
 def spread(tables: Tables, factor: int) -> dict[str, pa.Table]:
     """The same history in logs with gaps: every offset times a factor (-1 stays)."""
     changed = dict(tables)
-    for name, columns in OFFSETS.items():
-        for column in columns:
+    for name, offsets in OFFSETS.items():
+        for column in offsets:
             old = changed[name].column(column).to_numpy()
             new = pa.array(np.where(old > 0, old * factor, old), pa.int64())
             at = changed[name].schema.get_field_index(column)
