@@ -15,13 +15,14 @@ from typing import Any, Final
 
 import msgspec
 
-import model
 from harness.served.records import WireRecords
+from model import __name__ as model
+from model import __path__ as places
 
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes})
 TUPLE, LIST, MAP, SET, RECORDS = "", "[", "{", "(", "!"
 """First elements of values that are of no class of the model."""
-LEFT_OUT: Final = ("model.mutants", "model.scenarios", "model.accepting", "model.client")
+LEFT_OUT: Final = tuple(f"{model}.{name}" for name in ("mutants", "scenarios", "accepting", "client"))
 """What no message and no log holds."""
 
 
@@ -42,7 +43,7 @@ def unpack(data: bytes) -> Any:
 def kinds() -> Mapping[str, type]:
     """Classes of the model by name: messages, records, enumerations."""
     found: dict[str, type] = {}
-    for module in pkgutil.walk_packages(model.__path__, "model."):
+    for module in pkgutil.walk_packages(places, f"{model}."):
         if module.name.startswith(LEFT_OUT):
             continue
         for value in vars(importlib.import_module(module.name)).values():
