@@ -13,7 +13,8 @@ RUN ?= results/latest
 # Which share of sampled tests runs: by the date; PART= runs them all.
 PART ?= $(shell date +%j | sed 's/^0*//')
 # One process more than processors: tests that start processes wait for a good part of their time.
-PYTEST = $(BIN)/pytest --durations=15 -n $$(($$(nproc) + 1)) --dist worksteal $(if $(PART),--part $(PART))
+ONE = $(BIN)/pytest --durations=15 $(if $(PART),--part $(PART))
+PYTEST = $(ONE) -n $$(($$(nproc) + 1)) --dist worksteal
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 # Options of `make test-run`, passed on only where they are given.
@@ -44,7 +45,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 .PHONY: test-run
-test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
+test-run: $(if $(filter simulated model,$(SUT)),$(INSTALLED),setup) ## one run, its check and report: NEMESIS= SCHEDULE= WORKLOAD= PRESET= SUT= KAFKA= SEED= DURATION= BROKERS= RATE=
 	$(call with_exit_code,$(BIN)/inquest run $(RUN_OPTIONS))
 
 .PHONY: soak
@@ -116,11 +117,11 @@ test-fast: $(INSTALLED) ## tests without browser and Docker
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
-	$(BIN)/pytest -n 2 --dist worksteal -m browser
+	$(ONE) -n 2 --dist worksteal -m browser
 
 .PHONY: test-docker
 test-docker: $(INSTALLED) ## tests on a real cluster; DOCKER_JOBS=2: two clusters side by side
-	$(BIN)/pytest $(if $(DOCKER_JOBS),-n $(DOCKER_JOBS) --dist loadfile) -m docker
+	$(ONE) $(if $(DOCKER_JOBS),-n $(DOCKER_JOBS) --dist loadfile) -m docker
 
 .PHONY: bench
 bench: setup ## repeatable measurements

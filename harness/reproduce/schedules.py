@@ -197,6 +197,11 @@ def followed(stage: FiveBrokers, name: str, good: bool) -> Committed:
     hears of B's high watermark before it is unloaded. Both sides are the same schedule."""
     brokers = stage.cluster.admin
     (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = stage.producer(name, stage.d)  # what the group commits, it could have read
+    producer.init()
+    for value in ("zero", "one"):
+        producer.write(tp, value, stage.d)
+    producer.end(commit=True)
     offsets, (a, b, c), (group, other, slow) = stage.groups(name)
     stage.reorder(offsets, (a, b, c))
     run_blocking(stage.cluster.elect_preferred([offsets]))

@@ -164,6 +164,7 @@ def _with_company(story: Story) -> set[Key]:
     return story.findings()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("vary", [_with_gaps, _renamed, _with_company])
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_what_does_not_matter_changes_nothing(story: Story, vary: Callable[[Story], set[Key]]) -> None:

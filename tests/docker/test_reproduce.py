@@ -46,15 +46,21 @@ FOUND_IN_LOGS = ("kafka-20734", "uncommitted-abort", "uncommitted-partition")
 
 
 @pytest.fixture(scope="module")
-def performed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], ScheduleRun]:
-    """All sides, on one cluster."""
+def performed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, bool], ScheduleRun]:
+    """All sides whose tests are asked for, on one cluster."""
+    calls = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked = {(call["name"], call["good"]) for call in calls if {"name", "good", "shows"} == set(call)}
+    sides = [(name, good) for name, good, _ in SIDES if (name, good) in asked]
     folder = tmp_path_factory.mktemp("reproduce")
     stage = FiveBrokers(KAFKA_VERSION, folder, print, PATIENT, wire=True)
-    wanted = [(REPRODUCTIONS[name], f"{name}-{'good' if good else 'bad'}", good) for name, good, _ in SIDES]
+    wanted = [(REPRODUCTIONS[name], f"{name}-{'good' if good else 'bad'}", good) for name, good in sides]
     runs = attempts.on_one_cluster(stage, wanted, folder)
-    return {(name, good): run for (name, good, _), run in zip(SIDES, runs, strict=True)}
+    return dict(zip(sides, runs, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "good", "shows"), SIDES)
 def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     performed: dict[tuple[str, bool], ScheduleRun], name: str, good: bool, shows: Shows
@@ -64,6 +70,7 @@ def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     assert bool(attempt.in_logs) is (not good and name in FOUND_IN_LOGS)
 
 
+@pytest.mark.sampled(2)
 def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) -> None:
     (attempt,) = attempts.attempts(
         REPRODUCTIONS["kafka-14402"], KAFKA_VERSION, runs=1, good=False, folder=tmp_path, say=print
@@ -72,6 +79,7 @@ def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) ->
     assert [one.rule for one in attempt.in_logs] == ["partitions-marked"]
 
 
+@pytest.mark.sampled(2)
 def test_a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path) -> None:
     runs = attempts.attempts(
         REPRODUCTIONS["kafka-20634"], "4.0.2", runs=3, good=False, folder=tmp_path, say=print

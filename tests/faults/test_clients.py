@@ -71,6 +71,7 @@ def open_op(lines: list[j.Line]) -> list[j.Line]:
     return lines[starts[-1] :]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("workload", "kind", "codes"),
     [

@@ -38,7 +38,7 @@ def test_a_sound_run_breaks_no_rule(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", LOG_DAMAGE)
 def test_rules_about_logs_find_what_clients_do_not_see(name: str) -> None:
     rules = set(LOG_DAMAGE[name].rules)

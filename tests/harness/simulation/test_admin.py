@@ -61,6 +61,7 @@ def failed(done: Simulated) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     "nemesis", ["elections:preferred", "elections:shuffle", "restart:graceful", "restart:rolling"]

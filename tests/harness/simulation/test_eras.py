@@ -196,6 +196,7 @@ def shows(known: Known, seed: int, patch: pytest.MonkeyPatch) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KNOWN)
 def test_an_older_era_shows_what_one_switch_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     known = KNOWN[name]
