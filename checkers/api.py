@@ -129,7 +129,7 @@ def check(
 
 def _checked(run: Run, master: str | None, *, without_spark: bool) -> Result:
     begin = time.perf_counter()
-    history, evidence = load(run), Evidence.load(run.evidence)
+    history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
     asked = not without_spark and _repays_spark(history, master)
     tally, logs, failed = _run(history, evidence, master, without_spark=not asked)

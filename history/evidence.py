@@ -193,18 +193,17 @@ class Evidence:
         self._once: dict[Callable[[Evidence], Any], Any] = {}
 
     @classmethod
-    def load(cls, folder: Path) -> "Evidence":
-        """What `write` wrote into `Run.evidence`; nothing where there is no such folder.
+    def load(cls, folder: Path, *, missing_ok: bool = False) -> "Evidence":
+        """What `write` wrote into `Run.evidence`. missing_ok: a run without such a folder has no evidence.
 
         Raises: HistoryError.
         """
-        found = {}
-        there = folder.exists()
-        for name in (*PER_PARTITION, *PER_NODE):
-            path = folder / f"{name}.parquet"
-            if there:
-                found[name] = _read(path, schema(name))
-        return cls(found)
+        if not folder.exists():
+            if missing_ok:
+                return cls({})
+            raise HistoryError(f"{folder}: there is no such folder of evidence")
+        names = (*PER_PARTITION, *PER_NODE)
+        return cls({name: _read(folder / f"{name}.parquet", schema(name)) for name in names})
 
     def table(self, name: str) -> pa.Table:
         """A table of PER_PARTITION or PER_NODE, with the columns of `schema`."""

@@ -291,7 +291,7 @@ class History:
     @cached_property
     def transaction_log(self) -> TransactionLog:
         """What coordinators had written down at the end. Raises: HistoryError."""
-        return transaction_log(Evidence.load(self.run.evidence))
+        return transaction_log(Evidence.load(self.run.evidence, missing_ok=True))
 
     @cached_property
     def bounds(self) -> dict[int, dict[int, Bound]]:

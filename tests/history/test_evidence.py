@@ -32,7 +32,9 @@ def test_takes_of_several_nodes_are_one_set_in_order(tmp_path: Path) -> None:
 
 
 def test_a_run_without_evidence_has_none(tmp_path: Path) -> None:
-    nothing = Evidence.load(tmp_path / "evidence")
+    with pytest.raises(HistoryError, match="evidence: there is no such folder"):
+        Evidence.load(tmp_path / "evidence")
+    nothing = Evidence.load(tmp_path / "evidence", missing_ok=True)
     assert nothing.table("takes").num_rows == 0
     assert nothing.partitions() == []
 
