@@ -125,7 +125,7 @@ def _tell(judgement: Judgement, tp: TopicPartition, judged: Replica, cluster: Cl
         why = "the evidence has no metadata log that says the version of the cluster"
         for rule in (MARKER_EPOCH, UNKNOWN_BEGINS):
             judgement.doubt(rule, tp, why)
-    if found.accepted.gaps:
+    if found.accepted.gaps and found.accepted.numbered:
         why = f"batches are missing, damaged or deleted before offset {found.accepted.gaps[0]}"
         if len(found.accepted.gaps) > 1:
             why += f" and at {len(found.accepted.gaps) - 1} places more"

@@ -180,14 +180,19 @@ _NOT_SAID: Final = {"previous_id": NO_PRODUCER, "last_epoch": UNKNOWN_EPOCH}
 
 
 def following(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> list[TransactionRecord]:
-    """What the model's coordinator makes of a state, as far as that is the record which stands in the log
-    next: none where it does not write that one, several where the log does not tell them apart."""
-    return [made for made in _made(before, after, kept) if not _unlike(made, after)]
+    """What the model's coordinator has in memory once the record which stands in the log next is committed:
+    nothing where it does not write that one, several states where the log does not tell them apart."""
+    found = []
+    for known, made in _made(before, after, kept):
+        if not _unlike(made, after):
+            known.complete(made)
+            found.append(known.record)
+    return found
 
 
 def broken(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> tuple[str, str]:
     """The rule by which a record of a transactional id does not follow another, and how it breaks it."""
-    made = list(_made(before, after, kept))
+    made = [record for _, record in _made(before, after, kept)]
     if not made:
         return (STATE, f"{after.state} does not follow {before.state}")
     nearest = min(made, key=lambda one: len(_unlike(one, after)))
@@ -206,7 +211,11 @@ def _unlike(made: TransactionRecord, after: TransactionRecord) -> list[str]:
     ]
 
 
-def _made(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> Iterator[TransactionRecord]:
+_Prepared = tuple[TransactionMetadata, TransactionRecord]
+"""A state with a pending change, and the record that makes the change once it is committed."""
+
+
+def _made(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> Iterator[_Prepared]:
     """What the model's coordinator makes of a state, for each cause that may lead to the state after it. What
     a request brings, and the time, are as the record has them."""
     state, most = after.state, kept.most
@@ -219,19 +228,20 @@ def _made(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> It
         for expected in dict.fromkeys((None, before.epoch, again)):
             if expected != NO_EPOCH:
                 asked = TransactionMetadata(before, most)
-                yield asked.prepare_init(lambda: after.producer_id, after.timeout_ms, expected, after.updated)
+                new_id, timeout_ms = (lambda: after.producer_id), after.timeout_ms
+                yield asked, asked.prepare_init(new_id, timeout_ms, expected, after.updated)
     elif state is ONGOING:
-        yield known.prepare_add(after.partitions, after.updated, after.version)
+        yield known, known.prepare_add(after.partitions, after.updated, after.version)
     elif state in PREPARED:
         yield from _ended(known, after)
     elif state in COMPLETED:
         if known.exhausted and before.next_id == NO_PRODUCER and not kept.ids_logged:
             another = after.producer_id != before.producer_id  # the log does not say which one follows
             known.record = before._replace(next_id=after.producer_id if another else NO_PRODUCER)
-        yield known.prepare_complete(after.updated)
+        yield known, known.prepare_complete(after.updated)
 
 
-def _ended(known: TransactionMetadata, after: TransactionRecord) -> Iterator[TransactionRecord]:
+def _ended(known: TransactionMetadata, after: TransactionRecord) -> Iterator[_Prepared]:
     """By EndTxn of its client; or by a fence, which from version 2 on makes the same record."""
     before, commit, version = known.record, after.state is PREPARE_COMMIT, after.version
     if version >= 2:
@@ -239,8 +249,8 @@ def _ended(known: TransactionMetadata, after: TransactionRecord) -> Iterator[Tra
     else:
         answer = known.end_v1(before.epoch, commit)
     if answer is None:
-        yield known.prepare_end(commit, after.updated, version, next_id=after.next_id)
+        yield known, known.prepare_end(commit, after.updated, version, next_id=after.next_id)
     if version < 2 and not commit:
         fenced = TransactionMetadata(before, known.most)
         fenced.prepare_fence()
-        yield fenced.prepare_end(False, after.updated, version, next_id=after.next_id, fence=True)
+        yield fenced, fenced.prepare_end(False, after.updated, version, next_id=after.next_id, fence=True)

@@ -202,6 +202,15 @@ def test_after_a_gap_the_state_is_unknown_and_that_is_said() -> None:
     assert {doubt.rule for doubt in found.doubts} == {rules.SEQUENCE, rules.NO_REPEAT, PRODUCER_SNAPSHOT}
 
 
+def test_after_a_gap_sequences_of_a_coordinator_are_in_no_doubt() -> None:
+    """Compaction leaves gaps in the log of the group coordinator, and no broker checks sequences there."""
+    made = clean(tp=GROUP)
+    made["batches"] = [row for row in made["batches"] if row["base"] != 2]
+    found = judged(made, GROUP)
+    assert not found.findings
+    assert {doubt.rule for doubt in found.doubts} == {PRODUCER_SNAPSHOT}
+
+
 @pytest.mark.parametrize(
     "column", ["producer_epoch", "last_sequence", "last_offset", "timestamp", "coordinator_epoch"]
 )
