@@ -122,7 +122,8 @@ def read(run: Run) -> Inputs:
         gaps=gaps,
         trace=tried(lambda: _trace(run), "messages and states of the nodes are not") if traced else None,
         evidence=tried(
-            lambda: Evidence.load(run.evidence, missing_ok=True), "the brokers' logs around refused places are not"
+            lambda: Evidence.load(run.evidence, missing_ok=True),
+            "the brokers' logs around refused places are not",
         ),
     )
 
