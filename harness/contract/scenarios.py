@@ -21,8 +21,12 @@ from model.scenarios.framework import Scenario, cell
 from model.scenarios.registry import CHAPTERS
 from model.settings import Settings
 
-SETTLE_S: Final = 10.0
 PAUSE_S: Final = 0.1
+LOOKS: Final = 100
+"""Looks at cells, one each `PAUSE_S`, after which they have come to rest if none of these looks changed them.
+They are counted, not timed: a broker that is late with its answers is late with what they tell."""
+DEADLINE_S: Final = 120.0
+"""Cells that still change then are compared as they are."""
 
 SCENARIOS: Final[Mapping[str, Scenario[Any]]] = {
     scenario.name: scenario for chapter in CHAPTERS.values() for scenario in chapter.scenarios
@@ -160,10 +164,13 @@ def _steps(scenario: Scenario[Any], stage: ClusterStage) -> Iterator[str]:
 
 
 def _settled(look: Callable[[], tuple[str, ...]], expected: tuple[str, ...]) -> tuple[str, ...]:
-    """The cells as soon as they are the expected ones; the last ones, where they do not become that."""
-    deadline = time.monotonic() + SETTLE_S
-    while (found := look()) != expected and time.monotonic() < deadline:
+    """The cells as soon as they are the expected ones; else when they have come to rest."""
+    deadline = time.monotonic() + DEADLINE_S
+    found, same = look(), 0
+    while found != expected and same < LOOKS and time.monotonic() < deadline:
         time.sleep(PAUSE_S)
+        before, found = found, look()
+        same = same + 1 if found == before else 0
     return found
 
 

@@ -43,13 +43,22 @@ BUGS = {
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.contract.scenarios.SETTLE_S", 0.0)
+    monkeypatch.setattr("harness.contract.scenarios.LOOKS", 0)
 
 
 def model(bug: str = "") -> scenarios.Real:
     """The model in the place of the real brokers."""
     bugs = frozenset({bug} if bug else ())
     return lambda kind, settings: kind(replace(settings, bugs=bugs))
+
+
+def test_cells_that_still_change_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "LOOKS", 2)
+    monkeypatch.setattr(scenarios, "PAUSE_S", 0.0)
+    late = iter("aabbccdeee")
+    assert scenarios._settled(lambda: (next(late),), ("d",)) == ("d",)
+    assert scenarios._settled(lambda: (next(late),), ("f",)) == ("e",)
+    assert not [*late]
 
 
 @cache
