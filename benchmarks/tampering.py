@@ -284,19 +284,24 @@ def of_a_marker(change: Change) -> Kind:
     return tamper
 
 
+def amid_its_transaction(rows: list[Row], at: int) -> bool:
+    """A batch of one record, after which its producer has another one under the same epoch."""
+    batch = rows[at]
+    who = batch["producer_id"], batch["producer_epoch"]
+    later = [row for row in rows[at + 1 :] if (row["producer_id"], row["producer_epoch"]) == who]
+    return is_data(rows, at) and batch["records"] == 1 and any(not row["control"] for row in later)
+
+
 def doubled_marker(found: Tampered, rng: random.Random) -> Place | None:
-    """The next batch, of one record, becomes the marker again."""
+    """The next batch becomes the marker again. Not the only batch of a transaction: a coordinator may send a
+    marker again, and a partition of a transaction may have no records, so that nothing would be wrong."""
     for tp in data_partitions(found, rng):
         control = found.rows("control", tp)
         markers = {row["offset"] for row in control}
         choice = drawn(
             found,
             rng,
-            lambda rows, at: (
-                rows[at]["base"] in markers  # noqa: B023
-                and rows[at + 1]["records"] == 1
-                and not rows[at + 1]["control"]
-            ),
+            lambda rows, at: rows[at]["base"] in markers and amid_its_transaction(rows, at + 1),  # noqa: B023
             [tp],
         )
         if choice is None:
@@ -438,8 +443,9 @@ KINDS: Final[dict[str, Kind]] = {
         lambda row: decision(row) and bool(row["partitions"]),
         lambda row: {"partitions": row["partitions"][1:]},
     ),
+    # not Ongoing: a coordinator that did not hear of the new epoch may begin under the old one, and fence it
     "lowered-epoch-in-the-transaction-log": of_transactions(
-        lambda row: (row["producer_epoch"] or 0) > 0 and row["state"] in ("Ongoing", "PrepareCommit"),
+        lambda row: (row["producer_epoch"] or 0) > 0 and row["state"] == "PrepareCommit",
         lambda row: {"producer_epoch": row["producer_epoch"] - 1},
     ),
     "other-producer-in-the-transaction-log": of_transactions(decision, lambda row: {"producer_id": 777_777}),
