@@ -1,4 +1,4 @@
-"""The command `inquest contract`: compare the model with a real broker, by scenarios and random requests."""
+"""The command `inquest contract`: compare the model with a broker, by scenarios and random requests."""
 
 import random
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from core.errors import ExitCode
+from core.errors import ExitCode, UsageError
 from harness.cli.verdict import interruptible
 from history.run_folder import RESULTS
 
@@ -16,31 +16,49 @@ def contract(
     kafka: Annotated[str | None, typer.Option(help="Version of Kafka (default: that of runs).")] = None,
     requests: Annotated[int, typer.Option(min=1, help="How many random requests.")] = 10_000,
     seed: Annotated[int | None, typer.Option(help="Seed of all random choices (default: drawn).")] = None,
+    sut: Annotated[
+        str, typer.Option(help="kafka, or model: a broker of the model behind Kafka's protocol.")
+    ] = "kafka",
     scenarios: Annotated[bool, typer.Option(help="Play the scenarios of docs/model.md first.")] = True,
     results: Annotated[Path, typer.Option(help="Folder for the result and the broker's log.")] = RESULTS,
 ) -> None:
-    """Compare the model with a real broker, by scenarios and by random requests; exit code 1 for a difference
-    not listed."""
+    """Compare the model with a real broker, or its own broker behind Kafka's protocol, by scenarios and by
+    random requests; exit code 1 for a difference not listed."""
     from core.config import KAFKA_VERSION
-    from harness.contract.cluster import compare
+    from harness.contract.cluster import BROKERS, NOT_SERVED, compare
     from harness.contract.played import NOT_PLAYED, PLAYED
+
+    if sut not in BROKERS:
+        raise UsageError(f"--sut {sut}: {' or '.join(BROKERS)}")
 
     kafka = kafka or KAFKA_VERSION
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = results / "contract" / f"{stamp}-{kafka}"
     folder.mkdir(parents=True)
-    typer.echo(f"the model against Kafka {kafka}, seed {seed}: {requests} requests")
+    title = (
+        f"Kafka {kafka}" if sut == "kafka" else f"its own broker behind Kafka's protocol, as Kafka {kafka}"
+    )
+    typer.echo(f"the model against {title}, seed {seed}: {requests} requests")
     with interruptible(f"the broker's log is in {folder / 'cluster'}"):
         names = PLAYED if scenarios else ()
-        compared = compare(kafka, requests=requests, seed=seed, folder=folder, say=typer.echo, names=names)
+        compared = compare(
+            kafka,
+            requests=requests,
+            seed=seed,
+            folder=folder,
+            say=typer.echo,
+            names=names,
+            start=BROKERS[sut],
+        )
+    left_out = NOT_PLAYED if sut == "kafka" else {**NOT_PLAYED, **NOT_SERVED}
     outcome, played = compared.requests, compared.scenarios
     answers = [f"{count:9} {kind} {error}" for (kind, error), count in sorted(outcome.answers.items())]
     explained = [f"{count:9} explained: {name}" for name, count in sorted(outcome.explained.items())]
     tables = [
         *(f"played: {name}" for name in played.played),
         *(f"not played: {name}: of brokers of another time" for name in played.skipped),
-        *(f"not played: {name}: {reason}" for name, reason in NOT_PLAYED.items()),
+        *(f"not played: {name}: {reason}" for name, reason in left_out.items()),
     ]
     lines = [compared.text, *compared.differences, *explained, *answers, *tables]
     (folder / "contract.txt").write_text("\n".join(lines) + "\n")

@@ -7,7 +7,7 @@ transactions, groups) belongs to names that no other example has.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -141,19 +141,19 @@ class Campaign:
         self._said = 0.0
         self._ended = False
 
-    def run(self, requests: int, *, workers: int = WORKERS) -> Outcome:
-        """Play examples until this many requests were compared, as many of each transaction version. The
-        coordinators are there (`wait_for_coordinators`).
+    def run(
+        self, requests: int, outcome: Outcome, versions: Sequence[int], *, workers: int = WORKERS
+    ) -> None:
+        """Play examples until this many more requests were compared, as many of each of these transaction
+        versions. outcome: gets what they bring. The coordinators are there (`wait_for_coordinators`).
 
         Raises: AdminError, ClusterError, NotYet.
         """
-        outcome = Outcome()
         began = self._said = time.monotonic()
-        versions = self._version.transaction_versions
+        before = outcome.requests
         for turn, spoken in enumerate(versions, 1):
-            self._play_all(spoken, requests * turn // len(versions), outcome, workers)
-        outcome.seconds = time.monotonic() - began
-        return outcome
+            self._play_all(spoken, before + requests * turn // len(versions), outcome, workers)
+        outcome.seconds += time.monotonic() - began
 
     def _play_all(self, spoken: int, requests: int, outcome: Outcome, workers: int) -> None:
         """Examples of one transaction version. Those of two must not run at once: a leader that asks a

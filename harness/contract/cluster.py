@@ -1,22 +1,29 @@
-"""The cluster of the comparison: one broker, the only replica of everything, with the model's settings."""
+"""The cluster of the comparison: one broker, the only replica of everything, with the model's settings.
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+It is one of Kafka, or one of the model behind Kafka's protocol: what a client of that one gets is then what
+the model answers in this process.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from core.config import run_config
+from core.errors import UsageError
 from core.runtime import run_blocking
 from harness.contract.campaign import Campaign, Outcome, Say, wait_for_coordinators
 from harness.contract.dialect import Dialect
 from harness.contract.differences import known
 from harness.contract.played import PLAYED
-from harness.contract.scenarios import Comparison, Real, broker_settings, play_all
-from harness.contract.stage import REAL, Place
+from harness.contract.scenarios import SCENARIOS, Comparison, Real, broker_settings, play_all, settings_of
+from harness.contract.stage import REAL, Cluster, Place
 from harness.contract.versions import Version, version_of
 from harness.kafka.cluster import KafkaCluster
+from harness.served.cluster import ModelCluster
+from model.eras import ERAS
 from model.scenarios.drivers.cluster import ClusterStage
 from model.settings import Settings
 
@@ -46,33 +53,66 @@ PATIENT: Final = {
 """A broker that a busy machine holds up for seconds keeps what it leads."""
 
 
-@contextmanager
-def one_broker(
-    kafka: str, folder: Path, more: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[KafkaCluster]:
-    """A running cluster; its logs are in the folder afterwards. more: settings of the broker.
+SESSION_MS: Final = "10000"
+"""The same for a broker of the model. One that was killed comes back when this time is over."""
+ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
+NOT_SERVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("out-of-range", "unknown-producer-taken"), "it deletes records"),
+    **dict.fromkeys(
+        ("join-group", "leave-group", "overtaken-rebalance"), "it reads the topic of the group coordinators"
+    ),
+}
+"""Scenarios that ask for what brokers of the model do not serve, and what that is."""
 
-    Raises: ClusterError.
-    """
+Start = Callable[[Version, int, Path, Mapping[str, str]], AbstractContextManager[Cluster]]
+"""Starts a broker for clients of a transaction version; its logs are in the folder afterwards. The mapping:
+settings of the broker. Raises: ClusterError."""
+
+
+def kafka_broker(
+    version: Version, spoken: int, folder: Path, more: Mapping[str, str] = MappingProxyType({})
+) -> AbstractContextManager[Cluster]:
+    """See `Start`. One of Kafka, for clients of any transaction version."""
     settings = {
-        "seed": 1,
-        "kafka": kafka,
-        "brokers": 1,
-        "replication_factor": 1,
-        "min_insync_replicas": 1,
-        "broker_settings": {
-            "offsets.topic.num.partitions": INTERNAL_PARTITIONS,
-            "transaction.state.log.num.partitions": INTERNAL_PARTITIONS,
-            "group.min.session.timeout.ms": "1000",
-            **SOON,
-            **NEVER,
-            **PATIENT,
-            **more,
-        },
+        "offsets.topic.num.partitions": INTERNAL_PARTITIONS,
+        "transaction.state.log.num.partitions": INTERNAL_PARTITIONS,
+        "group.min.session.timeout.ms": "1000",
+        **SOON,
+        **NEVER,
+        **PATIENT,
+        **more,
     }
-    cluster = KafkaCluster(run_config(settings), folder, ready_deadline_s=READY_S)
+    config = run_config({**ALONE, "kafka": version.kafka, "broker_settings": settings})
+    return _running(KafkaCluster(config, folder, ready_deadline_s=READY_S), folder)
+
+
+def model_broker(
+    version: Version, spoken: int, folder: Path, more: Mapping[str, str] = MappingProxyType({}), bug: str = ""
+) -> AbstractContextManager[Cluster]:
+    """See `Start`. One of the model; all its clients speak one transaction version. bug: a planted one.
+
+    Raises: UsageError, where no era is that of the version."""
+    era = next((name for name, era in ERAS.items() if era == version.era_of(spoken)), None)
+    if era is None:
+        raise UsageError(f"no era of the model is Kafka {version.kafka} with transaction version {spoken}")
+    settings: dict[str, Any] = {
+        "sut": "model",
+        "era": era,
+        "mutant": bug,
+        "broker_settings": {"broker.session.timeout.ms": SESSION_MS, **more},
+    }
+    return _running(ModelCluster(run_config({**ALONE, **settings}), folder), folder)
+
+
+BROKERS: Final[Mapping[str, Start]] = {"kafka": kafka_broker, "model": model_broker}
+"""By system under test."""
+
+
+@contextmanager
+def _running(cluster: Cluster, folder: Path) -> Iterator[Cluster]:
     try:
         run_blocking(cluster.start())
+        wait_for_coordinators(cluster.admin)
         yield cluster
     finally:
         try:
@@ -100,30 +140,47 @@ class Compared(NamedTuple):
 
 
 def compare(
-    kafka: str, *, requests: int, seed: int, folder: Path, say: Say, names: Collection[str] = PLAYED
+    kafka: str,
+    *,
+    requests: int,
+    seed: int,
+    folder: Path,
+    say: Say,
+    names: Collection[str] = PLAYED,
+    start: Start = kafka_broker,
 ) -> Compared:
-    """The model against one broker of this version: by the scenarios of these names, then by random requests.
+    """The model against one broker of this version: by the scenarios of these names, then by so many random
+    requests, 0 = none. start: which kind of broker.
 
     Raises: UsageError (the version is too old), ClusterError, AdminError.
     """
     version = version_of(kafka)
     played = Comparison()
-    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    apart = start is not kafka_broker
+    alike: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
     for name in names:
-        alike.setdefault(tuple(broker_settings(name).items()), []).append(name)
-    for number, (settings, those) in enumerate(alike.items(), 1):
-        with one_broker(kafka, folder / f"{folder.name}-{number}", dict(settings)) as cluster:
-            wait_for_coordinators(cluster.admin)
+        if apart and name in NOT_SERVED:
+            continue
+        _, settings = settings_of(SCENARIOS[name], version)
+        spoken = settings.era.client_transaction_version if apart else 0
+        alike.setdefault((spoken, tuple(broker_settings(name).items())), []).append(name)
+    for number, ((spoken, given), those) in enumerate(alike.items(), 1):
+        with start(version, spoken, folder / f"{folder.name}-{number}", dict(given)) as cluster:
             play_all(those, version, partial(_real, cluster, version), say, played)
     if names:
         say(played.text)
-    with one_broker(kafka, folder) as cluster:  # whose coordinators have their first epoch, as the model's
-        wait_for_coordinators(cluster.admin)
-        campaign = Campaign(cluster.admin, version, folder.name, seed, known(), say)
-        return Compared(played, campaign.run(requests))
+    outcome = Outcome()
+    versions = version.transaction_versions if requests else ()
+    for at_once in [(one,) for one in versions] if apart or not versions else [versions]:
+        # one whose coordinators have their first epoch, as the model's
+        where = folder / f"{folder.name}-requests-{at_once[0]}" if apart else folder
+        with start(version, at_once[0], where, {}) as cluster:
+            campaign = Campaign(cluster.admin, version, folder.name, seed, () if apart else known(), say)
+            campaign.run(requests * len(at_once) // len(versions), outcome, at_once)
+    return Compared(played, outcome)
 
 
-def _real(cluster: KafkaCluster, version: Version, name: str) -> Real:
+def _real(cluster: Cluster, version: Version, name: str) -> Real:
     """Makes the stage of a scenario of this name on the cluster."""
 
     def made(kind: type[ClusterStage], settings: Settings) -> ClusterStage:

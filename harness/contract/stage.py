@@ -32,6 +32,7 @@ from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import AdminError, check
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.waiting import NotYet, until
+from harness.served.cluster import ModelCluster
 from model.broker import TICK_MS, Broker
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -77,6 +78,10 @@ ALL_NAMED: Final = ("transactional_ids", "topics")
 BY_NAME: Final = "transactions"
 """The one that is a mapping of them."""
 NOT_FOUND: Final = KafkaError.TRANSACTIONAL_ID_NOT_FOUND
+
+
+Cluster = KafkaCluster | ModelCluster
+"""Of one broker: Kafka's, or the model's behind Kafka's protocol."""
 
 
 class NotOnKafka(Exception):
@@ -140,7 +145,7 @@ def _member(value: Any, change: Callable[[str], str]) -> Any:
 class Place:
     """Where a scenario is played. story: begins all its names. dialect: of its clients."""
 
-    cluster: KafkaCluster
+    cluster: Cluster
     dialect: Dialect
     story: str
 

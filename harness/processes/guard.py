@@ -27,10 +27,11 @@ exit $code
 """
 PAUSE = 'trap "" PIPE; kill -STOP "$1" || exit 1; echo stopped; read -r _; kill -CONT "$1"'
 """It must outlive a harness that dies before it reads what the guard reports."""
+REMOVE = 'read -r _; rm -rf -- "$1"'
 
 
 class Guard:
-    """A running guard, made by `hold` or `pause`."""
+    """A running guard, made by `hold`, `pause` or `remove`."""
 
     def __init__(
         self, script: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
@@ -80,6 +81,11 @@ def hold(command: Sequence[str], environment: Mapping[str, str] | None = None) -
     died by a signal, 127 for one that is not there). environment: added to that of this process.
     """
     return Guard(HOLD, command, environment)
+
+
+def remove(folder: Path) -> Guard:
+    """Remove a folder when the guard is released or this process ends. Raises: OSError."""
+    return Guard(REMOVE, [str(folder.resolve())])
 
 
 def pause(pid: int) -> Guard:

@@ -21,12 +21,18 @@ from model.protocol.messages import (
     PartitionState,
 )
 from model.protocol.requests import Response
+from model.replication.node import settings_of
+from model.settings import Settings
 
 LEADER_NOT_AVAILABLE: Final = 5
 INVALID_PARTITIONS: Final = 37
 INVALID_CONFIG: Final = 40
 DEFAULT_REPLICATION: Final = 1
 METADATA_TOPIC: Final = "__cluster_metadata"
+TOPIC: Final = 2
+"""Type of resource of DescribeConfigs."""
+STATIC: Final = 4
+"""STATIC_BROKER_CONFIG: the source of a setting."""
 TRANSACTION_VERSION: Final = "transaction.version"
 
 
@@ -152,15 +158,35 @@ def _refused(call: Call, topic: Any) -> tuple[int, str] | None:
     for the default number of partitions or replicas, which is 1."""
     if topic.num_partitions < 1 and topic.num_partitions != -1:
         return INVALID_PARTITIONS, f"{topic.num_partitions} partitions"
-    settings = call.node.settings
-    known = {
-        "min.insync.replicas": str(settings.min_isr),
-        "unclean.leader.election.enable": str(settings.unclean).lower(),
-    }
+    known = _topic_settings(call.node.settings)
     strange = [f"{one.name}={one.value}" for one in topic.configs if known.get(str(one.name)) != one.value]
     if strange:
         return INVALID_CONFIG, f"the model cannot set {', '.join(strange)} for a single topic"
     return None
+
+
+def _topic_settings(settings: Settings) -> dict[str, str]:
+    return {
+        "min.insync.replicas": str(settings.min_isr),
+        "unclean.leader.election.enable": str(settings.unclean).lower(),
+    }
+
+
+def _configs(call: Call) -> None:
+    """The settings of topics that the model has. All are the cluster's; brokers show none of their own."""
+    found = []
+    for one in call.request.resources:
+        name, kind = str(one.resource_name), int(one.resource_type)
+        missing = kind == TOPIC and name not in call.node.broker.node.image.topics
+        wanted = one.configuration_keys
+        configs = [
+            {"name": key, "value": value, "read_only": True, "is_sensitive": False, "config_source": STATIC}
+            for key, value in _topic_settings(settings_of(call.node.settings, name)).items()
+            if kind == TOPIC and not missing and (not wanted or key in wanted)
+        ]
+        error = KafkaError.UNKNOWN_TOPIC_OR_PARTITION if missing else KafkaError.NONE
+        found.append({"error_code": error, "resource_type": kind, "resource_name": name, "configs": configs})
+    call.respond(results=found)
 
 
 def _elect(call: Call) -> None:
@@ -219,6 +245,7 @@ _ALL: Final[Mapping[str, Api]] = {
     "metadata": Api(4, 9, _metadata),
     "describe_cluster": Api(0, 0, _cluster),
     "create_topics": Api(2, 5, _create),
+    "describe_configs": Api(1, 4, _configs),
     "elect_leaders": Api(0, 2, _elect),
     "alter_partition_reassignments": Api(0, 0, _reassign),
     "describe_quorum": Api(0, 0, _quorum),

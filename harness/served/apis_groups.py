@@ -10,6 +10,7 @@ from harness.evidence.cursor import Malformed
 from harness.served.apis_transactions import committed, respond_committed
 from harness.served.calls import Api, Call, by_topic, milliseconds
 from harness.served.embedded import assigned, assignment, subscribed, subscription
+from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     DescribeGroup,
@@ -137,6 +138,20 @@ def _described(group: str, answer: DescribeGroupResponse) -> dict[str, Any]:
     }
 
 
+def _list(call: Call) -> None:
+    """What this broker coordinates: groups with members, and those that have only offsets."""
+    wanted = set(map(str, getattr(call.request, "states_filter", ())))
+    found = []
+    for loaded in call.node.broker.coordinators.group_log.loaded.values():
+        states = dict.fromkeys((group for group, _ in loaded.offsets.committed), EMPTY)
+        states |= {name: group.state for name, group in loaded.groups.items()}
+        for name, state in sorted(states.items()):
+            if not wanted or state.value in wanted:
+                its = CONSUMER if name in loaded.groups else ""
+                found.append({"group_id": name, "protocol_type": its, "group_state": state.value})
+    call.respond(groups=found)
+
+
 def _commit(call: Call) -> None:
     request = call.request
     offsets, epochs = committed(request)
@@ -203,6 +218,7 @@ OF_GROUPS: Final[Mapping[str, Api]] = {
     "heartbeat": Api(0, 2, _heartbeat),
     "leave_group": Api(0, 2, _leave),
     "describe_groups": Api(0, 5, _describe),
+    "list_groups": Api(0, 4, _list),
     "offset_commit": Api(2, 8, _commit),
     "offset_fetch": Api(1, 9, _fetch_offsets),
 }

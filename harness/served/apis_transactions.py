@@ -1,30 +1,36 @@
 """What coordinators of transactions serve, and what concerns producer ids."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from harness.served.calls import Api, Call, by_topic, milliseconds
+from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
     DescribeTransactions,
     DescribeTransactionsResponse,
     EndTxn,
     InitProducerId,
     ProducerIdResponse,
+    TxnMarker,
     TxnOffsetCommit,
+    WriteTxnMarkers,
+    WriteTxnMarkersResponse,
 )
 from model.protocol.messages import Partition
 from model.protocol.requests import ErrorResponse
 
 NEWER: Final[Mapping[str, int]] = {
     "produce": 12,
+    "init_producer_id": 5,
     "add_offsets_to_txn": 4,
     "end_txn": 5,
     "txn_offset_commit": 5,
 }
-"""APIs by whose version a client says that it speaks transaction version 2 (KIP-890), and that version."""
+"""APIs whose newest version clients of transaction version 2 speak (KIP-890), and that version."""
 
 UNKNOWN_TIME: Final = datetime.fromtimestamp(0, UTC)
 
@@ -48,21 +54,61 @@ def _producer_id(call: Call, answer: ProducerIdResponse) -> None:
 
 
 def _add_partitions(call: Call) -> None:
+    """Of one transaction up to version 3; later of several, or only to ask: those versions are brokers'."""
     request = call.request
-    tps = [(str(t.name), int(number)) for t in request.v3_and_below_topics for number in t.partitions]
+    if hasattr(request, "transactions"):
+        _add_batches(call)
+        return
+    tps = _places(request.v3_and_below_topics, "partitions")
     wanted = AddPartitionsToTxn(
         str(request.v3_and_below_transactional_id),
         int(request.v3_and_below_producer_id),
         int(request.v3_and_below_producer_epoch),
         tps,
     )
+    call.ask(wanted, lambda answer: call.respond(results_by_topic_v3_and_below=_added(tps, answer)))
 
-    def added(answer: ErrorResponse) -> None:
-        parts = ((tp, {"partition_index": tp[1], "partition_error_code": answer.error}) for tp in tps)
-        found = [{"name": topic, "results_by_partition": its} for topic, its in by_topic(parts).items()]
-        call.respond(results_by_topic_v3_and_below=found)
 
-    call.ask(wanted, added)
+def _add_batches(call: Call) -> None:
+    wanted = [
+        AddPartitionsToTxn(
+            str(one.transactional_id),
+            int(one.producer_id),
+            int(one.producer_epoch),
+            _places(one.topics, "partitions"),
+            verify=bool(one.verify_only),
+        )
+        for one in call.request.transactions
+    ]
+
+    def added(answers: list[AddPartitionsToTxnResponse]) -> None:
+        found = [
+            {"transactional_id": one.transactional_id, "topic_results": _added(one.partitions, answer)}
+            for one, answer in zip(wanted, answers, strict=True)
+        ]
+        call.respond(results_by_transaction=found)
+
+    call.ask_all(wanted, added)
+
+
+def _places(topics: Any, numbers: str) -> list[Partition]:
+    return [(str(topic.name), int(number)) for topic in topics for number in getattr(topic, numbers)]
+
+
+def _added(tps: Sequence[Partition], answer: Any) -> list[dict[str, Any]]:
+    """The error of each partition: its own, else that of the transaction."""
+    errors = getattr(answer, "parts", {})
+    parts = (
+        (
+            tp,
+            {
+                "partition_index": tp[1],
+                "partition_error_code": answer.error or errors.get(tp, KafkaError.NONE),
+            },
+        )
+        for tp in tps
+    )
+    return [{"name": topic, "results_by_partition": its} for topic, its in by_topic(parts).items()]
 
 
 def _add_offsets(call: Call) -> None:
@@ -85,6 +131,34 @@ def _end_txn(call: Call) -> None:
         bool(request.committed),
     )
     call.ask(wanted, lambda answer: _producer_id(call, answer))
+
+
+def _markers(call: Call) -> None:
+    """What coordinators ask leaders for, and administrators who end a hanging transaction."""
+    wanted = [
+        TxnMarker(
+            int(one.producer_id),
+            int(one.producer_epoch),
+            int(one.coordinator_epoch),
+            bool(one.transaction_result),
+            _places(one.topics, "partition_indexes"),
+            int(getattr(one, "transaction_version", 0)),
+        )
+        for one in call.request.markers
+    ]
+
+    def written(answer: WriteTxnMarkersResponse) -> None:
+        found = []
+        for one in wanted:
+            parts = (
+                (tp, {"partition_index": tp[1], "error_code": answer.results[one.producer_id, tp]})
+                for tp in one.partitions
+            )
+            topics = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
+            found.append({"producer_id": one.producer_id, "topics": topics})
+        call.respond(markers=found)
+
+    call.ask(WriteTxnMarkers(wanted), written)
 
 
 def _txn_offset_commit(call: Call) -> None:
@@ -173,7 +247,8 @@ def _list(call: Call) -> None:
 
 OF_TRANSACTIONS: Final[Mapping[str, Api]] = {
     "init_producer_id": Api(0, 4, _init_producer_id),
-    "add_partitions_to_txn": Api(0, 3, _add_partitions),
+    "add_partitions_to_txn": Api(0, 5, _add_partitions),
+    "write_txn_markers": Api(1, 2, _markers),
     "add_offsets_to_txn": Api(0, 3, _add_offsets),
     "end_txn": Api(0, 3, _end_txn),
     "txn_offset_commit": Api(0, 4, _txn_offset_commit),

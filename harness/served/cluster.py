@@ -24,6 +24,7 @@ from harness.kafka.asked import AskedBrokers
 from harness.kafka.cluster import endpoint
 from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
+from harness.processes import guard
 from harness.served import disk
 from harness.served.node import BASE_MS, DISK, NodeAddress, NodeSettings, now_ms
 from harness.served.node_process import LOG, NodeProcess
@@ -82,6 +83,8 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         self._cuts: list[Cut] = []
         self._takes: list[list[Disk]] = []
         self._missed: list[str] = []
+        self._remover: guard.Guard | None = None
+        """Removes what nodes have on disk, also where the harness is killed."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -106,6 +109,10 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
     async def start(self) -> None:
         """Returns when every broker sees all of them. Raises: ClusterError."""
         self.start_proxies()
+        try:
+            self._remover = guard.remove(self._folder)
+        except OSError as error:
+            raise ClusterError(f"no guard of {self._folder} was started: {error}") from error
         addresses = {node: self._address(node) for node in self._numbers}
         for node in self._numbers:
             self._processes[node] = NodeProcess(self._described(node, addresses))
@@ -200,7 +207,8 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         """End all processes, and remove what they had on disk."""
         with ExitStack() as steps:  # the last one comes first
             steps.callback(self._plan.release)
-            steps.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            if self._remover is not None:
+                steps.callback(self._remover.release)
             steps.callback(self.stop_proxies)
             for process in self._processes.values():
                 steps.callback(process.kill)

@@ -67,10 +67,12 @@ class Disk:
             known = self._logs.get(tp)
             if known is None:
                 known = self._logs[tp] = _Written()
-            if _differ(known.batches, log.batches):
-                keep = _common(known.batches, log.batches)
-                found.append((BATCHES, tp, keep, tuple(log.batches[keep:])))
-                known.batches[keep:] = log.batches[keep:]
+            mine, batches = known.batches, log.batches
+            # `_differ` in place: this is done for every log, after every event
+            if len(mine) != len(batches) or (batches and batches[-1] is not mine[-1]):
+                keep = _common(mine, batches)
+                found.append((BATCHES, tp, keep, tuple(batches[keep:])))
+                mine[keep:] = batches[keep:]
             epochs = log.epochs
             rest = (log.start, log.flushed, len(epochs), epochs[-1] if epochs else None)
             if rest != known.rest:

@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
@@ -89,6 +90,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 BASE_MS: Final = BASE_NS // 1_000_000
 """What `harness.simulation` adds to times of the model."""
+AT_ONCE: Final = 16
+"""Requests of a node to itself that are handled one after the other."""
 DISK: Final = "disk"
 """Name of a node's file in its folder."""
 
@@ -139,6 +142,8 @@ class Node:
         self._note = note
         self._numbers = itertools.count()
         self._waiting: dict[int, Answered] = {}
+        self._own: deque[Ask] = deque()
+        self._asks_itself = False
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
@@ -183,14 +188,28 @@ class Node:
                 answered = self._waiting.pop(one.correlation, None)
                 if answered is not None:
                     answered(one.answer)
+            elif one.node == self.given.me:
+                self._own.append(one)
             else:
                 self._ask(one)
+        self._ask_itself()
+
+    def _ask_itself(self) -> None:
+        """Handle what the node asked itself, in order; after `AT_ONCE` of them others come first."""
+        if self._asks_itself:
+            return
+        self._asks_itself = True
+        for _ in range(AT_ONCE):
+            if not self._own:
+                break
+            wanted = self._own.popleft()
+            self.submit(wanted.request, partial(self._answered, wanted))
+        self._asks_itself = False
+        if self._own:
+            self._loop.call_soon(self._ask_itself)
 
     def _ask(self, wanted: Ask) -> None:
         answered = partial(self._answered, wanted)
-        if wanted.node == self.given.me:
-            self._loop.call_soon(self.submit, wanted.request, answered)
-            return
         wait_ms = self.settings.request_timeout_ms
         if isinstance(wanted.request, HELD):
             wait_ms += self.settings.fetch_wait_ms

@@ -5,12 +5,14 @@ cuts in force change. Standard output tells `Told`: that other nodes are listene
 are. The process ends with its standard input: a harness that dies leaves no node behind. SIGTERM is a clean
 shutdown. What happens to it stands in its log, standard error.
 
-A broker listens for clients as soon as it has caught up with the cluster's metadata, as Kafka does. An error
+A broker listens for clients as soon as it has caught up with the cluster's metadata and is not fenced any
+more, as Kafka does (BrokerServer.startup). An error
 in the model itself ends the process with `FAILED`, which is not a death that a test may judge.
 """
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -86,6 +88,7 @@ async def serve() -> None:
         return
     loop.add_signal_handler(signal.SIGTERM, node.shut_down)
     node.start()
+    gc.freeze()  # what was imported stays: no collection looks at it again
     note(f"node {given.me} started: era {given.era}" + (f", mutant {given.mutant}" if given.mutant else ""))
     tell(Told())
     tasks = [loop.create_task(_command(commands, gates, ended)), loop.create_task(_open(node, gates))]
@@ -110,7 +113,7 @@ async def _open(node: Node, gates: Gates) -> None:
     given = node.given
     if given.me not in given.brokers:
         return
-    while not node.broker.metadata.ready:
+    while not node.broker.metadata.ready or node.broker.fenced:
         await asyncio.sleep(READY_POLL_S)
     own = given.addresses[given.me]
     of_the_harness = Gates(given.me)  # no cut concerns it

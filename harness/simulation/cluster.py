@@ -52,7 +52,9 @@ BROKER_SETTINGS: Final[Mapping[str, Callable[[Settings, int], Settings]]] = {
     "broker.session.timeout.ms": lambda s, ms: replace(s, session_ms=ms),
     "replica.fetch.backoff.ms": lambda s, ms: replace(s, fetch_backoff_ms=ms),
     "replica.fetch.wait.max.ms": lambda s, ms: replace(s, fetch_wait_ms=ms),
+    "producer.id.expiration.ms": lambda s, ms: replace(s, producer_id_expiration_ms=ms),
     "replica.lag.time.max.ms": lambda s, ms: replace(s, replica_lag_ms=ms),
+    "transactional.id.expiration.ms": lambda s, ms: replace(s, transactional_id_expiration_ms=ms),
 }
 """Settings of brokers that the model has, all in milliseconds and above 0, and how each is set."""
 JOIN_GRACE_MS = 3_000

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from core.errors import ClusterError, UsageError
-from harness.contract.campaign import Campaign, Modelled
+from harness.contract.campaign import Campaign, Modelled, Outcome
 from harness.contract.commands import KINDS, Command, Situation
 from harness.contract.dialect import Dialect
 from harness.contract.differences import FILE, Known, bugs_of, known, known_cells, without_known
@@ -112,7 +112,7 @@ def test_a_campaign_ends_with_its_first_error_and_says_what_it_compared(
 
     monkeypatch.setattr(campaign, "play", one)
     with pytest.raises(ClusterError, match="the broker is gone"):
-        campaign.run(10**9)
+        campaign.run(10**9, Outcome(), (1, 2))
     assert "ended early: " in said[-1]
     assert " requests in " in said[-1]
 

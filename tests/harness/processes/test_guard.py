@@ -124,6 +124,38 @@ def test_both_act_when_their_owner_is_killed(
     wait(lambda: state(sleeping.pid) == "S", "what was paused does not continue")
 
 
+REMOVER = """
+import sys, time
+from pathlib import Path
+from harness.processes import guard
+held = guard.remove(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_folder_is_removed_when_its_owner_is_killed_and_not_before(tmp_path: Path) -> None:
+    folder = tmp_path / "copies of 'it'"
+    folder.mkdir()
+    (folder / "disk").write_text("x")
+    with subprocess.Popen([sys.executable, "-c", REMOVER, str(folder)], stdout=subprocess.PIPE) as owner:
+        try:
+            assert owner.stdout is not None
+            owner.stdout.readline()
+            assert folder.exists()
+        finally:
+            owner.kill()
+    wait(lambda: not folder.exists(), "the folder outlives its owner")
+    assert tmp_path.exists()
+
+
+def test_a_folder_is_removed_with_the_release(tmp_path: Path) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    guard.remove(folder).release()
+    assert not folder.exists()
+
+
 def test_a_guard_acts_even_if_its_owner_died_before_reading_its_report(
     sleeping: "subprocess.Popen[bytes]",
 ) -> None:

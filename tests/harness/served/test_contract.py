@@ -1,0 +1,55 @@
+"""A broker of the model behind Kafka's protocol answers what the model answers in this process."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from core.config import KAFKA_VERSION
+from core.errors import UsageError
+from harness.contract.cluster import NOT_SERVED, compare, model_broker
+from harness.contract.played import PLAYED
+from harness.contract.versions import version_of
+
+REQUESTS = 300
+
+
+def test_clients_get_the_models_answers(tmp_path: Path) -> None:
+    compared = compare(
+        KAFKA_VERSION,
+        requests=REQUESTS,
+        seed=20261123,
+        folder=tmp_path / "contract",
+        say=lambda _: None,
+        names=(),
+        start=model_broker,
+    )
+    assert compared.differences == []
+    outcome = compared.requests
+    assert outcome.requests >= REQUESTS
+    assert outcome.explained == {}
+    assert len({kind for kind, _ in outcome.answers}) >= 15
+    assert len({error for _, error in outcome.answers}) >= 10
+
+
+def test_a_planted_bug_of_the_broker_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.contract.scenarios.SETTLE_S", 0.5)
+    compared = compare(
+        KAFKA_VERSION,
+        requests=0,
+        seed=1,
+        folder=tmp_path / "contract",
+        say=lambda _: None,
+        names=("sequences",),
+        start=partial(model_broker, bug="sequence-not-checked"),
+    )
+    assert [one.scenario for one in compared.scenarios.differences] == ["sequences"]
+
+
+def test_a_version_that_no_era_is_like_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no era of the model is Kafka 3\.9\.1 with transaction version 2"):
+        model_broker(version_of("3.9.1"), 2, tmp_path)
+
+
+def test_what_is_not_served_is_played_on_kafka() -> None:
+    assert NOT_SERVED.keys() < set(PLAYED)
