@@ -54,7 +54,7 @@ PATIENT: Final = {
 
 
 SESSION_MS: Final = "10000"
-"""The same for a broker of the model. One that was killed comes back when this time is over."""
+"""The same for a broker of the model. One that was killed comes back when this time has passed."""
 ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
 NOT_SERVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("out-of-range", "unknown-producer-taken"), "it deletes records"),
@@ -149,8 +149,8 @@ def compare(
     names: Collection[str] = PLAYED,
     start: Start = kafka_broker,
 ) -> Compared:
-    """The model against one broker of this version: by the scenarios of these names, then by so many random
-    requests, 0 = none. start: which kind of broker.
+    """The model against one broker of this version: by the scenarios of these names, then by random requests.
+    requests: their number, 0 = none. start: which kind of broker.
 
     Raises: UsageError (the version is too old), ClusterError, AdminError.
     """

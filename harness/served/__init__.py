@@ -42,10 +42,10 @@ speak to each other with packed values of the model, not with Kafka's protocol. 
 What is not Kafka's protocol closes its connection; an error of the model ends its node with exit code 70, and
 the run, without a verdict. A cut link stands still at its ends, as TCP does while packets are dropped.
 
-`inquest contract --sut model` compares such a broker with the model in the same process: nothing differs. Clients
-of any library are served: librdkafka and Kafka's Java clients are tested.
+`inquest contract --sut model` compares such a broker with the model in the same process: nothing differs.
+Clients of any library are served: librdkafka and Kafka's Java clients are tested.
 
-Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics and of records, changes
-of settings, quotas, security, groups of any type but consumers', the newer group protocol, eras on ZooKeeper.
-Records of coordinators are not read by clients. All clients of a cluster speak one transaction version, that
-of its era: librdkafka needs an era with 1, Java clients speak both."""
+Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics and of records,
+changes of settings, quotas, security, groups of any type but consumers', the newer group protocol, eras on
+ZooKeeper. Records of coordinators are not read by clients. All clients of a cluster speak one transaction
+version, that of its era: librdkafka needs an era with 1, Java clients speak both."""
