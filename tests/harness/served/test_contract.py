@@ -33,7 +33,7 @@ def test_clients_get_the_models_answers(tmp_path: Path) -> None:
 
 
 def test_a_planted_bug_of_the_broker_is_a_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.contract.scenarios.SETTLE_S", 0.5)
+    monkeypatch.setattr("harness.contract.scenarios.LOOKS", 5)
     compared = compare(
         KAFKA_VERSION,
         requests=0,
