@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -27,8 +28,9 @@ from core.config import RunConfig
 from core.op import AssignmentKind, CommitKind, End, Outcome, Phase
 from history import events as ev
 from history import jsonl
+from history.reader import Unit
 from history.run_folder import FORMAT, Run
-from history.seal import UNIT_ROWS, write_table
+from history.seal import UNIT_ROWS, write_table, write_unit
 from history.tables import TABLES
 
 F: Final = ("txn", "poll", "final")
@@ -327,7 +329,7 @@ def write(run: Run, synthetic: Synthetic, seed: int) -> dict[str, int]:
     history = History(synthetic)
     for name in ("sends", "reads"):
         (run.history / name).mkdir(parents=True)
-    units: list[dict[str, Any]] = []
+    units: list[Unit] = []
     group: list[tuple[int, pa.Table, pa.Table]] = []
     for tp in range(synthetic.partitions):
         group.append((tp, history.sends(tp), history.reads(tp)))
@@ -337,7 +339,7 @@ def write(run: Run, synthetic: Synthetic, seed: int) -> dict[str, int]:
             group = []
     for name, table in history.others().items():
         write_table(table, run.table(name))
-    units.sort(key=lambda unit: (-(unit["sends"] + unit["reads"]), unit["name"]))
+    units.sort(key=lambda unit: (-(unit.sends + unit.reads), unit.name))
     names = {
         "format": FORMAT, "run": run.name, "start_ns": START_NS,
         "start_wall": "2026-01-01T00:00:00+00:00", "units": units, "f": list(F), "error": [],
@@ -348,17 +350,13 @@ def write(run: Run, synthetic: Synthetic, seed: int) -> dict[str, int]:
     run.config.write_text(config.model_dump_json(indent=2) + "\n")
     found = expected(history)
     (run.folder / "expected.json").write_text(json.dumps(found, indent=2) + "\n")
-    run.names.write_text(json.dumps(names))
+    run.names.write_bytes(msgspec.json.encode(names))
     return found
 
 
-def _write_unit(run: Run, group: list[tuple[int, pa.Table, pa.Table]]) -> dict[str, Any]:
-    name = f"{group[0][0]:05d}-{group[-1][0]:05d}"
+def _write_unit(run: Run, group: list[tuple[int, pa.Table, pa.Table]]) -> Unit:
     sends, reads = (pa.concat_tables([each[n] for each in group]) for n in (1, 2))
-    write_table(sends, run.table("sends") / f"{name}.parquet")
-    write_table(reads, run.table("reads") / f"{name}.parquet")
-    tps = [tp for tp, _, _ in group]
-    return {"name": name, "tps": tps, "sends": sends.num_rows, "reads": reads.num_rows}
+    return write_unit(run.history, [tp for tp, _, _ in group], sends, reads)
 
 
 def _write_events(run: Run, history: History) -> None:

@@ -21,8 +21,7 @@ from history.run_folder import Run
 
 def acknowledged(history: History) -> Array:
     """When each record was acknowledged, sorted; ns."""
-    folder = history.run.table("sends")
-    rows = [read_columns(folder / f"{unit.name}.parquet", ("ack_ns",)) for unit in history.names.units]
+    rows = [read_columns(history.run, "sends", unit.name, ("ack_ns",)) for unit in history.names.units]
     found = np.concatenate([np.zeros(0, np.int64), *(each["ack_ns"] for each in rows)])
     return np.sort(found[found >= 0])
 

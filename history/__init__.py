@@ -16,6 +16,8 @@ run_folder  The paths of a run folder, and writing files so that a crash never l
 seal        Sealing: journals and events of a run → the tables of its history, once.
 storage     Where run folders lie: this machine's files, or any store that fsspec reaches
             by a URL.
+stored      How the files of a unit hold sends and reads: what other columns tell is not
+            written again.
 tables      The history of a run: schemas of the sealed tables, and the names their
             codes stand for.
 transaction_log  The transaction coordinators' log of a run, as the evidence of its end

@@ -33,7 +33,8 @@ from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.events import Event, decode
 from history.evidence import Evidence
 from history.run_folder import FORMAT, Run
-from history.tables import CLUSTERED, OPEN, TABLES
+from history.stored import SCHEMAS, decoded, needed, values_at
+from history.tables import CLUSTERED, OPEN, PLACED, TABLES
 from history.transaction_log import TransactionLog, transaction_log
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ Where = Mapping[str, Iterable[int]]
 """A condition: rows that have one of these values in at least one of these columns."""
 EVERYWHERE: Final = -1
 """In place of a partition: all of them."""
+ANY: Final = (-(2**63), 2**63 - 1)
+"""The range of all numbers."""
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
 """Tables of one file each, read whole; `ops` may have millions of rows, the others are small."""
@@ -318,11 +321,58 @@ class History:
         return [SendRow._make(row) for row in self._few("sends", SendRow._fields, where)]
 
     def reads(self, where: Mapping[int, Where]) -> list[ReadRow]:
-        """Reads that satisfy the condition of their partition, or of `EVERYWHERE`.
+        """Reads that satisfy the condition of their partition, or of `EVERYWHERE`; none has the value
+        `PLACED`.
 
         Raises: HistoryError.
         """
-        return [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, where)]
+        wanted = {tp: {name: set(some) for name, some in each.items()} for tp, each in where.items()}
+        of_values = {tp: {"value": each["value"]} for tp, each in wanted.items() if "value" in each}
+        wider = {tp: {name: set(some) for name, some in each.items()} for tp, each in wanted.items()}
+        for send in self.sends(of_values):
+            wider.setdefault(send.tp, {}).setdefault("offset", set()).add(send.place)
+        found = [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, wider)]
+        placed: dict[int, dict[str, set[int]]] = defaultdict(lambda: {"place": set()})
+        for read in found:
+            if read.value == PLACED:
+                placed[read.tp]["place"].add(read.offset)
+        at = {(send.tp, send.place): send.value for send in self.sends(placed)}  # of several, the last one
+        found = [
+            read._replace(value=at.get((read.tp, read.offset), PLACED)) if read.value == PLACED else read
+            for read in found
+        ]
+        if not of_values:
+            return found
+        conditions = {
+            tp: [each for key in (tp, EVERYWHERE) for each in wanted.get(key, {}).items()]
+            for tp in {read.tp for read in found}
+        }
+        return [
+            read for read in found if any(getattr(read, name) in some for name, some in conditions[read.tp])
+        ]
+
+    def whole(self, name: str) -> pa.Table:
+        """All rows of a table, in memory; no value is `PLACED`.
+
+        Raises: HistoryError.
+        """
+        if name in self.tables:
+            return self.tables[name]
+        units = sorted(self.names.units, key=lambda unit: unit.tps)
+        found = [self.of_unit(name, unit.name) for unit in units]
+        return pa.concat_tables([TABLES[name].empty_table(), *found]).combine_chunks()
+
+    def of_unit(self, name: str, unit: str) -> pa.Table:
+        """The rows of a table that a unit holds, as `whole` has them.
+
+        Raises: HistoryError.
+        """
+        rows = read_columns(self.run, name, unit, TABLES[name].names)
+        if name == "reads":
+            sends = read_columns(self.run, "sends", unit, ("tp", "place", "value"))
+            there = values_at(sends, rows["tp"], rows["offset"])
+            rows["value"] = np.where(rows["value"] == PLACED, there, rows["value"])
+        return pa.table(rows, schema=TABLES[name])
 
     def _few(
         self, table: str, wanted: tuple[str, ...], where: Mapping[int, Where]
@@ -331,7 +381,7 @@ class History:
             mine = {tp: where[tp] for tp in (EVERYWHERE, *unit.tps) if tp in where}
             path = self.run.table(table) / f"{unit.name}.parquet"
             try:
-                return _matching(path, wanted, mine) if mine else []
+                return _matching(path, table, wanted, mine) if mine else []
             except (OSError, pa.ArrowException) as error:
                 raise HistoryError(f"{path}: {storage.line(error)}") from None
 
@@ -340,7 +390,9 @@ class History:
                 yield from rows
 
 
-def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -> list[tuple[int, ...]]:
+def _matching(
+    path: Path, table: str, wanted: tuple[str, ...], where: Mapping[int, Where]
+) -> list[tuple[int, ...]]:
     """Rows of a file that satisfy a condition.
 
     Row groups whose statistics exclude every condition are not read. Of the others it reads first the
@@ -351,7 +403,10 @@ def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -
     place = {name: number for number, name in enumerate(file.schema_arrow.names)}
     for number in range(file.num_row_groups):
         meta = file.metadata.row_group(number)
-        ranges = {name: _range(meta.column(place[name])) for name in {"tp"}.union(*where.values())}
+        ranges = {
+            name: _range(meta.column(place[name])) if name in place else ANY
+            for name in {"tp"}.union(*where.values())
+        }
         asked = [
             (tp, name, some)
             for tp, name, some in conditions
@@ -359,23 +414,28 @@ def _matching(path: Path, wanted: tuple[str, ...], where: Mapping[int, Where]) -
         ]
         if not asked:
             continue
-        names = sorted({"tp", *(name for _, name, _ in asked)})
-        keys = columns(file.read_row_group(number, columns=names, use_threads=False))
+        keys = _group(file, number, table, {"tp", *(name for _, name, _ in asked)})
         matches = np.zeros(meta.num_rows, bool)
         for tp, name, some in asked:
             rows = some.rows(keys[name])
             matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
         if matches.any():
-            table = file.read_row_group(number, columns=list(wanted), use_threads=False)
-            found += zip(*(numbers(table, name)[matches].tolist() for name in wanted), strict=True)
+            told = _group(file, number, table, wanted)
+            found += zip(*(told[name][matches].tolist() for name in wanted), strict=True)
     return found
+
+
+def _group(file: "pq.ParquetFile", number: int, table: str, names: Iterable[str]) -> dict[str, Array]:
+    """Columns of a row group of a unit's file, as the table has them."""
+    rows = file.read_row_group(number, columns=needed(table, names), use_threads=False)
+    return decoded(table, columns(rows), names)
 
 
 def _range(column: Any) -> tuple[int, int]:
     """Least and greatest number of a column of a row group; where it is not on record, any."""
     known = column.statistics
     if known is None or not known.has_min_max:
-        return -(2**63), 2**63 - 1
+        return ANY
     return known.min, known.max
 
 
@@ -481,7 +541,7 @@ def _verify(path: Path, table: str, rows: int) -> None:
             meta, schema = file.metadata, file.schema_arrow
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
-    if not schema.equals(TABLES[table]):
+    if not schema.equals(SCHEMAS[table]):
         raise HistoryError(f"{path}: its columns are not those of the table {table}")
     if meta.num_rows != rows:
         raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
@@ -502,17 +562,18 @@ def read_table(path: Path, name: str) -> pa.Table:
     return table.combine_chunks()
 
 
-def read_columns(path: Path, wanted: Sequence[str]) -> dict[str, Array]:
-    """Some columns of a unit's file.
+def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:
+    """Some columns of a unit's rows of a table; values of reads may be `PLACED`.
 
     Where a row group has one value in a column by its statistics, that column is not decoded: many columns
     hold one value over thousands of rows, such as the process of reads.
 
     Raises: HistoryError.
     """
+    path = run.table(table) / f"{unit}.parquet"
     try:
         with storage.parquet_file(path) as file:
-            return _columns(file, wanted)
+            return decoded(table, _columns(file, needed(table, wanted)), wanted)
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from history import storage
 
 RESULTS = Path("results")
-FORMAT = 3
+FORMAT = 4
 """Version of the run folder; a newer one is refused."""
 
 

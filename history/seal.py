@@ -21,6 +21,7 @@ from history.jsonl import being_written
 from history.reader import Names, Unit
 from history.rows import read_journals
 from history.run_folder import FORMAT, Run, write_atomically
+from history.stored import encoded
 from history.tables import CLUSTERED, ORDER, TABLES
 
 UNIT_ROWS = 250_000
@@ -101,16 +102,25 @@ def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit
         storage.make_folder(folder / name)
     units: list[Unit] = []
     for tps in _grouped(np.concatenate(list(numbers.values()))):
-        unit = f"{tps[0]:05d}-{tps[-1]:05d}"
-        rows: dict[str, int] = {}
+        parts: list[pa.Table] = []
         for name, table in tables.items():
             before = np.append(0, ends[name])  # rows of the partitions below each
             first, end = before[np.minimum((tps[0], tps[-1] + 1), len(ends[name]))].tolist()
-            part = table.take(pa.array(order[name][first:end]))
-            write_table(_sorted(part, ORDER[name]).cast(TABLES[name]), folder / name / f"{unit}.parquet")
-            rows[name] = end - first
-        units.append(Unit(name=unit, tps=tps, **rows))
+            parts.append(table.take(pa.array(order[name][first:end])))
+        units.append(write_unit(folder, tps, *parts))
     return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
+
+
+def write_unit(folder: Path, tps: list[int], sends: pa.Table, reads: pa.Table) -> Unit:
+    """Write a unit: all rows of these partitions, which are in any order."""
+    name = f"{tps[0]:05d}-{tps[-1]:05d}"
+    ordered = [
+        _sorted(rows, ORDER[table]).cast(TABLES[table])
+        for table, rows in zip(CLUSTERED, (sends, reads), strict=True)
+    ]
+    for table, rows in zip(CLUSTERED, encoded(*ordered), strict=True):
+        write_table(rows, folder / table / f"{name}.parquet")
+    return Unit(name=name, tps=tps, sends=sends.num_rows, reads=reads.num_rows)
 
 
 def _grouped(tp_of_rows: npt.NDArray[np.int32]) -> Iterator[list[int]]:

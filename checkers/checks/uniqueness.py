@@ -58,32 +58,37 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     sent = among(sends["value"], suspects)
     near = np.concatenate((np.flatnonzero(np.append(sent, False)[p.writer]), p.odd[unsent]))
     acks = np.flatnonzero(p.acked & p.committed & sent)
-    values = np.concatenate((reads["value"][near], sends["value"][acks]))
+    read = p.values(near)
+    values = np.concatenate((read, sends["value"][acks]))
     offsets = np.concatenate((reads["offset"][near], sends["offset"][acks]))
     pairs = np.unique(np.stack((values, offsets), axis=1), axis=0)
     found, counts = np.unique(pairs[:, 0], return_counts=True)
     found = found[counts > 1]
     if len(found):
-        found = found[_own(p, found)]
+        found = found[_own(p, found, near, read)]
         row = _rows_of(p, found)
         codes = np.where(row >= 0, np.append(p.known.idempotent[p.owner], 1)[row], 1)
         hits = np.arange(len(found))
 
         def duplicate(at: int) -> Finding:
             value = int(found[at])
-            return _duplicate(p, value, pairs[pairs[:, 0] == value, 1].tolist(), int(row[at]))
+            places = pairs[pairs[:, 0] == value, 1].tolist()
+            return _duplicate(p, value, places, near[read == value], int(row[at]))
 
         result.report(DUPLICATE, hits, duplicate, codes, VARIANTS)
 
 
-def _own(p: KernelView, values: Array) -> Array:
-    """Which of these sorted values are to be reported here: where the send is, else the lowest offset."""
+def _own(p: KernelView, values: Array, near: Array, read: Array) -> Array:
+    """Which of these sorted values are to be reported here: where the send is, else the lowest offset.
+
+    near: reads with their values, among which are all of these values.
+    """
     if p.piece is None:
         return np.ones(len(values), bool)
     row = _rows_of(p, values)
-    reads = np.flatnonzero(np.isin(p.reads["value"], values))
+    mine = among(read, values)
     lowest = np.full(len(values), NEVER)
-    np.minimum.at(lowest, np.searchsorted(values, p.reads["value"][reads]), p.reads["offset"][reads])
+    np.minimum.at(lowest, np.searchsorted(values, read[mine]), p.reads["offset"][near[mine]])
     here = (lowest >= p.piece.low) & (lowest < p.piece.high)
     return np.asarray(np.where(row >= 0, np.append(p.piece.own_sends, False)[row], here))
 
@@ -96,8 +101,7 @@ def _rows_of(p: KernelView, values: Array) -> Array:
     return row
 
 
-def _duplicate(p: KernelView, value: int, places: list[int], row: int) -> Finding:
-    reads = np.flatnonzero(p.reads["value"] == value)
+def _duplicate(p: KernelView, value: int, places: list[int], reads: Array, row: int) -> Finding:
     shown = [p.sent(row)] if row >= 0 else []
     for place in places[:4]:
         there = reads[p.reads["offset"][reads] == place]

@@ -13,6 +13,7 @@ import numpy as np
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
 from history.reader import Array, Bound, Columns
+from history.tables import PLACED
 
 NOTHING = -(2**63)
 """A value that no record has."""
@@ -106,14 +107,14 @@ class KernelView:
 
     def _writers(self) -> tuple[Array, Array]:
         """Row in sends of each read's value, -1 where no process sent it; the odd reads."""
-        values = self.sends["value"]
+        values, read = self.sends["value"], self.reads["value"]
         writer = self.row_at[self.read_slot]
-        wrong = np.append(values, NOTHING)[writer] != self.reads["value"]
-        odd = np.flatnonzero(wrong)
+        told = np.flatnonzero(read != PLACED)
+        odd = told[np.append(values, NOTHING)[writer[told]] != read[told]]
         writer[odd] = -1
         if len(odd) and len(values):
             by_value = np.argsort(values, kind="stable")
-            wanted = self.reads["value"][odd]
+            wanted = read[odd]
             found = np.searchsorted(values, wanted, sorter=by_value)
             row = by_value[np.minimum(found, len(values) - 1)]
             hit = values[row] == wanted
@@ -297,6 +298,13 @@ class KernelView:
             found[phantom] = best[which]
         return np.asarray(found)
 
+    def values(self, reads: Array) -> Array:
+        """The values of these reads. (The column has them of odd reads only, `history.stored`.)"""
+        found = self.reads["value"][reads]
+        placed = found == PLACED
+        found[placed] = self.sends["value"][self.writer[reads[placed]]]
+        return found
+
     def fates(self, rows: Array) -> tuple[Array, Array]:
         """Of sends that the final reads did not show: the missing ones, the undecided ones."""
         ru, rc = self.bounds
@@ -339,8 +347,9 @@ class KernelView:
 
     def got(self, row: int) -> Shown:
         """A read as a witness shows it."""
-        names = ("op", "value", "offset", "process", "complete_ns", "leader_epoch")
-        op, value, offset, process, done, epoch = (int(self.reads[name][row]) for name in names)
+        names = ("op", "offset", "process", "complete_ns", "leader_epoch")
+        op, offset, process, done, epoch = (int(self.reads[name][row]) for name in names)
+        value = int(self.values(np.array([row]))[0])
         return Shown(op, What.READ, self.tp, value, offset, process, done, leader_epoch=epoch)
 
     def process_of(self, row: int) -> int:

@@ -353,8 +353,8 @@ class UnitTask:
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
         """Check its partitions."""
         run = Run(storage.location(self.folder))
-        sends = read_columns(run.table("sends") / f"{self.unit}.parquet", SENDS)
-        reads = read_columns(run.table("reads") / f"{self.unit}.parquet", READS)
+        sends = read_columns(run, "sends", self.unit, SENDS)
+        reads = read_columns(run, "reads", self.unit, READS)
         for tp, sent, read in partitions(sends, reads):
             if tp in self.tps:
                 yield check_partition(tp, sent, read, known, kernels)

@@ -28,12 +28,14 @@ import pyarrow.parquet as pq
 
 from checkers.engine.findings import NEVER, OK, Runs, offsets_of, runs
 from checkers.engine.kernel_input import READS, SENDS, KernelInput
-from checkers.engine.partition_view import Piece, Slots, distinct
+from checkers.engine.partition_view import Piece, Slots, among, distinct
 from core.errors import HistoryError
 from core.op import AssignmentKind
 from history import storage
 from history.reader import Array, Columns, columns
 from history.run_folder import Run
+from history.stored import decoded, needed, values_at
+from history.tables import PLACED, TABLES
 
 RANGE_ROWS: Final = 1 << 22
 """A partition with more rows is cut into ranges of about this number of rows."""
@@ -94,7 +96,7 @@ class UnitFile:
     """One table of a unit, by row groups. Raises: HistoryError."""
 
     def __init__(self, folder: Run, unit: str, table: str) -> None:
-        self.path = folder.table(table) / f"{unit}.parquet"
+        self.table, self.path = table, folder.table(table) / f"{unit}.parquet"
         self.place = PLACE[table]
         with _refusing(self.path):
             self._file = storage.parquet_file(self.path)
@@ -129,8 +131,9 @@ class UnitFile:
     def read(self, group: int, names: Sequence[str]) -> dict[str, Array]:
         """Columns of a row group, and `row`."""
         with _refusing(self.path):
-            table = self._file.read_row_group(group, columns=list(names)).combine_chunks()
-        return {**columns(table, tuple(names)), "row": np.arange(*self.starts[group : group + 2])}
+            table = self._file.read_row_group(group, columns=needed(self.table, names)).combine_chunks()
+        rows = decoded(self.table, columns(table), names)
+        return {**rows, "row": np.arange(*self.starts[group : group + 2])}
 
     def own(self, rows: Columns, of: Range) -> Array:
         """Which of these rows (columns tp, place, row) a range owns."""
@@ -138,6 +141,17 @@ class UnitFile:
         mine = (place >= of.low) & (place < of.high)
         unplaced = self._share(rows["row"], of) == of.number
         return np.asarray((rows["tp"] == of.tp) & np.where(place >= 0, mine, unplaced))
+
+    def values(self, tp: int, places: Array) -> Array:
+        """The values of the sends of a partition that have these places (`values_at`)."""
+        ordered, mine = distinct(places), self._of(tp)
+        low, high = self._bounds[self.place][:, mine]
+        first, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
+        parts = [self.read(group, ("tp", "place", "value")) for group in mine[first < end].tolist()]
+        if not parts:
+            return np.full(len(places), PLACED, np.int64)
+        rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return values_at(rows, np.full(len(places), tp, np.int32), places)
 
     def rows(self, of: Range, names: Sequence[str], guests: Array | None = None) -> dict[str, Array]:
         """Own rows and guests (row numbers, sorted) in the order of the file; `row`, and `own`: flags."""
@@ -156,7 +170,7 @@ class UnitFile:
                 kept[guests[first:end] - self.starts[group]] = True
             if kept.any():
                 parts.append({name: column if kept.all() else column[kept] for name, column in rows.items()})
-        empty = {**columns(self._file.schema_arrow.empty_table(), wanted), "row": np.zeros(0, np.int64)}
+        empty = {**columns(TABLES[self.table].empty_table(), wanted), "row": np.zeros(0, np.int64)}
         empty["own"] = np.zeros(0, bool)
         return {name: np.concatenate([part[name] for part in (*parts, empty)]) for name in empty}
 
@@ -205,7 +219,9 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
     at = np.full(slots.size + 1, -1, np.int64)
     at[slots(sends["place"][placed])] = placed
     writer = at[slots(reads["offset"])]
-    fits = (writer >= 0) & (np.append(sends["value"], -1)[writer] == reads["value"])
+    fits = reads["value"] == PLACED
+    told = np.flatnonzero(~fits)
+    fits[told] = (writer[told] >= 0) & (np.append(sends["value"], -1)[writer[told]] == reads["value"][told])
     odd = distinct(reads["value"][~fits])
     here = np.isin(sends["value"], odd)
     written = np.append(distinct(writer[fits]), np.flatnonzero(here))
@@ -280,9 +296,14 @@ def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Array]:
     early = early[np.argsort(sends["ack_ns"][early], kind="stable")]
     highest = np.maximum.accumulate(sends["offset"][early])
     wanted[early[np.append(True, highest[1:] > highest[:-1])[: len(early)]]] = True
-    values = np.append(met.values, sends["value"][wanted])
+    values = distinct(np.append(met.values, sends["value"][wanted]))
     reads = UnitFile(folder, unit, "reads").rows(of, ("value",))
-    return {"sends": sends["row"][wanted], "reads": reads["row"][np.isin(reads["value"], values)]}
+    places = distinct(sends["place"][among(sends["value"], values)])
+    told = reads["value"] != PLACED
+    placed = np.flatnonzero(~told & among(reads["offset"], places))
+    there = values_at(sends, reads["tp"][placed], reads["offset"][placed])
+    read = np.append(np.flatnonzero(told & among(reads["value"], values)), placed[among(there, values)])
+    return {"sends": sends["row"][wanted], "reads": np.sort(reads["row"][read])}
 
 
 def piece(
@@ -298,6 +319,8 @@ def piece(
     guests = {name: distinct(np.append(met.rows.get(name, none), before[name])) for name in PLACE}
     sends = files["sends"].rows(of, SENDS, guests["sends"])
     reads = files["reads"].rows(of, READS, guests["reads"])
+    guest = np.flatnonzero(~reads["own"] & (reads["value"] == PLACED))
+    reads["value"][guest] = files["sends"].values(of.tp, reads["offset"][guest])
     return (
         sends,
         reads,

@@ -11,15 +11,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from checkers.logs.elections import METADATA, Elections, elections, survivor
 from checkers.logs.judgement import Judgement, LogRule
 from checkers.logs.replicas import Array, Replica, compare, finding, replicas
-from core.errors import HistoryError
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
-from history.reader import History, numbers
+from history.reader import History, read_columns
 
 EPOCHS_GIVEN: Final = LogRule(
     name="epochs-given",
@@ -224,17 +222,10 @@ _SENT: Final = ("tp", "process", "offset", "invoke_ns", "ack_ns", "outcome")
 def _acknowledged(history: History) -> dict[TopicPartition, dict[str, Array]]:
     """Of each partition: records that were acknowledged with acks=all at an offset. Raises: HistoryError."""
     waited = np.array([one.process for one in history.processes.values() if one.acks == -1], np.int64)
-    parts = []
-    for unit in history.names.units:
-        path = history.run.table("sends") / f"{unit.name}.parquet"
-        try:
-            parts.append(pq.ParquetFile(path).read(columns=list(_SENT)))
-        except (OSError, pa.ArrowException) as error:
-            raise HistoryError(f"{path}: {error}") from None
-    if not parts:
+    units = [read_columns(history.run, "sends", unit.name, _SENT) for unit in history.names.units]
+    if not units:
         return {}
-    rows = pa.concat_tables(parts)
-    columns = {name: numbers(rows, name).astype(np.int64) for name in _SENT}
+    columns = {name: np.concatenate([rows[name] for rows in units]).astype(np.int64) for name in _SENT}
     wanted = (columns["offset"] >= 0) & (columns["ack_ns"] >= 0) & (columns["outcome"] == Outcome.OK)
     wanted &= np.isin(columns["process"], waited)
     origin = history.wall_ms(0)

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TextIO
 
-import pyarrow as pa
-
 from core.op import AssignmentKind, Isolation, Outcome
-from history.reader import History, read_table
+from history.reader import History
 from history.tables import OPEN
 
 Event = dict[str, Any]
@@ -42,7 +40,7 @@ class Exported:
 
 def events_of(history: History) -> Exported:
     """The events of a history. Raises: HistoryError."""
-    sends, reads = _rows(history, "sends"), _rows(history, "reads")
+    sends, reads = (history.whole(name).to_pylist() for name in ("sends", "reads"))
     ops = history.tables["ops"].to_pylist()
     left = []
     if any(row["txn"] for row in ops):  # else both levels show the same
@@ -74,14 +72,6 @@ def events_of(history: History) -> Exported:
     notes = [(len(left), "reads at read_uncommitted"), (skipped, "ops that moved no record")]
     notes.append((history.tables["commits"].num_rows, "committed offsets"))
     return Exported(events=events, left_out=[f"{number} {what}" for number, what in notes if number])
-
-
-def _rows(history: History, table: str) -> list[Row]:
-    found: list[Row] = []
-    for unit in history.names.units:
-        rows: pa.Table = read_table(history.run.table(table) / f"{unit.name}.parquet", table)
-        found += rows.to_pylist()
-    return found
 
 
 class _Order:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.op import End, Isolation, Outcome, Phase
+from history.stored import encoded
 from history.tables import TABLES
 
 TPS = {f"queue-{number}": number for number in range(6)}
@@ -145,10 +146,8 @@ class History:
         """All tables but ops; sends and reads of one unit."""
         sends = sorted(self.sends, key=lambda row: (row["tp"], row["op"]))
         reads = sorted(self.reads, key=lambda row: (row["tp"], row["process"], row["op"]))
-        return small(self.ends) | {
-            "sends/unit-0": table("sends", sends),
-            "reads/unit-0": table("reads", reads),
-        }
+        unit = encoded(table("sends", sends), table("reads", reads))
+        return small(self.ends) | dict(zip(("sends/unit-0", "reads/unit-0"), unit, strict=True))
 
 
 UNITS = [{"name": "unit-0", "tps": sorted(TPS.values()), "sends": 0, "reads": 0}]

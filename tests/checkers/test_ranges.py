@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from checkers.api import check_history
+from checkers.checks import CHECKS
 from checkers.engine import pipeline, ranges
 from checkers.engine.check import Tally
+from checkers.engine.pipeline import check_tables
 from history import seal
 from history.reader import load
 from tests.histories.folders import write_run
@@ -45,6 +47,7 @@ def test_ranges_find_what_whole_partitions_show(
         return  # portable histories are in memory, and never cut
     history = load(write_run(tmp_path / "run", built.tables(), events=random_events(seed, built)))
     whole = told(check_history(history))
+    assert whole == told(check_tables(built.tables(), CHECKS, recorded=True, events=history.events))
     monkeypatch.setattr(ranges, "RANGE_ROWS", FEW)
     assert told(check_history(history)) == whole
 

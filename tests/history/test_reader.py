@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from core.op import End, Isolation, Outcome, value_of
 from history import reader, seal
-from history.reader import History, columns, load, read_columns, read_table
-from history.tables import CLUSTERED, TABLES
+from history.reader import load, read_columns
+from history.tables import CLUSTERED, PLACED, TABLES
 from tests.histories.built import Built, Op, Process, Read, Send
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
@@ -56,13 +55,8 @@ def test_identities_are_in_order_of_time(tmp_path: Path) -> None:
     assert history.identities(2) == ()
 
 
-def expected(history: History, table: str, kept: Callable[[dict[str, int]], bool]) -> set[str]:
-    found = set()
-    for unit in history.names.units:
-        path = history.run.table(table) / f"{unit.name}.parquet"
-        rows = pq.ParquetFile(path).read().to_pylist()
-        found |= {str(tuple(row.values())) for row in rows if kept(row)}
-    return found
+def expected(table: pa.Table, kept: Callable[[dict[str, int]], bool]) -> set[str]:
+    return {str(tuple(row.values())) for row in table.to_pylist() if kept(row)}
 
 
 def told(rows: list[reader.SendRow] | list[reader.ReadRow]) -> set[str]:
@@ -74,19 +68,20 @@ def test_few_records_are_read_by_any_condition(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("history.seal.UNIT_ROWS", 4)
-    history = load(write_run(tmp_path / "run", random_history(seed)[0].tables()))
+    tables = random_history(seed)[0].tables()
+    history = load(write_run(tmp_path / "run", tables))
     assert len(history.names.units) > 1
     everything = {reader.EVERYWHERE: {"tp": history.tps}}
     sends, reads = history.sends(everything), history.reads(everything)
-    assert told(sends) == expected(history, "sends", lambda _: True)
-    assert told(reads) == expected(history, "reads", lambda _: True)
+    assert told(sends) == expected(tables["sends"], lambda _: True)
+    assert told(reads) == expected(tables["reads"], lambda _: True)
     values = {sends[0].value, sends[-1].value}
     assert told(history.reads({reader.EVERYWHERE: {"value": values}})) == expected(
-        history, "reads", lambda row: row["value"] in values
+        tables["reads"], lambda row: row["value"] in values
     )
     tp = reads[-1].tp
     assert told(history.reads({tp: {"offset": range(1, 4), "value": ()}})) == expected(
-        history, "reads", lambda row: row["tp"] == tp and 1 <= row["offset"] <= 3
+        tables["reads"], lambda row: row["tp"] == tp and 1 <= row["offset"] <= 3
     )
     assert history.sends({}) == []
 
@@ -95,17 +90,44 @@ def test_columns_are_those_of_the_file_where_row_groups_have_one_value_and_where
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seal, "ROW_GROUP", 8)
-    history = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
+    tables = random_history(1)[0].tables()
+    history = load(write_run(tmp_path / "run", tables))
+    (unit,) = history.names.units
     for table in CLUSTERED:
+        assert history.whole(table).equals(tables[table])
+        together = read_columns(history.run, table, unit.name, TABLES[table].names)
         mixed = set()
-        for unit in history.names.units:
-            path = history.run.table(table) / f"{unit.name}.parquet"
-            rows = columns(read_table(path, table))
-            found = read_columns(path, TABLES[table].names)
-            for name, column in rows.items():
-                assert found[name].dtype == column.dtype
-                assert found[name].tolist() == column.tolist(), name
-                groups = [column[at : at + 8] for at in range(0, len(column), 8)]
-                if len({bool((group == group[0]).all()) for group in groups}) == 2:
-                    mixed.add(name)
+        for name in TABLES[table].names:
+            given = tables[table].column(name).to_numpy()
+            found = read_columns(history.run, table, unit.name, (name,))[name]
+            assert found.dtype == together[name].dtype == given.dtype
+            assert found.tolist() == together[name].tolist(), name
+            assert (table, name) == ("reads", "value") or found.tolist() == given.tolist(), name
+            groups = [found[at : at + 8] for at in range(0, len(found), 8)]
+            if len({bool((group == group[0]).all()) for group in groups}) == 2:
+                mixed.add(name)
         assert mixed
+
+
+def test_of_a_read_the_file_has_only_a_value_that_is_not_placed_there(tmp_path: Path) -> None:
+    built = Built(tps=["x", "y"])
+    built.processes[1] = Process(slot=1, isolation=Isolation.READ_COMMITTED)
+    first = Op(process=1, f="send", invoke=1, complete=2)
+    first.mops = [Send(tp=0, value=value_of(1, 0), offset=5), Send(tp=1, value=value_of(1, 1), offset=5)]
+    other = Op(process=1, f="send", invoke=3, complete=4)
+    other.mops = [Send(tp=0, value=value_of(1, 2), offset=5)]
+    poll = Op(process=1, f="poll", invoke=5, complete=6)
+    values = (value_of(1, 0), value_of(1, 2), 77)
+    poll.mops = [Read(tp=0, offset=5, value=value) for value in values]
+    poll.mops += [Read(tp=0, offset=6, value=value_of(1, 2)), Read(tp=1, offset=5, value=value_of(1, 1))]
+    built.ops = [first, other, poll]
+    history = load(write_run(tmp_path / "run", built.tables()))
+    (unit,) = history.names.units
+    held = read_columns(history.run, "reads", unit.name, ("value",))["value"].tolist()
+    assert held == [value_of(1, 0), PLACED, 77, value_of(1, 2), PLACED], "of two sends at 5, the last one"
+    assert history.whole("reads").column("value").to_pylist() == [*values, value_of(1, 2), value_of(1, 1)]
+    of_value = history.reads({0: {"value": {value_of(1, 2)}}})
+    assert sorted((read.offset, read.value) for read in of_value) == [
+        (5, value_of(1, 2)),
+        (6, value_of(1, 2)),
+    ]

@@ -27,9 +27,11 @@ from history import events as ev
 from history import journal as j
 from history import jsonl
 from history.journal import Journal, JournalHeader
+from history.reader import History, read_names
 from history.run_folder import Run
 from history.seal import seal
-from history.tables import OPEN, TABLES
+from history.stored import SCHEMAS
+from history.tables import CLUSTERED, OPEN, TABLES
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -61,13 +63,15 @@ def write(run: Run) -> Writer:
 
 
 def table(run: Run, name: str) -> list[dict[str, Any]]:
-    path = run.table(name)
-    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    found: list[dict[str, Any]] = []
-    for file in paths:
-        read = pq.read_table(file)
+    path, schema = run.table(name), SCHEMAS.get(name, TABLES[name])
+    for file in path.glob("*.parquet") if path.is_dir() else [path]:
+        assert pq.read_schema(file).equals(schema)
+    if name not in CLUSTERED:
+        read = pq.read_table(path)
+    else:
+        read = History(run=run, names=read_names(run), tables={}).whole(name)
         assert read.schema.equals(TABLES[name])
-        found += read.to_pylist()
+    found: list[dict[str, Any]] = read.to_pylist()
     return found
 
 
