@@ -25,7 +25,19 @@ from checkers.allowed import always, never
 from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import INFO, OK, RC, Finding, PartitionResult, Shown, at, got, reader, sent
+from checkers.engine.findings import (
+    INFO,
+    NEVER,
+    OK,
+    RC,
+    Finding,
+    PartitionResult,
+    Shown,
+    at,
+    got,
+    reader,
+    sent,
+)
 from checkers.engine.partition_view import KernelView, distinct
 from history.reader import Array, Columns, History, columns
 from history.tables import OPEN
@@ -267,25 +279,41 @@ class Cut:
         return np.stack([end[within] for end in near]) - np.int32(1), ops - np.int32(1)
 
 
-def components(edges: Edges, clock: Columns, joined: Array | None = None) -> Components:
+def components(
+    edges: Edges, clock: Columns, joined: Array | None = None, inner: Components | None = None
+) -> Components:
     """Components of these edges, and of real time between the ops that have some, and those `joined`.
 
-    clock: columns of `ops`, indexed by op number. joined: None = without real time.
+    clock: columns of `ops`, indexed by op number. joined: None = without real time. inner: components of some
+    of these edges; each is one node of the graph here.
     """
-    size = nodes = len(clock["outcome"])
+    node, nodes = _nodes(inner, len(clock["outcome"]))
+    between = edges if inner is None else node[edges]
+    if inner is not None:
+        between = between[:, between[0] != between[1]]
     if joined is not None:
-        chain, nodes = _real_time(_timed(edges, joined, clock), clock)
-        edges = np.concatenate((edges, chain), axis=1)
+        chain, nodes = _real_time(_timed(edges, joined, clock), clock, node, nodes)
+        between = np.concatenate((between, chain), axis=1)
     # imported here: lists of checks and anomalies need no scipy
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
-    ones = np.ones(edges.shape[1])  # as csgraph wants them, else it copies
-    matrix = csr_array((ones, (edges[0], edges[1])), shape=(nodes, nodes))
+    ones = np.ones(between.shape[1])  # as csgraph wants them, else it copies
+    matrix = csr_array((ones, (between[0], between[1])), shape=(nodes, nodes))
     _, label = connected_components(matrix, directed=True, connection="strong")
-    big = np.bincount(label[:size], minlength=nodes) > 1
+    label = label[node]
+    big = np.bincount(label, minlength=nodes) > 1
     number = np.cumsum(big, dtype=np.int32) - np.int32(1)
-    return Components(np.where(big, number, -1)[label[:size]], int(big.sum()))
+    return Components(np.where(big, number, -1)[label], int(big.sum()))
+
+
+def _nodes(inner: Components | None, size: int) -> tuple[Array, int]:
+    """The node of each op, and how many there are: one for each component and each op that is in none."""
+    if inner is None:
+        return np.arange(size, dtype=np.int32), size
+    alone = inner.label < 0
+    number = np.cumsum(alone, dtype=np.int32) + np.int32(inner.count - 1)
+    return np.where(alone, number, inner.label).astype(np.int32), inner.count + int(alone.sum())
 
 
 def _timed(edges: Edges, joined: Array, clock: Columns) -> Array:
@@ -301,21 +329,26 @@ def _timed(edges: Edges, joined: Array, clock: Columns) -> Array:
     return np.flatnonzero(part)
 
 
-def _real_time(ops: Array, clock: Columns) -> tuple[Edges, int]:
-    """Edges through a chain of nodes, one for each completed op, in order of completion; how many nodes there
-    are with the ops."""
-    size = len(clock["outcome"])
+def _real_time(ops: Array, clock: Columns, node: Array, nodes: int) -> tuple[Edges, int]:
+    """Edges through a chain of further nodes, one for each node of a completed op, in order of completion;
+    and how many nodes there are then. node: of each op.
+
+    Of a node of several ops, the first completion and the last invocation count.
+    """
     done = ops[clock["outcome"][ops] == OK]
-    done = done[np.argsort(clock["complete_ns"][done], kind="stable")]
-    times = clock["complete_ns"][done]
-    done, ops = done.astype(np.int32), ops.astype(np.int32)
-    nodes = np.arange(size, size + len(done), dtype=np.int32)
-    last = np.searchsorted(times, clock["invoke_ns"][ops], side="left") - 1
-    late = np.flatnonzero(last >= 0)
-    into = np.stack((done, nodes))
-    along = np.stack((nodes[:-1], nodes[1:]))
-    out = np.stack((nodes[last[late]], ops[late]))
-    return np.concatenate((into, along, out), axis=1), size + len(done)
+    first, last = np.full(nodes, NEVER), np.full(nodes, -NEVER)
+    np.minimum.at(first, node[done], clock["complete_ns"][done])
+    np.maximum.at(last, node[ops], clock["invoke_ns"][ops])
+    left = np.flatnonzero(first < NEVER)
+    left = left[np.argsort(first[left], kind="stable")].astype(np.int32)
+    chain = np.arange(nodes, nodes + len(left), dtype=np.int32)
+    entered = np.flatnonzero(last > -NEVER).astype(np.int32)
+    before = np.searchsorted(first[left], last[entered], side="left") - 1
+    late = before >= 0
+    into = np.stack((left, chain))
+    along = np.stack((chain[:-1], chain[1:]))
+    out = np.stack((chain[before[late]], entered[late]))
+    return np.concatenate((into, along, out), axis=1), nodes + len(left)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -425,9 +458,9 @@ def _search(graph: Graph, found: Mapping[str, Circles], cap: int) -> None:
     if not graph.ww.shape[1]:
         return
     _add(graph, found[G0], ww, np.ones(ww.count, bool), ("ww",), cap)
-    ww_rt = components(graph.ww, clock, graph.ww_ops)
+    ww_rt = components(graph.ww, clock, graph.ww_ops, ww)
     _add(graph, found[G0_REALTIME], ww_rt, ~ww_rt.same(ww), ("ww", "rt"), cap)
-    both = components(np.concatenate((inner, graph.ww), axis=1), clock)
+    both = components(np.concatenate((inner, graph.ww), axis=1), clock, inner=ww)
     crossing = both.label[inner[0]]
     with_wr = np.zeros(both.count + 1, bool)
     with_wr[crossing[crossing == both.label[inner[1]]]] = True
