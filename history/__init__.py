@@ -8,6 +8,7 @@ events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).
 jsonl       JSON Lines: files of one JSON value a line, appended as things happen and
             readable after any crash.
+parts       Sealing in tasks: the tables of a large run, made in many processes.
 prefix      The journals of a run that is still being recorded, as tables.
 reader      The reader of a sealed run folder: the one that checker and report share.
 rows        Journals → rows of the history's tables.

@@ -5,10 +5,10 @@ their dense rank and the sends their `place`. `history.tables` says what the col
 """
 
 from array import array
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
 from history import journal as j
 from history.run_folder import FORMAT
-from history.tables import OPEN, TABLES
+from history.tables import CLUSTERED, OPEN, TABLES
 
 Values = npt.NDArray[np.signedinteger]
 Cell = int | str | bytes
@@ -47,6 +47,12 @@ class Columns:
             else:
                 column.extend(value)
         self.rows += count
+
+    def extend(self, other: "Columns", **replaced: Values) -> None:
+        """Append the rows of another such table; `replaced` columns stand for its own."""
+        for name, column in self.columns.items():
+            column.extend(replaced[name].tolist() if name in replaced else other.columns[name])
+        self.rows += other.rows
 
     def numpy(self, name: str) -> Values:
         """One column, without a copy: afterwards no row can be added."""
@@ -82,6 +88,34 @@ class Codes:
             self._codes[name] = len(self.names)
             self.names.append(name)
         return self._codes[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Final numbers of ops and partitions, by provisional ones."""
+
+    ops: Values
+    tps: Values
+
+    def of(self, columns: Mapping[str, Values]) -> dict[str, Values]:
+        """Those of these columns that hold numbers of ops or partitions, with the final ones."""
+        found: dict[str, Values] = {}
+        for name in {"tp", "src_tp"} & columns.keys():
+            given = columns[name]
+            found[name] = np.where(given >= 0, self.tps[np.maximum(given, 0)], -1).astype(np.int32)
+        if "op" in columns:
+            given = columns["op"]
+            found["op"] = np.where(given >= 0, self.ops[np.maximum(given, 0)], -1).astype(np.int32)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where `Rows.append` put the rows of others. ops: how many; tps: number of a partition there -> here."""
+
+    first_op: int
+    ops: int
+    tps: Values
 
 
 class Rows:
@@ -129,25 +163,64 @@ class Rows:
             "txn_id": self.txn_id.names,
         }
 
-    def tables(self) -> dict[str, pa.Table]:
-        """All tables, ops ranked, partitions in order of their names, sends placed."""
-        ranks = self._ranks()
+    @property
+    def clustered(self) -> int:
+        """How many sends and reads are in memory."""
+        return sum(self.columns[name].rows for name in CLUSTERED)
+
+    def empty(self, name: str) -> Columns:
+        """The rows of a table; from here on it has none."""
+        taken, self.columns[name] = self.columns[name], Columns(TABLES[name])
+        return taken
+
+    def append(self, other: "Rows") -> Appended:
+        """Append the rows of further journals, as if these had been read here."""
+        tps = np.array([self.tp(*tp) for tp in other._tps] or [0], np.int32)
+        first_op = self.ops
+        coded = {
+            ("ops", "f"): (self.f, other.f),
+            ("ops", "error"): (self.error, other.error),
+            ("processes", "group"): (self.group, other.group),
+            ("processes", "txn_id"): (self.txn_id, other.txn_id),
+            ("commits", "group"): (self.group, other.group),
+        }
+        codes = {key: np.array([*map(here, there.names), -1]) for key, (here, there) in coded.items()}
+        moved = Numbers(np.arange(first_op, first_op + max(other.ops, 1)), tps)
+        for name, columns in other.columns.items():
+            numbered = {each: columns.numpy(each) for each in {"op", "tp", "src_tp"} & columns.columns.keys()}
+            replaced = moved.of(numbered)
+            replaced |= {
+                column: mapped[columns.numpy(column)]
+                for (table, column), mapped in codes.items()
+                if table == name
+            }
+            self.columns[name].extend(columns, **replaced)
+        for (tp, isolation), offset in other._reached.items():
+            self.reached(int(tps[tp]), isolation, offset)
+        self.ops += other.ops
+        return Appended(first_op, other.ops, tps)
+
+    def final(self) -> Numbers:
+        """Final numbers: ops by their rank, partitions in the order of their names."""
         order = {tp: n for n, tp in enumerate(sorted(self._tps))}
-        tp_map = np.array([order[tp] for tp in self._tps] or [0], dtype=np.int32)
+        return Numbers(self._ranks(), np.array([order[tp] for tp in self._tps] or [0], dtype=np.int32))
+
+    def tables(self) -> dict[str, pa.Table]:
+        """All tables, with final numbers, sends placed."""
+        final = self.final()
         made = {}
         for name, columns in self.columns.items():
-            replaced: dict[str, Values] = {}
-            if "tp" in columns.columns:
-                replaced["tp"] = tp_map[columns.numpy("tp")]
-            if "op" in columns.columns:
-                ops = columns.numpy("op")
-                replaced["op"] = np.where(ops >= 0, ranks[np.maximum(ops, 0)], -1).astype(np.int32)
+            numbered = {each: columns.numpy(each) for each in {"op", "tp", "src_tp"} & columns.columns.keys()}
+            replaced = final.of(numbered)
             if name == "sends":
-                replaced["place"] = self._places()
-                sources = columns.numpy("src_tp")
-                replaced["src_tp"] = np.where(sources >= 0, tp_map[np.maximum(sources, 0)], -1)
+                sends, reads = self.columns["sends"], self.columns["reads"]
+                replaced["place"] = places(
+                    {each: sends.numpy(each) for each in PLACED_BY},
+                    {each: reads.numpy(each) for each in PLACED_BY},
+                )
             made[name] = columns.table(**replaced)
         made["ops"] = made["ops"].sort_by("op")
+        order = sorted(self._tps)
         made["tps"] = pa.table(
             {
                 "tp": pa.array(range(len(order)), pa.int32()),
@@ -166,30 +239,41 @@ class Rows:
         ranks[ops.numpy("op")[order]] = np.arange(len(order), dtype=np.int32)
         return ranks
 
-    def _places(self) -> Values:
-        """Acknowledged offset, else lowest offset at which the value was read, else -1."""
-        sends, reads = self.columns["sends"], self.columns["reads"]
-        place = sends.numpy("offset").copy()
-        missing = np.flatnonzero(place < 0)
-        if not len(missing) or not reads.rows:
-            return place
-        order = np.lexsort((reads.numpy("offset"), reads.numpy("value"), reads.numpy("tp")))
-        tps, values = reads.numpy("tp")[order], reads.numpy("value")[order]
-        first = np.r_[True, (tps[1:] != tps[:-1]) | (values[1:] != values[:-1])]
-        keys = zip(tps[first].tolist(), values[first].tolist(), strict=True)
-        found = dict(zip(keys, reads.numpy("offset")[order][first].tolist(), strict=True))
-        wanted = zip(sends.numpy("tp")[missing].tolist(), sends.numpy("value")[missing].tolist(), strict=True)
-        place[missing] = [found.get(key, -1) for key in wanted]
+
+PLACED_BY: Final = ("tp", "value", "offset")
+"""The columns of sends and of reads that decide where sends are placed."""
+
+
+def places(sends: Mapping[str, Values], reads: Mapping[str, Values]) -> Values:
+    """Of each send the acknowledged offset, else the lowest offset at which its value was read, else -1.
+
+    sends, reads: columns `PLACED_BY` of whole partitions, rows in any order.
+    """
+    place = sends["offset"].copy()
+    missing = np.flatnonzero(place < 0)
+    if not len(missing) or not len(reads["tp"]):
         return place
+    order = np.lexsort((reads["offset"], reads["value"], reads["tp"]))
+    tps, values = reads["tp"][order], reads["value"][order]
+    first = np.r_[True, (tps[1:] != tps[:-1]) | (values[1:] != values[:-1])]
+    keys = zip(tps[first].tolist(), values[first].tolist(), strict=True)
+    found = dict(zip(keys, reads["offset"][order][first].tolist(), strict=True))
+    wanted = zip(sends["tp"][missing].tolist(), sends["value"][missing].tolist(), strict=True)
+    place[missing] = [found.get(key, -1) for key in wanted]
+    return place
 
 
-def read_journals(paths: Iterable[Path]) -> Rows:
-    """Rows of all these journals. Raises: HistoryError."""
-    return rows_of((str(path), j.lines(path)) for path in paths)
+Spill = Callable[[Rows], None]
+"""Called after each line; it may take the rows of clustered tables."""
 
 
-def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]]) -> Rows:
-    """Rows of journals: (name, lines) each, read once. Raises: HistoryError."""
+def read_journals(paths: Iterable[Path], spill: Spill = lambda _: None) -> Rows:
+    """Rows of all these journals. Raises: HistoryError; what `spill` raises."""
+    return rows_of(((str(path), j.lines(path)) for path in paths), spill)
+
+
+def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]], spill: Spill = lambda _: None) -> Rows:
+    """Rows of journals: (name, lines) each, read once. Raises: HistoryError; what `spill` raises."""
     rows = Rows()
     for name, lines in journals:
         header = next(rest := iter(lines), None)
@@ -202,6 +286,7 @@ def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]]) -> Rows:
         for line in rest:
             process.take(line)
             last_ns = line.ns
+            spill(rows)
         process.finish(last_ns)
     return rows
 
@@ -313,7 +398,7 @@ class _Process:
             changed = tps
         for tp in changed:
             self.assignments[tp] = self.assignments.get(tp, 0) + 1
-        for tp in sorted(tps):
+        for tp in [self.rows.tp(*name) for name in sorted(set(map(tuple, line.tps)))]:
             self.rows.columns["assignments"].add(
                 1,
                 process=self.header.process,

@@ -4,9 +4,13 @@ Idempotent: `seal` leaves a sealed run as it is. All tables appear at once or no
 beside the final place and renames the folder; on a store it writes names.json last. It seals whatever was
 recorded, also of a run that a crash cut short: an op without completion is indefinite, and a final read that
 was never performed is an incomplete one.
+
+Not here: sealing a large run in many processes (`history.parts`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -31,25 +35,70 @@ ROW_GROUP = 1 << 15
 
 
 def seal(run: Run) -> None:
-    """Write `history/` from `journal/` and `events.jsonl`.
+    """Write `history/` from `journal/` and `events.jsonl`, in this process.
 
     Raises: HistoryError (damaged recording), OSError (full disk); nothing is left half-written.
     """
     if storage.is_there(run.names):
         return
-    recorded = storage.read_bytes(run.events) if storage.is_there(run.events) else b""
-    events = ev.decode(recorded, str(run.events))
-    rows = read_journals(sorted(run.journal.glob("*.jsonl"), key=lambda p: int(p.stem)))
-    listed = [event for event in events if isinstance(event, ev.BoundsListed)]
-    rows.add_bounds(listed[-1].rows if listed else ())
-    started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
-    write_history(
-        run,
-        rows.tables(),
-        names=rows.names(),
-        start_ns=started.ns if started else 0,
-        start_wall=started.wall if started else "",
-    )
+    recorded = Recorded.of(run)
+    rows = read_journals(journals(run))
+    rows.add_bounds(recorded.bounds)
+    tables = rows.tables()
+    with published(run) as folder:
+        units = write_clustered(folder, tables["sends"], tables["reads"])
+        write_others(folder, tables, recorded.names(run, units, rows.names()))
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What sealing takes from the events: listed ends, and when the run started."""
+
+    bounds: Sequence[tuple[str, int, int, int, int]] = ()
+    start_ns: int = 0
+    start_wall: str = ""
+
+    @classmethod
+    def of(cls, run: Run) -> "Recorded":
+        """Read the events. Raises: HistoryError, OSError."""
+        recorded = storage.read_bytes(run.events) if storage.is_there(run.events) else b""
+        events = ev.decode(recorded, str(run.events))
+        listed = [event for event in events if isinstance(event, ev.BoundsListed)]
+        started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
+        start = (started.ns, started.wall) if started else (0, "")
+        return cls(listed[-1].rows if listed else (), *start)
+
+    def names(self, run: Run, units: list[Unit], lists: Mapping[str, list[str]]) -> Names:
+        """The content of `names.json`."""
+        start = {"start_ns": self.start_ns, "start_wall": self.start_wall}
+        return Names(format=FORMAT, run=run.name, units=units, **start, **lists)
+
+
+def journals(run: Run) -> list[Path]:
+    """The journals of a run, in the order of processes. Raises: OSError."""
+    with storage.file_errors():
+        return sorted(run.journal.glob("*.jsonl"), key=lambda path: int(path.stem))
+
+
+def waiting(run: Run) -> int:
+    """Bytes of the journals that sealing has to read; 0: none, or the run is sealed. Raises: OSError."""
+    if storage.is_there(run.names):
+        return 0
+    with storage.file_errors():
+        return sum(path.stat().st_size for path in journals(run))
+
+
+def recorded(folder: Path) -> Run:
+    """The run in a folder that nothing records any more.
+
+    Raises: UsageError (not a run folder, or one that is still being recorded), OSError.
+    """
+    found = Run(folder)
+    if not storage.is_there(found.config):
+        raise UsageError(f"{folder} is not a run folder (no config.json)")
+    if being_written(found.events):  # journals that still grow do not fit together
+        raise UsageError(f"{folder} is still being recorded")
+    return found
 
 
 def sealed(folder: Path) -> Run:
@@ -57,36 +106,44 @@ def sealed(folder: Path) -> Run:
 
     Raises: UsageError (not a run folder, or one that is still being recorded), HistoryError, OSError.
     """
-    found = Run(folder)
-    if not storage.is_there(found.config):
-        raise UsageError(f"{folder} is not a run folder (no config.json)")
-    if being_written(found.events):  # journals that still grow do not fit together
-        raise UsageError(f"{folder} is still being recorded")
+    found = recorded(folder)
     seal(found)
     return found
 
 
 def write_history(
-    run: Run, tables: dict[str, pa.Table], *, names: dict[str, list[str]], start_ns: int, start_wall: str
+    run: Run, tables: Mapping[str, pa.Table], *, names: dict[str, list[str]], start_ns: int, start_wall: str
 ) -> None:
     """Write sealed tables (any row order) as the files that `history.tables` describes.
 
     tables: one for each name of `TABLES`, with its schema. Replaces an existing history.
     """
+    with published(run) as folder:
+        units = write_clustered(folder, tables["sends"], tables["reads"])
+        write_others(folder, tables, Recorded((), start_ns, start_wall).names(run, units, names))
+
+
+@contextmanager
+def published(run: Run) -> Iterator[Path]:
+    """A folder to write a history into: it appears as `history/` at the end, or not at all.
+
+    Raises: OSError.
+    """
     temporary = storage.beside(run.history)
     try:
-        units = write_clustered(temporary, tables["sends"], tables["reads"])
-        for name, schema in TABLES.items():
-            if name not in CLUSTERED:
-                write_table(tables[name].cast(schema), temporary / f"{name}.parquet")
-        meta = Names(
-            format=FORMAT, run=run.name, start_ns=start_ns, start_wall=start_wall, units=units, **names
-        )
-        write_atomically(temporary / "names.json", msgspec.json.encode(meta))
+        yield temporary
         storage.publish(temporary, run.history)
     except BaseException:
         storage.remove(temporary)
         raise
+
+
+def write_others(folder: Path, tables: Mapping[str, pa.Table], names: Names) -> None:
+    """Write the tables that are not clustered, and then `names.json`."""
+    for name, schema in TABLES.items():
+        if name not in CLUSTERED:
+            write_table(tables[name].cast(schema), folder / f"{name}.parquet")
+    write_atomically(folder / "names.json", msgspec.json.encode(names))
 
 
 def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit]:
@@ -98,17 +155,22 @@ def write_clustered(folder: Path, sends: pa.Table, reads: pa.Table) -> list[Unit
     numbers = {name: table.column("tp").to_numpy() for name, table in tables.items()}
     order = {name: np.argsort(tps, kind="stable") for name, tps in numbers.items()}
     ends = {name: np.cumsum(np.bincount(tps)) for name, tps in numbers.items()}
-    for name in tables:
-        storage.make_folder(folder / name)
+    make_folders(folder)
     units: list[Unit] = []
-    for tps in _grouped(np.concatenate(list(numbers.values()))):
-        parts: list[pa.Table] = []
+    for tps in grouped(np.bincount(np.concatenate(list(numbers.values())))):
+        rows: dict[str, pa.Table] = {}
         for name, table in tables.items():
             before = np.append(0, ends[name])  # rows of the partitions below each
             first, end = before[np.minimum((tps[0], tps[-1] + 1), len(ends[name]))].tolist()
-            parts.append(table.take(pa.array(order[name][first:end])))
-        units.append(write_unit(folder, tps, *parts))
-    return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
+            rows[name] = table.take(pa.array(order[name][first:end]))
+        units.append(write_unit(folder, tps, rows["sends"], rows["reads"]))
+    return largest_first(units)
+
+
+def make_folders(folder: Path) -> None:
+    """Make the folders of clustered tables. Raises: OSError."""
+    for name in CLUSTERED:
+        storage.make_folder(folder / name)
 
 
 def write_unit(folder: Path, tps: list[int], sends: pa.Table, reads: pa.Table) -> Unit:
@@ -123,11 +185,15 @@ def write_unit(folder: Path, tps: list[int], sends: pa.Table, reads: pa.Table) -
     return Unit(name=name, tps=tps, sends=sends.num_rows, reads=reads.num_rows)
 
 
-def _grouped(tp_of_rows: npt.NDArray[np.int32]) -> Iterator[list[int]]:
-    """Neighbouring partitions together, until a unit has `UNIT_ROWS`."""
+def largest_first(units: Iterable[Unit]) -> list[Unit]:
+    """Units in the order in which they are listed."""
+    return sorted(units, key=lambda unit: (-(unit.sends + unit.reads), unit.name))
+
+
+def grouped(counts: npt.NDArray[np.int64]) -> Iterator[list[int]]:
+    """Neighbouring partitions together, until a unit has `UNIT_ROWS`. counts: rows of each partition."""
     group: list[int] = []
     size = 0
-    counts = np.bincount(tp_of_rows)
     for tp in np.flatnonzero(counts).tolist():
         group.append(tp)
         size += int(counts[tp])

@@ -125,14 +125,22 @@ def parquet_file(path: Path) -> "pq.ParquetFile":
 
     Raises: OSError, pyarrow.ArrowException.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if remote(path) is None:
         return pq.ParquetFile(path)
+    return pq.ParquetFile(arrow_source(path), pre_buffer=True)
+
+
+def arrow_source(path: Path) -> "pa.NativeFile":
+    """An open file for Arrow; of a store, only the byte ranges that are read travel. Raises: OSError."""
+    import pyarrow as pa
+
+    if remote(path) is None:
+        return pa.OSFile(str(path))
     with file_errors():
         source = _Opened(path.open("rb", cache_type="none"))  # type: ignore[call-overload]
-    return pq.ParquetFile(pa.PythonFile(source, mode="r"), pre_buffer=True)
+    return pa.PythonFile(source, mode="r")
 
 
 class _Opened(io.RawIOBase):

@@ -1,6 +1,6 @@
 """Journals and sealing: what was recorded is what stands in the tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,29 @@ from history import events as ev
 from history import journal as j
 from history import jsonl
 from history.journal import Journal, JournalHeader
+from history.parts import seal_in_tasks
 from history.reader import History, read_names
 from history.run_folder import Run
 from history.seal import seal
 from history.stored import SCHEMAS
 from history.tables import CLUSTERED, OPEN, TABLES
+from tests.history.test_parts import files, one_by_one
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> Iterator[Run]:
+    """A run without journals; what a test seals, tasks seal to the same bytes."""
     run = Run(tmp_path / "run")
     run.journal.mkdir(parents=True)
-    return run
+    yield run
+    if run.names.exists():
+        here = files(run)
+        run.history.rename(tmp_path / "sealed in this process")
+        seal_in_tasks(run, one_by_one)
+        assert files(run) == here
 
 
 Writer = Callable[..., None]

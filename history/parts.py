@@ -1,0 +1,221 @@
+"""Sealing in tasks: the tables of a large run, made in many processes.
+
+    seal_in_tasks(run, runner)         # writes the files that `history.seal.seal` writes
+
+First one task for each journal: it reads the journal, writes its sends and reads into scratch files, by
+partition, and hands back the rest. The caller puts the rest together: that decides the final numbers of ops
+and partitions, and which partitions make a unit. Then one task for each unit: it collects the rows of its
+partitions from all scratch files and writes the unit. No message passes through the caller.
+
+Tasks reach the run folder by its path or URL, and keep their scratch files in it (`history/parts`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from core.errors import HistoryError
+from history import storage
+from history.reader import Unit
+from history.rows import PLACED_BY, Numbers, Rows, Values, places, read_journals
+from history.run_folder import Run
+from history.seal import (
+    Recorded,
+    grouped,
+    journals,
+    largest_first,
+    make_folders,
+    published,
+    write_others,
+    write_unit,
+)
+from history.tables import CLUSTERED, TABLES
+
+T = TypeVar("T")
+
+PIECE_ROWS: Final = 1_000_000
+"""Sends and reads of a journal that its task has in memory, about."""
+
+
+class Runner(Protocol):
+    """Calls picklable `work` with the numbers from 0 to `count` - 1, anywhere; the answers in this order.
+
+    Raises: HistoryError, also where a call raised OSError.
+    """
+
+    def __call__(self, work: Callable[[int], T], count: int) -> Sequence[T]:
+        """Run the calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One scratch file: rows of a table by partition. tps: the partition (in the numbers of its journal) of
+    each batch of rows; counts: how many rows."""
+
+    table: str
+    path: str
+    tps: Sequence[int]
+    counts: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A journal that was read. rows: without sends and reads, which are in pieces."""
+
+    rows: Rows
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A piece among those of all journals. tps: final numbers of its partitions; numbers: of its rows."""
+
+    piece: Piece
+    tps: Sequence[int]
+    numbers: Numbers
+
+
+def seal_in_tasks(run: Run, runner: Runner) -> None:
+    """Seal a run with this runner. The caller has the rows of all tables but sends and reads in memory.
+
+    Raises: HistoryError (damaged recording), OSError; nothing is left half-written.
+    """
+    if storage.is_there(run.names):
+        return
+    recorded = Recorded.of(run)
+    with published(run) as folder:
+        scratch = folder / "parts"
+        storage.make_folder(scratch)
+        make_folders(folder)
+        paths = [storage.shared(path) for path in journals(run)]
+        parts = runner(ReadJournal(paths, storage.shared(scratch)), len(paths))
+        rows, placed = _joined(parts, recorded)
+        counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
+        for each in placed:
+            np.add.at(counts, each.tps, each.piece.counts)
+        made = list(grouped(counts))
+        units = runner(WriteUnit(made, placed, storage.shared(folder)), len(made))
+        storage.remove(scratch)
+        write_others(folder, rows.tables(), recorded.names(run, largest_first(units), rows.names()))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadJournal:
+    """Task: read one of these journals."""
+
+    journals: Sequence[str]
+    scratch: str
+
+    def __call__(self, number: int) -> Part:
+        """Raises: HistoryError, OSError."""
+        pieces: list[Piece] = []
+
+        def spill(rows: Rows, least: int = 0) -> None:
+            if rows.clustered >= (least or PIECE_ROWS):
+                pieces.extend(self._written(rows, f"{number}-{len(pieces)}"))
+
+        rows = read_journals([storage.location(self.journals[number])], spill)
+        spill(rows, 1)
+        return Part(rows, pieces)
+
+    def _written(self, rows: Rows, name: str) -> Iterable[Piece]:
+        for table in CLUSTERED:
+            taken = rows.empty(table)
+            if not taken.rows:
+                continue
+            tps = taken.numpy("tp")
+            order = np.argsort(tps, kind="stable")
+            found, starts, counts = np.unique(tps[order], return_index=True, return_counts=True)
+            path = storage.location(self.scratch) / f"{name}-{table}.arrow"
+            ordered = taken.table().take(pa.array(order)).combine_chunks()
+            _write(
+                path, [ordered.slice(*each) for each in zip(starts.tolist(), counts.tolist(), strict=True)]
+            )
+            yield Piece(table, storage.shared(path), found.tolist(), counts.tolist())
+
+
+def _joined(parts: Sequence[Part], recorded: Recorded) -> tuple[Rows, list[Placed]]:
+    """The rows of all journals, and the pieces with final numbers."""
+    rows = Rows()
+    appended = [(rows.append(part.rows), part.pieces) for part in parts]
+    rows.add_bounds(recorded.bounds)
+    final = rows.final()
+    placed: list[Placed] = []
+    for at, pieces in appended:
+        numbers = Numbers(final.ops[at.first_op : at.first_op + at.ops], final.tps[at.tps])
+        placed += [Placed(piece, numbers.tps[list(piece.tps)].tolist(), numbers) for piece in pieces]
+    return rows, placed
+
+
+@dataclass(frozen=True, slots=True)
+class WriteUnit:
+    """Task: write one of these units. units: the partitions of each."""
+
+    units: Sequence[list[int]]
+    placed: Sequence[Placed]
+    folder: str
+
+    def __call__(self, number: int) -> Unit:
+        """Raises: HistoryError, OSError."""
+        wanted = set(self.units[number])
+        rows = {name: self._rows(name, wanted) for name in CLUSTERED}
+        by = {name: {each: _numpy(table, each) for each in PLACED_BY} for name, table in rows.items()}
+        at = rows["sends"].schema.get_field_index("place")
+        kind = rows["sends"].schema.field(at)
+        placed = pa.array(places(by["sends"], by["reads"]), kind.type)
+        sends = rows["sends"].set_column(at, kind, placed)
+        return write_unit(storage.location(self.folder), self.units[number], sends, rows["reads"])
+
+    def _rows(self, name: str, wanted: set[int]) -> pa.Table:
+        """The rows of some partitions, with final numbers."""
+        found = [TABLES[name].empty_table()]
+        for each in self.placed:
+            batches = [n for n, tp in enumerate(each.tps) if tp in wanted]
+            if each.piece.table == name and batches:
+                found.append(_renumbered(_read(each.piece.path, batches), each.numbers))
+        return pa.concat_tables(found).combine_chunks()
+
+
+def _renumbered(table: pa.Table, numbers: Numbers) -> pa.Table:
+    given = {name: _numpy(table, name) for name in ("op", "tp", "src_tp") if name in table.column_names}
+    for name, values in numbers.of(given).items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), pa.array(values))
+    return table
+
+
+def _numpy(table: pa.Table, name: str) -> Values:
+    column: Values = table.column(name).to_numpy()
+    return column
+
+
+def _write(path: Path, batches: Iterable[pa.Table]) -> None:
+    """A scratch file with one batch for each table. Raises: OSError."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    writer: Any = None
+    for table in batches:
+        writer = writer or pa.ipc.new_file(sink, table.schema, options=options)
+        for batch in table.to_batches():
+            writer.write_batch(batch)
+    writer.close()
+    data = sink.getvalue()
+    if storage.remote(path) is None:
+        with path.open("wb") as file:
+            file.write(data)
+    else:
+        storage.write_whole(path, data.to_pybytes())
+
+
+def _read(path: str, batches: Iterable[int]) -> pa.Table:
+    """Some batches of a scratch file. Raises: HistoryError, OSError."""
+    try:
+        with storage.arrow_source(storage.location(path)) as source:
+            reader = pa.ipc.open_file(source)
+            return pa.Table.from_batches([reader.get_batch(number) for number in batches])
+    except pa.ArrowException as error:
+        raise HistoryError(f"{path}: {storage.line(error)}") from None

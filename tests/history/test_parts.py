@@ -1,0 +1,76 @@
+"""Sealing in tasks: the bytes that sealing in one process writes, whatever the size of parts and units."""
+
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from core.config import run_config
+from core.errors import HistoryError
+from harness.run.planning import planned
+from harness.simulation.run_folder import record
+from history import parts, seal
+from history.parts import seal_in_tasks
+from history.run_folder import Run
+
+T = TypeVar("T")
+
+
+def one_by_one(work: Callable[[int], T], count: int) -> list[T]:
+    """A runner in this process; what it calls and what it answers travels as between processes."""
+    return [pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(number))) for number in range(count)]
+
+
+def files(run: Run) -> dict[str, bytes]:
+    """The sealed files."""
+    return {
+        path.relative_to(run.history).as_posix(): path.read_bytes()
+        for path in run.history.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module", params=["copier", "groups"])
+def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A simulated run that nothing has sealed."""
+    run = Run(tmp_path_factory.mktemp("parts") / "run")
+    run.journal.mkdir(parents=True)
+    chosen = {"sut": "simulated", "seed": 5, "duration_s": 2, "rate": 30, "nemesis": "random"}
+    config = run_config({**chosen, "workload": request.param})
+    record(config, planned(config).steps, run)
+    return run
+
+
+@pytest.fixture
+def copy(recorded: Run, tmp_path: Path) -> Iterator[Run]:
+    shutil.copytree(recorded.folder, tmp_path / "run")
+    return Run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(("piece_rows", "unit_rows"), [(1_000_000, 250_000), (20, 100)])
+def test_tasks_seal_to_the_same_bytes(
+    copy: Run, monkeypatch: pytest.MonkeyPatch, piece_rows: int, unit_rows: int
+) -> None:
+    monkeypatch.setattr(seal, "UNIT_ROWS", unit_rows)
+    monkeypatch.setattr(parts, "PIECE_ROWS", piece_rows)
+    assert seal.waiting(copy) > 10_000
+    seal.seal(copy)
+    assert seal.waiting(copy) == 0
+    here = files(copy)
+    assert len(here) > 10
+    shutil.rmtree(copy.history)
+    seal_in_tasks(copy, one_by_one)
+    assert files(copy) == here
+
+
+def test_damage_leaves_nothing_half_written(copy: Run) -> None:
+    last = seal.journals(copy)[-1]
+    content = last.read_bytes()
+    last.write_bytes(content[: len(content) // 2] + b"garbage\n" + content[len(content) // 2 :])
+    with pytest.raises(HistoryError, match=last.name):
+        seal_in_tasks(copy, one_by_one)
+    assert not copy.history.exists()
+    assert not list(copy.folder.glob(".history-*"))
