@@ -1,11 +1,12 @@
 """The ways in: a recorded run, portable histories, and tables in memory."""
 
+import functools
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, NotRequired, TypedDict
 
@@ -24,6 +25,7 @@ from checkers.engine.check import Tally
 from checkers.engine.findings import CAP
 from checkers.engine.memory import keep_freed
 from checkers.engine.pipeline import Runner, in_process, spark_runner
+from checkers.engine.sealing import sealing
 from checkers.engine.spark import on_cluster, spark, spark_runs
 from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
@@ -31,11 +33,12 @@ from checkers.portable.tables import PortableTables, cases
 from checkers.verdict import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, SparkError, UsageError
+from core.progress import Watch, unwatched
 from history.events import Event
 from history.evidence import Evidence
 from history.reader import History, load
 from history.run_folder import Run, write_atomically
-from history.seal import sealed
+from history.seal import recorded
 from history.storage import location, make_folder, reaching
 from history.verdict import Verdict
 
@@ -102,6 +105,7 @@ def check(
     names: Mapping[str, Sequence[str]] | None = None,
     master: str | None = None,
     without_spark: bool = False,
+    watch: Watch = unwatched,
 ) -> Result:
     """Judge a recorded history.
 
@@ -109,8 +113,9 @@ def check(
     tables by the schemas of `history.tables`: Arrow tables or Spark DataFrames. config, events, names: of
     tables only; see `caller_tables.run_of`. master: Spark master (None: for histories of more than
     `SPARK_ROWS` rows Spark on all processors of this machine, for smaller ones this process); an active Spark
-    session is used as it is. without_spark: use the same kernels in this process, as also where Spark cannot
-    be started on this machine (`Result.spark_failed`).
+    session is used as it is. Sealing follows the same rule, by the bytes of the journals
+    (`sealing.SPARK_BYTES`). without_spark: do the same in this process, as also where Spark cannot be started
+    on this machine (`Result.spark_failed`). watch: is told how far the work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a
@@ -118,21 +123,23 @@ def check(
     """
     if isinstance(source, Mapping):
         with run_of(source, config=config, events=events, names=names) as run:
-            return _checked(run, master, without_spark=without_spark)
+            return _checked(run, master, without_spark, watch)
     if config is not None or events or names is not None:
         raise UsageError("config, events and names belong to tables; a run folder has its own")
     folder = source.folder if isinstance(source, Run) else location(os.fspath(source))
     with reaching(folder):
-        run = source if isinstance(source, Run) else sealed(folder)
-        return _checked(run, master, without_spark=without_spark)
+        run = source if isinstance(source, Run) else recorded(folder)
+        with sealing(run, master, without_spark=without_spark, watch=watch) as failed:
+            result = _checked(run, master, without_spark or bool(failed), watch)
+            return replace(result, spark_failed=failed or result.spark_failed)
 
 
-def _checked(run: Run, master: str | None, *, without_spark: bool) -> Result:
+def _checked(run: Run, master: str | None, without_spark: bool, watch: Watch) -> Result:
     begin = time.perf_counter()
     history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
     asked = not without_spark and _repays_spark(history, master)
-    tally, logs, failed = _run(history, evidence, master, without_spark=not asked)
+    tally, logs, failed = _run(history, evidence, master, watch, without_spark=not asked)
     seconds, by_spark = time.perf_counter() - begin, asked and not failed
     judged = JudgedRun(
         history=history, config=config, tally=tally, seconds=seconds, spark=by_spark, logs=logs
@@ -148,22 +155,22 @@ def _repays_spark(history: History, master: str | None) -> bool:
 
 
 def _run(
-    sealed: History, evidence: Evidence, master: str | None, *, without_spark: bool
+    sealed: History, evidence: Evidence, master: str | None, watch: Watch, *, without_spark: bool
 ) -> tuple[Tally, JudgedLogs, str]:
     """The tally, what the brokers' logs say, and why Spark could not be started ("" = it did not fail)."""
     failed = ""
     if not without_spark:
         try:
             with spark(master) as session:
-                tally = _guarded(sealed, spark_runner(session))
-                runner = log_engine.spark_runner(session, sealed.run.evidence)
+                tally = _guarded(sealed, spark_runner(session, watch))
+                runner = log_engine.spark_runner(session, sealed.run.evidence, watch)
                 return tally, judged_logs(evidence, sealed, runner), ""
         except SparkError as error:
             if on_cluster(master):
                 raise
             failed = str(error)
     keep_freed()
-    return _guarded(sealed, in_process), judged_logs(evidence, sealed), failed
+    return _guarded(sealed, functools.partial(in_process, watch=watch)), judged_logs(evidence, sealed), failed
 
 
 def judged_logs(

@@ -7,9 +7,10 @@ partition, and hands back the rest. The caller puts the rest together: that deci
 and partitions, and which partitions make a unit. Then one task for each unit: it collects the rows of its
 partitions from all scratch files and writes the unit. No message passes through the caller.
 
-Tasks reach the run folder by its path or URL, and keep their scratch files in it (`history/parts`).
+Tasks reach the run folder by its path or URL, and keep their scratch files in it until it is sealed.
 """
 
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from core.errors import HistoryError
+from core.progress import Stage
 from history import storage
 from history.reader import Unit
-from history.rows import PLACED_BY, Numbers, Rows, Values, places, read_journals
+from history.rows import PLACED_BY, Appended, Numbers, Rows, Values, places, read_journals
 from history.run_folder import Run
 from history.seal import (
     Recorded,
@@ -42,12 +44,12 @@ PIECE_ROWS: Final = 1_000_000
 
 
 class Runner(Protocol):
-    """Calls picklable `work` with the numbers from 0 to `count` - 1, anywhere; the answers in this order.
+    """Calls picklable `work` with the number of each task of a stage, anywhere; the answers in this order.
 
     Raises: HistoryError, also where a call raised OSError.
     """
 
-    def __call__(self, work: Callable[[int], T], count: int) -> Sequence[T]:
+    def __call__(self, stage: Stage, work: Callable[[int], T]) -> Sequence[T]:
         """Run the calls."""
 
 
@@ -64,9 +66,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A journal that was read. rows: without sends and reads, which are in pieces."""
+    """A journal that was read. rows: the file of its pickled `Rows`, without sends and reads, which are in
+    pieces: a run of millions of ops is too large for the answer of a task."""
 
-    rows: Rows
+    rows: str
     pieces: Sequence[Piece]
 
 
@@ -91,14 +94,17 @@ def seal_in_tasks(run: Run, runner: Runner) -> None:
         scratch = folder / "parts"
         storage.make_folder(scratch)
         make_folders(folder)
-        paths = [storage.shared(path) for path in journals(run)]
-        parts = runner(ReadJournal(paths, storage.shared(scratch)), len(paths))
+        paths = journals(run)
+        sizes = [path.stat().st_size for path in paths]
+        reading = Stage(name="reading", tasks="journals", sizes=sizes, measure="bytes")
+        parts = runner(reading, ReadJournal([*map(storage.shared, paths)], storage.shared(scratch)))
         rows, placed = _joined(parts, recorded)
         counts = np.zeros(1 + max((tp for each in placed for tp in each.tps), default=-1), np.int64)
         for each in placed:
             np.add.at(counts, each.tps, each.piece.counts)
         made = list(grouped(counts))
-        units = runner(WriteUnit(made, placed, storage.shared(folder)), len(made))
+        writing = Stage(name="sealing", tasks="units", sizes=[int(counts[tps].sum()) for tps in made])
+        units = runner(writing, WriteUnit(made, placed, storage.shared(folder)))
         storage.remove(scratch)
         write_others(folder, rows.tables(), recorded.names(run, largest_first(units), rows.names()))
 
@@ -120,7 +126,9 @@ class ReadJournal:
 
         rows = read_journals([storage.location(self.journals[number])], spill)
         spill(rows, 1)
-        return Part(rows, pieces)
+        path = storage.location(self.scratch) / f"{number}.rows"
+        storage.write_whole(path, pickle.dumps(rows))
+        return Part(storage.shared(path), pieces)
 
     def _written(self, rows: Rows, name: str) -> Iterable[Piece]:
         for table in CLUSTERED:
@@ -141,7 +149,10 @@ class ReadJournal:
 def _joined(parts: Sequence[Part], recorded: Recorded) -> tuple[Rows, list[Placed]]:
     """The rows of all journals, and the pieces with final numbers."""
     rows = Rows()
-    appended = [(rows.append(part.rows), part.pieces) for part in parts]
+    appended: list[tuple[Appended, Sequence[Piece]]] = []
+    for part in parts:
+        of_journal: Rows = pickle.loads(storage.read_bytes(storage.location(part.rows)))
+        appended.append((rows.append(of_journal), part.pieces))
     rows.add_bounds(recorded.bounds)
     final = rows.final()
     placed: list[Placed] = []
@@ -203,12 +214,7 @@ def _write(path: Path, batches: Iterable[pa.Table]) -> None:
         for batch in table.to_batches():
             writer.write_batch(batch)
     writer.close()
-    data = sink.getvalue()
-    if storage.remote(path) is None:
-        with path.open("wb") as file:
-            file.write(data)
-    else:
-        storage.write_whole(path, data.to_pybytes())
+    storage.write_whole(path, sink.getvalue().to_pybytes())
 
 
 def _read(path: str, batches: Iterable[int]) -> pa.Table:

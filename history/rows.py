@@ -51,7 +51,12 @@ class Columns:
     def extend(self, other: "Columns", **replaced: Values) -> None:
         """Append the rows of another such table; `replaced` columns stand for its own."""
         for name, column in self.columns.items():
-            column.extend(replaced[name].tolist() if name in replaced else other.columns[name])
+            if name in replaced:
+                assert isinstance(column, array)
+                kind = self.schema.field(name).type.to_pandas_dtype()
+                column.frombytes(replaced[name].astype(kind).tobytes())
+            else:
+                column.extend(other.columns[name])
         self.rows += other.rows
 
     def numpy(self, name: str) -> Values:
@@ -398,7 +403,7 @@ class _Process:
             changed = tps
         for tp in changed:
             self.assignments[tp] = self.assignments.get(tp, 0) + 1
-        for tp in [self.rows.tp(*name) for name in sorted(set(map(tuple, line.tps)))]:
+        for tp in [self.rows.tp(*name) for name in sorted(set(line.tps))]:
             self.rows.columns["assignments"].add(
                 1,
                 process=self.header.process,

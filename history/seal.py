@@ -26,7 +26,7 @@ from history.reader import Names, Unit
 from history.rows import read_journals
 from history.run_folder import FORMAT, Run, write_atomically
 from history.stored import encoded
-from history.tables import CLUSTERED, ORDER, TABLES
+from history.tables import CLUSTERED, NAMES, ORDER, TABLES
 
 UNIT_ROWS = 250_000
 """A unit takes further partitions until it has this many rows."""
@@ -70,8 +70,14 @@ class Recorded:
 
     def names(self, run: Run, units: list[Unit], lists: Mapping[str, list[str]]) -> Names:
         """The content of `names.json`."""
-        start = {"start_ns": self.start_ns, "start_wall": self.start_wall}
-        return Names(format=FORMAT, run=run.name, units=units, **start, **lists)
+        return Names(
+            format=FORMAT,
+            run=run.name,
+            start_ns=self.start_ns,
+            start_wall=self.start_wall,
+            units=units,
+            **{name: lists[name] for name in NAMES},
+        )
 
 
 def journals(run: Run) -> list[Path]:

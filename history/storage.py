@@ -184,7 +184,7 @@ def write_parquet(table: "pa.Table", path: Path, **options: Any) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of a store: all of it appears at once. Raises: OSError."""
+    """Write a file; on a store, all of it appears at once. Raises: OSError."""
     with file_errors():
         path.write_bytes(data)
 

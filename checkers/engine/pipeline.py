@@ -8,13 +8,14 @@ each task has bounded memory. A check that crashes is named in the result, and t
 """
 
 import functools
+import itertools
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from checkers.engine.memory import keep_freed
 from checkers.engine.partition_view import KernelView, Piece, distinct
 from checkers.engine.spark import keep
 from core.errors import HistoryError
+from core.progress import Progress, Stage, Watch, unwatched
 from history import storage
 from history.events import Event
 from history.reader import Array, Columns, History, Unit, columns, grouped, read_columns
@@ -59,7 +61,14 @@ RANGES: Final = "ranges"
 
 
 class Task(Protocol):
-    """A part of the work on a sealed history. It can be pickled."""
+    """A part of the work on a sealed history. It can be pickled. stage: the work that it is part of; rows:
+    about how many it reads."""
+
+    stage: ClassVar[str]
+
+    @property
+    def rows(self) -> int:
+        """See above."""
 
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
         """Read files and use kernels. Raises: HistoryError."""
@@ -117,7 +126,7 @@ def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
         unit for unit in history.names.units if unit.sends + unit.reads > ranges.RANGE_ROWS and not whole
     ]
     tasks: list[UnitTask | RangeTask] = [
-        UnitTask(folder=folder, unit=unit.name, tps=tuple(unit.tps))
+        UnitTask(folder=folder, unit=unit.name, tps=tuple(unit.tps), rows=unit.sends + unit.reads)
         for unit in history.names.units
         if unit not in large
     ]
@@ -341,9 +350,11 @@ def _unless(places: Set[Place], question: Question[T], result: PartitionResult) 
 class UnitTask:
     """One unit to check. tps: only these of it."""
 
+    stage: ClassVar = "checking"
     folder: str
     unit: str
     tps: tuple[int, ...]
+    rows: int
 
     def only(self, wanted: Set[Place]) -> "UnitTask | None":
         """Without the partitions that are not wanted."""
@@ -369,6 +380,11 @@ class OfRange:
     of: ranges.Range
 
     @property
+    def rows(self) -> int:
+        """About how many it reads."""
+        return ranges.RANGE_ROWS
+
+    @property
     def files(self) -> Run:
         """The run."""
         return Run(storage.location(self.folder))
@@ -382,6 +398,7 @@ class ScoutTask(OfRange):
     """What a range tells of itself."""
 
     __slots__ = ()
+    stage: ClassVar = "looking through"
 
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
         """One part of kind `Scouted`."""
@@ -392,6 +409,7 @@ class ScoutTask(OfRange):
 class GuestTask(OfRange):
     """Which of its rows are guests of other ranges."""
 
+    stage: ClassVar = "connecting"
     met: ranges.Met
 
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
@@ -403,6 +421,7 @@ class GuestTask(OfRange):
 class RangeTask(OfRange):
     """One range to check."""
 
+    stage: ClassVar = "checking"
     met: ranges.Met
 
     def only(self, wanted: Set[Place]) -> "RangeTask | None":
@@ -415,29 +434,43 @@ class RangeTask(OfRange):
         yield check_partition(self.of.tp, sends, reads, known, kernels, piece, self.of.number)
 
 
-def in_process(tasks: Sequence[Task], kernels: Kernels, known: KernelInput) -> Checked:
+def in_process(
+    tasks: Sequence[Task], kernels: Kernels, known: KernelInput, watch: Watch = unwatched
+) -> Checked:
     """Runner without Spark: some tasks at a time, for numpy and pyarrow do not hold Python's lock."""
+    stage, ended = _stage(tasks), itertools.count(1)
+    sizes = [0]
+
+    def run(task: Task) -> list[PartitionResult]:
+        found = list(task.run(kernels, known))
+        sizes.append(task.rows)
+        watch(Progress(stage=stage, tasks=next(ended), done=sum(sizes)))
+        return found
+
     with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
         try:
-            done = threads.map(lambda task: list(task.run(kernels, known)), tasks)
-            return here([result for results in done for result in results])
+            return here([result for results in threads.map(run, tasks) for result in results])
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def spark_runner(session: "SparkSession") -> Runner:
+def _stage(tasks: Sequence[Task]) -> Stage:
+    """A job in words."""
+    return Stage(name=tasks[0].stage, tasks="units", sizes=[task.rows for task in tasks])
+
+
+def spark_runner(session: "SparkSession", watch: Watch = unwatched) -> Runner:
     """Runner on a Spark session: one task a unit, in the given order (largest first)."""
 
     def run(tasks: Sequence[Task], kernels: Kernels, known: KernelInput) -> Checked:
         everything: Shared = (tuple(tasks), dict(kernels), known)
         shared = session.sparkContext.broadcast(everything)
-        answers = keep(session, functools.partial(_told, shared), len(tasks))
-        results = answers(_light)
+        results, ask = keep(session, _stage(tasks), functools.partial(_told, shared), _light, watch)
         for result in results:
             if isinstance(result, str):
                 raise HistoryError(result)
-        return Checked(cast(list[PartitionResult], results), cast(Asking, answers))
+        return Checked(cast(list[PartitionResult], results), cast(Asking, ask))
 
     return run
 

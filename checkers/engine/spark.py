@@ -13,6 +13,7 @@ Not here: what runs on the session (`checkers.engine.pipeline`).
 """
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -22,15 +23,20 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from checkers.engine import shipped
-from core.errors import SparkError
+from core.errors import HistoryError, SparkError
+from core.progress import Progress, Stage, Watch, unwatched
+from history.parts import Runner
 
 if TYPE_CHECKING:
+    from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
@@ -40,8 +46,12 @@ ARCHIVE_WAIT_S: Final = 300.0
 """How long the JVM may take to write the archive when it ends."""
 ANSWER_S: Final = 10.0
 """How long the master of a standalone cluster may take to accept a connection."""
+LOOK_S: Final = 0.25
+"""How often a watch is told which tasks have ended."""
 WORKERS_S: Final = 120.0
 """How long a cluster may take to give the first executor."""
+ONE: Final = Stage(name="starting", tasks="executors", sizes=(1,))
+"""One task, which only shows that tasks run."""
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """`spark-submit` sets this variable: the JVM runs already, with the settings that the user gave it."""
 
@@ -96,24 +106,123 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession
         _stop(session, target, made)
 
 
-def scatter(session: "SparkSession", work: Callable[[int], Iterable[T]], count: int) -> list[T]:
-    """Call `work`, which must be picklable, with the numbers from 0 to `count` - 1, one Spark task each, in
+def scatter(
+    session: "SparkSession", stage: Stage, work: Callable[[int], Iterable[T]], watch: Watch = unwatched
+) -> list[T]:
+    """Call `work`, which must be picklable, with the number of each task of a stage, one Spark task each, in
     one job. Returns what the calls yield, in the order of the numbers."""
-    return session.sparkContext.parallelize(range(count), count).flatMap(work).collect()
+    with _counting(session, stage, watch) as count:
+        numbers = session.sparkContext.parallelize(range(len(stage.sizes)), max(len(stage.sizes), 1))
+        return numbers.flatMap(functools.partial(_counted, work, count)).collect()
 
 
 def keep(
-    session: "SparkSession", work: Callable[[int], Iterable[T]], count: int
-) -> Callable[[Callable[[T], U]], list[U]]:
+    session: "SparkSession",
+    stage: Stage,
+    work: Callable[[int], Iterable[T]],
+    first: Callable[[T], U],
+    watch: Watch = unwatched,
+) -> tuple[list[U], Callable[[Callable[[T], Any]], list[Any]]]:
     """Call `work` as `scatter` does, once, and leave what the calls yield with the executors, on their disks.
 
-    Returns what applies a picklable function to each of them, where it is, and collects the answers in order.
+    Returns the answers of `first` to each of them, and what applies a further picklable function to each,
+    where it is, and collects the answers in order.
     """
     from pyspark import StorageLevel
 
-    kept = session.sparkContext.parallelize(range(count), count).flatMap(work)
-    kept.persist(StorageLevel.DISK_ONLY)
-    return lambda function: kept.map(function).collect()
+    with _counting(session, stage, watch) as count:
+        numbers = session.sparkContext.parallelize(range(len(stage.sizes)), max(len(stage.sizes), 1))
+        kept = numbers.flatMap(functools.partial(_counted, work, count))
+        kept.persist(StorageLevel.DISK_ONLY)
+        answers = kept.map(first).collect()
+    return answers, lambda function: kept.map(function).collect()
+
+
+def runner(session: "SparkSession", watch: Watch = unwatched) -> Runner:
+    """What makes Spark tasks of the tasks of `history.parts`.
+
+    Its calls raise: HistoryError, SparkError (the cluster ended the job, or a task crashed).
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    def run(stage: Stage, work: Callable[[int], T]) -> list[T]:
+        try:
+            answers = scatter(session, stage, functools.partial(_answered, work), watch)
+        except (PySparkException, Py4JError) as error:
+            why = f"{session.sparkContext.master}: {stage.name} {stage.tasks} failed"
+            raise SparkError(f"{why}: {_telling(str(error))}") from error
+        found: list[T] = []
+        for answer in answers:
+            if isinstance(answer, _Refused):
+                raise HistoryError(answer.why)
+            found.append(answer)
+        return found
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Why a task could not read or write what it had to."""
+
+    why: str
+
+
+def _answered(work: Callable[[int], T], number: int) -> Iterator[T | _Refused]:
+    """In an executor: a damaged file becomes its error's message, not a failed job."""
+    try:
+        yield work(number)
+    except (OSError, HistoryError) as error:
+        yield _Refused(str(error))
+
+
+def _counted(
+    work: Callable[[int], Iterable[T]], count: "Accumulator[int] | None", number: int
+) -> Iterator[T]:
+    """In an executor: what a call yields; then the task is counted."""
+    yield from work(number)
+    if count is not None:
+        count.add(1 << number)
+
+
+class _OneBitEach:
+    """How Spark puts counts together (`pyspark.AccumulatorParam`): a task that it runs twice counts once."""
+
+    def zero(self, value: int) -> int:
+        """No task."""
+        return 0
+
+    def addInPlace(self, value: int, added: int) -> int:
+        """The tasks of both."""
+        return value | added
+
+
+@contextlib.contextmanager
+def _counting(session: "SparkSession", stage: Stage, watch: Watch) -> Iterator["Accumulator[int] | None"]:
+    """Tells the watch, while this block runs, which tasks have ended."""
+    if watch is unwatched or not stage.sizes:
+        yield None
+        return
+    count = session.sparkContext.accumulator(0, cast(Any, _OneBitEach()))
+    ended = threading.Event()
+
+    def look() -> None:
+        while True:
+            over = ended.wait(LOOK_S)
+            bits = count.value
+            done = [size for number, size in enumerate(stage.sizes) if bits >> number & 1]
+            watch(Progress(stage=stage, tasks=len(done), done=sum(done)))
+            if over:
+                return
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield count
+    finally:
+        ended.set()
+        looking.join()
 
 
 def on_cluster(master: str | None) -> bool:
@@ -155,7 +264,7 @@ def _await_executor(session: "SparkSession") -> None:
             )
         time.sleep(0.1)
     try:
-        scatter(session, _able, 1)
+        scatter(session, ONE, _able)
     except PySparkException as error:
         raise SparkError(
             f"{context.master}: executors cannot run the checks ({_telling(str(error))}). Each needs the "
@@ -186,12 +295,12 @@ def prepare() -> bool:
     target = _archive_path()
     if target is not None and not target.exists():
         with spark("local[1]") as session:
-            scatter(session, range, 1)
+            scatter(session, ONE, range)
     return target is not None and target.exists()
 
 
 def _start(master: str, scratch: str, target: Path | None, made: Path) -> "SparkSession":
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway

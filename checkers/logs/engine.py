@@ -16,6 +16,7 @@ from checkers.logs.judgement import Judgement, LogRule, joined
 from checkers.logs.registry import LOCAL, WHOLE, LocalRules, WholeRules
 from core.errors import HistoryError
 from core.op import TopicPartition
+from core.progress import Stage, Watch, unwatched
 from history import storage
 from history.evidence import Evidence
 from history.reader import History
@@ -79,14 +80,17 @@ def in_process(evidence: Evidence) -> Runner:
     return run
 
 
-def spark_runner(session: "SparkSession", folder: Path) -> Runner:
+def spark_runner(session: "SparkSession", folder: Path, watch: Watch = unwatched) -> Runner:
     """Runner on a Spark session: one job. folder: of the evidence (`Run.evidence`)."""
 
     def run(tasks: Sequence[Partitions], local: Local) -> list[Judgement]:
         job = uuid.uuid4().hex
         work = functools.partial(_read_and_judged, storage.shared(folder), job, tuple(tasks), dict(local))
+        stage = Stage(
+            name="judging", tasks="parts of the brokers' logs", sizes=[*map(len, tasks)], measure="partitions"
+        )
         found: list[Judgement] = []
-        for answer in scatter(session, work, len(tasks)) if tasks else ():
+        for answer in scatter(session, stage, work, watch) if tasks else ():
             if isinstance(answer, str):
                 raise HistoryError(answer)
             found.append(answer)

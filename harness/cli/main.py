@@ -149,13 +149,13 @@ def check(
     if history is not None:
         raise typer.Exit(_check_portable(history, as_json=as_json))
     assert run is not None
-    from history.seal import sealed
+    from history.seal import recorded
 
     folder = location(run)
     with reaching(folder), interruptible("the run folder is as it was"):
         if follow:
             _follow(folder)
-        raise typer.Exit(judge(sealed(folder), Engine(master, without_spark)))
+        raise typer.Exit(judge(recorded(folder), Engine(master, without_spark)))
 
 
 def _follow(folder: Path) -> None:

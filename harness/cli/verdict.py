@@ -3,6 +3,7 @@
 Heavy parts (Spark, the report) are imported when they are needed.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, NamedTuple
@@ -10,8 +11,10 @@ from typing import Annotated, NamedTuple
 import typer
 
 from core.errors import ExitCode, HistoryError, InquestError
+from core.progress import Progress, Watch, unwatched
 from history.run_folder import Run
 
+SIZES = ((" M", 1_000_000), (" k", 1_000), ("", 0))
 WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
 
@@ -49,8 +52,30 @@ def own_files() -> Iterator[None]:
         raise InquestError(str(error)) from error
 
 
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """A watch that shows how far long work has come, where stderr is a terminal. It leaves nothing there."""
+    if not sys.stderr.isatty():
+        yield unwatched
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as status:
+        yield lambda progress: status.update(said(progress))
+
+
+def said(progress: Progress) -> str:
+    """Progress in words."""
+    stage = progress.stage
+    whole = sum(stage.sizes)
+    unit, size = next((unit, size) for unit, size in SIZES if whole >= size)
+    done, of = (f"{count / size:.1f}" if size else str(count) for count in (progress.done, whole))
+    tasks = f"{progress.tasks} of {len(stage.sizes)} {stage.tasks}"
+    return f"{stage.name}: {tasks}, {done} of {of}{unit} {stage.measure}"
+
+
 def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> ExitCode:
-    """Check a sealed run, build its report, print the verdict line; the exit code.
+    """Check a recorded run, build its report, print the verdict line; the exit code.
 
     Raises: HistoryError.
     """
@@ -58,7 +83,8 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
     from harness import report as reports
     from harness.report.wording import faults_line, logs_line
 
-    result = check(run_folder, master=engine.master, without_spark=engine.without_spark)
+    with watching() as watch:
+        result = check(run_folder, master=engine.master, without_spark=engine.without_spark, watch=watch)
     result.write(run_folder)
     verdict = result.verdict
     if result.spark_failed:

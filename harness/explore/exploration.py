@@ -19,6 +19,7 @@ import msgspec
 
 from checkers.engine.spark import scatter, spark
 from core.errors import ConfigError, SparkError
+from core.progress import Stage
 from harness.explore.profile import MODERN, clean, hunted, hunting, without_mutant
 from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
@@ -203,7 +204,8 @@ def _on_spark(session: "SparkSession", batches: Sequence[TrialBatch], width: int
         for at in range(0, len(batches), width):
             some = tuple(batches[at : at + width])
             work = functools.partial(_encoded_result, some)
-            jobs.append(pool.submit(scatter, session, work, len(some)))
+            stage = Stage(name="exploring", tasks="batches", sizes=[1] * len(some))
+            jobs.append(pool.submit(scatter, session, stage, work))
             if len(jobs) == JOBS_AT_A_TIME:
                 yield from map(decoder.decode, jobs.popleft().result())
         while jobs:

@@ -2,7 +2,7 @@
 
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,18 +10,20 @@ import pytest
 
 from core.config import run_config
 from core.errors import HistoryError
+from core.progress import Stage
 from harness.run.planning import planned
 from harness.simulation.run_folder import record
 from history import parts, seal
 from history.parts import seal_in_tasks
-from history.run_folder import Run
+from history.run_folder import Run, write_atomically
 
 T = TypeVar("T")
 
 
-def one_by_one(work: Callable[[int], T], count: int) -> list[T]:
+def one_by_one(stage: Stage, work: Callable[[int], T]) -> list[T]:
     """A runner in this process; what it calls and what it answers travels as between processes."""
-    return [pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(number))) for number in range(count)]
+    there: Callable[[int], T] = pickle.loads(pickle.dumps(work))
+    return [pickle.loads(pickle.dumps(there(number))) for number in range(len(stage.sizes))]
 
 
 def files(run: Run) -> dict[str, bytes]:
@@ -35,17 +37,22 @@ def files(run: Run) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module", params=["copier", "groups"])
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return unsealed(tmp_path_factory.mktemp("parts"), request.param)
+
+
+def unsealed(folder: Path, workload: str) -> Run:
     """A simulated run that nothing has sealed."""
-    run = Run(tmp_path_factory.mktemp("parts") / "run")
+    run = Run(folder / "run")
     run.journal.mkdir(parents=True)
     chosen = {"sut": "simulated", "seed": 5, "duration_s": 2, "rate": 30, "nemesis": "random"}
-    config = run_config({**chosen, "workload": request.param})
+    config = run_config({**chosen, "workload": workload})
+    write_atomically(run.config, config.model_dump_json())
     record(config, planned(config).steps, run)
     return run
 
 
 @pytest.fixture
-def copy(recorded: Run, tmp_path: Path) -> Iterator[Run]:
+def copy(recorded: Run, tmp_path: Path) -> Run:
     shutil.copytree(recorded.folder, tmp_path / "run")
     return Run(tmp_path / "run")
 

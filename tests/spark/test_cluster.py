@@ -15,9 +15,11 @@ import pytest
 from checkers.engine.shipped import archive, package
 from harness.cli import spark_cluster
 from history import seal
+from history.run_folder import Run
 from history.storage import location
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
+from tests.history.test_parts import files, unsealed
 from tests.stores import BUCKET, s3_server
 
 SEED = 7
@@ -53,7 +55,7 @@ def inquest(
 
 SAYS_WHERE = """
 import sys
-from checkers.engine.spark import scatter, spark
+from checkers.engine.spark import ONE, scatter, spark
 from harness.cli.verdict import Engine, judge
 from history.seal import sealed
 from history.storage import location
@@ -63,7 +65,7 @@ def where(number):
     return [imported.__file__]
 
 with spark(sys.argv[1]) as session:
-    print(scatter(session, where, 1)[0])
+    print(scatter(session, ONE, where)[0])
     judge(sealed(location(sys.argv[2])), Engine(sys.argv[1]))
 """
 
@@ -115,6 +117,29 @@ def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Pla
     assert verdict["stats"]["checked by Spark"] == 1
     assert ended.returncode == verdict["exit_code"], ended.stderr
     assert there.report.exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_executors_seal_a_run_on_a_store_to_the_bytes_that_this_process_writes(
+    cluster: Place, tmp_path: Path
+) -> None:
+    here = unsealed(tmp_path, "copier")
+    there = Run(location(f"s3://{BUCKET}/unsealed"))
+    store = there.folder.fs  # type: ignore[attr-defined]
+    store.put(str(here.folder), f"{BUCKET}/unsealed", recursive=True)
+    ended = inquest("check", str(there.folder), "--master", cluster.master, environment=cluster.environment)
+    assert there.verdict.exists(), ended.stderr
+    assert json.loads(there.verdict.read_bytes())["exit_code"] == ended.returncode
+    seal.seal(here)
+    found = {
+        path.removeprefix(f"{BUCKET}/unsealed/history/"): store.cat_file(path)
+        for path in store.find(f"{BUCKET}/unsealed/history")
+    }
+    ours = files(here)
+    names, ours_names = (json.loads(each.pop("names.json")) for each in (found, ours))
+    assert names | {"run": ""} == ours_names | {"run": ""}
+    assert found == ours
 
 
 def test_the_archive_holds_the_rooms_and_is_the_same_each_time(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The checker on Spark: the same answers as in this process, damage and crashes told the same way."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,16 +18,19 @@ from checkers.engine import pipeline
 from checkers.engine.check import Tally
 from checkers.engine.kernel_input import RECORDED, KernelInput, kernel_input
 from checkers.engine.pipeline import in_process, kernels_of, spark_runner
-from checkers.engine.spark import spark
+from checkers.engine.spark import ONE, runner, spark
 from core.errors import HistoryError, SparkError
 from core.op import Outcome
+from core.progress import Progress
 from history import seal
+from history.parts import seal_in_tasks
 from history.reader import load
 from history.run_folder import Run
 from tests.checkers.test_sealed import a_file, scribble
 from tests.histories.built import Built, Op, Read, Send
 from tests.histories.folders import check_run, write_run
 from tests.histories.planted import random_history
+from tests.history.test_parts import files, unsealed
 
 KERNELS = kernels_of(CHECKS)
 
@@ -95,6 +99,52 @@ def test_a_verdict_by_spark_is_the_one_by_this_process(session: Any, tmp_path: P
     assert here.stats["checked by Spark"] == 0
     assert by_spark.anomalies == here.anomalies
     assert (by_spark.exit_code, by_spark.unknown) == (here.exit_code, here.unknown)
+
+
+@pytest.mark.usefixtures("many_units")
+def test_spark_seals_to_the_bytes_that_this_process_writes(session: Any, tmp_path: Path) -> None:
+    run = unsealed(tmp_path, "groups")
+    seal.seal(run)
+    here = files(run)
+    shutil.rmtree(run.history)
+    seen: list[Progress] = []
+    seal_in_tasks(run, runner(session, seen.append))
+    assert files(run) == here
+    ended = {each.stage.name: each for each in seen}
+    assert list(ended) == ["reading", "sealing"]
+    for each in ended.values():
+        assert each.tasks == len(each.stage.sizes) > 1
+        assert each.done == sum(each.stage.sizes)
+
+
+def test_a_journal_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_path: Path) -> None:
+    run = unsealed(tmp_path, "groups")
+    damaged = seal.journals(run)[-1]
+    damaged.write_bytes(b"garbage\n" + damaged.read_bytes())
+    with pytest.raises(HistoryError, match=f"{damaged.name} line 1"):
+        check(run)
+    assert not run.history.exists()
+
+
+def test_a_task_that_crashes_while_it_seals_is_an_error_of_spark(session: Any) -> None:
+    def crashing(number: int) -> int:
+        raise ZeroDivisionError("planted")
+
+    with pytest.raises(SparkError, match="starting executors failed: ZeroDivisionError: planted"):
+        runner(session)(ONE, crashing)
+
+
+@pytest.mark.usefixtures("many_units")
+@pytest.mark.parametrize("by_spark", [True, False])
+def test_a_watch_sees_how_far_a_check_is(session: Any, tmp_path: Path, by_spark: bool) -> None:
+    run = write_run(tmp_path / "run", random_history(7)[0].tables())
+    seen: list[Progress] = []
+    check(run, without_spark=not by_spark, watch=seen.append)
+    assert {each.stage.name for each in seen} == {"checking"}
+    last = seen[-1]
+    units = load(run).names.units
+    assert (last.tasks, last.done) == (len(units), sum(unit.sends + unit.reads for unit in units))
+    assert [each.done for each in seen] == sorted(each.done for each in seen)
 
 
 def test_a_file_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_path: Path) -> None:
@@ -220,6 +270,6 @@ def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_pa
 def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
     sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
     (unit,) = sealed.names.units
-    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,))
+    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,), rows=1)
     known = kernel_input(sealed.tables, record=RECORDED)
     assert [result.tp for result in task.run(KERNELS, known)] == [1]
