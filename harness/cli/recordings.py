@@ -9,7 +9,7 @@ import typer
 
 from core.errors import ConfigError, ExitCode, UsageError
 from harness.cli.settings import setting
-from harness.cli.verdict import interruptible
+from harness.cli.verdict import Master, WithoutSpark, interruptible, watching
 from history.run_folder import RESULTS
 
 Option = typer.Option
@@ -36,11 +36,13 @@ def import_(
         Option("--set", help="What is known of clients and topics, as name=value, e.g. acks=1."),
     ] = None,
     results: Annotated[Path, Option(help="Folder for run folders.")] = RESULTS,
+    master: Master = None,
+    without_spark: WithoutSpark = False,
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
+    from checkers.engine.sealing import sealing
     from checkers.importers.formats import Request, import_config, import_files
     from harness.compose import create_folder, point_latest
-    from history.seal import seal
 
     request = Request(format=format_, files=files, from_start=from_start, one_group=one_group)
     if (from_start or one_group) and format_ != "verifiable":
@@ -50,11 +52,17 @@ def import_(
     try:
         with interruptible("nothing was imported"):
             recording = import_files(run, config, request)
-            seal(run)
+            with (
+                watching() as watch,
+                sealing(run, master, without_spark=without_spark, watch=watch) as failed,
+            ):
+                pass
     except BaseException:
         shutil.rmtree(run.folder, ignore_errors=True)
         raise
     point_latest(run)
+    if failed:
+        typer.echo(f"inquest: {failed}; this process sealed instead", err=True)
     for why in recording.reasons:
         typer.echo(f"inquest: not read: {why}", err=True)
     lost = f"; places that could not be read: {recording.refused}" if recording.refused else ""

@@ -21,6 +21,7 @@ def folder(path: Path, config: RunConfig) -> Run:
 def imported(tmp_path: Path, format: str, *contents: str | bytes, **options: bool) -> tuple[Run, Recording]:
     """The sealed run folder of these files, and what the import says of them. Raises: HistoryError."""
     paths = []
+    tmp_path.mkdir(exist_ok=True)
     for number, content in enumerate(contents):
         paths.append(tmp_path / f"recording-{number}.txt")
         paths[-1].write_bytes(content.encode() if isinstance(content, str) else content)

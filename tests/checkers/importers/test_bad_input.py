@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz_importers import SEEDS, fuzz
+from checkers.importers import edn, files
 from core.errors import HistoryError
 from history.events import incomplete
 from history.reader import load
@@ -140,6 +141,25 @@ def test_damage_is_named_and_never_valid(tmp_path: Path, format: str, name: str)
     assert recording.refused > 0
     assert all(reason.startswith(str(tmp_path)) for reason in recording.reasons)
     assert any(map(incomplete, load(run).events))  # test_formats: this makes a verdict unknown at best
+
+
+@pytest.mark.parametrize("format", SEEDS)
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_huge_line_is_named_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, ended: bool
+) -> None:
+    monkeypatch.setattr(files, "LINE_MOST", 1000)
+    monkeypatch.setattr(edn, "FORM_MOST", 1000)
+    first, *others = SEEDS[format]
+    _, whole = imported(tmp_path / "whole", format, first, *others)
+    huge = b'{:index "' if format == "jepsen" else b'{"line": "'
+    damaged = first.rstrip() + b"\n" + huge + b"x" * 200_000 + b"\n" * ended
+    _, recording = imported(tmp_path / "huge", format, damaged, *others)
+    number = first.rstrip().count(b"\n") + 2
+    (reason,) = recording.reasons
+    assert f"line {number}: " in reason
+    assert "64 MiB" in reason or "more than 1000 characters" in reason
+    assert recording.ops == whole.ops
 
 
 @pytest.mark.parametrize("format", SEEDS)
