@@ -115,7 +115,7 @@ def check(
     `SPARK_ROWS` rows Spark on all processors of this machine, for smaller ones this process); an active Spark
     session is used as it is. Sealing follows the same rule, by the bytes of the journals
     (`sealing.SPARK_BYTES`). without_spark: do the same in this process, as also where Spark cannot be started
-    on this machine (`Result.spark_failed`). watch: is told how far the work has come.
+    on this machine (`Result.spark_failed`). watch: receives how far the work has come.
 
     Raises: HistoryError (damaged, incomplete or newer folder, tables of other columns), UsageError (not a run
     folder, or one that is still being recorded), StorageError (the URL's store cannot be used), SparkError (a

@@ -1,4 +1,4 @@
-"""How far long work has come, for whoever shows it."""
+"""How far long work has come, for watchers such as a line on a terminal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

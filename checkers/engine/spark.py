@@ -47,7 +47,7 @@ ARCHIVE_WAIT_S: Final = 300.0
 ANSWER_S: Final = 10.0
 """How long the master of a standalone cluster may take to accept a connection."""
 LOOK_S: Final = 0.25
-"""How often a watch is told which tasks have ended."""
+"""How often a watch learns which tasks have ended."""
 WORKERS_S: Final = 120.0
 """How long a cluster may take to give the first executor."""
 ONE: Final = Stage(name="starting", tasks="executors", sizes=(1,))
