@@ -431,7 +431,10 @@ def _earliest(every: Sequence[Transaction], batches: dict[str, Array]) -> tuple[
     where the batch is of the very millisecond of the decision between them, else -1."""
     owner, tie = (np.full(len(batches["base"]), -1, np.int64) for _ in range(2))
     for epoch in np.unique(batches["producer_epoch"]).tolist():
-        group = np.array([number for number, one in enumerate(every) if one.epoch == epoch], np.int64)
+        numbers = [number for number, one in enumerate(every) if one.epoch == epoch]
+        # One without a decision that others follow has no records: its coordinator did not hear that its
+        # beginning was committed, answered with an error, and began again.
+        group = np.array([n for n in numbers if every[n].decisions or n == numbers[-1]], np.int64)
         if not group.size:
             continue
         rows = np.flatnonzero(batches["producer_epoch"] == epoch)

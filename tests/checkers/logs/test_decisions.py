@@ -107,6 +107,21 @@ def test_clean_logs_are_silent_and_exercise_every_rule() -> None:
     assert all(found.asked[rule.name] for rule in RULES)
 
 
+def test_a_transaction_that_its_coordinator_began_again_has_no_records() -> None:
+    """The coordinator did not hear that the first record was committed; time tells the others apart."""
+    cluster = clean()
+    cluster.coordinator("Ongoing", 290, P0, P1, start_ms=290)
+    cluster.coordinator("Ongoing", 295, P0, P1, start_ms=295)
+    for ms in (300, 400, 500, 600, 700):
+        cluster.transaction(ms, P0, P1, commit=ms % 200 == 0)
+    found = cluster.judged()
+    assert not found.findings
+    assert not found.doubts
+    last = cluster.made["control"][-1]
+    last["name"] = "COMMIT" if last["name"] == "ABORT" else "ABORT"
+    assert ("decisions-agree", P1, cluster.ends[P1] - 1) in places(cluster.judged())
+
+
 def test_a_marker_of_the_other_result() -> None:
     cluster = clean()
     (marker,) = [row for row in cluster.made["control"] if row["partition"] == 1 and row["name"] == "COMMIT"]
