@@ -1,0 +1,47 @@
+"""Each kind of tampering of `benchmarks.tamper` is found at its place, in evidence that the rules accept.
+
+The benchmark does so at many places of real evidence; here it is one place a kind, in simulated evidence.
+"""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from benchmarks.tamper import Judge, measure
+from benchmarks.tampering import KINDS
+from checkers.logs.engine import judge_all
+from core.config import run_config
+from harness.explore.profile import BASE
+from harness.simulation.evidence import evidence
+from harness.simulation.run import simulate
+from history.evidence import PER_NODE, PER_PARTITION, Evidence
+
+RUNS: dict[str, dict[str, Any]] = {
+    "kill": {"workload": "transactions", "nemesis": "kill:one"},
+    "crash": {"workload": "transactions", "nemesis": "client:crash-in-transaction,pause"},
+    "groups": {"workload": "groups", "nemesis": "client"},
+}
+OFTEN = {"era": "4.2-tv1", "batch_max": 2, "transaction_timeout_s": 1}
+"""Many transactions under each producer epoch, small batches, and epochs that rise by time-outs."""
+
+
+@cache
+def judges() -> dict[str, Judge]:
+    """The evidence of each run, and what the rules refuse in it."""
+    made = {}
+    for name, settings in RUNS.items():
+        config = run_config({**BASE, **OFTEN, "preset": "safe", "duration_s": 6, "seed": 7, **settings})
+        found = evidence(simulate(config, invariants=False).cluster)
+        made[name] = Judge({table: found.table(table) for table in (*PER_PARTITION, *PER_NODE)})
+    return made
+
+
+def test_the_rules_accept_the_evidence_as_it_is() -> None:
+    assert not [one for judge in judges().values() for one in judge_all(Evidence(judge.tables)).findings]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tampering_is_found_at_its_place(kind: str) -> None:
+    score = measure(kind, judges(), 1)
+    assert (score.tried, score.at_place) == (1, 1), score.missed
