@@ -80,7 +80,7 @@ class DataPartition:
             self._ask(batch, known)
         rule = error = ""
         try:
-            if not batch.control and self._begins_wrong(batch):
+            if batch.transaction_version >= 2 and self._begins_wrong(batch):
                 error = f"a producer that the log does not know begins at {batch.sequence}"
                 rule = UNKNOWN_BEGINS
             elif (sent := log.append(batch, batch.epoch, client=self.numbered)).base != batch.base:
@@ -121,9 +121,8 @@ class DataPartition:
                 asked[PLAIN_IN_TRANSACTION] += 1
 
     def _begins_wrong(self, batch: RecordBatch) -> bool:
-        """What a leader asks before it appends."""
-        later = self.numbered and batch.transaction_version >= 2
-        return later and self.log.producer_states.begins_wrong(batch)
+        """What a leader asks before it appends records of version 2."""
+        return self.numbered and not batch.control and self.log.producer_states.begins_wrong(batch)
 
     def _refused(
         self, rule: str, batch: RecordBatch, known: ProducerStateEntry | None, error: str

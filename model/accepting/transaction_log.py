@@ -103,7 +103,8 @@ class TransactionLog:
         elif not candidates:
             self.known[tid] = (leader_epoch, [record])
             return
-        self.asked.update(FOLLOWING)
+        for rule in FOLLOWING:
+            self.asked[rule] += 1
         tried = [(known, following(known, record, self.kept)) for known in candidates]
         after = dict.fromkeys(one for _, made in tried for one in made) or {record: None}
         before = [known for known, made in tried if made]

@@ -189,9 +189,9 @@ class ProducerStateManager:
             return None
         if "repeats-not-recognised" in self.bugs:
             return None
-        wanted = (batch.sequence, batch.last_sequence)
+        first = batch.sequence
         for sent in producer.batches:
-            if (sent.first_sequence, sent.last_sequence) == wanted:
+            if sent.first_sequence == first and sent.last_sequence == batch.last_sequence:
                 return sent
         return None
 
@@ -264,8 +264,10 @@ class ProducerStateManager:
                     self.aborted.append(AbortedTxn(batch.producer_id, producer.began, batch.base, stable))
                 producer.began = -1
             return
-        producer.batches.append(BatchMetadata(batch.sequence, batch.last_sequence, batch.base, batch.last))
-        del producer.batches[: -self.era.remembered_batches]
+        sent = producer.batches
+        sent.append(BatchMetadata(batch.sequence, batch.last_sequence, batch.base, batch.last))
+        if len(sent) > self.era.remembered_batches:
+            del sent[0]
         if batch.transactional and producer.began < 0:
             producer.began = self.ongoing[batch.producer_id] = batch.base
 
@@ -308,7 +310,9 @@ class UnifiedLog:
             if known is not None:
                 return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
             self.producer_states.check(batch, client=client)
-        placed = RecordBatch(self.end, epoch, *batch[2:])  # `_replace` takes three times as long
+        placed = batch
+        if batch.base != self.end or batch.epoch != epoch:
+            placed = RecordBatch(self.end, epoch, *batch[2:])  # `_replace` takes three times as long
         self.copy(placed)
         return placed
 
