@@ -242,10 +242,11 @@ class Killable(Revivable, Protocol):
 
 @runtime_checkable
 class Powered(Revivable, Protocol):
-    """Nodes can lose their power: what was not flushed to disk is gone. Containers cannot."""
+    """Nodes can lose their power: what was not flushed to disk is gone."""
 
-    async def lose_power(self, nodes: Sequence[int]) -> None:
-        """End all of them at once, and cut their logs back to what was flushed."""
+    async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
+        """End all of them at once, and cut off tails of their logs that were not flushed; how many batches
+        they lost. seed: of what is drawn; None = all that was not flushed is gone. Raises ClusterError."""
 
 
 @runtime_checkable

@@ -13,6 +13,8 @@ cluster        A real Kafka cluster in containers: KRaft nodes of any released
 containers     Docker: engine, images, nodes, network faults, cleaning up.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
+power          Power losses of nodes: what they had not flushed to disk is cut off
+               their logs.
 proxied        Proxies between clients and the client listeners of brokers: toxiproxy,
                and the one that knows frames.
 waiting        Waiting: with a deadline for something that is not there yet, and for

@@ -31,6 +31,7 @@ from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.evidence import NodeEvidence
+from harness.kafka.power import lose_unflushed
 from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
 from history.run_folder import Run
@@ -70,6 +71,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._containers: dict[int, NodeContainer] = {}
         self._reaper: Reaper | None = None
         self.stand(self._plan)
+        self._powerless: set[int] = set()
         self._from_host: bool | None = None
         self.addresses: dict[int, str] = {}
         self._links = firewall.Links(self.addresses, PORTS, self._set_table)
@@ -187,6 +189,17 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         """SIGKILL to all of them at once; returns when they have ended."""
         kill_all(self._made(nodes))
 
+    async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
+        """SIGKILL to all of them at once; then their logs lose what was not flushed (`power`)."""
+        ended = self._made(nodes)
+        kill_all(ended)
+        try:
+            lost = lose_unflushed(ended, seed, self._copies)
+        except OSError as error:
+            raise ClusterError(f"no power loss: {error}") from error
+        self._powerless.update(nodes)
+        return lost
+
     async def shut_down(self, nodes: Sequence[int]) -> None:
         """SIGTERM to all of them at once; returns when they have ended, killed after 30 s.
 
@@ -206,8 +219,9 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             self._links.reapply(node.number)  # long before the JVM reaches the network
 
         down = [node for node in self._made(nodes) if not node.is_up()]
-        self._evidence.before_start(down)
+        self._evidence.before_start(down, self._powerless)
         on_each(one, down)
+        self._powerless.difference_update(node.number for node in down)
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """Freeze by the cgroup freezer."""

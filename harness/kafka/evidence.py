@@ -11,7 +11,7 @@ nodes that were started again after a kill have them.
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ from harness.evidence.takes import Takes
 from harness.kafka.containers.data import Limit, copy_data
 from harness.kafka.containers.nodes import NodeContainer
 from harness.kafka.waiting import on_each
-from history.evidence import END, KILLED
+from history.evidence import END, KILLED, LOST_POWER
 
 SHUT_DOWN: Final = (0, 143)
 """Exit codes of a server that ended in order (143 = by SIGTERM), and of a node that never ran."""
@@ -43,10 +43,13 @@ class NodeEvidence:
         self._takes = Takes()
         self._left = KILLED_BYTES
 
-    def before_start(self, nodes: Sequence[NodeContainer]) -> None:
-        """Of these nodes, which are down, take those that ended without a shutdown."""
-        if killed := [node for node in nodes if node.exit_code() not in SHUT_DOWN]:
-            self._left -= self._take(killed, KILLED, Limit(self._left // len(killed), KILLED_S))
+    def before_start(self, nodes: Sequence[NodeContainer], powerless: Collection[int] = ()) -> None:
+        """Of these nodes, which are down, take those that ended without a shutdown. powerless: the ones that
+        lost power."""
+        ended = [node for node in nodes if node.exit_code() not in SHUT_DOWN]
+        for why in (KILLED, LOST_POWER):
+            if its := [node for node in ended if (node.number in powerless) is (why == LOST_POWER)]:
+                self._left -= self._take(its, why, Limit(self._left // len(its), KILLED_S))
 
     def at_end(self, nodes: Sequence[NodeContainer]) -> None:
         """Take all nodes, which are down."""

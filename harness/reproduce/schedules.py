@@ -25,7 +25,15 @@ from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
 from harness.reproduce.late_requests import Ended, doubted_end, late_end
 from harness.reproduce.producer import RequestRefused, WireProducer
-from harness.reproduce.sendings import Sent, alone, epoch_bump, late_produce, refused_first, unclean
+from harness.reproduce.sendings import (
+    Sent,
+    alone,
+    epoch_bump,
+    last_replica,
+    late_produce,
+    refused_first,
+    unclean,
+)
 from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
 
 APPENDED_S = 1.0
@@ -346,6 +354,15 @@ REPRODUCTIONS = {
         play=leaderless,
         label="KAFKA-20734",
         left_out=True,
+    ),
+    "last-replica": Reproduction(
+        title="The last in-sync replica loses power, comes back short and leads: records are cut off.",
+        bad="Kafka before 4.1 elects it, since it is in sync (KIP-966)",
+        good="Kafka 4.3.1 waits for a replica that was in sync before",
+        versions=("3.9.1", "4.3.1"),
+        play=last_replica,
+        label="last-replica",
+        shows=frozenset([LOST]),
     ),
     "librdkafka-4953": Reproduction(
         title="An idempotent producer writes a record twice: another partition refused a record for good.",

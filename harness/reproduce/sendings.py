@@ -134,6 +134,26 @@ def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
     return _performed(producer)
 
 
+def last_replica(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """All followers are shut down in order; the leader, alone in sync, loses power and returns without what
+    it had not flushed. Then the followers return. Both sides are the same schedule."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = PlainProducer(stage, {"acks": -1})
+    producer.write(tp, "zero")
+    producer.write(tp, "one")
+    run_blocking(stage.cluster.shut_down([stage.e, stage.c]))
+    lost = run_blocking(stage.cluster.lose_power([stage.d]))
+    stage.say(f"E and C are shut down; D loses power, and {lost} batches")
+    stage.leads(-1, tp, stage.a)
+    run_blocking(stage.cluster.revive([stage.d]))
+    stage.awake(stage.d)
+    stage.leads(-1 if good else stage.d, tp, stage.a)
+    stage.say("D is back " + ("and does not lead" if good else "and leads"))
+    stage.heal()
+    producer.write(tp, "two")
+    return _performed(producer)
+
+
 def unclean(stage: FiveBrokers, name: str, good: bool) -> Sent:
     """A leader that alone is in sync dies; a follower comes back. On the good side no broker may lead but the
     dead one (unclean.leader.election.enable=false)."""

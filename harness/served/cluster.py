@@ -222,11 +222,18 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         for node in nodes:
             self._made(node).wait()
 
-    async def lose_power(self, nodes: Sequence[int]) -> None:
-        """SIGKILL; at its next start a node finds what it had flushed."""
+    async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
+        """SIGKILL; at its next start a node finds what it had flushed, and nothing is drawn."""
         await self.kill(nodes)
+        lost = 0
         for node in nodes:
             self._made(node).powerless = True
+            try:
+                left = disk.load(self._made(node).folder / DISK, self._settings, 0)
+            except (OSError, ValueError) as error:
+                raise ClusterError(f"the disk of node {node} cannot be read: {error}") from error
+            lost += sum(log.lose_power() for log in left.logs.values())
+        return lost
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
         """SIGTERM to brokers, then to isolated controllers; killed after 30 s."""

@@ -264,10 +264,9 @@ class SimulatedCluster(Administered):
         for node in nodes:
             self.sim[node].kill()
 
-    async def lose_power(self, nodes: Sequence[int]) -> None:
-        """Power off."""
-        for node in nodes:
-            self.sim[node].lose_power()
+    async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
+        """Power off: a node keeps what it had flushed, and nothing is drawn."""
+        return sum(self.sim[node].lose_power() for node in nodes)
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start again."""

@@ -185,12 +185,11 @@ class SimNode:
         self._network.abandon(self.me)
         self.lived(self)
 
-    def lose_power(self) -> None:
-        """The process ends, and with it what was not flushed to disk."""
+    def lose_power(self) -> int:
+        """The process ends, and with it what was not flushed to disk; how many batches."""
         self.kill()
         self.crashed = LOST_POWER
-        for log in self.durable.logs.values():
-            log.lose_power()
+        return sum(log.lose_power() for log in self.durable.logs.values())
 
     def shut_down(self) -> None:
         """SIGTERM: hand over, then end. A paused process does so once it is resumed."""

@@ -418,9 +418,11 @@ class UnifiedLog:
         """Everything is on disk."""
         self.flushed = self.end
 
-    def lose_power(self) -> None:
-        """What was not flushed is gone."""
+    def lose_power(self) -> int:
+        """What was not flushed is gone; how many batches."""
+        had = len(self.batches)
         self.truncate(self.flushed)
+        return had - len(self.batches)
 
     def delete_before(self, offset: int) -> None:
         """DeleteRecords or retention: whole batches below `offset` go. Where unknown producers are refused

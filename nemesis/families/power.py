@@ -1,28 +1,39 @@
 """The nemesis `power`: nodes lose what was not flushed to disk."""
 
+from dataclasses import replace
+
 from core.cluster import Powered
 from nemesis.families.process import aim_down, revive
 from nemesis.targets import TARGETS
-from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Nemesis, PlannedFault
+from nemesis.types import AimedFault, ClusterView, Effect, Environment, Kind, Nemesis, NoEffect, PlannedFault
+
+APPLY_S = 2.0
+"""The logs of a real node are copied and cut."""
 
 
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
-    return aim_down(step, view, ("lost power", "lost power"))
+    return aim_down(step, view, ("lost power", "lost power"), brokers=True)
 
 
-async def _lose_power(env: Environment, hit: AimedFault) -> None:
+async def _lose_power(env: Environment, hit: AimedFault) -> AimedFault:
+    """Raises: NoEffect, where nothing was lost."""
     assert isinstance(env.cluster, Powered)
+    lost = await env.cluster.lose_power(hit.nodes, hit.step.seed)
+    if not lost:
+        raise NoEffect(f"{hit.text}: all that they had written was flushed")
+    hit = replace(hit, text=f"{hit.text}: {lost} batches that were not flushed are gone")
     env.down.append(hit)
-    await env.cluster.lose_power(hit.nodes)
+    return hit
 
 
 POWER = Nemesis(
     name="power",
     doc="""\
-Brokers lose power, and are started again later: the tail of their logs that was not flushed is gone.
+Brokers lose power, and are started again later: tails of their logs that were not flushed are gone.
 
-Only where the system under test can do it: the simulated one. The page cache of a container is its
-host's, and survives it.
+Each log of a real broker loses its batches behind the recovery point, or a drawn end of them, which may
+begin inside a batch. A modelled broker loses all that was not flushed. The metadata log is flushed always
+(Raft). A power loss that takes no batch has failed.
 
 What Kafka does: it answers when enough replicas have a record in memory, and leaves flushing to the
 operating system; replication is what keeps records. A broker that was not shut down in order comes
@@ -35,7 +46,16 @@ unless each record is flushed). With one node, on the protocol before KIP-966, t
 only the last in-sync replica had.""",
     colour="#8B3A62",
     needs=(Powered,),
-    kinds={"one": Kind(doc="the target", weight=3), "all": Kind(doc="all nodes at once", targeted=False)},
+    kinds={
+        "one": Kind(doc="the target", weight=3, brokers_only=True, apply_s=APPLY_S),
+        "majority": Kind(
+            doc="the target and others, together a majority of the brokers",
+            brokers=2,
+            brokers_only=True,
+            apply_s=APPLY_S,
+        ),
+        "all": Kind(doc="all nodes at once", targeted=False, apply_s=APPLY_S),
+    },
     targets=TARGETS,
     effect=Effect(_aim, _lose_power, revive),
     in_random=False,

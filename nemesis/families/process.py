@@ -15,8 +15,11 @@ REPLICAS = Kind(
 )
 
 
-def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> AimedFault:
+def aim_down(
+    step: PlannedFault, view: ClusterView, what: tuple[str, str], *, brokers: bool = False
+) -> AimedFault:
     """Nodes that go down: the target, with others, or all. what: happened to one, to several of them.
+    brokers: only a broker is a target.
 
     Raises: NoTarget.
     """
@@ -29,7 +32,7 @@ def aim_down(step: PlannedFault, view: ClusterView, what: tuple[str, str]) -> Ai
         tp, hit = replicas(rng, view)
         role, whose = f"leader of {tp}", f"all replicas of {tp}: "
     else:
-        aim = find(step.target, rng, view)
+        aim = find(step.target, rng, view, brokers=brokers)
         sort = sorted(view.brokers if aim.node in view.brokers else view.controllers)
         others = [node for node in sort if node != aim.node]
         more = len(sort) // 2 if step.kind == "majority" else 0

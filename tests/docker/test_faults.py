@@ -184,6 +184,33 @@ def test_killing_all_at_once_loses_no_topic_and_swaps_no_address(cluster: KafkaC
         assert network["IPAddress"] == address
 
 
+def test_a_leader_without_power_comes_back_short_and_loses_nothing(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
+    acknowledged: list[int] = []
+    for _ in range(200):
+        producer.produce(
+            TOPIC, b"kept", partition=TP.partition, on_delivery=lambda _, m: acknowledged.append(m.offset())
+        )
+        producer.flush(30)
+    assert len(acknowledged) == 200
+    victim = leader(cluster)
+    assert run_blocking(cluster.lose_power([victim], seed=4)) > 0
+    cluster.copy_data(victim, tmp_path / "short")
+    kept = (tmp_path / "short" / f"{TOPIC}-{TP.partition}" / f"{0:020}.log").stat().st_size
+    roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads")
+    run_blocking(cluster.revive([victim]))
+    assert whole(cluster).isr[TP] == cluster.nodes
+    ends = run_blocking(cluster.offsets([TP], Isolation.READ_UNCOMMITTED))
+    assert ends[TP][1] > max(acknowledged)
+    run_blocking(cluster.kill([victim]))
+    cluster.copy_data(victim, tmp_path / "whole")
+    size = (tmp_path / "whole" / f"{TOPIC}-{TP.partition}" / f"{0:020}.log").stat().st_size
+    assert kept < size
+    run_blocking(cluster.revive([victim]))
+
+
 def test_the_controller_by_describe_quorum_moves_when_it_dies(cluster: KafkaCluster) -> None:
     first = whole(cluster).controller
     run_blocking(cluster.kill([first]))

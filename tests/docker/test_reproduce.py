@@ -31,6 +31,7 @@ SIDES = [
     ("kafka-17754-doubt", True, Shows.CLEAN),
     ("kafka-20634", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
+    ("last-replica", True, Shows.CLEAN),
     ("librdkafka-4953", False, Shows.SHOWN),
     ("librdkafka-4953", True, Shows.CLEAN),
     ("reordered", False, Shows.SHOWN),

@@ -32,7 +32,6 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
         ({"sut": "none"}, "unknown system under test 'none'; known: kafka, model, simulated"),
         ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated or model"),
         ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated or model"),
-        ({"sut": "kafka", "nemesis": "power"}, "needs a system that is Powered"),
         ({"sut": "simulated", "kafka": "3.9.0"}, "kafka=3.9.0 is a setting of sut=kafka"),
         ({"sut": "simulated", "era": "0.10", "controllers": 3}, "era 0.10 has no isolated"),
         ({"sut": "model", "era": "2.4"}, "in ZooKeeper, which is not served"),
@@ -79,11 +78,9 @@ def test_the_simulation_honours_the_topic_settings_that_it_has() -> None:
 
 def test_capabilities_are_asked_of_the_type() -> None:
     simulated, kafka = (SYSTEMS[name].cluster_type() for name in ("simulated", "kafka"))
-    for need in (Killable, Pausable, Partitionable, Linked):
+    for need in (Killable, Pausable, Partitionable, Linked, Powered):
         assert issubclass(simulated, need)
         assert issubclass(kafka, need)
-    assert issubclass(simulated, Powered)
-    assert not issubclass(kafka, Powered)
 
 
 def test_only_a_repeatable_system_is_replayed() -> None:

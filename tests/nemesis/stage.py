@@ -97,6 +97,8 @@ class Recording(Recorder):
         self.cuts: set[Cut] = set()
         self.toxics: dict[int, tuple[Toxic, ...]] = {}
         self.rules: dict[int, Rule] = {}
+        self.unflushed = 7
+        """Batches that a node loses with its power."""
         self.silent = False
         """No request comes that a rule could take."""
         self.since: dict[int, float] = {}
@@ -135,11 +137,12 @@ class Recording(Recorder):
         self.dead.update(done)
         self.told("kill", nodes)
 
-    async def lose_power(self, nodes: Sequence[int]) -> None:
+    async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         done = self.works("lose_power", nodes)
         self.frozen.difference_update(done)
         self.dead.update(done)
         self.told("lose_power", nodes)
+        return self.unflushed * len(done)
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
         self.dead.update(self.works("shut_down", nodes))

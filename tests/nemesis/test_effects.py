@@ -259,6 +259,17 @@ def test_a_node_that_could_not_be_started_is_left_to_the_fault_that_holds_it() -
     assert cluster.whole, "nothing is in force after heal_all"
 
 
+def test_a_power_loss_that_takes_nothing_has_failed() -> None:
+    cluster = Recording()
+    stage = stage_of(cluster)
+    assert hit(cluster, "power:all", stage=stage).text.endswith(": 35 batches that were not flushed are gone")
+    run_blocking(heal_all(stage))
+    cluster.unflushed = 0
+    with pytest.raises(NoEffect, match="all that they had written was flushed"):
+        hit(cluster, "power:all", stage=stage)
+    assert cluster.whole
+
+
 def test_a_dead_node_is_not_paused() -> None:
     cluster = Recording()
     hit(cluster, "kill:all")

@@ -1,9 +1,9 @@
-"""The data directory of a node, copied out of its container without the broker's help."""
+"""The data directory of a node that has ended: copied out of its container, or changed there."""
 
 import io
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -57,6 +57,19 @@ def copy_data(container: "Container", into: Path, limit: Limit = UNLIMITED) -> i
         except tarfile.TarError as error:
             raise ClusterError(f"{what}: {error}") from error
     return copied
+
+
+def put_files(container: "Container", files: Mapping[str, bytes]) -> None:
+    """Replace files of a node's data directory. files: content by path below it. Raises: ClusterError."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, content in files.items():
+            member = tarfile.TarInfo(path)
+            member.size, member.mode, member.mtime = len(content), 0o644, time.time()
+            archive.addfile(member, io.BytesIO(content))
+    with explained(f"the data of {container.name} could not be changed"):
+        if not container.put_archive(DATA, packed.getvalue()):
+            raise ClusterError(f"the engine did not take files for {container.name}")
 
 
 class _Stream(io.RawIOBase):

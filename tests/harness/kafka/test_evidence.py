@@ -13,7 +13,7 @@ from harness.kafka import evidence as module
 from harness.kafka.containers.data import CHUNK
 from harness.kafka.containers.nodes import NodeContainer
 from harness.kafka.evidence import NodeEvidence
-from history.evidence import END, KILLED, Evidence
+from history.evidence import END, KILLED, LOST_POWER, Evidence
 from tests.harness.evidence.conftest import NODE
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Sdk:
     """A container of the SDK with the data of a real node, which has ended."""
 
     name = "planted"
+    data = NODE
 
     def __init__(self, exit_code: int, broken: str) -> None:
         self.attrs = {"State": {"Running": False, "ExitCode": exit_code}}
@@ -40,7 +41,7 @@ class Sdk:
             raise APIError("the container is gone")
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            archive.add(NODE, "data")
+            archive.add(self.data, "data")
         whole = packed.getvalue()
         chunks = [whole[at : at + 10_000] for at in range(0, len(whole), 10_000)]
         return iter(chunks[: len(chunks) // 2] if self.broken == "stream" else chunks), {}
@@ -51,7 +52,7 @@ class Ended(NodeContainer):
 
     def __init__(self, number: int, exit_code: int = SIGKILLED, broken: str = "") -> None:
         self.number = number
-        self.sdk = Sdk(exit_code, broken)
+        self.sdk: Sdk = Sdk(exit_code, broken)
 
     @property
     def own(self) -> "Container":
@@ -80,6 +81,13 @@ def test_nodes_that_were_killed_are_taken_before_they_start(taken: NodeEvidence,
     taken.at_end([Ended(number) for number in ended])
     expected = [(0, 2, KILLED), (0, 3, KILLED), (1, 1, KILLED), *((2, node, END) for node in ended)]
     assert takes(taken, tmp_path) == (expected, [])
+
+
+def test_nodes_that_lost_power_are_told_from_those_that_were_killed(
+    taken: NodeEvidence, tmp_path: Path
+) -> None:
+    taken.before_start([Ended(1), Ended(2), Ended(3, SHUT_DOWN)], powerless={2, 3})
+    assert takes(taken, tmp_path) == ([(0, 1, KILLED), (1, 2, LOST_POWER)], [])
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_what_was_acknowledged_survives_a_kill_of_all(cluster: ModelCluster, top
 def test_a_power_loss_of_all_takes_what_was_not_flushed(cluster: ModelCluster, topic: TopicPartition) -> None:
     acked = sent(producer(cluster), 5)
     until(lambda: len(acked()) == 5, "acknowledgements")
-    run_blocking(cluster.lose_power(cluster.nodes))
+    assert run_blocking(cluster.lose_power(cluster.nodes, 1)) > 0
     run_blocking(cluster.revive(cluster.nodes))
     until(lambda: full(cluster), "all replicas in sync")
     assert end(cluster) <= min(acked())

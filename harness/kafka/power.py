@@ -1,0 +1,110 @@
+"""Power losses of nodes: what they had not flushed to disk is cut off their logs.
+
+What a killed broker wrote is in the page cache of the host and survives it, so the loss is made: of each log
+the batches behind its recovery point (`recovery-point-offset-checkpoint`: up to there the broker had flushed)
+are gone from a place that is drawn. Kept is what Kafka itself flushes: the metadata log (Raft), closed
+segments, checkpoints. What recovery makes again (indexes, snapshots of producers) stays as it is. A node that
+was killed has no `.kafka_cleanshutdown`, so it recovers its logs when it starts.
+"""
+
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from core.errors import ClusterError
+from core.generator import source
+from harness.evidence import checkpoints, metadata_records, segments
+from harness.evidence.damage import Damages
+from harness.evidence.directory import PARTITION, SEGMENT
+from harness.kafka.containers.data import Limit, copy_data, put_files
+from harness.kafka.containers.nodes import NodeContainer
+from harness.kafka.waiting import on_each
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LIMIT: Final = Limit(bytes=1 << 30, seconds=30.0)
+"""Of what is copied of one node to find its batches."""
+WAYS: Final = ("whole", "batch", "inside")
+"""How a log loses its tail: all of it, from the begin of a drawn batch on, or from inside of one on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A segment that loses its end. size: what is left of it, in bytes. batches: how many it loses."""
+
+    path: Path
+    size: int
+    batches: int
+
+
+def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Path) -> int:
+    """Cut the logs of nodes that were killed; how many batches they lost.
+
+    seed: of what is drawn, for each log of each node; None = all that was not flushed is gone. copies: a
+    folder that exists only while nodes are copied. Raises: ClusterError, OSError; no log was cut, unless the
+    engine failed in the middle.
+    """
+    found: dict[int, list[Cut]] = {}
+
+    def look(node: NodeContainer) -> None:
+        folder = copies / str(node.number)
+        copy_data(node.own, folder, LIMIT)
+        rng = None if seed is None else source(seed, "power", node.number)
+        found[node.number] = cuts(folder, rng)
+
+    def cut(node: NodeContainer) -> None:
+        folder = copies / str(node.number)
+        kept = {str(one.path.relative_to(folder)): _begin(one) for one in found[node.number]}
+        if kept:
+            put_files(node.own, kept)
+
+    try:
+        on_each(look, nodes)
+        on_each(cut, nodes)
+    finally:
+        shutil.rmtree(copies, ignore_errors=True)
+    return sum(one.batches for every in found.values() for one in every)
+
+
+def cuts(folder: Path, rng: random.Random | None) -> list[Cut]:
+    """What each log of a data directory loses; nothing is changed. Raises: ClusterError, OSError."""
+    damages, points = Damages(), {}
+    if (path := folder / RECOVERY_POINTS).exists():
+        points = checkpoints.offsets(path, damages)
+    if damages:
+        raise ClusterError(f"no recovery points: {next(iter(damages))}")
+    found = []
+    for log in sorted(path for path in folder.iterdir() if path.is_dir()):
+        place = PARTITION.fullmatch(log.name)
+        if place is None or place["topic"] == metadata_records.TOPIC:
+            continue
+        rows = points.get((place["topic"], int(place["partition"])))
+        flushed = rows["value"][0].as_py() if rows is not None else 0
+        if cut := _cut(log, flushed, rng):
+            found.append(cut)
+    return found
+
+
+def _cut(log: Path, flushed: int, rng: random.Random | None) -> Cut | None:
+    """What one log loses behind the offset that it had flushed; None = it has nothing to lose."""
+    named = [path for path in log.glob("*.log") if SEGMENT.fullmatch(path.name)]
+    if not named:
+        return None
+    newest = segments.read(max(named))
+    unflushed = newest.positions[newest.headers["base"] >= flushed]
+    if not unflushed.size:
+        return None
+    way = rng.choice(WAYS) if rng else "whole"
+    first = 0 if rng is None or way == "whole" else rng.randrange(unflushed.size)
+    at = int(unflushed[first])
+    if rng and way == "inside":
+        end = int(unflushed[first + 1]) if first + 1 < unflushed.size else len(newest.data)
+        at = rng.randrange(at + 1, end)
+    return Cut(newest.path, at, int(unflushed.size) - first)
+
+
+def _begin(cut: Cut) -> bytes:
+    with cut.path.open("rb") as file:
+        return file.read(cut.size)

@@ -1,0 +1,132 @@
+"""What a power loss leaves of a node's logs: files of a real node, cut where nothing was flushed."""
+
+import io
+import random
+import shutil
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from core.errors import ClusterError
+from harness.evidence import segments
+from harness.kafka.containers.nodes import NodeContainer
+from harness.kafka.power import RECOVERY_POINTS, cuts, lose_unflushed
+from tests.harness.evidence.conftest import NODE
+from tests.harness.kafka.test_evidence import Ended, Sdk
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A copy of the data directory of a real node."""
+    return Path(shutil.copytree(NODE, tmp_path / "node"))
+
+
+def begins(log: Path) -> list[int]:
+    """Where each batch of a file begins, and where the last one ends."""
+    segment = segments.read(log)
+    return [*segment.positions.tolist(), len(segment.data)]
+
+
+def flushed(node: Path, *entries: str) -> None:
+    text = "".join(f"{entry}\n" for entry in entries)
+    (node / RECOVERY_POINTS).write_text(f"0\n{len(entries)}\n{text}")
+
+
+def test_a_log_ends_at_a_batch_inside_one_or_where_it_was_flushed(node: Path) -> None:
+    flushed(node)
+    ways = Counter[str]()
+    for seed in range(40):
+        for one in cuts(node, random.Random(seed)):
+            assert one.path.parent.name != "__cluster_metadata-0"
+            places = begins(one.path)
+            assert 0 <= one.size < places[-1]
+            assert one.batches == sum(place > one.size for place in places[1:])
+            ways["begin" if not one.size else "batch" if one.size in places else "inside"] += 1
+    assert min(ways[way] for way in ("begin", "batch", "inside")) >= 10
+
+
+def test_the_same_seed_cuts_the_same(node: Path) -> None:
+    flushed(node)
+    assert cuts(node, random.Random(5)) == cuts(node, random.Random(5))
+
+
+def test_what_was_flushed_stays(node: Path) -> None:
+    logs = [path for path in node.glob("*/*.log") if path.parent.name != "__cluster_metadata-0"]
+    longest = max(logs, key=lambda path: len(begins(path)))
+    segment = segments.read(longest)
+    middle = len(segment.positions) // 2
+    topic, _, partition = longest.parent.name.rpartition("-")
+    flushed(node, f"{topic} {partition} {segment.headers['base'][middle]}")
+    for seed in range(20):
+        sizes = {one.path: one.size for one in cuts(node, random.Random(seed))}
+        assert sizes[longest] >= segment.positions[middle]
+    everything = [
+        " ".join([*path.parent.name.rsplit("-", 1), str(segments.read(path).headers["base"].max() + 99)])
+        for path in logs
+        if len(begins(path)) > 1
+    ]
+    flushed(node, *everything)
+    assert cuts(node, random.Random(1)) == []
+
+
+def test_without_readable_recovery_points_nothing_is_cut(node: Path) -> None:
+    (node / RECOVERY_POINTS).write_text("no checkpoint\n")
+    with pytest.raises(ClusterError, match="no recovery points"):
+        cuts(node, random.Random(1))
+
+
+class Disk(Sdk):
+    """A container that keeps what is put into it."""
+
+    def __init__(self, data: Path, broken: str = "") -> None:
+        super().__init__(137, broken)
+        self.data = data
+        self.put: dict[str, bytes] = {}
+
+    def put_archive(self, path: str, packed: bytes) -> bool:
+        assert path == "/data"
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            for member in archive:
+                file = archive.extractfile(member)
+                assert file is not None
+                self.put[member.name] = file.read()
+        return True
+
+
+def ended(number: int, disk: Disk) -> NodeContainer:
+    made = Ended(number)
+    made.sdk = disk
+    return made
+
+
+def test_each_node_loses_its_own_and_what_is_left_is_the_begin(tmp_path: Path, node: Path) -> None:
+    flushed(node)
+    disks = {1: Disk(node), 2: Disk(node)}
+    lost = lose_unflushed([ended(n, disk) for n, disk in disks.items()], 3, tmp_path / "copies")
+    assert lost > 0
+    assert not (tmp_path / "copies").exists()
+    for disk in disks.values():
+        assert disk.put
+        for path, content in disk.put.items():
+            whole = (node / path).read_bytes()
+            assert len(content) < len(whole)
+            assert whole.startswith(content)
+    assert disks[1].put != disks[2].put
+
+
+def test_without_a_seed_all_that_was_not_flushed_is_gone(tmp_path: Path, node: Path) -> None:
+    flushed(node)
+    disk = Disk(node)
+    lost = lose_unflushed([ended(1, disk)], None, tmp_path / "copies")
+    assert lost == sum(len(begins(node / path)) - 1 for path in disk.put)
+    assert set(disk.put.values()) == {b""}
+
+
+def test_where_one_node_cannot_be_read_none_is_cut(tmp_path: Path, node: Path) -> None:
+    flushed(node)
+    whole, broken = Disk(node), Disk(node, "engine")
+    with pytest.raises(ClusterError, match="the container is gone"):
+        lose_unflushed([ended(1, whole), ended(2, broken)], 3, tmp_path / "copies")
+    assert whole.put == {}
