@@ -216,13 +216,15 @@ class Listener(StrEnum):
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
     """`node` drops packets from (IN) or to (OUT) `peer`; peer None = clients (client listener).
 
-    listener: limits the cut to connections of one listener; None = all.
+    listener: limits the cut to connections of one listener; None = all. opening: only packets that open a
+    connection are dropped (`HalfOpenable`); the direction is that of the opening.
     """
 
     node: int
     direction: Direction
     peer: int | None = None
     listener: Listener | None = None
+    opening: bool = False
 
 
 class Revivable(Protocol):
@@ -270,6 +272,15 @@ class Partitionable(Protocol):
 
     async def mend(self, cuts: Sequence[Cut]) -> None:
         """Remove cuts. No-op for cuts that are not in force."""
+
+
+@runtime_checkable
+class HalfOpenable(Partitionable, Protocol):
+    """Cuts can be limited to new connections (`Cut.opening`): established ones live."""
+
+    async def stopped(self, nodes: Sequence[int]) -> int:
+        """How many attempts to open a connection these cuts of the nodes have stopped, since the cuts of the
+        nodes last changed. Raises ClusterError."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from nemesis.families.client import CLIENT
 from nemesis.families.elections import ELECTIONS
 from nemesis.families.failover import FAILOVER
+from nemesis.families.half_open import HALF_OPEN
 from nemesis.families.links import LINKS
 from nemesis.families.partition import PARTITION
 from nemesis.families.power import POWER
@@ -22,7 +23,20 @@ reports here is either a bug that needs no fault, or a false alarm.""",
     colour="#999999",
 )
 
-FAMILIES = (PARTITION, KILL, PAUSE, RESTART, FAILOVER, ELECTIONS, CLIENT, LINKS, WIRE, UNCLEAN, POWER)
+FAMILIES = (
+    PARTITION,
+    KILL,
+    PAUSE,
+    RESTART,
+    FAILOVER,
+    ELECTIONS,
+    CLIENT,
+    LINKS,
+    WIRE,
+    HALF_OPEN,
+    UNCLEAN,
+    POWER,
+)
 
 RANDOM = Nemesis(
     name="random",
@@ -32,8 +46,8 @@ Phases with one fault or two that overlap, of most families, and calm phases.
 All of it follows from the seed. The two faults of a phase are of different families. Families, kinds
 and targets are dealt like cards, so that none is left out for long. About every fourth phase is calm.
 What the cluster or the workload cannot have is left out; so are `links` and `wire`, which need proxies from
-the start, `unclean` and `power`, which lose records on purpose, and rolling restarts, beside which no other
-fault could begin or end.
+the start, `half-open`, `unclean` and `power`, which lose records on purpose, and rolling restarts, beside
+which no other fault could begin or end.
 
 The calm phases matter: under faults without a pause a cluster is simply down, and what it does
 wrong when it comes back is never seen.""",

@@ -239,6 +239,11 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         """Remove cuts. Raises: ClusterError, where a link may still be cut."""
         self._links.mend(cuts)
 
+    async def stopped(self, nodes: Sequence[int]) -> int:
+        """Packets that open a connection and were dropped, by the counters of the nodes' firewalls."""
+        up = [node for node in self._made(nodes) if node.is_up()]
+        return sum(firewall.openings(self._saved_table(node)) for node in up)
+
     # ---- starting
 
     def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
@@ -276,16 +281,26 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         if not made.is_up():
             return
         sandbox = made.sandbox()
-        if self._from_host is None:  # decided once: one way may not see the rules of the other
-            self._from_host = firewall.host_can_enter(sandbox)
         try:
-            if self._from_host:
+            if self._entered(sandbox):
                 firewall.restore_from_host(sandbox, table)
             else:
                 firewall.restore_from_sidecar(made.own, self._image, table, {engine.RUN_LABEL: self.run})
         except ClusterError:
             if made.is_up():
                 raise
+
+    def _saved_table(self, made: NodeContainer) -> str:
+        sandbox = made.sandbox()
+        if self._entered(sandbox):
+            return firewall.saved_from_host(sandbox)
+        return firewall.saved_from_sidecar(made.own, self._image, {engine.RUN_LABEL: self.run})
+
+    def _entered(self, sandbox: str) -> bool:
+        """Whether rules are set from the host; decided once, since one way may not see the other's."""
+        if self._from_host is None:
+            self._from_host = firewall.host_can_enter(sandbox)
+        return self._from_host
 
     def _wait_until_ready(self) -> None:
         """Return when every broker sees all brokers, and the metadata quorum has a leader.

@@ -77,7 +77,7 @@ def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
 
 
 class SimulatedCluster(Administered):
-    """`Cluster`, `Killable`, `Powered`, `Pausable`, `Partitionable`, `Restartable`, `Electable`,
+    """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
     `Linked`, `Wired`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
@@ -304,6 +304,10 @@ class SimulatedCluster(Administered):
         """Mend links."""
         self.network.mend(cuts)
         self._link_ensemble()
+
+    async def stopped(self, nodes: Sequence[int]) -> int:
+        """Connections to these nodes that were not opened."""
+        return sum(self.network.stopped[node] for node in nodes)
 
     def _link_ensemble(self) -> None:
         if self.ensemble < 0:

@@ -7,6 +7,7 @@ connection to a process that died is reset.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,7 +66,8 @@ class Connection:
 
     process: number of the client's process, -1 = the harness itself, or a node. closed: the client's side is;
     answers are dropped. broken: the server's process died. severed: a proxy has closed it, and the client is
-    about to learn it. stuck_since: when the oldest message that waits began to, of the newest cut.
+    about to learn it. unopened: the packets that open it are dropped. stuck_since: when the oldest message
+    that waits began to, of the newest cut.
     """
 
     number: int
@@ -77,6 +79,7 @@ class Connection:
     closed_at: int = 0
     broken: bool = False
     severed: bool = False
+    unopened: bool = False
     there: Way = field(init=False)
     back: Way = field(init=False)
     stuck_since: int = 0
@@ -101,6 +104,9 @@ class Network:
         self._rng = rng
         self._bits = rng.getrandbits
         self._blocked: set[tuple[int, int, Listener]] = set()
+        self._shut: set[tuple[int, int, Listener]] = set()
+        self.stopped: Counter[int] = Counter()
+        """Attempts to open a connection that a cut stopped, by the server's node."""
         self._connections: list[Connection] = []
         self._number = 0
         self._sent = 0
@@ -112,6 +118,9 @@ class Network:
         """A new connection; its first message shows whether the server answers."""
         self._number += 1
         made = Connection(self._number, client, server, listener, process)
+        if made.there.link in self._shut:
+            made.unopened = True
+            self.stopped[server] += 1
         self._connections.append(made)
         return made
 
@@ -161,7 +170,7 @@ class Network:
     def carry(self, message: Message) -> None:
         """Send a message on its way."""
         way = message.way
-        if way.waiting or (self._blocked and way.link in self._blocked):
+        if way.waiting or message.connection.unopened or (self._blocked and way.link in self._blocked):
             self._wait(message)
         else:
             self._launch(message, 0)
@@ -203,12 +212,15 @@ class Network:
         connection.closed = True
         connection.closed_at = self._scheduler.now
         connection.on_break.clear()
+        if connection.unopened:
+            connection.there.waiting.clear()  # nothing was ever sent over it
         if not connection.there.waiting:
             self._forget(connection)
 
     def reset(self, server: int) -> None:
         """The server's process died: its clients learn it, once the link lets them."""
-        for connection in [c for c in self._connections if c.server == server and not c.broken]:
+        open_ones = [c for c in self._connections if c.server == server and not (c.broken or c.unopened)]
+        for connection in open_ones:
             connection.broken = True
             connection.there.waiting.clear()
             connection.back.waiting.clear()
@@ -249,6 +261,8 @@ class Network:
 
     def cut(self, cuts: Sequence[Cut]) -> None:
         """Add cuts."""
+        for node in {cut.node for cut in cuts}:
+            self.stopped.pop(node, None)
         self.cuts += cuts
         self._block()
 
@@ -259,6 +273,9 @@ class Network:
                 self.cuts.remove(cut)
         self._block()
         for connection in list(self._connections):
+            connection.unopened = connection.unopened and connection.there.link in self._shut
+            if connection.unopened:
+                continue
             for way in (connection.there, connection.back):
                 if way.waiting and way.link not in self._blocked:
                     self._resume(connection, way)
@@ -280,7 +297,7 @@ class Network:
 
         A packet belongs to a connection to the listener of one of the two; both its directions name it.
         """
-        self._blocked = set()
+        self._blocked, self._shut = set(), set()
         for cut in self.cuts:
             peer = CLIENTS if cut.peer is None else cut.peer
             ends = (cut.node, peer) if cut.direction is Direction.OUT else (peer, cut.node)
@@ -290,7 +307,8 @@ class Network:
                 listeners = [cut.listener]
             else:
                 listeners = [Listener.BROKER, Listener.CONTROLLER]
-            self._blocked.update((*ends, listener) for listener in listeners)
+            held = self._shut if cut.opening else self._blocked
+            held.update((*ends, listener) for listener in listeners)
 
     def is_cut(self, node: int, peer: int) -> bool:
         """Whether packets from `node` to `peer` are dropped on any listener."""

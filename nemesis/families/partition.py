@@ -68,13 +68,16 @@ def every_cut(nodes: Sequence[int]) -> tuple[Cut, ...]:
             for direction in Direction
             for peer in (None, *nodes)
             if peer != node
-        }.union(*(unfed(node, nodes) for node in nodes))
+        }.union(
+            *(unfed(node, nodes) for node in nodes),
+            (Cut(node=node, direction=Direction.IN, opening=True) for node in nodes),
+        )
     )
 
 
 def ordered(cuts: Iterable[Cut]) -> tuple[Cut, ...]:
     """The cuts in an order that does not depend on hashes."""
-    return tuple(sorted(cuts, key=lambda c: (c.node, c.peer or 0, c.direction, c.listener or "")))
+    return tuple(sorted(cuts, key=lambda c: (c.node, c.peer or 0, c.direction, c.listener or "", c.opening)))
 
 
 def _sides(view: ClusterView, aimed: int, rng: random.Random) -> tuple[list[int], list[int]]:

@@ -100,7 +100,7 @@ class Recording(Recorder):
         self.unflushed = 7
         """Batches that a node loses with its power."""
         self.silent = False
-        """No request comes that a rule could take."""
+        """No request comes that a rule could take, and no connection that a cut could stop."""
         self.since: dict[int, float] = {}
         """When a broker was started, or cut off from its followers."""
         self.order = {
@@ -177,6 +177,9 @@ class Recording(Recorder):
         done = self.works("mend", nodes)
         self.cuts.difference_update(cut for cut in cuts if cut.node in done)
         self.told("mend", nodes)
+
+    async def stopped(self, nodes: Sequence[int]) -> int:
+        return 0 if self.silent else sum(cut.opening and cut.node in nodes for cut in self.cuts)
 
     async def use_proxies(self) -> None: ...
 

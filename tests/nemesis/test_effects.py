@@ -11,6 +11,7 @@ from core.cluster import (
     Cluster,
     Cut,
     Direction,
+    HalfOpenable,
     Killable,
     Linked,
     Partitionable,
@@ -64,6 +65,7 @@ HELD: dict[type, str] = {
     Restartable: "dead",
     Pausable: "frozen",
     Partitionable: "cuts",
+    HalfOpenable: "cuts",
     Linked: "toxics",
     Wired: "rules",
 }
@@ -268,6 +270,22 @@ def test_a_power_loss_that_takes_nothing_has_failed() -> None:
     with pytest.raises(NoEffect, match="all that they had written was flushed"):
         hit(cluster, "power:all", stage=stage)
     assert cluster.whole
+
+
+def test_a_half_open_link_that_stops_no_connection_has_failed() -> None:
+    cluster, clients = Recording(), RecordingClients()
+    stage = stage_of(cluster, clients)
+    done = hit(cluster, "half-open:clients@leader", stage=stage)
+    assert [verb for verb, _ in clients.calls] == ["crash", "restart"]
+    assert clients.whole
+    assert all(cut.opening and cut.peer is None for cut in cluster.cuts)
+    assert done.text.endswith("waits; established ones live")
+    run_blocking(heal_all(stage))
+    cluster.silent = True
+    with pytest.raises(NoEffect, match="no client tried to connect within 10 s"):
+        hit(cluster, "half-open:clients@leader", stage=stage)
+    assert cluster.whole
+    assert clients.whole
 
 
 def test_a_dead_node_is_not_paused() -> None:

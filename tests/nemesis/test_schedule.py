@@ -45,6 +45,7 @@ FAMILIES = (
     "client",
     "links",
     "wire",
+    "half-open",
     "unclean",
     "power",
 )

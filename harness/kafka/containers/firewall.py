@@ -9,6 +9,7 @@ machine, else by a short-lived container that shares the node's namespace (200 m
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 DEADLINE_S = 20.0
+SAVE = ("iptables-save", "-c", "-t", "filter")
 
 
 def rules(cuts: Iterable[Cut], addresses: Mapping[int, str], ports: Mapping[Listener, int]) -> str:
@@ -44,14 +46,19 @@ def _lines(cut: Cut, addresses: Mapping[int, str], ports: Mapping[Listener, int]
     if cut.peer is None:
         if cut.listener not in (None, Listener.CLIENT):
             raise ValueError(f"{cut}: clients use the client listener only")
+        if cut.opening and cut.direction is Direction.OUT:
+            raise ValueError(f"{cut}: a node opens no connections to clients")
         # Requests come in to the port, responses go out from it.
         port = "--dport" if cut.direction is Direction.IN else "--sport"
-        return [f"-A {chain} -p tcp {port} {ports[Listener.CLIENT]} -j DROP"]
+        return [f"-A {chain} -p tcp {port} {ports[Listener.CLIENT]}{' --syn' * cut.opening} -j DROP"]
     if cut.listener is Listener.CLIENT:
         raise ValueError(f"{cut}: nodes do not use each other's client listener")
     if cut.peer == cut.node or cut.peer not in addresses:
         raise ValueError(f"{cut}: the peer is not another node of this cluster")
     match = f"-A {chain} {side} {addresses[cut.peer]}"
+    if cut.opening:
+        to = f" --dport {ports[cut.listener]}" if cut.listener else ""
+        return [f"{match} -p tcp{to} --syn -j DROP"]
     if cut.listener is None:
         return [f"{match} -j DROP"]
     # The peer's connections to this node's listener, and this node's connections to the peer's.
@@ -131,19 +138,29 @@ def restore_from_host(sandbox: str, table: str) -> None:
 
     Raises: ClusterError.
     """
+    _entered(sandbox, ["iptables-restore", "-w"], table)
+
+
+def saved_from_host(sandbox: str) -> str:
+    """The filter table of the namespace file `sandbox`, with counters. Raises: ClusterError."""
+    return _entered(sandbox, SAVE)
+
+
+def _entered(sandbox: str, command: Sequence[str], given: str = "") -> str:
     try:
         done = subprocess.run(
-            ["nsenter", f"--net={sandbox}", "iptables-restore", "-w"],
-            input=table,
+            ["nsenter", f"--net={sandbox}", *command],
+            input=given,
             capture_output=True,
             text=True,
             check=False,
             timeout=DEADLINE_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ClusterError(f"links were not set by nsenter: {error}") from error
+        raise ClusterError(f"{command[0]} by nsenter: {error}") from error
     if done.returncode != 0:
-        raise ClusterError(f"links were not set by nsenter: {done.stderr.strip()}")
+        raise ClusterError(f"{command[0]} by nsenter: {done.stderr.strip()}")
+    return done.stdout
 
 
 def restore_from_sidecar(node: "Container", image: str, table: str, labels: Mapping[str, str]) -> None:
@@ -151,14 +168,37 @@ def restore_from_sidecar(node: "Container", image: str, table: str, labels: Mapp
 
     image: one that has iptables. Raises: ClusterError.
     """
+    shell = ["/bin/sh", "-c", 'printf %s "$TABLE" | iptables-restore -w']
+    _beside(node, image, shell, labels, {"TABLE": table})
+
+
+def saved_from_sidecar(node: "Container", image: str, labels: Mapping[str, str]) -> str:
+    """The filter table of a running container, with counters. Raises: ClusterError."""
+    return _beside(node, image, SAVE, labels, {})
+
+
+def _beside(
+    node: "Container",
+    image: str,
+    command: Sequence[str],
+    labels: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> str:
     assert node.client is not None
-    with explained("links were not set by a sidecar container"):
-        node.client.containers.run(
+    with explained("no sidecar container reached the links"):
+        out: bytes = node.client.containers.run(
             image,
-            entrypoint=["/bin/sh", "-c", 'printf %s "$TABLE" | iptables-restore -w'],
-            environment={"TABLE": table},
+            entrypoint=list(command),
+            environment=dict(environment),
             network_mode=f"container:{node.id}",
             cap_add=["NET_ADMIN"],
             labels=dict(labels),
             remove=True,
         )
+    return out.decode()
+
+
+def openings(saved: str) -> int:
+    """How many packets that open a connection a table has dropped. saved: by `iptables-save -c`."""
+    found = re.findall(r"^\[(\d+):\d+\] -A .*--tcp-flags \S+ SYN .*-j DROP$", saved, re.MULTILINE)
+    return sum(map(int, found))

@@ -3,7 +3,7 @@ import pytest
 from core.cluster import Cut, Direction, Listener
 from core.errors import ClusterError
 from harness.kafka.broker_config import PORTS
-from harness.kafka.containers.firewall import Links, rules
+from harness.kafka.containers.firewall import Links, openings, rules
 
 ADDRESSES = {1: "10.0.0.1", 2: "10.0.0.2", 3: "10.0.0.3"}
 IN, OUT = Direction.IN, Direction.OUT
@@ -42,6 +42,27 @@ def test_clients_send_requests_to_the_port_and_get_responses_from_it() -> None:
     assert dropped(Cut(node=1, direction=OUT)) == ["-A OUTPUT -p tcp --sport 9094 -j DROP"]
     named = Cut(node=1, direction=OUT, listener=Listener.CLIENT)
     assert dropped(named) == dropped(Cut(node=1, direction=OUT))
+
+
+def test_a_cut_of_what_opens_connections_matches_one_packet_of_each() -> None:
+    assert dropped(Cut(node=1, direction=IN, opening=True)) == ["-A INPUT -p tcp --dport 9094 --syn -j DROP"]
+    to_one = Cut(node=1, direction=OUT, peer=2, opening=True)
+    assert dropped(to_one) == ["-A OUTPUT -d 10.0.0.2 -p tcp --syn -j DROP"]
+    by_listener = Cut(node=1, direction=IN, peer=2, listener=Listener.BROKER, opening=True)
+    assert dropped(by_listener) == ["-A INPUT -s 10.0.0.2 -p tcp --dport 9092 --syn -j DROP"]
+    with pytest.raises(ValueError, match="opens no connections to clients"):
+        dropped(Cut(node=1, direction=OUT, opening=True))
+
+
+def test_what_a_firewall_counted_is_read() -> None:
+    saved = (
+        "*filter\n:INPUT ACCEPT [900:1]\n"
+        "[12:720] -A INPUT -p tcp -m tcp --dport 9094 --tcp-flags FIN,SYN,RST,ACK SYN -j DROP\n"
+        "[3:180] -A OUTPUT -d 10.0.0.2/32 -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j DROP\n"
+        "[77:9] -A INPUT -s 10.0.0.3/32 -j DROP\nCOMMIT\n"
+    )
+    assert openings(saved) == 15
+    assert openings("") == 0
 
 
 def test_a_rule_that_two_cuts_ask_for_stands_once() -> None:
