@@ -281,6 +281,31 @@ def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster
     assert reaches(cluster, 2, 1, 9093)
 
 
+def test_established_connections_live_while_no_new_one_can_be_made(cluster: KafkaCluster) -> None:
+    acknowledged: list[int] = []
+    producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
+
+    def write() -> None:
+        producer.produce(
+            TOPIC, b"open", partition=TP.partition, on_delivery=lambda _, m: acknowledged.append(m.offset())
+        )
+        assert producer.flush(30) == 0
+
+    write()
+    node = leader(cluster)
+    peer = other(cluster, node)
+    cut = Cut(node=node, direction=IN, opening=True)
+    run_blocking(cluster.cut([cut]))
+    assert run_blocking(cluster.stopped([node])) == 0
+    assert not reaches(cluster, peer, node, 9094)
+    assert run_blocking(cluster.stopped([node])) > 0
+    assert reaches(cluster, peer, node, 9092)
+    write()
+    assert len(acknowledged) == 2
+    run_blocking(cluster.mend([cut]))
+    assert reaches(cluster, peer, node, 9094)
+
+
 def test_cuts_are_in_force_again_after_a_restart(cluster: KafkaCluster) -> None:
     cuts = [Cut(node=1, direction=IN, peer=2), Cut(node=3, direction=OUT, peer=2)]
     run_blocking(cluster.cut(cuts[:1]))

@@ -32,7 +32,7 @@ def test_a_system_accepts_the_defaults(sut: str) -> None:
         ({"sut": "none"}, "unknown system under test 'none'; known: kafka, model, simulated"),
         ({"sut": "kafka", "era": "0.10"}, "era=0.10 is a setting of sut=simulated or model"),
         ({"sut": "kafka", "mutant": "keep-tail"}, "mutant=keep-tail is a setting of sut=simulated or model"),
-        ({"sut": "model", "nemesis": "half-open"}, "needs a system that is HalfOpenable"),
+        ({"sut": "model", "nemesis": "half-open", "duration_s": 5}, "needs a system that is HalfOpenable"),
         ({"sut": "simulated", "kafka": "3.9.0"}, "kafka=3.9.0 is a setting of sut=kafka"),
         ({"sut": "simulated", "era": "0.10", "controllers": 3}, "era 0.10 has no isolated"),
         ({"sut": "model", "era": "2.4"}, "in ZooKeeper, which is not served"),

@@ -194,6 +194,8 @@ def test_a_short_phase_has_a_fault_of_every_family_or_is_refused(
             "restart": "4",
             "failover": "5",
             "failover:recovering": "6",
+            "power": "3",
+            "half-open": "2",
         }
         assert least in [seconds for name, seconds in asked.items() if name in text]
         assert duration_s < 2.5 * float(least)

@@ -30,10 +30,10 @@ ADDED = {
     ),
     "nemesis/families/blink.py": (
         "nemesis/registry.py",
-        ("from nemesis.families.client", "FAMILIES = (PARTITION, "),
+        ("from nemesis.families.client", "FAMILIES = (\n"),
         (
             "from nemesis.families.blink import BLINK\nfrom nemesis.families.client",
-            "FAMILIES = (BLINK, PARTITION, ",
+            "FAMILIES = (\n    BLINK,\n",
         ),
     ),
 }
