@@ -2,9 +2,9 @@
 
 What a killed broker wrote is in the page cache of the host and survives it, so the loss is made: of each log
 the batches behind its recovery point (`recovery-point-offset-checkpoint`: up to there the broker had flushed)
-are gone from a place that is drawn. Kept is what Kafka itself flushes: the metadata log (Raft), closed
-segments, checkpoints. What recovery makes again (indexes, snapshots of producers) stays as it is. A node that
-was killed has no `.kafka_cleanshutdown`, so it recovers its logs when it starts.
+are gone from a place that is drawn, and the aborted index of that segment, which recovery makes again. What
+Kafka itself flushes is kept: the metadata log (Raft), closed segments, checkpoints. A node that was killed
+has no `.kafka_cleanshutdown`, so it recovers its logs when it starts.
 """
 
 import random
@@ -26,6 +26,7 @@ from harness.kafka.waiting import on_each
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LIMIT: Final = Limit(bytes=1 << 30, seconds=30.0)
 """Of what is copied of one node to find its batches."""
+ABORTED_INDEX: Final = ".txnindex"
 WAYS: Final = ("whole", "batch", "inside")
 """How a log loses its tail: all of it, from the begin of a drawn batch on, or from inside of one on."""
 
@@ -56,7 +57,11 @@ def lose_unflushed(nodes: Sequence[NodeContainer], seed: int | None, copies: Pat
 
     def cut(node: NodeContainer) -> None:
         folder = copies / str(node.number)
-        kept = {str(one.path.relative_to(folder)): _begin(one) for one in found[node.number]}
+        kept: dict[str, bytes] = {}
+        for one in found[node.number]:
+            kept[str(one.path.relative_to(folder))] = _begin(one)
+            if (index := one.path.with_suffix(ABORTED_INDEX)).exists():
+                kept[str(index.relative_to(folder))] = b""
         if kept:
             put_files(node.own, kept)
 
