@@ -191,7 +191,10 @@ def test_a_leader_without_power_comes_back_short_and_loses_nothing(
     acknowledged: list[int] = []
     for _ in range(200):
         producer.produce(
-            TOPIC, b"kept", partition=TP.partition, on_delivery=lambda _, m: acknowledged.append(m.offset())
+            TOPIC,
+            b"kept",
+            partition=TP.partition,
+            on_delivery=lambda _, m: acknowledged.append(m.offset() or 0),
         )
         producer.flush(30)
     assert len(acknowledged) == 200
@@ -287,7 +290,10 @@ def test_established_connections_live_while_no_new_one_can_be_made(cluster: Kafk
 
     def write() -> None:
         producer.produce(
-            TOPIC, b"open", partition=TP.partition, on_delivery=lambda _, m: acknowledged.append(m.offset())
+            TOPIC,
+            b"open",
+            partition=TP.partition,
+            on_delivery=lambda _, m: acknowledged.append(m.offset() or 0),
         )
         assert producer.flush(30) == 0
 
