@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from core.cluster import CrashPoint, Cut, Direction, HalfOpenable
+from core.errors import ClusterError
 from core.generator import source
 from nemesis.families.partition import cut, mend
 from nemesis.targets import TARGETS, described, find
@@ -40,11 +41,15 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
-    """Raises: NoEffect, where no client tried to connect."""
+    """Raises: NoEffect, where no client tried to connect, or another fault holds the client down: that fault
+    starts it again."""
     cluster = env.cluster
     assert isinstance(cluster, HalfOpenable)
     await cut(env, hit)
-    await env.clients.crash(hit.slots, CrashPoint.ANYWHERE)
+    try:
+        await env.clients.crash(hit.slots, CrashPoint.ANYWHERE)
+    except ClusterError as error:
+        raise NoEffect(f"{hit.text}: client {hit.slots[0]} was not started again: {error}") from error
     await env.clients.restart(hit.slots)
 
     async def missing() -> str:
@@ -54,13 +59,6 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
         raise NoEffect(f"{hit.text}: {why}")
     text = f"{hit.text}: client {hit.slots[0]}, started again, waits; established ones live"
     return replace(hit, slots=(), text=text)
-
-
-async def _undo(env: Environment, hit: AimedFault) -> None:
-    try:
-        await mend(env, hit)
-    finally:
-        await env.clients.restart(hit.slots)
 
 
 HALF_OPEN = Nemesis(
@@ -89,6 +87,6 @@ cannot reach its coordinator, whose partitions other members get; indefinite end
         )
     },
     targets=TARGETS,
-    effect=Effect(_aim, _apply, _undo),
+    effect=Effect(_aim, _apply, mend),
     in_random=False,
 )

@@ -288,6 +288,17 @@ def test_a_half_open_link_that_stops_no_connection_has_failed() -> None:
     assert clients.whole
 
 
+def test_a_half_open_link_leaves_a_client_down_that_another_fault_holds() -> None:
+    cluster, clients = Recording(), RecordingClients()
+    stage = stage_of(cluster, clients)
+    slots = {client.slot for client in clients.slots}
+    clients.down = set(slots)
+    with pytest.raises(NoEffect, match="was not started again: it is not running"):
+        hit(cluster, "half-open:clients@leader", stage=stage)
+    assert clients.down == slots
+    assert cluster.whole
+
+
 def test_a_dead_node_is_not_paused() -> None:
     cluster = Recording()
     hit(cluster, "kill:all")

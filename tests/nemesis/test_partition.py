@@ -164,8 +164,9 @@ def test_every_kind_can_be_aimed() -> None:
 
 def test_what_aimed_cuts_can_be_is_what_a_full_heal_mends() -> None:
     everything = every_cut(FIVE)
-    assert len(set(everything)) == len(everything) == 5 * 2 * 5 + 5 * 4
+    assert len(set(everything)) == len(everything) == 5 * 2 * 5 + 5 * 4 + 5
     assert set(unfed(2, FIVE)) <= set(everything)
+    assert Cut(node=3, direction=Direction.IN, opening=True) in everything
     for kind in CONCRETE:
         for seed in range(20):
             assert set(aimed(kind, "random", seed=seed).cuts) <= set(everything)
