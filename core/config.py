@@ -56,6 +56,8 @@ class ModelSection(BaseModel):
     """As with `simulated`; the clients speak transaction version 1."""
     mutant: str = ""
     """As with `simulated`."""
+    containers: bool = False
+    """Brokers are containers, on the network that Kafka's would have; else processes of this machine."""
 
 
 class ImportedSection(BaseModel):
@@ -100,6 +102,7 @@ SHORT: dict[str, tuple[tuple[str, ...], str]] = {
     "kafka": (("kafka",), "version"),
     "era": (("simulated", "model"), "era"),
     "mutant": (("simulated", "model"), "mutant"),
+    "containers": (("model",), "containers"),
 }
 """Short names for settings in sections: the systems that have the setting, and its name there. A user may
 write them wherever settings are written: `--kafka 4.3.1`, `--set era=2.4`, presets, the matrix of a soak."""

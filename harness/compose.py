@@ -50,7 +50,7 @@ def plan(config: RunConfig, steps: Sequence[PlannedFault] | None = None) -> RunP
     if why := system.refusal(config):
         raise ConfigError(why)
     check(made.workload.plans(config), system.client_library())
-    if lacking := execute.missing(made.steps, system.cluster_type()):
+    if lacking := execute.missing(made.steps, system.cluster_type(config)):
         raise ConfigError(f"nemesis {config.nemesis!r} needs a system that is {', '.join(lacking)}")
     return made
 

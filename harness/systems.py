@@ -44,7 +44,8 @@ class System:
     in `harness`.
 
     doc: one line for people. title: what a run is made on, in two to six words.
-    cluster: path of the type of its clusters; the capability protocols of that type say which nemeses it
+    cluster: path of the type of its clusters; contained: of those in containers, where a config may ask for
+    containers; the capability protocols of that type say which nemeses it
     can have. A cluster in real time is made as `type(config, run_folder)` and loaded by worker processes.
     refuses: path of the function for `refusal`. leftovers: path of the function for `release`.
     clients: path of the `ClientLibrary` that loads it: its defaults, and which settings it honours.
@@ -55,16 +56,20 @@ class System:
     doc: str
     title: Callable[[RunConfig], str]
     cluster: str
+    contained: str = ""
     refuses: str = ""
     leftovers: str = ""
     clients: str = ".kafka.client.settings:LIBRDKAFKA"
     repeatable: bool = False
 
-    def cluster_type(self) -> type:
-        """The type of its clusters."""
-        found = _load(self.cluster)
+    def cluster_type(self, config: RunConfig | None = None) -> type:
+        """The type of its clusters, or of the one that a config asks for."""
+        found = _load(self.contained if config and self._in_containers(config) else self.cluster)
         assert isinstance(found, type)
         return found
+
+    def _in_containers(self, config: RunConfig) -> bool:
+        return bool(self.contained) and config.model is not None and config.model.containers
 
     def client_library(self) -> ClientLibrary:
         """The clients that load it."""
@@ -75,9 +80,11 @@ class System:
         """Which setting it cannot honour, and what to do; "" = it honours all."""
         return str(_load(self.refuses)(config)) if self.refuses else ""
 
-    def release(self, run: str) -> list[str]:
+    def release(self, run: str, config: RunConfig) -> list[str]:
         """Remove what a run of this name may have left behind; what stayed, in sentences."""
-        return list(_load(self.leftovers)(run)) if self.leftovers else []
+        if not self.leftovers or (self.contained and not self._in_containers(config)):
+            return []
+        return list(_load(self.leftovers)(run))
 
     def record(self, plan: RunPlan, run: Run, display: Display, *, ended_early: Early = NEVER) -> bool:
         """Make the run, and seal it into its new folder; whether the user interrupted it.
@@ -112,7 +119,7 @@ class System:
     def _program(
         self, plan: RunPlan, run: Run, display: Display, interrupts: Interrupts, recorder: Recorder
     ) -> RunProgram:
-        cluster: ServedCluster = self.cluster_type()(plan.config, run.folder)
+        cluster: ServedCluster = self.cluster_type(plan.config)(plan.config, run.folder)
         endpoint = cluster.endpoint()
         runtime = RealRuntime(interrupts)
         clients = ClientPool(plan.names.clients, lambda slot: WorkerProcess(run, slot, endpoint), runtime)
@@ -165,10 +172,12 @@ SYSTEMS: dict[str, System] = {
         leftovers=".kafka.containers.reaper:reap",
     ),
     "model": System(
-        doc="Kafka's reference model behind Kafka's own protocol, as processes; no Docker",
+        doc="Kafka's reference model behind Kafka's own protocol, as processes, or as containers",
         title=_served,
         cluster=".served.cluster:ModelCluster",
+        contained=".served.containers:ModelContainers",
         refuses=".served.cluster:refusal",
+        leftovers=".kafka.containers.reaper:reap",
     ),
     "simulated": System(
         doc="Kafka's reference model in virtual time, in one process; no Docker",

@@ -43,7 +43,6 @@ READY_DEADLINE_S = 120.0
 READY_POLL_S = 0.2
 TROUBLE_S = 4.0
 LOOPBACK = "127.0.0.1"
-PROPERTIES = "/etc/kafka/node.properties"
 
 
 class KafkaCluster(AskedBrokers, ProxiedBrokers):
@@ -103,8 +102,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         Raises: ClusterError; what exists by then stays for `collect`, and `stop` removes it.
         """
         self._client = engine.ensure()
-        assert self._config.kafka is not None
-        self._image = ensure_image(self._client, self._config.kafka.version)
+        self._image = self._built(self._client)
         self._reaper = start_reaper(self.run, self._copies)
         self.start_proxies()
         run_engine = RunEngine(self._client, self.run)
@@ -134,7 +132,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             folder = into / str(node)
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / "node.properties").write_text(self._properties(node))
+                (folder / Path(self.PROPERTIES).name).write_text(self._properties(node))
                 with (folder / "server.log").open("wb") as file:
                     file.writelines(self._made([node])[0].log())
             except (ClusterError, OSError) as error:
@@ -258,10 +256,22 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             hostname=host(self._config, node),
             address=self.addresses[node],
             ports=published if node in self.brokers else {},
-            environment={"CLUSTER_ID": broker_config.cluster_id(self.run), **environment(self._config, node)},
+            environment=self._environment(node),
             hosts={host(self._config, peer): its for peer, its in self.addresses.items()},
         )
-        return made.with_copy_into_container(self._properties(node).encode(), PROPERTIES)
+        return made.with_copy_into_container(self._properties(node).encode(), self.PROPERTIES)
+
+    # ---- what other nodes than Kafka's have of their own
+
+    PROPERTIES = "/etc/kafka/node.properties"
+
+    def _built(self, client: "DockerClient") -> str:
+        """The image of nodes. Raises: ClusterError."""
+        assert self._config.kafka is not None
+        return ensure_image(client, self._config.kafka.version)
+
+    def _environment(self, node: int) -> dict[str, str]:
+        return {"CLUSTER_ID": broker_config.cluster_id(self.run), **environment(self._config, node)}
 
     def _properties(self, node: int) -> str:
         return broker_config.server_properties(

@@ -1,4 +1,4 @@
-"""The system `model`: brokers of the reference model behind Kafka's own protocol, as processes.
+"""The system `model`: brokers of the reference model behind Kafka's own protocol, as processes or containers.
 
 apis_cluster       What every broker serves: versions, metadata, and what administrators
                    ask.
@@ -13,12 +13,16 @@ clients            Connections of clients: frames of Kafka's protocol in, respon
                    one request after the other.
 cluster            A cluster of the model's brokers as processes of this machine, behind
                    Kafka's own protocol.
+containers         A cluster of the model's brokers in containers, on the network that Kafka's
+                   would have.
 disk               The disk of a node: everything that is durable, in one file that only
                    grows.
 embedded           Subscriptions and assignments of Kafka's consumers, version 0, which
                    group coordinators pass on.
 gates              Links of a node that are cut: what it sends over them waits, and what
                    comes over them it does not read.
+image              The image of the model's nodes: Python, what a node imports, and the
+                   project's own code.
 node               One broker or controller of the model in real time: its events, its
                    answers, what it asks other nodes.
 node_main          The process of a node: `python -m harness.served.node_main`.
@@ -40,7 +44,8 @@ Before a node sends an answer it writes what is durable. A client's batch stays 
 speak to each other with packed values of the model, not with Kafka's protocol. The clock is the machine's.
 
 What is not Kafka's protocol closes its connection; an error of the model ends its node with exit code 70, and
-the run, without a verdict. A cut link stands still at its ends, as TCP does while packets are dropped.
+the run, without a verdict. A cut link of processes stands still at its ends, as TCP does while packets are
+dropped; with `--set containers=true` brokers are containers, and all faults are those of Kafka's containers.
 
 `inquest contract --sut model` compares such a broker with the model in the same process: nothing differs.
 Clients of any library are served: librdkafka and Kafka's Java clients are tested.

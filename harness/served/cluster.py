@@ -7,7 +7,7 @@ serves the simulation."""
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,35 @@ READY_DEADLINE_S: Final = 60.0
 READY_POLL_S: Final = 0.1
 SHUT_DOWN_S: Final = 30.0
 MOST_NODES: Final = 9
+
+
+def node_settings(
+    config: RunConfig,
+    node: int,
+    addresses: Mapping[int, NodeAddress],
+    cluster: str,
+    folder: str,
+    wall_ms: int,
+    bind: str = LOOPBACK,
+) -> NodeSettings:
+    """What a node of a run is started with."""
+    assert config.model is not None
+    numbers = tuple(range(1, config.brokers + config.controllers + 1))
+    brokers = numbers[: config.brokers]
+    settings = settings_of_run(config, config.model.era, config.model.mutant)
+    return NodeSettings(
+        me=node,
+        brokers=brokers,
+        voters=numbers[config.brokers :] or brokers,
+        addresses=addresses,
+        cluster=cluster,
+        folder=folder,
+        era=config.model.era,
+        mutant=config.model.mutant,
+        model=NodeSettings.numbers(settings),
+        bind=bind,
+        wall_ms=wall_ms,
+    )
 
 
 def refusal(config: RunConfig) -> str:
@@ -135,19 +164,8 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         )
 
     def _described(self, node: int, addresses: dict[int, NodeAddress]) -> NodeSettings:
-        assert self._config.model is not None
-        return NodeSettings(
-            me=node,
-            brokers=self.brokers,
-            voters=self._numbers[self._config.brokers :] or self.brokers,
-            addresses=addresses,
-            cluster=self._cluster,
-            folder=str((self._folder / str(node)).resolve()),
-            era=self._era,
-            mutant=self._config.model.mutant,
-            model=NodeSettings.numbers(self._settings),
-            wall_ms=self._wall_ms,
-        )
+        folder = str((self._folder / str(node)).resolve())
+        return node_settings(self._config, node, addresses, self._cluster, folder, self._wall_ms)
 
     def _ready(self) -> None:
         for one in self._processes.values():

@@ -43,15 +43,20 @@ call with the answer, None = none came."""
 class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Where a node is reached.
 
-    host: of its own listeners, as other nodes dial it. nodes: port for other nodes. clients, harness: ports
-    of its client listener and of the harness's own. advertised: what it tells clients, host and port, and
-    what it tells the harness."""
+    host: of its own listeners, as other nodes dial it. nodes: port for other nodes; controllers: for what
+    they ask controllers, 0 = the same. clients, harness: ports of its client listener and of the harness's
+    own. advertised: what it tells clients, host and port, and what it tells the harness."""
 
     host: str
     nodes: int
+    controllers: int = 0
     clients: int = 0
     harness: int = 0
     advertised: Mapping[str, tuple[str, int]] = {}
+
+    def port(self, listener: Listener) -> int:
+        """Where other nodes reach a listener."""
+        return self.controllers or self.nodes if listener is Listener.CONTROLLER else self.nodes
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +99,8 @@ AT_ONCE: Final = 16
 """Requests of a node to itself that are handled one after the other."""
 DISK: Final = "disk"
 """Name of a node's file in its folder."""
+LOST_POWER: Final = "lost-power"
+"""Name of an empty file in its folder: its last process ended by a power loss."""
 
 
 @lru_cache(maxsize=1024)
@@ -123,11 +130,14 @@ class Node:
         """Raises: OSError, where its disk cannot be read."""
         self.given = given
         self.settings = given.settings()
+        Path(given.folder).mkdir(parents=True, exist_ok=True)
         self.disk = Disk(Path(given.folder) / DISK, self.settings)
-        if given.powerless:
+        lost_power = Path(given.folder) / LOST_POWER
+        if given.powerless or lost_power.exists():
             for log in self.disk.durable.logs.values():
                 log.lose_power()
             self.disk.save()
+            lost_power.unlink(missing_ok=True)
         self.broker = Broker(
             given.me,
             voters=given.voters,

@@ -1,4 +1,7 @@
-"""The process of a node: `python -m harness.served.node_main`.
+"""The process of a node: `python -m harness.served.node_main [settings]`.
+
+In a container its settings are a file, `NodeSettings` as JSON, and the firewall makes the cuts. As a process
+of the harness:
 
 Standard input brings its settings (`NodeSettings`), one line of JSON, and then a line of `Cuts` whenever the
 cuts in force change. Standard output tells `Told`: that other nodes are listened to, and later that clients
@@ -6,8 +9,8 @@ are. The process ends with its standard input: a harness that dies leaves no nod
 shutdown. What happens to it stands in its log, standard error.
 
 A broker listens for clients as soon as it has caught up with the cluster's metadata and is not fenced any
-more, as Kafka does (BrokerServer.startup). An error
-in the model itself ends the process with `FAILED`, which is not a death that a test may judge.
+more, as Kafka does (BrokerServer.startup). An error in the model itself ends the process with `FAILED`, which
+is not a death that a test may judge.
 """
 
 import asyncio
@@ -19,11 +22,12 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from core.cluster import Address, Cut
+from core.cluster import Address, Cut, Listener
 from harness.served import clients, peers
 from harness.served.gates import Gates
 from harness.served.node import Node, NodeSettings
@@ -55,7 +59,9 @@ def note(text: str) -> None:
 
 
 def tell(told: Told) -> None:
-    """Write one line to the harness."""
+    """Write one line to the harness; in a container none listens."""
+    if len(sys.argv) > 1:
+        return
     sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -73,25 +79,34 @@ async def serve() -> None:
     """Until standard input ends, or a clean shutdown has."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(fail)
-    commands = asyncio.StreamReader(limit=1 << 24)
-    await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
-    given = msgspec.json.decode(await commands.readline(), type=NodeSettings)
+    commands: asyncio.StreamReader | None = None
+    if len(sys.argv) > 1:
+        line = Path(sys.argv[1]).read_bytes()
+    else:
+        commands = asyncio.StreamReader(limit=1 << 24)
+        await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, commands), sys.stdin)
+        line = await commands.readline()
+    given = msgspec.json.decode(line, type=NodeSettings)
     own, gates = given.addresses[given.me], Gates(given.me)
     gates.set(given.cuts)
     connections = peers.Peers(given.me, dict(given.addresses), gates)
     ended = asyncio.Event()
     try:
         node = Node(given, connections.carry, ended.set, note)
-        await peers.listen(gates, node.submit, note, given.bind, own.nodes)
+        for port in {own.nodes, own.port(Listener.CONTROLLER)}:
+            await peers.listen(gates, node.submit, note, given.bind, port)
     except (OSError, ValueError) as error:
         tell(Told(error=str(error)))
-        return
+        note(str(error))
+        sys.exit(FAILED)
     loop.add_signal_handler(signal.SIGTERM, node.shut_down)
     node.start()
     gc.freeze()  # what was imported stays: no collection looks at it again
     note(f"node {given.me} started: era {given.era}" + (f", mutant {given.mutant}" if given.mutant else ""))
     tell(Told())
-    tasks = [loop.create_task(_command(commands, gates, ended)), loop.create_task(_open(node, gates))]
+    tasks = [loop.create_task(_open(node, gates))]
+    if commands is not None:
+        tasks.append(loop.create_task(_command(commands, gates, ended)))
     await ended.wait()
     for task in tasks:
         task.cancel()

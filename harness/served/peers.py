@@ -106,16 +106,16 @@ class Peers:
         known = self._dialled.get((node, kind))
         if known is None or known.ended:
             known = self._dialled[node, kind] = _Dialled(self._gates, self._me, node, listener)
-            task = asyncio.get_running_loop().create_task(self._dial(node, known))
+            task = asyncio.get_running_loop().create_task(self._dial(node, listener, known))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         known.ask(request, wait_ms, answered)
 
-    async def _dial(self, node: int, made: _Dialled) -> None:
-        its = self._addresses[node]
+    async def _dial(self, node: int, listener: Listener, made: _Dialled) -> None:
+        host, port = self._addresses[node].host, self._addresses[node].port(listener)
         try:
             async with asyncio.timeout(CONNECT_S):
-                await asyncio.get_running_loop().create_connection(lambda: made, its.host, its.nodes)
+                await asyncio.get_running_loop().create_connection(lambda: made, host, port)
         except (OSError, TimeoutError):
             made.give_up()
 

@@ -317,4 +317,4 @@ def quiet(folder: Path) -> bool:
 def release(folder: Path | None, config: RunConfig) -> list[str]:
     """Remove what an ended run may have left in the Docker engine; returns a sentence for each thing that
     could not be removed."""
-    return [] if folder is None else system_of(config).release(folder.name)
+    return [] if folder is None else system_of(config).release(folder.name, config)

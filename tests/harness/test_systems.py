@@ -86,4 +86,5 @@ def test_capabilities_are_asked_of_the_type() -> None:
 
 def test_only_a_repeatable_system_is_replayed() -> None:
     assert [name for name, system in SYSTEMS.items() if system.repeatable] == ["simulated"]
-    assert system_of(run_config({**SMALL, "sut": "kafka"})).release("a-run-that-never-was") == []
+    kafka = run_config({**SMALL, "sut": "kafka"})
+    assert system_of(kafka).release("a-run-that-never-was", kafka) == []

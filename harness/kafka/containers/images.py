@@ -2,7 +2,8 @@
 
 `inquest-base:<hash>` is a JRE 17 on Debian: built on Debian's image where a registry answers within
 seconds, else made from Debian packages by mmdebstrap. `inquest-kafka:<version>-<hash>` adds Kafka's
-jars. The hash covers the recipe: a changed recipe makes a new image, and an image that exists is used.
+jars. (`inquest-python:<hash>` is a base with Python, for nodes of the model.) The hash covers the recipe: a
+changed recipe makes a new image, and an image that exists is used.
 """
 
 import hashlib
@@ -12,8 +13,10 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
 from core.errors import ClusterError
@@ -25,6 +28,8 @@ from harness.kafka.containers.jars import jars
 if TYPE_CHECKING:
     from docker import DockerClient
 
+BASE = "base"
+"""Recipe of the base of Kafka's images."""
 SUITE = "bookworm"
 DEBIAN_IMAGE = f"debian:{SUITE}-slim"
 """What `docker/base/Dockerfile` builds on."""
@@ -43,20 +48,20 @@ def ensure_image(client: "DockerClient", version: str) -> str:
     with locked("images"):
         if not exists(client, tag):
             libs = jars(version)
-            base = _ensure_base(client)
+            base = ensure_base(client)
             say(f"building image {tag}")
-            build(client, tag, RECIPES / "kafka", {"BASE": base}, libs)
+            build(client, tag, RECIPES / "kafka", {"BASE": base}, {"libs": libs})
     return tag
 
 
 def image_tag(version: str) -> str:
     """Tag of a version's image, by the recipes as they are now."""
-    return f"inquest-kafka:{version}-{_hash(RECIPES / 'base', RECIPES / 'kafka')}"
+    return f"inquest-kafka:{version}-{recipe_hash(RECIPES / 'base', RECIPES / 'kafka')}"
 
 
-def base_tag() -> str:
-    """Tag of the base image, by its recipe as it is now."""
-    return f"inquest-base:{_hash(RECIPES / 'base')}"
+def base_tag(recipe: str = BASE) -> str:
+    """Tag of a base image, by its recipe as it is now."""
+    return f"inquest-{recipe}:{recipe_hash(RECIPES / recipe)}"
 
 
 def exists(client: "DockerClient", tag: str) -> bool:
@@ -71,16 +76,20 @@ def exists(client: "DockerClient", tag: str) -> bool:
 
 
 def build(
-    client: "DockerClient", tag: str, recipe: Path, args: dict[str, str], libs: Path | None = None
+    client: "DockerClient",
+    tag: str,
+    recipe: Path,
+    args: dict[str, str],
+    folders: Mapping[str, Path] = MappingProxyType({}),
 ) -> None:
-    """Build the recipe folder's Dockerfile; `libs` becomes the folder `libs` of its context.
+    """Build the recipe folder's Dockerfile. folders: more of its context, by their names there.
 
     Raises: ClusterError, with the tail of the build's log.
     """
     from docker.errors import BuildError
 
     with tempfile.TemporaryFile() as context, explained(f"image {tag} could not be built"):
-        _write_context(context, recipe, libs)
+        _write_context(context, recipe, folders)
         try:
             client.images.build(
                 fileobj=context, custom_context=True, tag=tag, buildargs=args, rm=True, forcerm=True
@@ -93,7 +102,8 @@ def build(
             ) from error
 
 
-def _hash(*recipes: Path) -> str:
+def recipe_hash(*recipes: Path) -> str:
+    """Of the files of these folders."""
     digest = hashlib.sha256()
     for recipe in recipes:
         # broker.properties is read at start and never part of an image.
@@ -102,27 +112,28 @@ def _hash(*recipes: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _write_context(file: IO[bytes], recipe: Path, libs: Path | None) -> None:
+def _write_context(file: IO[bytes], recipe: Path, folders: Mapping[str, Path]) -> None:
     with tarfile.open(fileobj=file, mode="w") as tar:
         for path in sorted(recipe.iterdir()):
             tar.add(path, arcname=path.name)
-        if libs is not None:
-            tar.add(libs, arcname="libs")
+        for name, folder in folders.items():
+            tar.add(folder, arcname=name)
     file.seek(0)
 
 
-def _ensure_base(client: "DockerClient") -> str:
-    tag = base_tag()
+def ensure_base(client: "DockerClient", recipe: str = BASE) -> str:
+    """Tag of a base image; built where it is missing. recipe: its folder. Raises: ClusterError."""
+    tag = base_tag(recipe)
     if exists(client, tag):
         return tag
     if _pulled(client, DEBIAN_IMAGE):
         say(f"building image {tag} on {DEBIAN_IMAGE}")
         try:
-            build(client, tag, RECIPES / "base", {})
+            build(client, tag, RECIPES / recipe, {})
             return tag
         except ClusterError as error:
             say(f"{error}\ninquest: falling back to mmdebstrap")
-    _bootstrap(client, tag)
+    _bootstrap(client, tag, RECIPES / recipe)
     return tag
 
 
@@ -143,7 +154,7 @@ def _pulled(client: "DockerClient", image: str) -> bool:
     return bool(done)
 
 
-def _bootstrap(client: "DockerClient", tag: str) -> None:
+def _bootstrap(client: "DockerClient", tag: str, recipe: Path) -> None:
     """Make the base from Debian packages: no registry is needed.
 
     Raises: ClusterError, with what is missing or the tail of the log.
@@ -156,7 +167,7 @@ def _bootstrap(client: "DockerClient", tag: str) -> None:
             )
         install_packages(["mmdebstrap"])
     say(f"making image {tag} from Debian packages (mmdebstrap, about half a minute, once)")
-    packages = ",".join((RECIPES / "base" / "packages").read_text().split())
+    packages = ",".join((recipe / "packages").read_text().split())
     with tempfile.TemporaryDirectory() as work:
         archive = Path(work, "base.tar")
         done = subprocess.run(

@@ -1,0 +1,163 @@
+"""A cluster of the model's brokers in containers, on the network that Kafka's would have.
+
+The same faults hit them by the same means: kills and the freezer of the engine, rules of the firewall,
+proxies in front of the listeners. Only the image, the settings and what is read from the disk are other ones.
+"""
+
+import io
+import shutil
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from core.cluster import Listener
+from core.config import RunConfig
+from core.errors import ClusterError
+from harness.kafka.broker_config import DATA, HARNESS_PORT, PORTS
+from harness.kafka.cluster import READY_DEADLINE_S, KafkaCluster
+from harness.kafka.containers.data import Limit, copy_data
+from harness.kafka.containers.engine import explained
+from harness.kafka.containers.nodes import NodeContainer, RunEngine, kill_all
+from harness.kafka.evidence import END_BYTES, END_S, KILLED_BYTES, KILLED_S, SHUT_DOWN
+from harness.kafka.waiting import on_each
+from harness.served.cluster import LOOPBACK, node_settings
+from harness.served.disk import load
+from harness.served.image import ensure_model_image
+from harness.served.node import BASE_MS, DISK, LOST_POWER, NodeAddress, now_ms
+from harness.served.node_main import FAILED
+from harness.served.node_main import __name__ as PROGRAM
+from harness.simulation.cluster import settings_of_run
+from harness.simulation.disk import Disk
+from harness.simulation.evidence import tables
+from history import evidence
+from history.run_folder import Run
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+EVERYWHERE: Final = "0.0.0.0"  # in its container; only the loopback's ports are published
+
+
+class ModelContainers(KafkaCluster):
+    """As `KafkaCluster`; a power loss is a SIGKILL after which a node finds what it had flushed."""
+
+    PROPERTIES = "/etc/inquest/node.json"
+
+    def __init__(
+        self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
+    ) -> None:
+        """Reserve ports; nothing is started. Raises: ClusterError, where none are free."""
+        super().__init__(config, run_dir, ready_deadline_s=ready_deadline_s)
+        assert config.model is not None
+        self._era = config.model.era
+        self._settings = settings_of_run(config, self._era, config.model.mutant)
+        self._copied = Run(run_dir).copies
+        self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
+        self._takes: list[list[Disk]] = []
+        self._missed: list[str] = []
+        self._powerless: set[int] = set()
+
+    async def trouble(self) -> str:
+        """As `KafkaCluster.trouble`; or the program of a node failed."""
+        for one in self._containers.values():
+            if not one.is_up() and one.exit_code() == FAILED:
+                return f"the program of node {one.number} failed: see its server.log"
+        return await super().trouble()
+
+    async def revive(self, nodes: Sequence[int]) -> None:
+        """Start ended nodes; what killed ones left on disk is taken before."""
+        down = [one for one in self._made(nodes) if not one.is_up()]
+        killed = [one for one in down if one.exit_code() not in SHUT_DOWN]
+        for why, lost in ((evidence.KILLED, False), (evidence.LOST_POWER, True)):
+            its = [one for one in killed if (one.number in self._powerless) is lost]
+            if its:
+                self._take(its, why, Limit(KILLED_BYTES // len(its), KILLED_S))
+        for one in down:
+            if one.number in self._powerless:
+                _put(one, f"{DATA}/{LOST_POWER}")
+                self._powerless.discard(one.number)
+            one.start()
+            self._links.reapply(one.number)
+
+    async def lose_power(self, nodes: Sequence[int]) -> None:
+        """See the class."""
+        await self.kill(nodes)
+        self._powerless.update(nodes)
+
+    async def take_evidence(self, into: Path) -> list[str]:
+        """SIGKILL to all nodes at once; their disks then, and at earlier kills."""
+        try:
+            nodes = self._made(self.nodes)
+            kill_all(nodes)
+            self._take(nodes, evidence.END, Limit(END_BYTES, END_S))
+            into.mkdir(parents=True, exist_ok=True)
+            evidence.write(into, tables(self._takes, self._settings, self._era))
+        except (ClusterError, OSError, ValueError) as error:
+            self._missed.append(f"{into}: {error}")
+        return self._missed
+
+    def _take(self, nodes: Sequence[NodeContainer], why: str, limit: Limit) -> None:
+        ns, found = time.monotonic_ns(), list[Disk]()
+
+        def one(node: NodeContainer) -> None:
+            place = self._copied / str(node.number)
+            try:
+                copy_data(node.own, place, limit)
+                durable = load(place / DISK, self._settings, self._wall_ms - BASE_MS)
+            except (ClusterError, OSError, ValueError, KeyError) as error:
+                self._missed.append(f"node {node.number} ({why}): {error}")
+            else:
+                found.append(Disk(node=node.number, ns=ns, why=why, durable=durable))
+
+        try:
+            on_each(one, nodes)
+        finally:
+            shutil.rmtree(self._copied, ignore_errors=True)
+        self._takes.append(sorted(found, key=lambda disk: disk.node))
+
+    # ---- what is not Kafka's
+
+    def _built(self, client: "DockerClient") -> str:
+        return ensure_model_image(client)
+
+    def _environment(self, node: int) -> dict[str, str]:
+        return {}
+
+    def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
+        return super()._described(run_engine, node).with_command([PROGRAM, self.PROPERTIES])
+
+    def _properties(self, node: int) -> str:
+        addresses = {number: self._node_address(number) for number in self.nodes}
+        settings = node_settings(
+            self._config, node, addresses, self.run, DATA, self._wall_ms, bind=EVERYWHERE
+        )
+        return msgspec.json.encode(settings).decode()
+
+    def _node_address(self, node: int) -> NodeAddress:
+        nodes, controllers = PORTS[Listener.BROKER], PORTS[Listener.CONTROLLER]
+        if node not in self.brokers:
+            return NodeAddress(host=self.addresses[node], nodes=nodes, controllers=controllers)
+        return NodeAddress(
+            host=self.addresses[node],
+            nodes=nodes,
+            controllers=controllers,
+            clients=PORTS[Listener.CLIENT],
+            harness=HARNESS_PORT,
+            advertised={
+                "clients": (LOOPBACK, self._plan.advertised(node)),
+                "harness": (LOOPBACK, self._plan.harness(node)),
+            },
+        )
+
+
+def _put(node: NodeContainer, path: str) -> None:
+    """Make an empty file in a container that has ended. Raises: ClusterError."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo(Path(path).name))
+    with explained(f"node {node.number}: {path} could not be made"):
+        node.own.put_archive(str(Path(path).parent), archive.getvalue())

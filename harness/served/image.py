@@ -1,0 +1,111 @@
+"""The image of the model's nodes: Python, what a node imports, and the project's own code.
+
+`inquest-model:<hash>` stands on `inquest-python:<hash>` (`harness.kafka.containers.images`). What a node
+imports comes from PyPI by pip, for the Python of that base, and is kept in the cache folder. The hash covers
+recipes, pins and code: a change makes a new image.
+"""
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.errors import ClusterError
+from harness.kafka.broker_config import RECIPES
+from harness.kafka.containers.cache import cache_folder, locked
+from harness.kafka.containers.engine import say
+from harness.kafka.containers.images import base_tag, build, ensure_base, exists, recipe_hash
+from harness.served.node_main import __name__ as PROGRAM
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+BASE: Final = "python"
+"""Recipe of the base."""
+PYTHON: Final = "3.11"
+"""Of Debian bookworm."""
+PACKAGES: Final = ("crc32c", "kio", "msgspec", "numpy", "pyarrow", "tzdata")
+"""What a node imports, in the versions that are installed here; pip adds what they need."""
+PLATFORMS: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
+PLACES: Final = (
+    *("core", "history", "model", "harness/__init__.py"),
+    *("harness/evidence", "harness/served", "harness/simulation", "harness/wire"),
+)
+"""The code that a node imports: rooms and parts of them."""
+PACKAGE: Final = PROGRAM.removesuffix("harness.served.node_main")
+"""What rooms are inside: "" in the repository; in a wheel a package, with a dot at its end."""
+INSTALL_S: Final = 600.0
+
+
+def ensure_model_image(client: "DockerClient") -> str:
+    """Its tag; built where it is missing. Raises: ClusterError."""
+    tag = model_tag()
+    if exists(client, tag):
+        return tag
+    with locked("images"):
+        if not exists(client, tag):
+            libs, base = _packages(), ensure_base(client, BASE)
+            say(f"building image {tag}")
+            with tempfile.TemporaryDirectory() as folder:
+                rooms = Path(folder) / "rooms"
+                inside = rooms / PACKAGE.replace(".", "/")
+                for path, name in _sources():
+                    (inside / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, inside / name)
+                build(client, tag, RECIPES / "model", {"BASE": base}, {"libs": libs, "rooms": rooms})
+    return tag
+
+
+def model_tag() -> str:
+    """Tag of the image, by recipes, pins and code as they are now."""
+    digest = hashlib.sha256(f"{base_tag(BASE)} {recipe_hash(RECIPES / 'model')} {_pins()}".encode())
+    for path, name in _sources():
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"inquest-model:{digest.hexdigest()[:12]}"
+
+
+def _sources() -> list[tuple[Path, str]]:
+    """Modules, and their names as paths."""
+    parent = RECIPES.parent
+    places = [parent / one for one in PLACES]
+    found = (path for place in places for path in ([place] if place.is_file() else place.rglob("*.py")))
+    return sorted((path, str(path.relative_to(parent))) for path in found)
+
+
+def _pins() -> list[str]:
+    return [f"{name}=={version(name)}" for name in PACKAGES]
+
+
+def _packages() -> Path:
+    """A folder with the packages; downloaded once. Raises: ClusterError."""
+    pins = _pins()
+    folder = cache_folder() / "model" / hashlib.sha256(f"{PYTHON} {pins}".encode()).hexdigest()[:12]
+    if folder.exists():
+        return folder
+    say("downloading what a node of the model imports (pip)")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    wheels = [word for one in PLATFORMS for word in ("--platform", f"{one}_{platform.machine()}")]
+    only = ["--only-binary=:all:", "--python-version", PYTHON, *wheels]
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        target = Path(work) / "libs"
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        try:
+            done = subprocess.run(
+                [*command, "--target", str(target), *only, *pins],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=INSTALL_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ClusterError(f"packages of the model's nodes were not downloaded: {error}") from error
+        if done.returncode != 0:
+            tail = "\n".join(done.stderr.splitlines()[-10:])
+            raise ClusterError(f"packages of the model's nodes were not downloaded:\n{tail}")
+        target.rename(folder)
+    return folder

@@ -1,0 +1,91 @@
+"""Brokers of the model in containers: faults of Kafka's containers hit them, and what they leave is read."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from core.cluster import Cut, Direction
+from core.config import run_config
+from core.op import Isolation, TopicPartition
+from core.runtime import run_blocking
+from harness.served.containers import ModelContainers
+from history import evidence
+from tests.docker.conftest import until
+
+TP = TopicPartition("kept", 0)
+WAIT_S = 60.0
+RECORDS = 20
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelContainers]:
+    folder = tmp_path_factory.mktemp("model") / f"model-containers-{time.time_ns()}"
+    made = ModelContainers(run_config({"sut": "model", "seed": 1, "containers": True}), folder)
+    try:
+        run_blocking(made.start())
+        run_blocking(made.create_topic(TP.topic, 1, 3, {}))
+        yield made
+    finally:
+        run_blocking(made.stop())
+
+
+def leader(cluster: ModelContainers) -> int:
+    return run_blocking(cluster.roles()).leaders.get(TP, -1)
+
+
+def whole(cluster: ModelContainers) -> bool:
+    roles = run_blocking(cluster.roles())
+    return roles.agreed and set(roles.isr.get(TP, ())) == {1, 2, 3}
+
+
+def send(cluster: ModelContainers) -> int:
+    """Send records; how many were acknowledged."""
+    made = Producer({**cluster.endpoint().args, "enable.idempotence": True, "linger.ms": 0})
+    acked: list[object] = []
+    for number in range(RECORDS):
+        made.produce(TP.topic, f"{number}", partition=0, on_delivery=lambda error, _: acked.append(error))
+    made.flush(WAIT_S)
+    return acked.count(None)
+
+
+def end(cluster: ModelContainers) -> int:
+    return run_blocking(cluster.offsets([TP], Isolation.READ_COMMITTED)).get(TP, (-1, -1))[1]
+
+
+def test_a_leader_is_replaced_where_it_is_cut_off_paused_or_killed(cluster: ModelContainers) -> None:
+    assert send(cluster) == RECORDS
+    alone = leader(cluster)
+    others = [node for node in cluster.nodes if node != alone]
+    cuts = [Cut(node=alone, direction=way, peer=peer) for peer in others for way in Direction]
+    run_blocking(cluster.cut(cuts))
+    until(lambda: leader(cluster) not in (-1, alone), WAIT_S, "another leader after the cut")
+    run_blocking(cluster.mend(cuts))
+    until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
+    paused = leader(cluster)
+    run_blocking(cluster.pause([paused]))
+    until(lambda: leader(cluster) not in (-1, paused), WAIT_S, "another leader after the pause")
+    run_blocking(cluster.resume([paused]))
+    run_blocking(cluster.kill(cluster.nodes))
+    run_blocking(cluster.revive(cluster.nodes))
+    until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
+    assert end(cluster) == RECORDS
+
+
+def test_a_power_loss_takes_what_was_not_flushed_and_evidence_says_so(
+    cluster: ModelContainers, tmp_path: Path
+) -> None:
+    assert send(cluster) == RECORDS
+    before = end(cluster)
+    run_blocking(cluster.lose_power(cluster.nodes))
+    run_blocking(cluster.revive(cluster.nodes))
+    until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
+    assert end(cluster) < before
+    assert run_blocking(cluster.take_evidence(tmp_path)) == []
+    takes = pq.read_table(tmp_path / "takes.parquet").to_pylist()
+    assert {one["why"] for one in takes} == {evidence.KILLED, evidence.LOST_POWER, evidence.END}
+    batches = pq.read_table(tmp_path / "batches.parquet").to_pylist()
+    assert any(one["topic"] == TP.topic for one in batches)

@@ -1,0 +1,36 @@
+"""The image of the model's nodes has what a node imports."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.kafka.broker_config import RECIPES
+from harness.served import image
+from harness.served.node_main import __name__ as PROGRAM
+
+IMPORTED = f"""
+import sys
+import {PROGRAM}
+print("\\n".join(filter(None, (getattr(one, "__file__", None) for one in sys.modules.values()))))
+"""
+
+
+def test_it_has_all_modules_that_a_node_imports() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
+    parent = RECIPES.parent
+    rooms = [parent / name for name in ("core", "harness", "history", "model", "checkers", "nemesis")]
+    loaded = {Path(line) for line in done.stdout.splitlines()}
+    own = {path for path in loaded if any(room in path.parents for room in rooms)}
+    assert parent / "harness" / "served" / "node_main.py" in own
+    assert own <= {path for path, _ in image._sources()}
+
+
+def test_its_tag_follows_code_and_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = image.model_tag()
+    assert before == image.model_tag()
+    monkeypatch.setattr(image, "PLACES", ("core",))
+    other = image.model_tag()
+    monkeypatch.setattr(image, "PACKAGES", ("numpy",))
+    assert len({before, other, image.model_tag()}) == 3
