@@ -10,8 +10,8 @@ partition_view   One topic-partition as the kernels see it.
 pipeline         Where the checks run: in this process, or one Spark task for each unit of a sealed
                  history.
 ranges           Large partitions in ranges of offsets: own rows, and rows of others that they need.
-sealing          Who seals a run: this process, or Spark where the run is large or the user names a
-                 master.
+sealing          Who imports and seals a run: this process, or Spark where the run is large or the user
+                 names a master.
 shipped          The code that Spark's executors on other machines need: the rooms, as one archive for
                  `--py-files`.
 spark            A quiet, quick Spark session: on this machine, on a cluster, or the one of `spark-submit`.

@@ -10,6 +10,8 @@ jepsen      Histories of Jepsen's Kafka workload (`jepsen.tests.kafka`): EDN, on
             form, or one vector of them.
 lines       Inquest's own line format for recordings of any client: JSON Lines, one op a
             line (docs/importing.md).
+lines_in_tasks  Recordings in the line format, read in tasks: for files that are large for one
+            process.
 ops         Ops of portable histories and of Jepsen's as lines of journals.
 recording   Recordings of others as the journals of a run folder, which `history.seal` makes
             tables from.

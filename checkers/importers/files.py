@@ -38,12 +38,21 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise HistoryError(f"{path}: {error.strerror}") from None
 
 
-def lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """Number and content of each line that is not blank; None for one of more than `LINE_MOST` bytes."""
+def packed(path: Path) -> bool:
+    """Whether a file begins as gzip does. Raises: OSError."""
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def lines(file: BinaryIO, *, begins_file: bool = True) -> Iterator[tuple[int, bytes | None]]:
+    """Number and content of each line that is not blank; None for one of more than `LINE_MOST` bytes.
+
+    begins_file: the first line is that of a file, and may begin with a mark of its encoding.
+    """
     number = 0
     while line := file.readline(LINE_MOST):
         number += 1
-        if number == 1:
+        if number == 1 and begins_file:
             line = line.removeprefix(b"\xef\xbb\xbf")
         if len(line) >= LINE_MOST and not line.endswith(b"\n"):
             while rest := file.readline(LINE_MOST):

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from checkers.importers.jepsen import JepsenImport
 from checkers.importers.lines import LinesImport
+from checkers.importers.lines_in_tasks import read_in_tasks
 from checkers.importers.recording import Recording
 from checkers.importers.verifiable import VerifiableImport
 from core.config import RunConfig, run_config
 from core.errors import HistoryError, UsageError
+from history.parts import Runner
 from history.run_folder import Run, write_atomically
 
 
@@ -55,11 +57,13 @@ def _jsonl(recording: Recording, request: Request) -> Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One format. defaults: settings of its clients, where the user gives none."""
+    """One format. defaults: settings of its clients, where the user gives none. read_in_tasks: does what
+    `read` does, with a runner."""
 
     doc: str
     read: Callable[[Recording, Request], Facts]
     defaults: dict[str, Any]
+    read_in_tasks: Callable[[Recording, Sequence[Path], Runner], Facts] | None = None
 
 
 FORMATS: Final[dict[str, Format]] = {
@@ -69,7 +73,9 @@ FORMATS: Final[dict[str, Format]] = {
         read=_verifiable,
         defaults={"idempotent": False, "isolation": "read_uncommitted"},
     ),
-    "jsonl": Format(doc="Inquest's line format, for any client", read=_jsonl, defaults={}),
+    "jsonl": Format(
+        doc="Inquest's line format, for any client", read=_jsonl, defaults={}, read_in_tasks=read_in_tasks
+    ),
 }
 """Name on the command line -> format."""
 
@@ -88,14 +94,20 @@ def import_config(request: Request, settings: Mapping[str, object]) -> RunConfig
     return run_config(FORMATS[request.format].defaults | dict(settings) | fixed | {"imported": section})
 
 
-def import_files(run: Run, config: RunConfig, request: Request) -> Recording:
+def import_files(run: Run, config: RunConfig, request: Request, runner: Runner | None = None) -> Recording:
     """Write the journals and events of the files into a folder that holds only its config; `history.seal`
     then makes its tables.
+
+    runner: reads files in tasks, where the format can be read so; None = all in this process.
 
     Raises: HistoryError (a file cannot be opened, or nothing of the files can be judged), OSError.
     """
     recording = Recording(run, config)
-    facts = FORMATS[request.format].read(recording, request)
+    format_ = FORMATS[request.format]
+    if runner is not None and format_.read_in_tasks is not None:
+        facts = format_.read_in_tasks(recording, request.files, runner)
+    else:
+        facts = format_.read(recording, request)
     if not recording.ops:
         why = recording.reasons[0] if recording.reasons else f"{request.files[0]}: no op in it"
         raise HistoryError(f"nothing to import: {why}")

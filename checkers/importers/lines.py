@@ -163,44 +163,47 @@ class _OutOfOrder(ValueError):
 
 
 class LinesImport:
-    """Reads files of this format into a recording. on_record: what the first line says."""
+    """Reads files of this format into a recording. on_record: what the first line says. ends: start and end
+    of a log by topic, partition and isolation level."""
 
     def __init__(self, recording: Recording) -> None:
         self.on_record: tuple[str, ...] = ()
         self._recording = recording
-        self._ends: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self.ends: dict[tuple[str, int, int], tuple[int, int]] = {}
         self._busy_until: dict[int, int] = {}
-        self._read = 0
+        self._read = False
 
     def read(self, path: Path) -> None:
         """One file. Raises: HistoryError, where it cannot be opened."""
         with opened(path) as file:
             try:
                 for number, line in lines(file):
-                    self._take(f"{path}: line {number}", line)
+                    self.take(f"{path}: line {number}", line, is_first=not self._read)
+                    self._read = True
             except UNREADABLE as error:
                 self._recording.refuse(str(path), f"cannot be read to its end: {reason(error)}")
 
     @property
     def bounds(self) -> list[tuple[str, int, int, int, int]]:
         """Ends of partitions, as `history.events.BoundsListed` has them."""
-        return [(*key, *ends) for key, ends in sorted(self._ends.items())]
+        return [(*key, *ends) for key, ends in sorted(self.ends.items())]
 
-    def _take(self, where: str, content: bytes | None) -> None:
+    def take(self, where: str, content: bytes | None, *, is_first: bool) -> None:
+        """One line; lines of one process come in order. is_first: of the recording. content: None = it is
+        too long."""
         if content is None:
             self._recording.refuse(where, "longer than 64 MiB")
             return
         try:
             line = _DECODER.decode(content)
-            self._place(line)
+            self._place(line, is_first=is_first)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _OutOfOrder) as error:
             self._recording.refuse(where, reason(error))
-        self._read += 1
 
-    def _place(self, line: Line) -> None:
+    def _place(self, line: Line, *, is_first: bool) -> None:
         match line:
             case RecordingLine():
-                if self._read:
+                if not is_first:
                     raise _OutOfOrder("a `recording` line that is not the first one")
                 self.on_record = tuple(dict.fromkeys(line.on_record))
             case ProcessLine():
@@ -215,7 +218,7 @@ class LinesImport:
                 self._recording.write(line.process, changed)
             case EndLine():
                 level = int(Isolation[line.isolation.upper()])
-                self._ends[line.topic, line.partition, level] = (line.start, line.end)
+                self.ends[line.topic, line.partition, level] = (line.start, line.end)
             case ReachedLine():
                 self._begins(line.process, line.ns)
                 seen = j.EndSeen(ns=line.ns, topic=line.topic, partition=line.partition, offset=line.offset)

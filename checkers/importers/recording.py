@@ -45,20 +45,21 @@ class Recording:
 
     def __init__(self, run: Run, config: RunConfig) -> None:
         self.run = run
-        self._config = config
+        self.config = config
         self.refused = 0
         self.ops = 0
         self._reasons: list[str] = []
         self._buffers: dict[int, bytearray] = {}
         self._size = 0
         self._headed: set[int] = set()
+        self._elsewhere = 0
         self._last: dict[int, int] = {}
         self._ended: dict[int, End] = {}
 
     @property
     def processes(self) -> int:
         """How many processes have lines."""
-        return len(self._headed)
+        return len(self._headed) + self._elsewhere
 
     @property
     def reasons(self) -> list[str]:
@@ -70,6 +71,13 @@ class Recording:
         self.refused += 1
         if len(self._reasons) < REASONS:
             self._reasons.append(f"{where}: {why}")
+
+    def add(self, *, ops: int, processes: int, refused: int, reasons: Iterable[str]) -> None:
+        """What others wrote into the journals of this run. reasons: the first ones, in order."""
+        self.ops += ops
+        self._elsewhere += processes
+        self.refused += refused
+        self._reasons = [*self._reasons, *reasons][:REASONS]
 
     def process(
         self,
@@ -85,7 +93,7 @@ class Recording:
         transactional_id: str | None = None,
     ) -> None:
         """Settings of a process, before its first line; None: as the config has it."""
-        config = self._config
+        config = self.config
         spec = SessionSpec(
             slot=process % (1 << 15),
             process=process,
@@ -122,9 +130,7 @@ class Recording:
 
         Raises: OSError.
         """
-        for process, end in self._ended.items():
-            self._append(process, j.Closed(ns=self._last.get(process, 0), end=end))
-        self._flush()
+        self.write_journals()
         rows = tuple(bounds)
         events: list[ev.Event] = [ev.RunStarted(ns=0, wall="", run=self.run.name, versions={})]
         if rows:
@@ -134,6 +140,12 @@ class Recording:
             text = f"the import could not read everything: {'; '.join(self._reasons)}{more}"
             events.append(ev.Note(ns=0, text=text, incomplete=True))
         write_atomically(self.run.events, jsonl.encode(events))
+
+    def write_journals(self) -> None:
+        """Write what is left of all journals. Raises: OSError."""
+        for process, end in self._ended.items():
+            self._append(process, j.Closed(ns=self._last.get(process, 0), end=end))
+        self._flush()
 
     def _append(self, process: int, line: j.Line) -> None:
         encoded = jsonl.encode([line])

@@ -40,7 +40,7 @@ def import_(
     without_spark: WithoutSpark = False,
 ) -> None:
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
-    from checkers.engine.sealing import sealing
+    from checkers.engine.sealing import sealing, tasks
     from checkers.importers.formats import Request, import_config, import_files
     from harness.compose import create_folder, point_latest
 
@@ -51,18 +51,20 @@ def import_(
     run = create_folder(config, results)
     try:
         with interruptible("nothing was imported"):
-            recording = import_files(run, config, request)
+            size = sum(path.stat().st_size for path in files if path.exists())
             with (
                 watching() as watch,
-                sealing(run, master, without_spark=without_spark, watch=watch) as failed,
+                tasks(size, master, without_spark=without_spark, watch=watch) as (runner, failed),
             ):
-                pass
+                recording = import_files(run, config, request, runner)
+                with sealing(run, master, without_spark=without_spark or bool(failed), watch=watch):
+                    pass
     except BaseException:
         shutil.rmtree(run.folder, ignore_errors=True)
         raise
     point_latest(run)
     if failed:
-        typer.echo(f"inquest: {failed}; this process sealed instead", err=True)
+        typer.echo(f"inquest: {failed}; this process imported instead", err=True)
     for why in recording.reasons:
         typer.echo(f"inquest: not read: {why}", err=True)
     lost = f"; places that could not be read: {recording.refused}" if recording.refused else ""
