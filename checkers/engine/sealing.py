@@ -20,7 +20,7 @@ this in memory."""
 def tasks(
     size: int, master: str | None, *, without_spark: bool = False, watch: Watch = unwatched
 ) -> Iterator[tuple[Runner | None, str]]:
-    """A runner for work on so many bytes; None = this process does it, and why Spark could not be started
+    """A runner for work on this number of bytes; None = this process does it, and why Spark could not be started
     ("" = it was not asked).
 
     Raises: SparkError (a cluster that cannot be used).

@@ -7,6 +7,8 @@ import pytest
 from benchmarks.fuzz_importers import RECORDINGS
 from core.errors import HistoryError, UsageError
 from harness.cli.main import app
+from history.run_folder import Run
+from tests.history.test_parts import files
 
 
 def inquest(*words: str | Path) -> int:
@@ -31,6 +33,21 @@ def test_a_recording_is_imported_judged_and_exported(
     assert inquest("check", "--history", tmp_path / "portable") == 0
     assert inquest("import", "jepsen", tmp_path / "jepsen", "--results", results) == 0
     assert (latest / "config.json").exists()
+
+
+@pytest.mark.spark
+def test_spark_imports_the_same_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for name, options in (("here", ["--without-spark"]), ("spark", ["--master", "local[2]"])):
+        results = tmp_path / name
+        assert inquest("import", "jsonl", RECORDINGS / "lines.jsonl", "--results", results, *options) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        found.append((said.out.splitlines()[0], files(Run(results / "latest"))))
+    (here, by_process), (spark, by_spark) = found
+    assert spark == here
+    assert by_spark.keys() == by_process.keys()
+    assert all(by_spark[name] == by_process[name] for name in by_spark if name != "names.json")
 
 
 def test_damage_ends_with_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
