@@ -20,8 +20,8 @@ this in memory."""
 def tasks(
     size: int, master: str | None, *, without_spark: bool = False, watch: Watch = unwatched
 ) -> Iterator[tuple[Runner | None, str]]:
-    """A runner for work on `size` bytes; None = this process does it. And why Spark could not be started, "" = it
-    was not asked, or runs.
+    """A runner for work on `size` bytes; None = this process does it. And why Spark could not be started,
+    "" = it was not asked, or runs.
 
     Raises: SparkError (a cluster that cannot be used).
     """

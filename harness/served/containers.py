@@ -4,9 +4,7 @@ The same faults hit them by the same means: kills and the freezer of the engine,
 proxies in front of the listeners. Only the image, the settings and what is read from the disk are other ones.
 """
 
-import io
 import shutil
-import tarfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +17,10 @@ from core.config import RunConfig
 from core.errors import ClusterError
 from harness.kafka.broker_config import DATA, HARNESS_PORT, PORTS
 from harness.kafka.cluster import READY_DEADLINE_S, KafkaCluster
-from harness.kafka.containers.data import Limit, copy_data
-from harness.kafka.containers.engine import explained
+from harness.kafka.containers.data import Limit, copy_data, put_files
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, kill_all
 from harness.kafka.evidence import END_BYTES, END_S, KILLED_BYTES, KILLED_S, SHUT_DOWN
+from harness.kafka.power import LIMIT as LOSS
 from harness.kafka.waiting import on_each
 from harness.served.cluster import LOOPBACK, node_settings
 from harness.served.disk import load
@@ -34,7 +32,7 @@ from harness.simulation.cluster import settings_of_run
 from harness.simulation.disk import Disk
 from harness.simulation.evidence import tables
 from history import evidence
-from history.run_folder import Run
+from model.broker import Durable
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -55,11 +53,9 @@ class ModelContainers(KafkaCluster):
         assert config.model is not None
         self._era = config.model.era
         self._settings = settings_of_run(config, self._era, config.model.mutant)
-        self._copied = Run(run_dir).copies
         self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
         self._takes: list[list[Disk]] = []
         self._missed: list[str] = []
-        self._powerless: set[int] = set()
 
     async def trouble(self) -> str:
         """As `KafkaCluster.trouble`; or the program of a node failed."""
@@ -78,15 +74,25 @@ class ModelContainers(KafkaCluster):
                 self._take(its, why, Limit(KILLED_BYTES // len(its), KILLED_S))
         for one in down:
             if one.number in self._powerless:
-                _put(one, f"{DATA}/{LOST_POWER}")
-                self._powerless.discard(one.number)
+                put_files(one.own, {LOST_POWER: b""})
             one.start()
             self._links.reapply(one.number)
+        self._powerless.difference_update(one.number for one in down)
 
-    async def lose_power(self, nodes: Sequence[int]) -> None:
-        """See the class."""
+    async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
+        """See the class; nothing is drawn."""
         await self.kill(nodes)
         self._powerless.update(nodes)
+        lost = 0
+        for one in self._made(nodes):
+            try:
+                durable = self._copy(one, LOSS)
+            except (OSError, ValueError, KeyError) as error:
+                raise ClusterError(f"the disk of node {one.number} cannot be read: {error}") from error
+            finally:
+                shutil.rmtree(self._copies, ignore_errors=True)
+            lost += sum(log.lose_power() for log in durable.logs.values())
+        return lost
 
     async def take_evidence(self, into: Path) -> list[str]:
         """SIGKILL to all nodes at once; their disks then, and at earlier kills."""
@@ -104,10 +110,8 @@ class ModelContainers(KafkaCluster):
         ns, found = time.monotonic_ns(), list[Disk]()
 
         def one(node: NodeContainer) -> None:
-            place = self._copied / str(node.number)
             try:
-                copy_data(node.own, place, limit)
-                durable = load(place / DISK, self._settings, self._wall_ms - BASE_MS)
+                durable = self._copy(node, limit)
             except (ClusterError, OSError, ValueError, KeyError) as error:
                 self._missed.append(f"node {node.number} ({why}): {error}")
             else:
@@ -116,8 +120,13 @@ class ModelContainers(KafkaCluster):
         try:
             on_each(one, nodes)
         finally:
-            shutil.rmtree(self._copied, ignore_errors=True)
+            shutil.rmtree(self._copies, ignore_errors=True)
         self._takes.append(sorted(found, key=lambda disk: disk.node))
+
+    def _copy(self, node: NodeContainer, limit: Limit) -> Durable:
+        place = self._copies / str(node.number)
+        copy_data(node.own, place, limit)
+        return load(place / DISK, self._settings, self._wall_ms - BASE_MS)
 
     # ---- what is not Kafka's
 
@@ -152,12 +161,3 @@ class ModelContainers(KafkaCluster):
                 "harness": (LOOPBACK, self._plan.harness(node)),
             },
         )
-
-
-def _put(node: NodeContainer, path: str) -> None:
-    """Make an empty file in a container that has ended. Raises: ClusterError."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.addfile(tarfile.TarInfo(Path(path).name))
-    with explained(f"node {node.number}: {path} could not be made"):
-        node.own.put_archive(str(Path(path).parent), archive.getvalue())
