@@ -28,6 +28,7 @@ from history.run_folder import Run
 from history.seal import (
     Recorded,
     grouped,
+    is_sealed,
     journals,
     largest_first,
     make_folders,
@@ -87,7 +88,7 @@ def seal_in_tasks(run: Run, runner: Runner) -> None:
 
     Raises: HistoryError (damaged recording), OSError; nothing is left half-written.
     """
-    if storage.is_there(run.names):
+    if is_sealed(run):
         return
     recorded = Recorded.of(run)
     with published(run) as folder:

@@ -33,7 +33,7 @@ from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.events import Event, decode
 from history.evidence import Evidence
 from history.run_folder import FORMAT, Run
-from history.stored import SCHEMAS, decoded, needed, values_at
+from history.stored import SCHEMAS, decoded, enclosed, needed, values_at
 from history.tables import CLUSTERED, OPEN, PLACED, TABLES
 from history.transaction_log import TransactionLog, transaction_log
 
@@ -403,10 +403,7 @@ def _matching(
     place = {name: number for number, name in enumerate(file.schema_arrow.names)}
     for number in range(file.num_row_groups):
         meta = file.metadata.row_group(number)
-        ranges = {
-            name: _range(meta.column(place[name])) if name in place else ANY
-            for name in {"tp"}.union(*where.values())
-        }
+        ranges = {name: _enclosed(meta, place, table, name) for name in {"tp"}.union(*where.values())}
         asked = [
             (tp, name, some)
             for tp, name, some in conditions
@@ -429,6 +426,11 @@ def _group(file: "pq.ParquetFile", number: int, table: str, names: Iterable[str]
     """Columns of a row group of a unit's file, as the table has them."""
     rows = file.read_row_group(number, columns=needed(table, names), use_threads=False)
     return decoded(table, columns(rows), names)
+
+
+def _enclosed(group: Any, place: Mapping[str, int], table: str, name: str) -> tuple[int, int]:
+    """Numbers that enclose a column of the table in a row group; where they are not on record, any."""
+    return enclosed(table, name, lambda held: _range(group.column(place[held])) if held in place else ANY)
 
 
 def _range(column: Any) -> tuple[int, int]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from core.errors import UsageError
+from core.errors import HistoryError, UsageError
 from history import events as ev
 from history import storage
 from history.jsonl import being_written
@@ -39,7 +39,7 @@ def seal(run: Run) -> None:
 
     Raises: HistoryError (damaged recording), OSError (full disk); nothing is left half-written.
     """
-    if storage.is_there(run.names):
+    if is_sealed(run):
         return
     recorded = Recorded.of(run)
     rows = read_journals(journals(run))
@@ -86,9 +86,28 @@ def journals(run: Run) -> list[Path]:
         return sorted(run.journal.glob("*.jsonl"), key=lambda path: int(path.stem))
 
 
+def is_sealed(run: Run) -> bool:
+    """Whether a run has its history; if not, its journals can be sealed.
+
+    Raises: HistoryError (no such folder; a history that lost its names, and no journal to make it from),
+    OSError.
+    """
+    with storage.file_errors():
+        if not run.folder.is_dir():
+            raise HistoryError(f"{run.folder}: no such run folder")
+        if storage.is_there(run.names):
+            return True
+        if run.history.is_dir() and not journals(run):
+            raise HistoryError(f"{run.names}: No such file; without it {run.history} cannot be read")
+    return False
+
+
 def waiting(run: Run) -> int:
-    """Bytes of the journals that sealing has to read; 0: none, or the run is sealed. Raises: OSError."""
-    if storage.is_there(run.names):
+    """Bytes of the journals that sealing has to read; 0: none, or the run is sealed.
+
+    Raises: HistoryError, OSError: see `is_sealed`.
+    """
+    if is_sealed(run):
         return 0
     with storage.file_errors():
         return sum(path.stat().st_size for path in journals(run))

@@ -13,7 +13,7 @@ can be stored: a wrong prediction costs bytes, no more.
 `read_columns` of `history.reader` gives the columns of the tables; values of reads stay `PLACED`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -77,6 +77,21 @@ def _predicted(rows: Mapping[str, Array], by: tuple[str, ...]) -> Array:
         return rows["process"].astype(np.int64) << 32
     outcome, column = by
     return np.where(rows[outcome] == Outcome.OK, rows[column], -1)
+
+
+def enclosed(table: str, name: str, of: Callable[[str], tuple[int, int]]) -> tuple[int, int]:
+    """Numbers that enclose a column of the table, in some rows. of: the same for a column of its file."""
+    held = HELD[table].get(name)
+    if held is None:
+        return of(name)
+    least, greatest = of(held.name)
+    if held.predicted_by == ("process",):
+        first, last = of("process")
+        return least + (first << 32), greatest + (last << 32)
+    if held.predicted_by:
+        first, last = of(held.predicted_by[1])
+        return least + min(first, -1), greatest + max(last, -1)
+    return least, greatest
 
 
 def encoded(sends: pa.Table, reads: pa.Table) -> tuple[pa.Table, pa.Table]:
