@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -31,6 +32,8 @@ def s3_server() -> Iterator[dict[str, str]]:
             for name, value in environment.items():
                 patch.setenv(name, value)
             S3FileSystem.clear_instance_cache()
+            reset = Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+            urlopen(reset, timeout=30).close()  # servers of one process share what they hold
             S3FileSystem(use_listings_cache=False).mkdir(BUCKET)
             yield environment
     finally:

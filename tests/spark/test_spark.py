@@ -243,10 +243,10 @@ from checkers import api
 from checkers.engine import pipeline
 from history.run_folder import Run
 
-def killing(session):
+def killing(session, watch):
     def run(*given):
         session.sparkContext._gateway.proc.kill()
-        return pipeline.spark_runner(session)(*given)
+        return pipeline.spark_runner(session, watch)(*given)
     return run
 
 api.spark_runner = killing

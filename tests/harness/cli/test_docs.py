@@ -113,11 +113,11 @@ def test_the_budget_that_the_nightly_job_allows_fits_into_it() -> None:
     assert most * 60 + 30 <= minutes  # setting up, and the last run
 
 
-@pytest.mark.parametrize("name", GENERATED)
-def test_the_generated_parts_are_up_to_date(name: str) -> None:
-    program = f"from harness.cli.catalogue import GENERATED; print(GENERATED[{name!r}](), end='')"
-    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert (DOCS / name).read_text() == made.stdout, "run `make catalogue`"
+def test_the_generated_parts_are_up_to_date(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "harness.cli.catalogue", str(tmp_path)]
+    subprocess.run(command, check=True)  # other tests of this process may have defined rules of their own
+    for name in GENERATED:
+        assert (DOCS / name).read_text() == (tmp_path / name).read_text(), "run `make catalogue`"
 
 
 def test_links_between_documents_lead_somewhere() -> None:
