@@ -115,10 +115,19 @@ def test_a_rolling_restart_ends_early_and_says_so_when_the_run_stops() -> None:
         done = cluster.clock.now_s > 100 + START_S + 1
 
     cluster.clock.then = stop
-    with pytest.raises(NoEffect, match="phase of faults ended after 1 of 3 brokers"):
+    with pytest.raises(NoEffect, match=r"after 1 of 3 brokers .* a longer phase \(duration_s\)"):
         hit(cluster, "restart:rolling", stage=stage_of(cluster, stopping=lambda: done))
     assert [verb for verb, _ in verbs(cluster)].count("shut_down") == 2
     assert cluster.whole
+
+
+def test_a_rolling_restart_that_ends_with_the_phase_is_a_whole_one() -> None:
+    cluster = Recording(3)
+
+    def restarted() -> bool:
+        return not cluster.starting and [verb for verb, _ in verbs(cluster)].count("revive") == 3
+
+    assert len(hit(cluster, "restart:rolling", stage=stage_of(cluster, stopping=restarted)).nodes) == 3
 
 
 def test_a_rolling_restart_needs_to_know_the_replicas() -> None:
