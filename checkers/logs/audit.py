@@ -200,7 +200,12 @@ class _Audit:
                 continue
             written = "leaves it out" if start is None else f"says offset {start}"
             text = f"leader epoch {epoch} begins with offset {base}; leader-epoch-checkpoint {written}"
-            self._refuse(rule, base, [log], f"{log.where()}: {text}")
+            if start is not None and start > base and start in self._cut_by_power(log):
+                self.judgement.doubt(
+                    rule, self.tp, f"{log.where()}: {text}, a loss of power cut its log there"
+                )
+            else:
+                self._refuse(rule, base, [log], f"{log.where()}: {text}")
         for epoch, start in log.epochs.items():
             if (
                 epoch in epochs
@@ -216,6 +221,16 @@ class _Audit:
                 )
             else:
                 self._refuse(rule, start, [log], f"{log.where()}: {text}")
+
+    def _cut_by_power(self, log: Replica) -> set[int]:
+        """Ends of this log after losses of power.
+
+        Until it has heard of its successor, the node leads its last epoch again, from there on. Then it
+        fetches a batch of an older epoch, whose entry replaces the one of that offset, and its own before
+        (LeaderEpochFileCache.assign).
+        """
+        mine = [one for one in self.logs if one.node == log.node and one.take < log.take]
+        return {one.end for one in mine if one.why == LOST_POWER}
 
     def _deleted_elsewhere(self, log: Replica) -> bool:
         """Whether the log of another node shows, too, that records were deleted. A node that died may have

@@ -310,6 +310,25 @@ def test_a_loss_of_power_leaves_holes() -> None:
     assert not judged(made).findings
 
 
+@pytest.mark.parametrize(
+    ("why", "node", "start", "found"),
+    [(LOST_POWER, 1, 50, []), (LOST_POWER, 1, 55, [40]), (LOST_POWER, 2, 50, [40]), (KILLED, 1, 50, [40])],
+)
+def test_an_epoch_that_a_node_led_before_it_lost_power_may_begin_where_the_loss_cut_its_log(
+    why: str, node: int, start: int, found: list[int]
+) -> None:
+    """It starts as leader of an epoch that begins at 60, with a log that ends at 50; then it follows."""
+    made = clean()
+    made["takes"][0]["why"] = why
+    made["batches"] = [row for row in made["batches"] if row["take"] != DEAD or row["base"] < 50]
+    one(made, "epochs", take=1, node=node, epoch=3)["start"] = start
+    judgement = judged(made)
+    mine = [each.offset for each in judgement.findings if each.rule == "epoch-checkpoint"]
+    assert mine == found
+    assert not found or not any(doubt.rule == "epoch-checkpoint" for doubt in judgement.doubts)
+    assert found or any("loss of power cut its log" in doubt.why for doubt in judgement.doubts)
+
+
 def test_the_newest_bytes_of_a_node_that_ran_are_in_doubt() -> None:
     made = clean()
     made["nodes"] = []
