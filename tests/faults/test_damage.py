@@ -59,6 +59,7 @@ HELD = {Phase.RECOVER: {"memory.revive": "never"}, Phase.QUIESCE: {"memory.ends"
 """What keeps a run in a phase, so that the signal cannot come after it."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS, Phase.RECOVER, Phase.QUIESCE])
 def test_ctrl_c_seals_and_checks_what_there_is(tmp_path: Path, phase: Phase) -> None:
     held = json.dumps(HELD.get(phase, {}))
@@ -122,6 +123,7 @@ def test_a_disk_that_fills_up_while_recording(tmp_path: Path) -> None:
     assert any("could not be written" in why for why in found["unknown"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("workload", "settings", "code", "said"),
     [

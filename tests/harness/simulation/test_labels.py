@@ -60,30 +60,25 @@ def labels(run: Run) -> set[str]:
     return {each.known_bug for each in found.values() if each.disallowed}
 
 
-@pytest.fixture(scope="module")
-def torn(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def torn(folder: Path) -> Run:
+    """The first run that shows it."""
     for seed in SEEDS.numbers():
-        run = recorded(config(seed, "4.2"), tmp_path_factory.mktemp("torn") / str(seed))
+        run = recorded(config(seed, "4.2"), folder / str(seed))
         if labels(run):
             return run
     pytest.fail(f"none of {SEEDS.within} seeds shows it")
 
 
 @pytest.mark.slow
-def test_a_run_that_shows_it_bears_the_label(torn: Run) -> None:
-    assert labels(torn) == {LABEL}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", ["cluster", "evidence"])
-def test_without_the_evidence_it_bears_none(torn: Run, missing: str, tmp_path: Path) -> None:
-    run = Run(Path(shutil.copytree(torn.folder, tmp_path / "run")))
-    shutil.rmtree(run.folder / missing)
-    assert LABEL not in labels(run)
-
-
-@pytest.mark.slow
-def test_a_coordinator_that_waits_shows_nothing(torn: Run) -> None:
-    made = RunConfig.model_validate_json(torn.config.read_text())
+def test_the_evidence_gives_a_run_its_label_and_a_coordinator_that_waits_shows_nothing(
+    tmp_path: Path,
+) -> None:
+    run = torn(tmp_path / "torn")
+    assert labels(run) == {LABEL}
+    for missing in ("cluster", "evidence"):
+        less = Run(Path(shutil.copytree(run.folder, tmp_path / missing)))
+        shutil.rmtree(less.folder / missing)
+        assert LABEL not in labels(less)
+    made = RunConfig.model_validate_json(run.config.read_text())
     twin = trial(config(made.seed, "4.3-mended"))
     assert (twin.failures, twin.weak) == ([], {})
