@@ -10,7 +10,7 @@ from checkers.catalogue import ANOMALIES
 from checkers.checks.durability import LOST
 from checkers.engine.findings import Acks
 from checkers.known_bugs import KNOWN_BUGS, labels_of_logs
-from checkers.logs.judgement import Judgement, LogFinding, LogRule
+from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.producer_files import PRODUCER_SNAPSHOT
 from checkers.logs.registry import RULES
 from checkers.witness import EXAMPLES
@@ -157,7 +157,7 @@ def _place(one: LogFinding, answer: Answer, bug: str) -> LogPlace:
     return LogPlace(
         rule=one.rule,
         sentence=one.sentence,
-        partition=str(one.tp),
+        partition="" if one.tp == NOWHERE else str(one.tp),
         offset=one.offset,
         take=one.take,
         nodes=list(one.nodes),

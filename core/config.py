@@ -169,6 +169,10 @@ class RunConfig(BaseModel):
     recovery_deadline_s: float = Field(default=120.0, ge=1, le=3600)
     final_deadline_s: float = Field(default=60.0, ge=1, le=3600)
 
+    capture: bool = False
+    """Record the messages of clients and nodes (`evidence/frames.parquet`): rules about messages need them.
+    With real clusters it takes root on the machine of the Docker engine."""
+
     expect: tuple[str, ...] = ()
     """Anomaly classes that this control has to find."""
 

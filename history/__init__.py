@@ -34,7 +34,8 @@ The folder of a run, `results/<utc>-<workload>-<nemesis>-<seed>/`:
     events.jsonl      what happened              journal/        one file per process
     cluster/<node>/   logs of the brokers        trace.jsonl     messages and states (simulated runs)
     history/          sealed tables, names.json  checked/        anomalies.parquet
-    evidence/         what brokers left on disk, as tables (copies/: while they are read)
+    evidence/         what brokers left on disk, and captured messages, as tables
+                      (copies/, captured/: until then)
     verdict.json      report.html  junit.xml     soak            the session that this run belongs to
     shrunk.json       the run that this one was shrunk from
 

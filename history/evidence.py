@@ -13,6 +13,9 @@ that the record does not say. Kafka's own -1 stays -1.
 
 `schema` adds the columns that say where a row was found: `take`, `node`, and for partitions `topic` and
 `partition`. Rows of a partition stand together, by take, node, and place in the log.
+
+What was seen of messages (`frames`, `frame_parts`, `gaps`) belongs to the run as a whole. Runs without
+`capture` have none.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,6 +148,37 @@ TAKES: Final = _table("at_ns i64, why str")
 the node's process had ended without a shutdown, and was not started again yet; or LOST_POWER: likewise, and
 what the node had not flushed is gone."""
 
+FRAMES: Final = _table(
+    "number i64, at_ns i64, connection i64, client i32, client_port i32, server i32, server_port i32,"
+    "answer bool, api i16, version i16, correlation i32, size i32"
+)
+"""One row a frame of Kafka's protocol that was seen on the run's network, in the order of time; `number`
+counts them from 0. `at_ns`: time of the run when its last byte was seen; it need not have arrived.
+`connection`: its number in the run. `client`: the node that opened it, CLIENT = not a node. `answer`: the
+frame goes to `client`. `api`, `version`: of the request, also in the answer; -1 = an answer to no request.
+`size`: bytes, with those of the size."""
+
+FRAME_PARTS: Final = _table(
+    "number i64, topic str?, topic_id str?, partition i32, producer_id i64?, producer_epoch i16?,"
+    "sequence i32?, records i32?, acks i16?, offset i64?, leader_epoch i32?, commit bool?,"
+    "coordinator_epoch i32?, error i16?"
+)
+"""What the frame of this number says of a partition. Requests of Produce: one row a batch (`sequence`,
+`records`, `acks`); answers: `error` and base `offset`. Fetches of followers: `offset`, `leader_epoch` (-1 =
+not checked). WriteTxnMarkers: the marker. Frames of other APIs have no rows. A topic has a name or an id."""
+
+GAPS: Final = _table(
+    "at_ns i64, connection i64, client i32, client_port i32, server i32, server_port i32, why str"
+)
+"""What `frames` may lack from this time on: frames of this connection, or of ALL."""
+
+CLIENT: Final = -1
+"""Stands for who is not a node."""
+ALL: Final = -1
+"""Stands for all connections."""
+PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
+"""Keys of the APIs whose frames have rows in `frame_parts`."""
+
 PER_PARTITION: Final = {
     "batches": BATCHES,
     "control": CONTROL,
@@ -160,6 +194,8 @@ PER_PARTITION: Final = {
 """Tables with the columns `take`, `node`, `topic` and `partition` before their own."""
 PER_NODE: Final = {"metadata": METADATA, "nodes": NODES, "damage": DAMAGE, "takes": TAKES}
 """Tables with the columns `take` and `node` before their own."""
+PER_RUN: Final = {"frames": FRAMES, "frame_parts": FRAME_PARTS, "gaps": GAPS}
+"""Tables with no columns before their own; runs without `capture` have none."""
 
 
 Row: TypeAlias = tuple["Cell", ...]
@@ -174,7 +210,9 @@ def table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
 
 
 def schema(name: str) -> pa.Schema:
-    """Of a table of PER_PARTITION or PER_NODE, with the columns that say where a row was found."""
+    """Of a table, with the columns that say where a row was found."""
+    if name in PER_RUN:
+        return PER_RUN[name]
     where = [pa.field("take", pa.int32(), nullable=False), pa.field("node", pa.int32(), nullable=False)]
     if name in PER_NODE:
         return pa.schema([*where, *PER_NODE[name]])
@@ -202,11 +240,17 @@ class Evidence:
             if missing_ok:
                 return cls({})
             raise HistoryError(f"{folder}: there is no such folder of evidence")
-        names = (*PER_PARTITION, *PER_NODE)
+        seen = [name for name in PER_RUN if storage.is_there(folder / f"{name}.parquet")]
+        names = (*PER_PARTITION, *PER_NODE, *seen)
         return cls({name: _read(folder / f"{name}.parquet", schema(name)) for name in names})
 
+    @property
+    def captured(self) -> bool:
+        """Whether messages were looked at."""
+        return "frames" in self._tables
+
     def table(self, name: str) -> pa.Table:
-        """A table of PER_PARTITION or PER_NODE, with the columns of `schema`."""
+        """A table, with the columns of `schema`."""
         found = self._tables.get(name)
         return schema(name).empty_table() if found is None else found
 
@@ -262,6 +306,9 @@ def merged(found: Iterable[Mapping[str, pa.Table]]) -> dict[str, pa.Table]:
             by = by.set_column(by.column_names.index("topic"), "topic", by["topic"].cast(pa.string()))
         places = pc.sort_indices(by, [(key, "ascending") for key in by.column_names])
         tables[name] = table.unify_dictionaries().take(places)
+    for name in PER_RUN:
+        if seen := [one[name] for one in every if name in one]:
+            tables[name] = pa.concat_tables(seen)
     return tables
 
 

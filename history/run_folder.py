@@ -28,6 +28,7 @@ class Run:
         self.cluster = folder / "cluster"
         self.evidence = folder / "evidence"
         self.copies = folder / "copies"
+        self.captured = folder / "captured"
         self.checked = folder / "checked"
         self.anomalies = folder / "checked" / "anomalies.parquet"
         self.verdict = folder / "verdict.json"

@@ -26,6 +26,8 @@ judgement            What a rule about logs says: findings, what it could not de
                      how often it was asked.
 lineage              Ring 3, records: what leaders of one epoch had, the leaders of
                      later epochs have.
+messages             Ring 4: what brokers say to each other and to clients, when
+                     they say it.
 metadata_rows        Rows of the metadata log as the records that the model's acceptor
                      takes.
 producer_files       Files that brokers compute from a log of producers, against the

@@ -13,6 +13,8 @@ LOST_DECISION: Final = "lost-decision"
 TORN_DECISION: Final = "torn-decision"
 HANGING: Final = "hanging-partition"
 UNCLEAN: Final = "unclean-election"
+EARLY: Final = "early-act"
+MISANSWERED: Final = "unasked-answer"
 
 CLASSES: Final[Mapping[str, AnomalyClass]] = {
     DIVERGENCE: AnomalyClass(
@@ -61,6 +63,20 @@ CLASSES: Final[Mapping[str, AnomalyClass]] = {
         " consumers at read_committed wait there, or the next transaction decides these records.",
         literature="hanging transaction (KIP-664, KIP-890)",
         rule=unless_truncated("a coordinator completes a transaction when all its partitions have markers"),
+    ),
+    EARLY: AnomalyClass(
+        title="A broker acted upon a record before it was committed",
+        meaning="A broker answered a producer, or sent markers, when some in-sync replica had not asked for"
+        " what follows the record in question. Nothing is lost by that alone: the replica may have the"
+        " record, or get it.",
+        literature="output commit (Strom and Yemini, 1985); stable storage of the decision (Gray, 1978)",
+        rule=never("a broker tells others only of what is committed"),
+    ),
+    MISANSWERED: AnomalyClass(
+        title="An answer without its request",
+        meaning="A broker sent an answer that is not the next one due on its connection.",
+        literature="Kafka's protocol guide, Network",
+        rule=never("a broker answers each request of a connection once, in their order"),
     ),
 }
 """Identifier -> class, the most severe first. Rules may also name a class of `checkers.checks`."""

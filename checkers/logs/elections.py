@@ -39,7 +39,7 @@ class Elections:
 
     unknown: why the metadata log does not tell all of them, "" = it does. power: a node lost power in the
     run. topics: how many topics had the name, one after the other. removed: the last of them was deleted.
-    in_sync: the in-sync replicas at the end.
+    in_sync: the in-sync replicas at the end. states: the partition's states, each with its time (ms).
     """
 
     found: Sequence[Election] = field(default=())
@@ -48,6 +48,7 @@ class Elections:
     topics: int = 1
     removed: bool = False
     in_sync: frozenset[int] = frozenset()
+    states: Sequence[tuple[int, PartitionState]] = field(default=(), repr=False)
 
     @property
     def last(self) -> Election | None:
@@ -104,8 +105,15 @@ def elections(evidence: Evidence, tp: TopicPartition) -> Elections:
     mine = log.filter(pc.equal(log["topic_id"], ids[-1]))
     removed = "RemoveTopicRecord" in mine["name"].to_pylist()
     changes = mine.filter(pc.equal(mine["partition"], tp.partition))
-    found, in_sync = _replayed(changes, tp)
-    return Elections(found=found, power=power, topics=len(ids), removed=removed, in_sync=frozenset(in_sync))
+    found, states = _replayed(changes, tp)
+    return Elections(
+        found=found,
+        power=power,
+        topics=len(ids),
+        removed=removed,
+        in_sync=frozenset(states[-1][1].isr if states else ()),
+        states=states,
+    )
 
 
 def partition_count(evidence: Evidence, topic: str) -> int:
@@ -163,9 +171,10 @@ def survivor(logs: Sequence[Replica], lineage: Elections) -> Replica | None:
     return newest([log for log in last if log.node in lineage.in_sync] or last)
 
 
-def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], Sequence[int]]:
-    """The elections, and who is in sync in the end."""
+def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], list[tuple[int, PartitionState]]]:
+    """The elections, and all states."""
     found: list[Election] = []
+    states: list[tuple[int, PartitionState]] = []
     before: PartitionState | None = None
     for row in rows(table):
         if (after := _after(row, before, tp)) is None:
@@ -183,7 +192,8 @@ def _replayed(table: pa.Table, tp: TopicPartition) -> tuple[list[Election], Sequ
                 )
             )
         before = after
-    return found, before.isr if before else ()
+        states.append((row.timestamp, after))
+    return found, states
 
 
 def _after(row: Row, before: PartitionState | None, tp: TopicPartition) -> PartitionState | None:

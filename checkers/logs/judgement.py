@@ -20,8 +20,8 @@ class LogRule:
     """A rule.
 
     name: its identifier, such as `replicas-equal`. ring: 0 audit, 1 acceptance by the model, 3 lineage and
-    decisions. anomaly: class of the catalogue that a finding belongs to. claim: what has to hold, one
-    sentence. source: KIP, JIRA or file of Kafka.
+    decisions, 4 messages. anomaly: class of the catalogue that a finding belongs to. claim: what has to hold,
+    one sentence. source: KIP, JIRA or file of Kafka.
     """
 
     name: str
@@ -36,14 +36,18 @@ def accepting(name: str, claim: str, source: str, anomaly: str = "model-violatio
     return LogRule(name=name, ring=1, anomaly=anomaly, claim=claim, source=source)
 
 
+NOWHERE: Final = TopicPartition("", -1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFinding:
     """A place in a log that a rule refuses.
 
-    rule: its name. tp, offset: the place; offset -1 = the partition as a whole. take, nodes: where the rows
-    stand that show it. sentence: the story for an expert: what stands there, what has to hold. before: the
-    state before that place, as the model has it, "" = there is none. producer_id, producer_epoch,
-    transactional_id: of the transaction that it is about, -1 and "" = none.
+    rule: its name. tp, offset: the place; offset -1 = the partition as a whole; NOWHERE = no partition. take,
+    nodes: where the rows stand that show it; take -1 = it is about messages of these nodes. sentence: the
+    story for an expert: what stands there, what has to hold. before: the state before that place, as the
+    model has it, "" = there is none. producer_id, producer_epoch, transactional_id: of the transaction that
+    it is about, -1 and "" = none.
     """
 
     rule: str

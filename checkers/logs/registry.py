@@ -16,6 +16,7 @@ from checkers.logs import (
     audit,
     decisions,
     lineage,
+    messages,
 )
 from checkers.logs.judgement import Judgement, LogRule
 from core.op import TopicPartition
@@ -52,6 +53,7 @@ WHOLE: Final[dict[str, WholeRules]] = {
     "lineage": WholeRules(rules=lineage.RULES, judge=lineage.judge),
     "decisions": WholeRules(rules=decisions.RULES, judge=decisions.judge),
     "answers": WholeRules(rules=answers.RULES, judge=answers.judge),
+    "messages": WholeRules(rules=messages.RULES, judge=messages.judge),
 }
 """Name of the module -> its rules."""
 RULES: Final[dict[str, LogRule]] = {

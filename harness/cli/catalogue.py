@@ -89,6 +89,8 @@ RINGS: dict[int, str] = {
     1: "A log, record by record in the order of its offsets, is one that the brokers of the model would have"
     " appended.",
     3: "The logs of several partitions, and what clients saw, fit together.",
+    4: "What was sent over the network, and when, fits to the logs. Only runs with `capture` have it"
+    " (`--set capture=true`).",
 }
 """Ring of rules about logs -> what its rules have in common. Ring 2 compares the model with a broker, request
 by request: it judges no run."""

@@ -28,12 +28,14 @@ from harness.kafka.asked import AskedBrokers
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
 from harness.kafka.containers import data, engine, firewall
 from harness.kafka.containers.images import ensure_image
-from harness.kafka.containers.nodes import NodeContainer, RunEngine, create_network, kill_all
+from harness.kafka.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.evidence import NodeEvidence
 from harness.kafka.power import lose_unflushed
 from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
+from harness.wire.capture import Capture
+from harness.wire.capture_main import Watch
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._config = config
         run = Run(run_dir)
         self.run = run.name
-        self._copies = run.copies
+        self._copies, self._captured = run.copies, run.captured
+        self._capture: Capture | None = None
         self._evidence = NodeEvidence(run.copies)
         self._nodes = tuple(range(1, config.brokers + config.controllers + 1))
         self._ready_deadline_s = ready_deadline_s
@@ -108,6 +111,8 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         run_engine = RunEngine(self._client, self.run)
         subnet = create_network(run_engine, self._plan.subnets())
         self.addresses.update({node: address(subnet, node) for node in self._nodes})
+        if self._config.capture:
+            self._capture = Capture(self._watch(bridge(run_engine)))
         for node in self._nodes:
             self._containers[node] = self._described(run_engine, node)
             self._containers[node].create()
@@ -120,7 +125,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             engine.connect(timeout_s=TROUBLE_S).close()
         except ClusterError as error:
             return str(error)
-        return self.trouble_of_proxies()
+        return self.trouble_of_proxies() or (self._capture.trouble() if self._capture else "")
 
     async def ended(self) -> str:
         """Containers of nodes that run no more, with their exit codes."""
@@ -139,7 +144,14 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
                 _note(folder, f"server.log: {error}\n")
 
     async def take_evidence(self, into: Path) -> list[str]:
-        """SIGKILL to all nodes at once; their data directories then, and at earlier kills."""
+        """SIGKILL to all nodes at once; their data directories then, and at earlier kills; then the messages
+        that were captured."""
+        missed = self._take_disks(into)
+        if self._capture is not None and (why := self._capture.finish(into)):
+            missed.append(why)
+        return missed
+
+    def _take_disks(self, into: Path) -> list[str]:
         try:
             nodes = self._made(self._nodes)
             kill_all(nodes)
@@ -162,6 +174,9 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             steps.callback(self._plan.release)
             steps.callback(self._remove)
             steps.callback(self.stop_proxies)
+            if self._capture is not None:
+                steps.callback(self._capture.stop)
+                self._capture = None
 
     def _remove(self) -> None:
         if self._client is None:
@@ -243,6 +258,15 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         return sum(firewall.openings(self._saved_table(node)) for node in up)
 
     # ---- starting
+
+    def _watch(self, interface: str) -> Watch:
+        return Watch(
+            interface=interface,
+            nodes={its: node for node, its in self.addresses.items()},
+            brokers=PORTS[Listener.BROKER],
+            others=(PORTS[Listener.CLIENT], PORTS[Listener.CONTROLLER]),
+            into=str(self._captured),
+        )
 
     def _described(self, run_engine: RunEngine, node: int) -> NodeContainer:
         published = {

@@ -77,6 +77,8 @@ def refusal(config: RunConfig) -> str:
     assert config.model is not None
     if refused := refused_settings(config, config.model.era, config.model.mutant):
         return refused
+    if config.capture and not config.model.containers:
+        return "capture: brokers that are processes have no network of their own; set containers=true"
     era = ERAS[config.model.era]
     if era.zookeeper:
         return (

@@ -94,8 +94,7 @@ class ModelContainers(KafkaCluster):
             lost += sum(log.lose_power() for log in durable.logs.values())
         return lost
 
-    async def take_evidence(self, into: Path) -> list[str]:
-        """SIGKILL to all nodes at once; their disks then, and at earlier kills."""
+    def _take_disks(self, into: Path) -> list[str]:
         try:
             nodes = self._made(self.nodes)
             kill_all(nodes)

@@ -10,6 +10,8 @@ disk            A copy of what the disk of a simulated node holds, which the nod
                 further life leaves alone.
 evidence        The evidence of a simulated run: the tables of `history.evidence` from
                 what is durable.
+frames          The messages of a simulated run as the tables of evidence that a capture
+                on a network makes.
 invariants      Safety invariants of a simulated cluster.
 message_text    What a message of the model says, in few words, by what it is about
                 (see `history.trace.TracedMessage`).

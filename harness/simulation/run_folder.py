@@ -10,6 +10,7 @@ from itertools import takewhile
 from core.config import RunConfig
 from harness.simulation.cluster import BROKER_SETTINGS, MIN_ISR, TOPIC_SETTINGS, UNCLEAN
 from harness.simulation.evidence import tables_of_run
+from harness.simulation.frames import frames
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import BASE_NS
 from harness.simulation.server_log import text
@@ -77,7 +78,8 @@ def record(config: RunConfig, steps: Sequence[PlannedFault], run: Run) -> Simula
     for me, node in sorted(done.cluster.sim.items()):
         told = node.durable.server_log
         write_virtual(run, me, [(BASE_NS + line.ms * 1_000_000, text(line)) for line in told])
-    evidence.write(run.evidence, tables_of_run(done.cluster))
+    seen = frames(done.cluster.network.messages or ()) if config.capture else {}
+    evidence.write(run.evidence, tables_of_run(done.cluster) | seen)
     if done.trace is not None:
         write_atomically(run.trace, tr.encode(done.trace))
     return done

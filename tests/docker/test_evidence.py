@@ -1,6 +1,7 @@
 """The data directory of a frozen broker, read without it, against Kafka's own DumpLogSegments."""
 
 import io
+import os
 import tarfile
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from harness.kafka.cluster import KafkaCluster
 from harness.kafka.containers.engine import RUN_LABEL, connect
 from harness.kafka.containers.images import image_tag
 from harness.kafka.containers.jars import jars
-from history.evidence import END, KILLED, Evidence
+from history.evidence import CLIENT, END, KILLED, Evidence
 from history.transaction_log import transaction_log
 from tests.docker.conftest import TOPIC, whole
 from tests.harness.evidence.dumped import Comparison, compare, sections
@@ -120,7 +121,8 @@ def test_every_file_of_a_node_is_read_as_kafka_reads_it(cluster: KafkaCluster, t
 
 def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
     """Nodes that were killed are taken before they start again, others at the end alone."""
-    cluster = KafkaCluster(run_config({"seed": 1}), tmp_path / f"takes-{time.time_ns()}")
+    captures = os.geteuid() == 0
+    cluster = KafkaCluster(run_config({"seed": 1, "capture": captures}), tmp_path / f"takes-{time.time_ns()}")
     try:
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))
@@ -165,6 +167,23 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
         "PrepareAbort",
         "PrepareCommit",
     ]
+
+    if captures:  # it takes root
+        captured_whole(found)
+
+
+def captured_whole(found: Evidence) -> None:
+    """All connections were seen from their beginning, over a kill and restarts; and both kinds of markers."""
+    assert found.table("gaps").to_pylist() == []
+    frames = found.table("frames")
+    assert set(frames["server"].to_pylist()) == {1, 2, 3}
+    assert set(frames["client"].to_pylist()) == {CLIENT, 1, 2, 3}
+    assert frames["at_ns"].to_pylist() == sorted(frames["at_ns"].to_pylist())
+    assert -1 not in frames["api"].to_pylist()
+    parts = found.table("frame_parts")
+    assert {row["commit"] for row in parts.to_pylist()} == {True, False, None}
+    topics = {row["topic"] for row in parts.to_pylist() if row["producer_id"] is not None}
+    assert TOPIC in topics
 
 
 def of_take(rows: pa.Table, take: int) -> list[dict[str, int]]:

@@ -81,6 +81,15 @@ def create_network(engine: RunEngine, subnets: Sequence[str]) -> str:
     )
 
 
+def bridge(engine: RunEngine) -> str:
+    """The interface of the run's network on the machine of the engine. Raises: ClusterError."""
+    with explained("the network could not be looked at"):
+        found = engine.client.networks.list(names=[engine.stem])
+        (made,) = [one for one in found if one.name == engine.stem]
+    named = (made.attrs.get("Options") or {}).get("com.docker.network.bridge.name", "")
+    return str(named or f"br-{str(made.id)[:12]}")
+
+
 class NodeContainer(DockerContainer):
     """One node. Its methods raise ClusterError, with the engine's own words.
 

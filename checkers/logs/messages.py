@@ -1,0 +1,464 @@
+"""Ring 4: what brokers say to each other and to clients, when they say it.
+
+The messages are those that were seen on the network (`history.evidence.FRAMES`). A leader learns from a
+follower's Fetch that the follower has all records before the offset that it asks for; so what is committed
+can be seen from outside, and when. What cannot be seen is taken in the broker's favour: a message arrived as
+soon as it was seen, and a leader may act by any in-sync set that it had as leader so far. A rule fires only
+where none of them explains the act.
+
+Without messages, or without a history of clients (it tells the time of day), these rules are not asked. Where
+messages may be missing, findings are doubts.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.logs.classes import EARLY, LOST_DECISION, MISANSWERED
+from checkers.logs.elections import Elections, elections, newest_log
+from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
+from checkers.logs.lineage import CLOCK_MS
+from checkers.logs.replicas import Array
+from checkers.logs.transactions import NEVER, PREPARED, TOPIC, TransactionLogs, transaction_logs
+from core.op import TopicPartition
+from history.evidence import ALL, CLIENT, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
+from history.reader import History
+from model.protocol.messages import PartitionState
+
+MARKERS_COMMITTED: Final = LogRule(
+    name="markers-committed",
+    ring=4,
+    anomaly=EARLY,
+    claim="When a coordinator sends markers, it can know that the decision is committed: each in-sync replica"
+    " has asked it for what follows the record, or the leader before it had answered when they had asked that"
+    " one.",
+    source="KIP-98; KAFKA-16973 for the group coordinator",
+)
+MARKERS_LOGGED: Final = LogRule(
+    name="markers-logged",
+    ring=4,
+    anomaly=LOST_DECISION,
+    claim="Each marker that a coordinator sends has its PrepareCommit or PrepareAbort in"
+    " `__transaction_state`, or in a log that a node had when it died.",
+    source="KIP-98; TransactionMarkerChannelManager",
+)
+REPLICATED: Final = LogRule(
+    name="answers-replicated",
+    ring=4,
+    anomaly=EARLY,
+    claim="When a leader acknowledges a batch with acks=all, each in-sync replica has asked for what follows"
+    " the batch.",
+    source="ReplicaManager.appendRecords, DelayedProduce",
+)
+IN_TURN: Final = LogRule(
+    name="answers-in-turn",
+    ring=4,
+    anomaly=MISANSWERED,
+    claim="Each answer on a connection is to the oldest request there that has none.",
+    source="Kafka's protocol guide, Network; SocketServer",
+)
+RULES: Final = (MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, IN_TURN)
+
+CLOCK_NS: Final = 1_000_000
+"""How far the times of two messages may be apart from their order."""
+NO_ACKS: Final = 0
+
+
+def judge(evidence: Evidence, history: History | None) -> Judgement:
+    """Apply the rules."""
+    if history is None or not evidence.captured:
+        return Judgement()
+    found = _Messages(evidence, history)
+    found.markers()
+    found.produced()
+    found.in_turn()
+    return found.judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The Fetches of a follower for one partition, in the order of time. highest: offset asked for so far."""
+
+    ns: Array
+    leader: Array
+    offset: Array
+    epoch: Array
+    highest: Array
+
+    def reached(self, offset: int, leader: int, epoch: int) -> int:
+        """Time of the first one beyond an offset to a leader, in this leader epoch or a later one; NEVER =
+        there is none."""
+        fits = (self.offset > offset) & (self.leader == leader) & ((self.epoch >= epoch) | (self.epoch < 0))
+        at = int(np.argmax(fits)) if fits.any() else -1
+        return int(self.ns[at]) if at >= 0 else NEVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A decision that a log holds. epoch: leader epoch."""
+
+    log: TopicPartition
+    offset: int
+    epoch: int
+    ms: int
+    until_ms: int
+    transactional_id: str
+    text: str
+
+
+class _Messages:
+    def __init__(self, evidence: Evidence, history: History) -> None:
+        self.evidence = evidence
+        self.history = history
+        self.judgement = Judgement()
+        self.frames = evidence.table("frames")
+        self.names = _topic_names(evidence)
+        self.parts = _joined(self.frames, evidence.table("frame_parts"))
+        self.gaps = evidence.table("gaps").to_pylist()
+        self.logs: TransactionLogs = evidence.once(transaction_logs)
+        self._elections: dict[TopicPartition, Elections] = {}
+        self.fetched = self._fetched()
+        self.told = self._told()
+
+    # ---- markers
+
+    def markers(self) -> None:
+        """Each request that writes markers, marker by marker."""
+        sent = self.parts.filter(pc.equal(self.parts["api"], WRITE_TXN_MARKERS))
+        prepared = self._prepared()
+        for row in sent.to_pylist():
+            tp = self._tp(row)
+            if tp is None:
+                continue
+            key = row["producer_id"], row["producer_epoch"], row["commit"], tp
+            ms = self.history.wall_ms(row["at_ns"]) + CLOCK_MS
+            own = [one for one in prepared.get(key, ()) if one.ms <= ms]
+            self.judgement.asked[MARKERS_LOGGED.name] += 1
+            if not own:
+                self._unlogged(row, tp)
+                continue
+            current = [one for one in own if one.until_ms >= ms - 2 * CLOCK_MS] or own
+            self.judgement.asked[MARKERS_COMMITTED.name] += 1
+            if not any(self._known(one, row) for one in current):
+                self._early_markers(current[-1], row, tp)
+
+    def _prepared(self) -> dict[tuple[int, int, bool, TopicPartition], list[Prepared]]:
+        """Decisions by producer id, epoch, result and partition: those of the log, and those that only a dead
+        node had."""
+        found: dict[tuple[int, int, bool, TopicPartition], list[Prepared]] = defaultdict(list)
+        for every in self.logs.of.values():
+            for one in every:
+                until = one.completed_ms if one.completed >= 0 else NEVER
+                for each in one.decisions:
+                    made = Prepared(
+                        log=each.log,
+                        offset=each.offset,
+                        epoch=each.leader_epoch,
+                        ms=each.ms,
+                        until_ms=until,
+                        transactional_id=one.transactional_id,
+                        text=each.text,
+                    )
+                    for tp in each.partitions:
+                        found[one.producer_id, each.epoch, each.commit, tp].append(made)
+        for row in self.logs.lost:
+            if row["state"] not in PREPARED:
+                continue
+            log = TopicPartition(row["topic"], row["partition"])
+            made = Prepared(
+                log=log,
+                offset=row["offset"],
+                epoch=row["leader_epoch"],
+                ms=row["timestamp"],
+                until_ms=NEVER,
+                transactional_id=row["transactional_id"],
+                text=f"{row['state']} at offset {row['offset']} of {log} (leader epoch"
+                f" {row['leader_epoch']}), which only node {row['node']} had when it died",
+            )
+            for part in row["partitions"] or ():
+                tp = TopicPartition(part["topic"], part["partition"])
+                found[row["producer_id"], row["producer_epoch"], PREPARED[row["state"]], tp].append(made)
+        return found
+
+    def _unlogged(self, row: dict[str, Any], tp: TopicPartition) -> None:
+        what = "COMMIT" if row["commit"] else "ABORT"
+        text = (
+            f"node {row['client']} sent node {row['server']} {self._when(row['at_ns'])} a {what} marker"
+            f" {row['producer_id']}/{row['producer_epoch']} for {tp} (coordinator epoch"
+            f" {row['coordinator_epoch']}); no log of __transaction_state has a decision like it"
+        )
+        if doubt := self.logs.doubt(None):
+            self.judgement.doubt(MARKERS_LOGGED, tp, f"{text}; {doubt}")
+            return
+        finding = LogFinding(
+            rule=MARKERS_LOGGED.name,
+            tp=tp,
+            offset=-1,
+            take=-1,
+            nodes=(row["client"],),
+            sentence=f"{text}.",
+            producer_id=row["producer_id"],
+            producer_epoch=row["producer_epoch"],
+        )
+        self.judgement.refuse(finding)
+
+    def _known(self, one: Prepared, row: dict[str, Any]) -> bool:
+        """Whether the sender could know that a decision is committed."""
+        me, epoch, until = row["client"], row["coordinator_epoch"], row["at_ns"] + CLOCK_NS
+        for state in self._states(one.log, until):
+            leader = state.leader
+            if leader < 0 or state.leader_epoch < one.epoch or (leader != me and state.leader_epoch > epoch):
+                continue
+            when = self._reached(one, state.isr, leader, state.leader_epoch)
+            if when <= until and (leader == me or self._heard(me, leader, when, until)):
+                return True
+        return False
+
+    def _reached(self, one: Prepared, in_sync: Iterable[int], leader: int, epoch: int) -> int:
+        """When a leader could know that all of an in-sync set have a record; NEVER = it could not."""
+        times = [-NEVER]
+        for node in in_sync:
+            if node != leader:
+                fetched = self.fetched.get((one.log, node))
+                times.append(fetched.reached(one.offset, leader, epoch) if fetched else NEVER)
+        return max(times)
+
+    def _heard(self, me: int, leader: int, since: int, until: int) -> bool:
+        """A leader answered a Fetch of this node in a stretch of time, perhaps with its high watermark."""
+        told = self.told.get((me, leader))
+        if told is None:
+            return False
+        at = int(np.searchsorted(told, since - CLOCK_NS))
+        return at < len(told) and int(told[at]) <= until
+
+    def _early_markers(self, one: Prepared, row: dict[str, Any], tp: TopicPartition) -> None:
+        epoch = row["coordinator_epoch"]
+        loaded = " which it had loaded," if one.epoch < epoch else ""
+        text = (
+            f"node {row['client']}, coordinator of {one.transactional_id} in leader epoch {epoch}, sent node"
+            f" {row['server']} {self._when(row['at_ns'])} the marker"
+            f" {row['producer_id']}/{row['producer_epoch']} for {tp} by {one.text},{loaded} and could not"
+            f" know that this was committed: {self._missing(one, row['client'], epoch, row['at_ns'])}"
+        )
+        producer = row["producer_id"], row["producer_epoch"]
+        self._early(MARKERS_COMMITTED, one.log, one.offset, row, text, producer, one.transactional_id)
+
+    def _missing(self, one: Prepared, leader: int, epoch: int, ns: int) -> str:
+        """Which in-sync replica had not asked a leader for what follows a decision, in words."""
+        states = [state for state in self._states(one.log, ns + CLOCK_NS) if state.leader_epoch == epoch]
+        for node in states[-1].isr if states else ():
+            fetched = self.fetched.get((one.log, node))
+            when = fetched.reached(one.offset, leader, epoch) if fetched else NEVER
+            if node != leader and when > ns:
+                asked = "never did" if when == NEVER else f"did {(when - ns) / 1e6:.1f} ms later"
+                return f"node {node}, in sync, had not asked it for what follows, and {asked}"
+        return "it led no in-sync set that had all of it"
+
+    # ---- producers
+
+    def produced(self) -> None:
+        """Each batch that was acknowledged with acks=all."""
+        mine = self.parts.filter(pc.equal(self.parts["api"], PRODUCE))
+        sent = mine.filter(pc.and_(pc.invert(mine["answer"]), pc.equal(mine["acks"], -1)))
+        records: dict[tuple[Any, ...], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        for row in sent.to_pylist():
+            records[_exchange(row)].append((row["records"], row))
+        answered = mine.filter(pc.and_(mine["answer"], pc.equal(mine["error"], 0)))
+        due: dict[tuple[TopicPartition, int], list[tuple[int, int, dict[str, Any]]]] = defaultdict(list)
+        for row in answered.to_pylist():
+            batches = [one for one in records.get(_exchange(row), ()) if one[1]["number"] < row["number"]]
+            tp = self._tp(row)
+            if batches and row["offset"] >= 0 and tp is not None:
+                asked = batches[-1][1]
+                last = row["offset"] + batches[-1][0] - 1
+                due[tp, row["server"]].append((row["at_ns"], last, row | {"asked": asked}))
+        for (tp, leader), some in due.items():
+            self._replicated(tp, leader, some)
+
+    def _replicated(
+        self, tp: TopicPartition, leader: int, some: Sequence[tuple[int, int, dict[str, Any]]]
+    ) -> None:
+        """Batches of a partition that a leader acknowledged: time, last offset, and the answer."""
+        lineage = self._lineage(tp)
+        if lineage.unknown or lineage.topics > 1:
+            why = lineage.unknown or "several topics had its name, one after the other"
+            self.judgement.doubt(REPLICATED, tp, why)
+            return
+        ns = np.array([one[0] for one in some], np.int64) + CLOCK_NS
+        last = np.array([one[1] for one in some], np.int64)
+        explained = np.zeros(len(some), np.bool_)
+        led = False
+        for ms, state in lineage.states:
+            if state.leader != leader:
+                continue
+            led = True
+            fits = np.array([self.history.wall_ms(int(one)) + CLOCK_MS >= ms for one in ns])
+            for node in state.isr:
+                if node != leader:
+                    fits &= self._has(tp, node, ns, last)
+            explained |= fits
+        self.judgement.asked[REPLICATED.name] += len(some) if led else 0
+        for at in np.flatnonzero(~explained).tolist() if led else ():
+            row = some[at][2]
+            asked = row["asked"]
+            text = (
+                f"node {leader} acknowledged {self._when(row['at_ns'])} the batch"
+                f" {asked['producer_id']}/{asked['producer_epoch']}, sequence {asked['sequence']}, at offsets"
+                f" {row['offset']} to {int(last[at])} of {tp}, and no in-sync set that it had led so far had"
+                " asked for what follows"
+            )
+            producer = asked["producer_id"], asked["producer_epoch"]
+            self._early(REPLICATED, tp, row["offset"], row, text, producer)
+
+    def _has(self, tp: TopicPartition, node: int, ns: Array, last: Array) -> Array:
+        """Whether a follower had asked for what follows an offset by a time."""
+        fetched = self.fetched.get((tp, node))
+        if fetched is None:
+            return np.zeros(len(ns), np.bool_)
+        at = np.searchsorted(fetched.ns, ns, "right") - 1
+        return np.asarray((at >= 0) & (fetched.highest[np.maximum(at, 0)] > last))
+
+    # ---- connections
+
+    def in_turn(self) -> None:
+        """Each answer, connection by connection; of each only the first that is not due."""
+        silent = self.parts.filter(pc.equal(self.parts["acks"], NO_ACKS))["number"].to_pylist()
+        unanswered = set(silent)
+        due: dict[int, deque[int]] = defaultdict(deque)
+        wrong: set[int] = set()
+        columns = ("connection", "number", "at_ns", "answer", "correlation", "client", "server")
+        for row in zip(*(self.frames[name].to_pylist() for name in columns), strict=True):
+            connection, number, ns, answer, correlation, client, server = row
+            if connection in wrong:
+                continue
+            if answer:
+                self.judgement.asked[IN_TURN.name] += 1
+                if due[connection] and due[connection][0] == correlation:
+                    due[connection].popleft()
+                    continue
+                wrong.add(connection)
+                first = f"{due[connection][0]} was due" if due[connection] else "no request waited for one"
+                text = f"node {server} sent {_whom(client)} {self._when(ns)} the answer to request"
+                self._not_due(connection, server, f"{text} {correlation} of connection {connection}; {first}")
+            elif number not in unanswered:
+                due[connection].append(correlation)
+
+    def _not_due(self, connection: int, server: int, text: str) -> None:
+        for gap in self.gaps:
+            if gap["connection"] in (ALL, connection):
+                self.judgement.doubt(IN_TURN, None, f"{text}; messages may have been missed: {gap['why']}")
+                return
+        self.judgement.refuse(
+            LogFinding(
+                rule=IN_TURN.name, tp=NOWHERE, offset=-1, take=-1, nodes=(server,), sentence=f"{text}."
+            )
+        )
+
+    # ---- what is known
+
+    def _fetched(self) -> dict[tuple[TopicPartition, int], Fetched]:
+        """Of followers, by partition and node."""
+        rows = self.parts.filter(pc.equal(self.parts["api"], FETCH))
+        keys = [self._tp(row) for row in rows.select(["topic", "topic_id", "partition"]).to_pylist()]
+        columns = {name: rows[name].to_numpy() for name in ("client", "server", "at_ns", "offset")}
+        epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy()
+        places: dict[tuple[TopicPartition, int], list[int]] = defaultdict(list)
+        for at, (tp, node) in enumerate(zip(keys, columns["client"].tolist(), strict=True)):
+            if tp is not None:
+                places[tp, node].append(at)
+        found = {}
+        for key, mine in places.items():
+            ns, leader, offset = (columns[name][mine] for name in ("at_ns", "server", "offset"))
+            found[key] = Fetched(ns, leader, offset, epochs[mine], np.maximum.accumulate(offset))
+        return found
+
+    def _told(self) -> dict[tuple[int, int], Array]:
+        """When a leader answered Fetches of a follower: by follower and leader."""
+        rows = self.frames.filter(pc.and_(self.frames["answer"], pc.equal(self.frames["api"], FETCH)))
+        client, server, ns = (rows[name].to_numpy() for name in ("client", "server", "at_ns"))
+        pairs = {(int(one), int(other)) for one, other in zip(client, server, strict=True) if one != CLIENT}
+        return {pair: ns[(client == pair[0]) & (server == pair[1])] for pair in pairs}
+
+    def _lineage(self, tp: TopicPartition) -> Elections:
+        if tp not in self._elections:
+            self._elections[tp] = elections(self.evidence, tp)
+        return self._elections[tp]
+
+    def _states(self, tp: TopicPartition, until_ns: int) -> Iterator[PartitionState]:
+        """The states of a partition that began by a time."""
+        until = self.history.wall_ms(until_ns) + CLOCK_MS
+        return (state for ms, state in self._lineage(tp).states if ms <= until)
+
+    def _tp(self, row: dict[str, Any]) -> TopicPartition | None:
+        name = row["topic"] or self.names.get(row["topic_id"])
+        return None if name is None else TopicPartition(name, row["partition"])
+
+    def _when(self, ns: int) -> str:
+        return f"at {self.history.seconds(ns):.4f} s"
+
+    def _early(
+        self,
+        rule: LogRule,
+        tp: TopicPartition,
+        offset: int,
+        row: dict[str, Any],
+        text: str,
+        producer: tuple[int, int],
+        transactional_id: str = "",
+    ) -> None:
+        """A finding, unless a Fetch may have been missed, or the leaders are unknown."""
+        doubt = self._lineage(tp).unknown
+        for gap in self.gaps:
+            if gap["at_ns"] <= row["at_ns"] and (gap["connection"] == ALL or gap["client"] != CLIENT):
+                doubt = doubt or f"messages may have been missed: {gap['why']}"
+        if doubt:
+            self.judgement.doubt(rule, tp, f"{text}; {doubt}")
+            return
+        self.judgement.refuse(
+            LogFinding(
+                rule=rule.name,
+                tp=tp,
+                offset=offset,
+                take=-1,
+                nodes=(row["client"] if tp.topic == TOPIC else row["server"],),
+                sentence=f"{tp}: {text}.",
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                transactional_id=transactional_id,
+            )
+        )
+
+
+def _whom(client: int) -> str:
+    return "a client" if client == CLIENT else f"node {client}"
+
+
+_EXCHANGE: Final = ("connection", "correlation", "topic", "topic_id", "partition")
+
+
+def _exchange(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What a request and its answer have in common, for one partition."""
+    return tuple(row[name] for name in _EXCHANGE)
+
+
+def _joined(frames: pa.Table, parts: pa.Table) -> pa.Table:
+    """Parts with the columns of their frames."""
+    at = pa.array(np.searchsorted(frames["number"].to_numpy(), parts["number"].to_numpy()))
+    own = frames.drop_columns(["number"]).take(at)
+    for name in own.column_names:
+        parts = parts.append_column(name, own[name])
+    return parts
+
+
+def _topic_names(evidence: Evidence) -> dict[str, str]:
+    """Names of topics by their ids."""
+    log = evidence.once(newest_log)
+    if log is None:
+        return {}
+    rows = log.filter(pc.equal(log["name"], "TopicRecord")).select(["topic_id", "topic"]).to_pylist()
+    return {row["topic_id"]: row["topic"] for row in rows}

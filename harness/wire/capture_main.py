@@ -1,0 +1,194 @@
+"""The process that looks at a run's network: `python -m harness.wire.capture_main`.
+
+Standard input brings one line, `Watch`, and its end ends the process: a harness that dies leaves none behind.
+Standard output tells `Told` twice: when it looks, and when it has written everything. It needs the right to
+open packet sockets, and the interface on this machine. It sends nothing.
+
+While it is busy the kernel holds up to `BUFFER` bytes for it. What the kernel drops beyond that is counted,
+and stands in `gaps`.
+"""
+
+import contextlib
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow.parquet as pq
+
+from harness.wire.packets import packet
+from harness.wire.recorded import Recorded
+from history.evidence import PER_RUN, Row, table
+
+BUFFER: Final = 64 << 20
+WRITTEN: Final = 20_000
+"""Rows that are written at once."""
+LONGEST: Final = 1 << 20
+"""Of a packet. One machine's own may be longer than 64 KiB."""
+CLOCK_EVERY_NS: Final = 1_000_000_000
+WAIT_S: Final = 0.1
+SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_STATISTICS, PACKET_MR_PROMISC = 263, 1, 6, 1
+SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
+ETH_P_ALL: Final = 3
+_TIME: Final = struct.Struct("@ll")
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look at. interface: of this machine. nodes: by their IPv4 addresses. brokers: port where
+    brokers listen for each other; others: further ports of nodes. into: folder for the tables, which exists.
+    """
+
+    interface: str
+    nodes: dict[str, int]
+    brokers: int
+    others: tuple[int, ...]
+    into: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """error: why it cannot look, "" = it does. packets, lost: seen so far, and not seen for want of time."""
+
+    error: str = ""
+    packets: int = 0
+    lost: int = 0
+
+
+class Tables:
+    """The files of the tables, written row group by row group."""
+
+    def __init__(self, into: Path) -> None:
+        self._writers = {
+            name: pq.ParquetWriter(into / f"{name}.parquet", schema, compression="zstd")
+            for name, schema in PER_RUN.items()
+        }
+
+    def write(self, name: str, rows: list[Row]) -> None:
+        """Append rows, and empty the list."""
+        if rows:
+            self._writers[name].write_table(table(PER_RUN[name], rows))
+            rows.clear()
+
+    def close(self) -> None:
+        """Finish the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+class Eye:
+    """Looks until its time has come."""
+
+    def __init__(self, watch: Watch) -> None:
+        """Raises: OSError."""
+        self._socket = opened(watch.interface)
+        nodes = {socket.inet_aton(address): node for address, node in watch.nodes.items()}
+        self._recorded = Recorded(nodes, watch.brokers, watch.others)
+        self._tables = Tables(Path(watch.into))
+        self._buffer = bytearray(LONGEST)
+        self._behind = 0
+        self._set = -CLOCK_EVERY_NS
+        self.packets = self.lost = 0
+
+    def look(self, ended: threading.Event) -> None:
+        """Record until `ended` is set, and what the kernel holds by then."""
+        view, recorded = memoryview(self._buffer), self._recorded
+        self._socket.settimeout(WAIT_S)
+        while True:
+            over = ended.is_set()
+            try:
+                size, ancillary, _, _ = self._socket.recvmsg_into([self._buffer], 64)
+            except TimeoutError:
+                if over:
+                    break
+                self._count()
+                continue
+            self.packets += 1
+            seen = packet(view[:size])
+            if seen is not None:
+                recorded.packet(seen, self._time(ancillary))
+            if len(recorded.rows.frames) >= WRITTEN or len(recorded.rows.parts) >= WRITTEN:
+                self._write()
+        self._count()
+        self._write()
+        self._tables.close()
+        self._socket.close()
+
+    def _time(self, ancillary: list[tuple[int, int, bytes]]) -> int:
+        """When the kernel had a packet, by CLOCK_MONOTONIC."""
+        now = time.monotonic_ns()
+        if now - self._set >= CLOCK_EVERY_NS:
+            self._set = now
+            self._behind = time.time_ns() - time.monotonic_ns()
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                seconds, nanoseconds = _TIME.unpack(data)
+                return int(seconds) * 1_000_000_000 + int(nanoseconds) - self._behind
+        return now
+
+    def _write(self) -> None:
+        self._count()
+        rows = self._recorded.rows
+        for name, some in (("frames", rows.frames), ("frame_parts", rows.parts), ("gaps", rows.gaps)):
+            self._tables.write(name, some)
+
+    def _count(self) -> None:
+        """What the kernel has dropped since it was asked last."""
+        counted = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        _, dropped = struct.unpack("@II", counted)
+        if dropped:
+            self.lost += dropped
+            self._recorded.missed(time.monotonic_ns(), f"{dropped} packets were lost by then")
+
+
+def opened(interface: str) -> socket.socket:
+    """A socket that gets all packets of an interface. Raises: OSError."""
+    index = socket.if_nametoindex(interface)
+    made = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
+        made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        made.bind((interface, ETH_P_ALL))
+        wanted = struct.pack("@iHH8s", index, PACKET_MR_PROMISC, 0, b"")
+        made.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, wanted)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _await_end(ended: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while sys.stdin.buffer.read(1):
+            pass
+    ended.set()
+
+
+def tell(told: Told) -> None:
+    """Say it."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """See the module."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Watch)
+    try:
+        eye = Eye(watch)
+    except OSError as error:
+        tell(Told(error=str(error)))
+        return
+    ended = threading.Event()
+    threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
+    tell(Told())
+    eye.look(ended)
+    tell(Told(packets=eye.packets, lost=eye.lost))
+
+
+if __name__ == "__main__":
+    main()

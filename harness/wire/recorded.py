@@ -1,0 +1,392 @@
+"""Frames that were seen on a network, as rows of evidence (`history.evidence.FRAMES`, `FRAME_PARTS`, `GAPS`).
+
+Memory is bounded: of a frame that no row describes further only the header is kept while it passes.
+"""
+
+import base64
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from harness.wire import packets
+from harness.wire.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
+from harness.wire.packets import Packet, Stream
+from harness.wire.payloads import decode_request, decode_response, request_type, response_type
+from history.evidence import ALL, CLIENT, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row
+
+READ: Final = 4 << 20
+"""Most bytes of a frame whose content is read."""
+HEAD: Final = SIZE + 8
+"""Bytes by which a frame tells what it is."""
+UNANSWERED: Final = 4096
+"""Requests of one connection that wait for an answer; a client has five in flight, or a few more."""
+_HEAD: Final = struct.Struct(">ihhi")
+_BATCH: Final = struct.Struct(">qiibIhiqqqhii")
+"""The header of a batch, version 2: base offset, length, leader epoch, magic, CRC, attributes, last offset
+delta, first and last time, producer id, producer epoch, base sequence, number of records."""
+_BEFORE_LENGTH: Final = 12
+
+
+class Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    api: int
+    version: int
+
+
+class Whole(NamedTuple):
+    """A frame that has passed. content: with its size; its first HEAD bytes alone, where it was not read."""
+
+    size: int
+    content: bytes
+
+
+class Passing:
+    """Cuts one direction of a connection into frames.
+
+    reads: whether a frame is to be read, by its first HEAD bytes.
+    """
+
+    def __init__(self, reads: Callable[[bytes], bool]) -> None:
+        self._reads = reads
+        self._held = bytearray()
+        self._skipped = self._left = 0
+        self._head = b""
+
+    def feed(self, data: bytes) -> Iterator[Whole]:
+        """The frames that these bytes complete. Raises: FrameError."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+                if not self._left:
+                    yield Whole(self._skipped, self._head)
+                continue
+            wanted = self._wanted()
+            step = min(wanted - len(self._held), len(data) - at)
+            self._held += data[at : at + step]
+            at += step
+            yield from self._completed()
+
+    def _wanted(self) -> int:
+        """How many bytes to hold next: the size, the head, or the frame."""
+        held = self._held
+        if len(held) < SIZE:
+            return SIZE
+        size = SIZE + int.from_bytes(held[:SIZE], signed=True)
+        if not SIZE <= size <= SIZE + LIMIT:
+            raise FrameError(f"a frame of {size - SIZE} bytes")
+        return min(HEAD, size) if len(held) < HEAD else size
+
+    def _completed(self) -> Iterator[Whole]:
+        held = self._held
+        if len(held) < SIZE:
+            return
+        size = SIZE + int.from_bytes(held[:SIZE], signed=True)
+        if len(held) == size:
+            yield Whole(size, bytes(held))
+            held.clear()
+        elif len(held) == HEAD and (size > READ or not self._reads(bytes(held))):
+            self._head, self._skipped, self._left = bytes(held), size, size - HEAD
+            held.clear()
+
+
+@dataclass(slots=True)
+class Connection:
+    """A connection between a client and a node. number: in the run. asked: requests without an answer, the
+    oldest first."""
+
+    number: int
+    client: int
+    client_port: int
+    server: int
+    server_port: int
+    streams: list[Stream | None]
+    passing: list[Passing]
+    asked: deque[Asked] = field(default_factory=lambda: deque(maxlen=UNANSWERED))
+    ended: bool = False
+
+    @property
+    def place(self) -> tuple[int, int, int, int, int]:
+        """The columns that describe it."""
+        return self.number, self.client, self.client_port, self.server, self.server_port
+
+
+@dataclass(slots=True, kw_only=True)
+class Rows:
+    """Rows of the three tables that were not written yet."""
+
+    frames: list[Row] = field(default_factory=list)
+    parts: list[Row] = field(default_factory=list)
+    gaps: list[Row] = field(default_factory=list)
+
+
+class Recorded:
+    """Takes packets in the order in which they were seen; `rows` grows."""
+
+    def __init__(self, nodes: Mapping[bytes, int], brokers: int, others: tuple[int, ...]) -> None:
+        """nodes: by their IPv4 addresses. brokers: port where brokers listen for each other; others: further
+        ports of nodes."""
+        self._nodes = dict(nodes)
+        self._brokers = brokers
+        self._ports = frozenset({brokers, *others})
+        self._connections: dict[tuple[bytes, int, bytes, int], Connection] = {}
+        self._number = self._opened_ones = 0
+        self.rows = Rows()
+
+    def packet(self, one: Packet, ns: int) -> None:
+        """A packet that was seen at a time of the run."""
+        from_server = packets.server_first(one, self._ports)
+        if from_server is None:
+            return
+        if from_server:
+            key = (one.target, one.target_port, one.source, one.source_port)
+        else:
+            key = (one.source, one.source_port, one.target, one.target_port)
+        connection = self._connections.get(key)
+        if connection is None or (one.flags & packets.SYN and not from_server):
+            if key[2] not in self._nodes or not (one.data or one.flags & packets.SYN):
+                return
+            connection = self._opened(connection, key, one, ns)
+        way = int(from_server)
+        if one.flags & packets.SYN:
+            if connection.streams[way] is None:
+                connection.streams[way] = Stream((one.sequence + 1) % (1 << 32))
+        elif not connection.ended:
+            self._passed(connection, way, one, ns)
+        if one.flags & packets.RST:
+            connection.ended = True
+
+    def missed(self, ns: int, why: str) -> None:
+        """From now on anything may be missing."""
+        self.rows.gaps.append((ns, ALL, CLIENT, 0, CLIENT, 0, why))
+
+    def _opened(
+        self, before: Connection | None, key: tuple[bytes, int, bytes, int], one: Packet, ns: int
+    ) -> Connection:
+        """The new connection of a key; the packet may be the same one as before, sent again."""
+        opening = bool(one.flags & packets.SYN)
+        first = (one.sequence + 1) % (1 << 32)
+        if before is not None and (known := before.streams[0]) and known.next == first:
+            return before
+        reads, number = self._reads_of(key[3]), self._opened_ones
+        self._opened_ones += 1
+        made = Connection(
+            number, self._nodes.get(key[0], CLIENT), key[1], self._nodes[key[2]], key[3], [None, None], []
+        )
+        made.passing = [Passing(reads), Passing(lambda head: self._reads_answer(made, head))]
+        self._connections[key] = made
+        if not opening:
+            self._lose(made, ns, "its beginning was not seen")
+        return made
+
+    def _passed(self, connection: Connection, way: int, one: Packet, ns: int) -> None:
+        """Bytes of one direction, and what they confirm of the other."""
+        stream, other = connection.streams[way], connection.streams[1 - way]
+        if one.flags & packets.ACK and other is not None and other.confirmed(one.acknowledged):
+            self._lose(connection, ns, "bytes were confirmed that were not seen")
+            return
+        if stream is None:
+            if one.data:
+                self._lose(connection, ns, "its beginning was not seen")
+            return
+        data = stream.feed(one.sequence, one.data)
+        if stream.lost:
+            self._lose(connection, ns, "bytes were not seen")
+            return
+        try:
+            for whole in connection.passing[way].feed(data):
+                (self._answer if way else self._request)(connection, whole, ns)
+        except FrameError as error:
+            self._lose(connection, ns, str(error))
+
+    def _lose(self, connection: Connection, ns: int, why: str) -> None:
+        """Nothing more is known of a connection."""
+        connection.ended = True
+        connection.streams, connection.passing = [None, None], []
+        self.rows.gaps.append((ns, *connection.place, why))
+
+    # ---- frames
+
+    def _reads_of(self, port: int) -> Callable[[bytes], bool]:
+        wanted = {PRODUCE} if port != self._brokers else {FETCH, WRITE_TXN_MARKERS}
+
+        def reads(head: bytes) -> bool:
+            return _HEAD.unpack_from(head)[1] in wanted
+
+        return reads
+
+    @staticmethod
+    def _reads_answer(connection: Connection, head: bytes) -> bool:
+        asked = _asked(connection, correlation_id(head))
+        return asked is not None and asked.api == PRODUCE
+
+    def _request(self, connection: Connection, whole: Whole, ns: int) -> None:
+        if len(whole.content) < HEAD:
+            raise FrameError(f"a request of {whole.size - SIZE} bytes")
+        _, api, version, correlation = _HEAD.unpack_from(whole.content)
+        connection.asked.append(Asked(correlation, api, version))
+        number = self._frame(connection, ns, (False, api, version, correlation, whole.size))
+        if self._reads_of(connection.server_port)(whole.content[:HEAD]):
+            self._read(connection, ns, whole, partial(_parts_of_request, number, api, version))
+
+    def _answer(self, connection: Connection, whole: Whole, ns: int) -> None:
+        correlation = correlation_id(whole.content)
+        asked = _asked(connection, correlation)
+        if asked is None:
+            self._frame(connection, ns, (True, -1, -1, correlation, whole.size))
+            return
+        connection.asked.remove(asked)
+        _, api, version = asked
+        number = self._frame(connection, ns, (True, api, version, correlation, whole.size))
+        if api == PRODUCE:
+            self._read(connection, ns, whole, partial(_parts_of_answer, number, version))
+
+    def _frame(self, connection: Connection, ns: int, said: tuple[bool, int, int, int, int]) -> int:
+        number = self._number
+        self._number += 1
+        self.rows.frames.append((number, ns, *connection.place, *said))
+        return number
+
+    def _read(
+        self, connection: Connection, ns: int, whole: Whole, read: Callable[[bytes], Iterator[Row]]
+    ) -> None:
+        """The parts of a frame; what cannot be read is a gap."""
+        try:
+            if len(whole.content) < whole.size:
+                raise FrameError(f"a frame of {whole.size} bytes was not read")
+            self.rows.parts.extend(read(whole.content))
+        except FrameError as error:
+            self.rows.gaps.append((ns, *connection.place, str(error)))
+
+
+def _asked(connection: Connection, correlation: int) -> Asked | None:
+    return next((one for one in connection.asked if one.correlation_id == correlation), None)
+
+
+def _parts_of_request(number: int, api: int, version: int, content: bytes) -> Iterator[Row]:
+    """Raises: FrameError."""
+    kind = request_type(api, version)
+    if kind is None:
+        raise FrameError(f"API {api} has no version {version} here")
+    if api == FETCH and _consumes(content, version):
+        return iter(())
+    request: Any = decode_request(content, kind)
+    return _READERS[api](number, request)
+
+
+def _consumes(content: bytes, version: int) -> bool:
+    """Of a Fetch before version 15, cheaply: a consumer sent it, as its first field says."""
+    if version >= 15:
+        return False
+    header = request_header(content)
+    at = HEAD + 2 + len((header.client_id or "").encode()) + (1 if version >= 12 else 0)
+    return int.from_bytes(content[at : at + 4], signed=True) < 0
+
+
+def _topic(topic: Any) -> tuple[str | None, str | None]:
+    """Name, or id as Kafka writes it."""
+    name = getattr(topic, "name", None) or getattr(topic, "topic", None)
+    found = getattr(topic, "topic_id", None)
+    if name or found is None:
+        return name, None
+    return None, base64.urlsafe_b64encode(found.bytes).decode().rstrip("=")
+
+
+def _fetched(number: int, request: Any) -> Iterator[Row]:
+    state = getattr(request, "replica_state", None)
+    if (state.replica_id if state is not None else request.replica_id) < 0:
+        return
+    for topic in request.topics:
+        name = _topic(topic)
+        for part in topic.partitions:
+            epoch = getattr(part, "current_leader_epoch", -1)
+            yield _part(number, name, part.partition, offset=part.fetch_offset, leader_epoch=epoch)
+
+
+def _produced(number: int, request: Any) -> Iterator[Row]:
+    for topic in request.topic_data:
+        name = _topic(topic)
+        for part in topic.partition_data:
+            for producer_id, epoch, sequence, records in _batches(part.records or b""):
+                yield _part(
+                    number,
+                    name,
+                    part.index,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    sequence=sequence,
+                    records=records,
+                    acks=request.acks,
+                )
+
+
+def _batches(records: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Producer id, producer epoch, base sequence, number of records of each batch. Raises: FrameError."""
+    at = 0
+    while at < len(records):
+        if len(records) - at < _BATCH.size:
+            raise FrameError("a batch is shorter than its header")
+        header = _BATCH.unpack_from(records, at)
+        if header[3] != 2 or header[1] < _BATCH.size - _BEFORE_LENGTH:
+            raise FrameError(f"a batch of version {header[3]} and {header[1]} bytes")
+        yield header[9], header[10], header[11], header[12]
+        at += _BEFORE_LENGTH + header[1]
+
+
+def _marked(number: int, request: Any) -> Iterator[Row]:
+    for marker in request.markers:
+        for topic in marker.topics:
+            for partition in topic.partition_indexes:
+                yield _part(
+                    number,
+                    _topic(topic),
+                    partition,
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                    commit=marker.transaction_result,
+                    coordinator_epoch=marker.coordinator_epoch,
+                )
+
+
+def _parts_of_answer(number: int, version: int, content: bytes) -> Iterator[Row]:
+    """Of an answer to Produce. Raises: FrameError."""
+    kind = response_type(PRODUCE, version)
+    if kind is None:
+        raise FrameError(f"API {PRODUCE} has no version {version} here")
+    response: Any = decode_response(content, kind)
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            error, offset = int(part.error_code), part.base_offset
+            yield _part(number, _topic(topic), part.index, error=error, offset=offset)
+
+
+_READERS: Final[dict[int, Callable[[int, Any], Iterator[Row]]]] = {
+    PRODUCE: _produced,
+    FETCH: _fetched,
+    WRITE_TXN_MARKERS: _marked,
+}
+
+
+def _part(number: int, topic: tuple[str | None, str | None], partition: int, **said: Any) -> Row:
+    return (number, *topic, partition, *(said.get(name) for name in _SAID))
+
+
+_SAID: Final = (
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "records",
+    "acks",
+    "offset",
+    "leader_epoch",
+    "commit",
+    "coordinator_epoch",
+    "error",
+)

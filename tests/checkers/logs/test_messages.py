@@ -1,0 +1,161 @@
+"""Ring 4: each rule fires, and is silent on the same run without the fault.
+
+The messages are those of a simulated run; what Kafka must not do is written into its tables.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from checkers.logs.judgement import Judgement
+from checkers.logs.messages import IN_TURN, MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, RULES, judge
+from checkers.logs.transactions import TOPIC
+from core.config import run_config
+from harness.compose import record
+from harness.run.progress import silent
+from history.evidence import ALL, CLIENT, FETCH, PER_NODE, PER_PARTITION, PER_RUN, PRODUCE, Evidence, schema
+from history.reader import History, load
+
+Tables = dict[str, pa.Table]
+SHORT = {"sut": "simulated", "workload": "transactions", "nemesis": "none", "seed": 3, "duration_s": 2}
+
+
+@dataclass(frozen=True)
+class Case:
+    history: History
+    evidence: Evidence
+
+    def judged(self, change: Callable[[Tables], None] = lambda _: None) -> Judgement:
+        tables = {name: self.evidence.table(name) for name in (*PER_PARTITION, *PER_NODE, *PER_RUN)}
+        change(tables)
+        return judge(Evidence(tables), self.history)
+
+
+def made(folder: Path, **settings: object) -> Case:
+    config = run_config({**SHORT, "capture": True, **settings})
+    run = record(config, results=folder, display=silent()).run
+    return Case(load(run), Evidence.load(run.evidence))
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return made(tmp_path_factory.mktemp("messages"))
+
+
+def rules(found: Judgement) -> set[str]:
+    return {name for name, many in found.counts.items() if many}
+
+
+def kept(table: pa.Table, mask: Any) -> pa.Table:
+    return table.filter(pc.fill_null(mask, fill_value=False))
+
+
+def without_fetches(tables: Tables, topic: str, node: int) -> None:
+    """A follower never fetched the partitions of a topic."""
+    parts = tables["frame_parts"]
+    own = kept(tables["frames"], pc.and_(pc.equal(tables["frames"]["client"], node), of_api(tables, FETCH)))
+    mine = pc.and_(pc.is_in(parts["number"], own["number"]), pc.equal(parts["topic"], topic))
+    tables["frame_parts"] = parts.filter(pc.invert(pc.fill_null(mine, fill_value=False)))
+
+
+def of_api(tables: Tables, api: int) -> Any:
+    return pc.equal(tables["frames"]["api"], api)
+
+
+def first_answer(tables: Tables) -> dict[str, Any]:
+    rows = kept(tables["frames"], pc.and_(tables["frames"]["answer"], of_api(tables, PRODUCE)))
+    row: dict[str, Any] = rows.slice(0, 1).to_pylist()[0]
+    return row
+
+
+def test_a_sound_run_is_silent_and_exercises_every_rule(case: Case) -> None:
+    found = case.judged()
+    assert not found.findings
+    assert not found.doubts
+    assert all(found.asked[rule.name] for rule in RULES)
+
+
+def test_without_messages_or_clients_no_rule_is_asked(case: Case) -> None:
+    logs = {name: case.evidence.table(name) for name in (*PER_PARTITION, *PER_NODE)}
+    for found in (judge(Evidence(logs), case.history), judge(case.evidence, None)):
+        assert not found.asked
+        assert not found.findings
+
+
+def test_a_decision_that_a_follower_never_fetched(case: Case) -> None:
+    found = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
+    assert rules(found) == {MARKERS_COMMITTED.name}
+    one = found.findings[0]
+    assert one.tp.topic == TOPIC
+    assert one.transactional_id
+    assert "node 2, in sync, had not asked it for what follows, and never did" in one.sentence
+
+
+def test_a_batch_that_was_acknowledged_and_that_a_follower_never_fetched(case: Case) -> None:
+    found = case.judged(lambda tables: without_fetches(tables, "transactions", 2))
+    assert rules(found) == {REPLICATED.name}
+    assert found.findings[0].offset >= 0
+
+
+def test_a_marker_that_nobody_decided(case: Case) -> None:
+    def change(tables: Tables) -> None:
+        parts = tables["frame_parts"].to_pylist()
+        marker = next(row for row in parts if row["commit"] is not None)
+        marker["producer_epoch"] += 7
+        tables["frame_parts"] = pa.Table.from_pylist(parts, schema("frame_parts"))
+
+    found = case.judged(change)
+    assert rules(found) == {MARKERS_LOGGED.name}
+    assert found.counts[MARKERS_LOGGED.name] == 1
+
+
+@pytest.mark.parametrize("how", ["twice", "unasked"])
+def test_an_answer_that_was_not_due(case: Case, how: str) -> None:
+    def change(tables: Tables) -> None:
+        answer = first_answer(tables)
+        answer["number"] = tables["frames"].num_rows
+        answer["correlation"] += 5_000_000 if how == "unasked" else 0
+        more = pa.Table.from_pylist([answer], schema("frames"))
+        tables["frames"] = pa.concat_tables([tables["frames"], more])
+
+    found = case.judged(change)
+    assert rules(found) == {IN_TURN.name}
+
+
+def test_answers_in_another_order(case: Case) -> None:
+    def change(tables: Tables) -> None:
+        frames = tables["frames"].to_pylist()
+        first = next(row for row in frames if row["answer"])
+        mine = [row for row in frames if row["connection"] == first["connection"]]
+        asked = next(row for row in mine if not row["answer"])
+        more = asked | {"correlation": 9_000_000}
+        frames.insert(frames.index(asked), more)
+        tables["frames"] = pa.Table.from_pylist(frames, schema("frames"))
+
+    found = case.judged(change)
+    assert rules(found) == {IN_TURN.name}
+    assert "9000000 was due" in found.findings[0].sentence
+
+
+def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:
+    gap = {"at_ns": 0, "connection": ALL, "client": CLIENT, "server": CLIENT, "why": "lost"}
+    gap |= {"client_port": 0, "server_port": 0}
+
+    def change(tables: Tables) -> None:
+        without_fetches(tables, TOPIC, 2)
+        without_fetches(tables, "transactions", 2)
+        tables["gaps"] = pa.Table.from_pylist([gap], schema("gaps"))
+
+    found = case.judged(change)
+    assert not found.findings
+    assert {one.rule for one in found.doubts} == {MARKERS_COMMITTED.name, REPLICATED.name}
+
+
+def test_a_planted_bug_an_acknowledgement_before_replication(tmp_path: Path) -> None:
+    planted = made(tmp_path, workload="queue", mutant="ack-before-replication")
+    assert rules(planted.judged()) == {REPLICATED.name}

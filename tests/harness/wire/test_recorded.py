@@ -1,0 +1,263 @@
+"""Packets of a network → rows of frames: whole, out of order, twice, and with packets missing."""
+
+import random
+import struct
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v17 import request as fetch
+from kio.schema.produce.v9 import request as produce
+from kio.schema.produce.v9 import response as produced
+from kio.schema.types import BrokerId, ProducerId, TopicName
+from kio.schema.write_txn_markers.v2 import request as markers
+from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
+
+from harness.wire.frames import frame
+from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
+from harness.wire.payloads import encode_request, encode_response
+from harness.wire.recorded import READ, Recorded
+from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
+
+BROKERS, CLIENTS = 9092, 9094
+SERVER, PEER, OUTSIDE = bytes([10, 0, 0, 11]), bytes([10, 0, 0, 12]), bytes([10, 0, 0, 1])
+NODES = {SERVER: 1, PEER: 2}
+PORT = 40_000
+SECOND = i32Timedelta.parse(timedelta(seconds=1))
+FIRST = 2**32 - 20
+"""Sequence numbers begin again soon after it."""
+
+
+class Wire:
+    """Makes the packets of one connection, in both directions, in the order in which they are sent."""
+
+    def __init__(self, client: bytes = OUTSIDE, port: int = CLIENTS) -> None:
+        self.ends = ((client, PORT), (SERVER, port))
+        self.sequence = [FIRST, FIRST + 5]
+        self.packets: list[bytes] = []
+        for way in (0, 1):
+            self.send(way, b"", SYN)
+            self.sequence[way] += 1
+
+    def send(self, way: int, data: bytes, flags: int = ACK) -> None:
+        (source, source_port), (target, target_port) = self.ends[way], self.ends[1 - way]
+        ip = struct.pack(">BxHxxxxxBxx4s4s", 0x45, 40 + len(data), 6, source, target)
+        acknowledged = self.sequence[1 - way] % 2**32 if flags & ACK else 0
+        tcp = struct.pack(
+            ">HHIIBBHHH",
+            source_port,
+            target_port,
+            self.sequence[way] % 2**32,
+            acknowledged,
+            0x50,
+            flags,
+            0,
+            0,
+            0,
+        )
+        self.packets.append(ip + tcp + data + b"\0" * 6)  # Ethernet fills up short packets
+        self.sequence[way] += len(data)
+
+    def pieces(self, way: int, data: bytes, size: int) -> None:
+        for begin in range(0, len(data), size):
+            self.send(way, data[begin : begin + size])
+
+
+def batch(producer_id: int, sequence: int, records: int) -> bytes:
+    content = struct.pack(">iBIhiqqqhii", -1, 2, 0, 0, records - 1, 0, 0, producer_id, 3, sequence, records)
+    return struct.pack(">qi", 0, len(content) + 9) + content + b"records.."
+
+
+def request(correlation: int, records: bytes, acks: int = -1) -> bytes:
+    part = produce.PartitionProduceData(index=i32(4), records=Records(records))
+    topic = produce.TopicProduceData(name=TopicName("q"), partition_data=(part,))
+    made = produce.ProduceRequest(acks=i16(acks), timeout=SECOND, topic_data=(topic,))
+    return encode_request(made, correlation, "test")
+
+
+def response(correlation: int, offset: int) -> bytes:
+    part = produced.PartitionProduceResponse(
+        index=i32(4), error_code=ErrorCode.none, base_offset=i64(offset), record_errors=()
+    )
+    topic = produced.TopicProduceResponse(name=TopicName("q"), partition_responses=(part,))
+    return encode_response(produced.ProduceResponse(responses=(topic,)), correlation)
+
+
+def recorded(*wires: Wire) -> Any:
+    found = Recorded(NODES, BROKERS, (CLIENTS,))
+    for ns, one in enumerate(each for wire in wires for each in wire.packets):
+        seen = packet(one)
+        assert seen is not None
+        found.packet(seen, ns)
+    return found
+
+
+def parts(found: Any) -> list[dict[str, Any]]:
+    rows = [dict(zip(FRAME_PARTS.names, row, strict=True)) for row in found.rows.parts]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def conversation(size: int = 1000) -> Wire:
+    wire = Wire()
+    wire.pieces(0, request(7, batch(9, 20, 5) + batch(9, 25, 1)), size)
+    wire.pieces(1, response(7, 100), size)
+    wire.pieces(0, request(8, batch(9, 26, 1)), size)
+    wire.pieces(1, response(8, 106), size)
+    return wire
+
+
+def test_a_conversation() -> None:
+    found = recorded(conversation())
+    assert not found.rows.gaps
+    asked, told = len(request(7, batch(9, 20, 5) + batch(9, 25, 1))), len(response(7, 100))
+    place = 0, CLIENT, PORT, 1, CLIENTS
+    assert found.rows.frames[:2] == [
+        (0, 2, *place, False, PRODUCE, 9, 7, asked),
+        (1, 3, *place, True, PRODUCE, 9, 7, told),
+    ]
+    said = {"topic": "q", "partition": 4}
+    of = {"producer_id": 9, "producer_epoch": 3, "acks": -1}
+    assert parts(found)[:3] == [
+        {"number": 0, **said, **of, "sequence": 20, "records": 5},
+        {"number": 0, **said, **of, "sequence": 25, "records": 1},
+        {"number": 1, **said, "offset": 100, "error": 0},
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_packets_out_of_order_and_twice_make_no_difference(seed: int) -> None:
+    whole, drawn = recorded(conversation()), random.Random(seed)
+    wire = conversation(size=drawn.randint(1, 60))
+    for number in range(2, len(wire.packets) - 1):
+        ours, next_ = (one[12:16] for one in wire.packets[number : number + 2])
+        if ours == next_ and drawn.random() < 0.5:  # of one direction: no acknowledgement overtakes its bytes
+            wire.packets[number : number + 2] = reversed(wire.packets[number : number + 2])
+        if drawn.random() < 0.3:
+            wire.packets.insert(number, wire.packets[drawn.randint(2, number)])
+    found = recorded(wire)
+    assert [row[7:] for row in found.rows.frames] == [row[7:] for row in whole.rows.frames]
+    assert found.rows.parts == whole.rows.parts
+    assert not found.rows.gaps
+
+
+def test_a_packet_that_was_not_seen_is_a_gap_from_which_on_nothing_is_told() -> None:
+    wire = conversation()
+    del wire.packets[2]
+    found = recorded(wire, Wire(PEER, BROKERS))
+    assert [row[1:] for row in found.rows.gaps] == [
+        (0, CLIENT, PORT, 1, CLIENTS, "bytes were confirmed that were not seen")
+    ]
+    assert not found.rows.frames
+
+
+def test_a_connection_whose_beginning_was_not_seen_is_a_gap() -> None:
+    wire = conversation()
+    del wire.packets[:2]
+    found = recorded(wire)
+    assert [row[-1] for row in found.rows.gaps] == ["its beginning was not seen"]
+    assert not found.rows.frames
+
+
+def test_a_port_that_is_used_again_is_another_connection() -> None:
+    first, second = conversation(), conversation()
+    first.send(0, b"", FIN | ACK)
+    found = recorded(first, second)
+    assert [row[-2] for row in found.rows.frames] == [7, 7, 8, 8] * 2
+    assert [row[2] for row in found.rows.frames] == [0] * 4 + [1] * 4
+    assert not found.rows.gaps
+    first.send(1, b"", RST)
+    first.send(0, b"what is sent again after the end")
+    assert not recorded(first).rows.gaps
+
+
+def test_bytes_that_are_not_kafkas_protocol_are_a_gap() -> None:
+    wire = Wire()
+    wire.send(0, b"GET / HTTP/1.1\r\n\r\n")
+    assert "a frame of" in recorded(wire).rows.gaps[0][-1]
+    short = Wire()
+    short.send(0, frame(b"no"))
+    assert "a request of 2 bytes" in recorded(short).rows.gaps[0][-1]
+    damaged = Wire()
+    damaged.send(0, request(1, batch(1, 0, 1)[:30]))
+    damaged.send(0, request(2, batch(1, 0, 1)))
+    found = recorded(damaged)
+    assert [row[-1] for row in found.rows.gaps] == ["a batch is shorter than its header"]
+    assert [row["number"] for row in parts(found)] == [1]
+
+
+def test_memory_is_bounded() -> None:
+    """By a large frame, which is not held, and by bytes that wait for one that never comes."""
+    wire = Wire()
+    wire.pieces(0, request(1, bytes(READ)), 60_000)
+    wire.pieces(0, request(2, batch(1, 0, 1)), 60_000)
+    found = recorded(wire)
+    assert [row[-2] for row in found.rows.frames] == [1, 2]
+    assert found.rows.frames[0][-1] > READ
+    assert "was not read" in found.rows.gaps[0][-1]
+    wire = Wire()
+    wire.pieces(0, frame(bytes(HELD + 200_000)), 60_000)
+    del wire.packets[2]
+    found = recorded(wire)
+    assert [row[-1] for row in found.rows.gaps] == ["bytes were not seen"]
+
+
+def test_an_answer_without_a_request_and_one_that_comes_twice() -> None:
+    wire = conversation()
+    wire.send(1, response(8, 1))
+    last = recorded(wire).rows.frames[-1]
+    assert last[7:11] == (True, -1, -1, 8)
+
+
+def fetched(replica: int) -> bytes:
+    part = fetch.FetchPartition(
+        partition=i32(1), current_leader_epoch=i32(6), fetch_offset=i64(50), partition_max_bytes=i32(1)
+    )
+    topic = fetch.FetchTopic(topic_id=UUID(int=1), partitions=(part,))
+    made = fetch.FetchRequest(
+        replica_state=fetch.ReplicaState(replica_id=BrokerId(replica)),
+        max_wait=SECOND,
+        min_bytes=i32(1),
+        topics=(topic,),
+        forgotten_topics_data=(),
+    )
+    return encode_request(made, 1, "follower")
+
+
+def test_what_nodes_say_to_each_other() -> None:
+    wire = Wire(PEER, BROKERS)
+    wire.send(0, fetched(2))
+    wire.send(0, fetched(-1))
+    topic = markers.WritableTxnMarkerTopic(name=TopicName("q"), partition_indexes=(i32(0), i32(3)))
+    marker = markers.WritableTxnMarker(
+        producer_id=ProducerId(9),
+        producer_epoch=i16(1),
+        transaction_result=True,
+        topics=(topic,),
+        coordinator_epoch=i32(8),
+        transaction_version=i8(2),
+    )
+    wire.send(0, encode_request(markers.WriteTxnMarkersRequest(markers=(marker,)), 2, "coordinator"))
+    found = recorded(wire)
+    assert [row[3] for row in found.rows.frames] == [2, 2, 2]
+    assert [row[8] for row in found.rows.frames] == [FETCH, FETCH, WRITE_TXN_MARKERS]
+    said = {"topic": "q", "producer_id": 9, "producer_epoch": 1, "commit": True, "coordinator_epoch": 8}
+    rows = parts(found)
+    assert [row.pop("topic_id", "") for row in rows[:1]] == ["A" * 21 + "Q"]
+    assert rows == [
+        {"number": 0, "partition": 1, "offset": 50, "leader_epoch": 6},
+        {"number": 2, "partition": 0, **said},
+        {"number": 2, "partition": 3, **said},
+    ]
+    assert not found.rows.gaps
+
+
+def test_what_is_no_packet_of_tcp_is_passed_over() -> None:
+    whole = conversation().packets[2]
+    assert packet(whole) is not None
+    for end in range(40):
+        assert packet(whole[:end]) is None
+    assert packet(b"\x60" + whole[1:]) is None
+    assert all(packet(one) for one, _ in pairwise(conversation().packets))
