@@ -1,7 +1,7 @@
 """TCP packets that were seen on a network, put together again as the streams of bytes that they carried.
 
-Whoever looks on sees what is sent: packets out of order, twice, and such as their receiver never gets. What
-he misses he can tell by the receiver's acknowledgement: it confirms bytes that he has not seen.
+A capture sees what is sent: packets out of order, packets sent twice, and packets that their receiver never
+gets. It learns what it has missed by the receiver's acknowledgement, which confirms bytes that it has not seen.
 """
 
 import struct
@@ -50,8 +50,8 @@ def packet(seen: bytes | memoryview) -> Packet | None:
 
 @dataclass(slots=True)
 class Stream:
-    """One direction of a connection. next: number of the byte that is awaited. lost: bytes were missed, and
-    nothing more comes of it."""
+    """One direction of a connection. next: number of the byte that is awaited. lost: bytes were missed; the
+    bytes after them are not given out."""
 
     next: int
     lost: bool = False
