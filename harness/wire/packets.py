@@ -1,7 +1,7 @@
 """TCP packets that were seen on a network, put together again as the streams of bytes that they carried.
 
 A capture sees what is sent: packets out of order, packets sent twice, and packets that their receiver never
-gets. It learns what it has missed by the receiver's acknowledgement, which confirms bytes that it has not seen.
+gets. The receiver's acknowledgements tell it what it has missed: they confirm bytes that it has not seen.
 """
 
 import struct
