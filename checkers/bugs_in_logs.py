@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from checkers.logs.classes import HANGING, LOST_DECISION, TORN_DECISION
+from checkers.logs.classes import EARLY, HANGING, LOST_DECISION, TORN_DECISION
 from checkers.logs.judgement import LogFinding
 from checkers.marker_evidence import went_back
 from core.cluster import TRANSACTION_TOPIC
@@ -19,6 +19,8 @@ from history.reader import History
 
 CLASSES: Final = (LOST_DECISION, TORN_DECISION, HANGING)
 """Classes of findings about one transaction's end."""
+ACTS: Final = (EARLY,)
+"""Classes of findings about what a coordinator did, whether it harmed or not."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,15 @@ def state_went_back(logs: TransactionLogs, finding: LogFinding) -> bool:
     own = finding.tp.topic == TRANSACTION_TOPIC
     partitions = {finding.tp.partition} if own else logs.partitions(logs.ids(finding))
     return any(went_back(logs.history, partition) for partition in partitions)
+
+
+def acted_upon_what_it_loaded(logs: TransactionLogs, finding: LogFinding) -> bool:
+    """A coordinator sent markers by a decision that a leader before it had appended."""
+    if finding.tp.topic != TRANSACTION_TOPIC:
+        return False
+    log, parts = logs.evidence.table("transaction_log"), logs.evidence.table("frame_parts")
+    place = (pc.field("partition") == finding.tp.partition) & (pc.field("offset") == finding.offset)
+    written = log.filter(place & (pc.field("producer_id") == finding.producer_id))["leader_epoch"].to_pylist()
+    own = pc.field("producer_id") == finding.producer_id
+    sent = parts.filter(own & (pc.field("producer_epoch") == finding.producer_epoch))["coordinator_epoch"]
+    return bool(written) and any(epoch is not None and epoch > max(written) for epoch in sent.to_pylist())

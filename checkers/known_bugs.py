@@ -396,10 +396,13 @@ KAFKA-20734.""",
         " then, whose log ended before it and not below the high watermark, while the transaction was under"
         " way. `__transaction_state`, read whole at the end, does not name the partition in this transaction,"
         " which has an acknowledged record there; or it lacks the decision whose markers a coordinator says"
-        " that it sent after loading. In all other partitions the transaction ended one way.",
+        " that it sent after loading. In all other partitions the transaction ended one way. Or, where"
+        " messages were captured, a coordinator sent markers by a decision that a leader before it had"
+        " appended, and could not know that it was committed (`early-act`; it need not harm).",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=uncommitted,
-        in_logs=dict.fromkeys(bugs_in_logs.CLASSES, bugs_in_logs.state_went_back),
+        in_logs=dict.fromkeys(bugs_in_logs.CLASSES, bugs_in_logs.state_went_back)
+        | dict.fromkeys(bugs_in_logs.ACTS, bugs_in_logs.acted_upon_what_it_loaded),
         wanted=uncommitted_wanted,
     ),
 }

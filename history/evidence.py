@@ -149,14 +149,14 @@ the node's process had ended without a shutdown, and was not started again yet; 
 what the node had not flushed is gone."""
 
 FRAMES: Final = _table(
-    "number i64, at_ns i64, connection i64, client i32, client_port i32, server i32, server_port i32,"
+    "number i64, at_ns i64, ms i64, connection i64, client i32, client_port i32, server i32, server_port i32,"
     "answer bool, api i16, version i16, correlation i32, size i32"
 )
 """One row a frame of Kafka's protocol that was seen on the run's network, in the order of time; `number`
-counts them from 0. `at_ns`: time of the run when its last byte was seen; it need not have arrived.
-`connection`: its number in the run. `client`: the node that opened it, CLIENT = not a node. `answer`: the
-frame goes to `client`. `api`, `version`: of the request, also in the answer; -1 = an answer to no request.
-`size`: bytes, with those of the size."""
+counts them from 0. `at_ns`, `ms`: when its last byte was seen, as time of the run, and by the clock of the
+nodes (since 1970); it need not have arrived. `connection`: its number in the run. `client`: the node that
+opened it, CLIENT = not a node. `answer`: the frame goes to `client`. `api`, `version`: of the request, also
+in the answer; -1 = an answer to no request. `size`: bytes, with those of the size."""
 
 FRAME_PARTS: Final = _table(
     "number i64, topic str?, topic_id str?, partition i32, producer_id i64?, producer_epoch i16?,"

@@ -6,8 +6,7 @@ can be seen from outside, and when. What cannot be seen is taken in the broker's
 soon as it was seen, and a leader may act by any in-sync set that it had as leader so far. A rule fires only
 where none of them explains the act.
 
-Without messages, or without a history of clients (it tells the time of day), these rules are not asked. Where
-messages may be missing, findings are doubts.
+Without messages these rules are not asked. Where messages may be missing, findings are doubts.
 """
 
 from collections import defaultdict, deque
@@ -70,8 +69,8 @@ NO_ACKS: Final = 0
 
 
 def judge(evidence: Evidence, history: History | None) -> Judgement:
-    """Apply the rules."""
-    if history is None or not evidence.captured:
+    """Apply the rules. history: for the times of the run in sentences alone."""
+    if not evidence.captured:
         return Judgement()
     found = _Messages(evidence, history)
     found.markers()
@@ -112,7 +111,7 @@ class Prepared:
 
 
 class _Messages:
-    def __init__(self, evidence: Evidence, history: History) -> None:
+    def __init__(self, evidence: Evidence, history: History | None) -> None:
         self.evidence = evidence
         self.history = history
         self.judgement = Judgement()
@@ -136,7 +135,7 @@ class _Messages:
             if tp is None:
                 continue
             key = row["producer_id"], row["producer_epoch"], row["commit"], tp
-            ms = self.history.wall_ms(row["at_ns"]) + CLOCK_MS
+            ms = row["ms"] + CLOCK_MS
             own = [one for one in prepared.get(key, ()) if one.ms <= ms]
             self.judgement.asked[MARKERS_LOGGED.name] += 1
             if not own:
@@ -210,7 +209,7 @@ class _Messages:
     def _known(self, one: Prepared, row: dict[str, Any]) -> bool:
         """Whether the sender could know that a decision is committed."""
         me, epoch, until = row["client"], row["coordinator_epoch"], row["at_ns"] + CLOCK_NS
-        for state in self._states(one.log, until):
+        for state in self._states(one.log, row["ms"]):
             leader = state.leader
             if leader < 0 or state.leader_epoch < one.epoch or (leader != me and state.leader_epoch > epoch):
                 continue
@@ -243,14 +242,15 @@ class _Messages:
             f"node {row['client']}, coordinator of {one.transactional_id} in leader epoch {epoch}, sent node"
             f" {row['server']} {self._when(row['at_ns'])} the marker"
             f" {row['producer_id']}/{row['producer_epoch']} for {tp} by {one.text},{loaded} and could not"
-            f" know that this was committed: {self._missing(one, row['client'], epoch, row['at_ns'])}"
+            f" know that this was committed: {self._missing(one, row)}"
         )
         producer = row["producer_id"], row["producer_epoch"]
         self._early(MARKERS_COMMITTED, one.log, one.offset, row, text, producer, one.transactional_id)
 
-    def _missing(self, one: Prepared, leader: int, epoch: int, ns: int) -> str:
-        """Which in-sync replica had not asked a leader for what follows a decision, in words."""
-        states = [state for state in self._states(one.log, ns + CLOCK_NS) if state.leader_epoch == epoch]
+    def _missing(self, one: Prepared, row: dict[str, Any]) -> str:
+        """Which in-sync replica had not asked a coordinator for what follows a decision, in words."""
+        leader, epoch, ns = row["client"], row["coordinator_epoch"], row["at_ns"]
+        states = [state for state in self._states(one.log, row["ms"]) if state.leader_epoch == epoch]
         for node in states[-1].isr if states else ():
             fetched = self.fetched.get((one.log, node))
             when = fetched.reached(one.offset, leader, epoch) if fetched else NEVER
@@ -290,6 +290,7 @@ class _Messages:
             self.judgement.doubt(REPLICATED, tp, why)
             return
         ns = np.array([one[0] for one in some], np.int64) + CLOCK_NS
+        wall = np.array([one[2]["ms"] for one in some], np.int64)
         last = np.array([one[1] for one in some], np.int64)
         explained = np.zeros(len(some), np.bool_)
         led = False
@@ -297,7 +298,7 @@ class _Messages:
             if state.leader != leader:
                 continue
             led = True
-            fits = np.array([self.history.wall_ms(int(one)) + CLOCK_MS >= ms for one in ns])
+            fits = wall + CLOCK_MS >= ms
             for node in state.isr:
                 if node != leader:
                     fits &= self._has(tp, node, ns, last)
@@ -389,17 +390,16 @@ class _Messages:
             self._elections[tp] = elections(self.evidence, tp)
         return self._elections[tp]
 
-    def _states(self, tp: TopicPartition, until_ns: int) -> Iterator[PartitionState]:
+    def _states(self, tp: TopicPartition, until_ms: int) -> Iterator[PartitionState]:
         """The states of a partition that began by a time."""
-        until = self.history.wall_ms(until_ns) + CLOCK_MS
-        return (state for ms, state in self._lineage(tp).states if ms <= until)
+        return (state for ms, state in self._lineage(tp).states if ms <= until_ms + CLOCK_MS)
 
     def _tp(self, row: dict[str, Any]) -> TopicPartition | None:
         name = row["topic"] or self.names.get(row["topic_id"])
         return None if name is None else TopicPartition(name, row["partition"])
 
     def _when(self, ns: int) -> str:
-        return f"at {self.history.seconds(ns):.4f} s"
+        return f"at {self.history.seconds(ns):.4f} s" if self.history else f"at {ns / 1e9:.4f} s"
 
     def _early(
         self,

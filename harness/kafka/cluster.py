@@ -89,6 +89,13 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         return self._nodes[: self._config.brokers]
 
     @property
+    def capture(self) -> Capture:
+        """The process that records messages. Raises: ClusterError, where there is none."""
+        if self._capture is None:
+            raise ClusterError("the cluster was started without capture")
+        return self._capture
+
+    @property
     def cuts(self) -> tuple[Cut, ...]:
         """The cuts in force, each once."""
         return self._links.in_force

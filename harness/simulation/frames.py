@@ -36,7 +36,8 @@ def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
         client = CLIENT if connection.client == CLIENTS else connection.client
         place = connection.number, client, 0, connection.server, PORTS[connection.listener]
         said = answer, _key(type(asked.content).__name__), 0, asked.number % _MOST, 0
-        rows.append((number, BASE_NS + message.sent * 1000, *place, *said))
+        ns = BASE_NS + message.sent * 1000
+        rows.append((number, ns, ns // 1_000_000, *place, *said))
         if (read := _READERS.get(type(message.content))) is not None:
             parts += (_part(number, tp, **found) for tp, found in read(message.content))
     found = {"frames": rows, "frame_parts": parts, "gaps": []}

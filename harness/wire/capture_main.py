@@ -22,7 +22,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from harness.wire.packets import packet
-from harness.wire.recorded import Recorded
+from harness.wire.recorded import Recorded, When
 from history.evidence import PER_RUN, Row, table
 
 BUFFER: Final = 64 << 20
@@ -117,8 +117,8 @@ class Eye:
         self._tables.close()
         self._socket.close()
 
-    def _time(self, ancillary: list[tuple[int, int, bytes]]) -> int:
-        """When the kernel had a packet, by CLOCK_MONOTONIC."""
+    def _time(self, ancillary: list[tuple[int, int, bytes]]) -> When:
+        """When the kernel had a packet."""
         now = time.monotonic_ns()
         if now - self._set >= CLOCK_EVERY_NS:
             self._set = now
@@ -126,8 +126,9 @@ class Eye:
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
                 seconds, nanoseconds = _TIME.unpack(data)
-                return int(seconds) * 1_000_000_000 + int(nanoseconds) - self._behind
-        return now
+                wall = int(seconds) * 1_000_000_000 + int(nanoseconds)
+                return When(wall - self._behind, wall // 1_000_000)
+        return When(now, (now + self._behind) // 1_000_000)
 
     def _write(self) -> None:
         self._count()

@@ -30,6 +30,13 @@ delta, first and last time, producer id, producer epoch, base sequence, number o
 _BEFORE_LENGTH: Final = 12
 
 
+class When(NamedTuple):
+    """When a packet was seen: time of the run, and ms since 1970."""
+
+    ns: int
+    ms: int
+
+
 class Asked(NamedTuple):
     """A request that waits for its answer."""
 
@@ -140,8 +147,8 @@ class Recorded:
         self._number = self._opened_ones = 0
         self.rows = Rows()
 
-    def packet(self, one: Packet, ns: int) -> None:
-        """A packet that was seen at a time of the run."""
+    def packet(self, one: Packet, when: When) -> None:
+        """A packet that was seen."""
         from_server = packets.server_first(one, self._ports)
         if from_server is None:
             return
@@ -153,13 +160,13 @@ class Recorded:
         if connection is None or (one.flags & packets.SYN and not from_server):
             if key[2] not in self._nodes or not (one.data or one.flags & packets.SYN):
                 return
-            connection = self._opened(connection, key, one, ns)
+            connection = self._opened(connection, key, one, when.ns)
         way = int(from_server)
         if one.flags & packets.SYN:
             if connection.streams[way] is None:
                 connection.streams[way] = Stream((one.sequence + 1) % (1 << 32))
         elif not connection.ended:
-            self._passed(connection, way, one, ns)
+            self._passed(connection, way, one, when)
         if one.flags & packets.RST:
             connection.ended = True
 
@@ -186,25 +193,25 @@ class Recorded:
             self._lose(made, ns, "its beginning was not seen")
         return made
 
-    def _passed(self, connection: Connection, way: int, one: Packet, ns: int) -> None:
+    def _passed(self, connection: Connection, way: int, one: Packet, when: When) -> None:
         """Bytes of one direction, and what they confirm of the other."""
         stream, other = connection.streams[way], connection.streams[1 - way]
         if one.flags & packets.ACK and other is not None and other.confirmed(one.acknowledged):
-            self._lose(connection, ns, "bytes were confirmed that were not seen")
+            self._lose(connection, when.ns, "bytes were confirmed that were not seen")
             return
         if stream is None:
             if one.data:
-                self._lose(connection, ns, "its beginning was not seen")
+                self._lose(connection, when.ns, "its beginning was not seen")
             return
         data = stream.feed(one.sequence, one.data)
         if stream.lost:
-            self._lose(connection, ns, "bytes were not seen")
+            self._lose(connection, when.ns, "bytes were not seen")
             return
         try:
             for whole in connection.passing[way].feed(data):
-                (self._answer if way else self._request)(connection, whole, ns)
+                (self._answer if way else self._request)(connection, whole, when)
         except FrameError as error:
-            self._lose(connection, ns, str(error))
+            self._lose(connection, when.ns, str(error))
 
     def _lose(self, connection: Connection, ns: int, why: str) -> None:
         """Nothing more is known of a connection."""
@@ -227,31 +234,31 @@ class Recorded:
         asked = _asked(connection, correlation_id(head))
         return asked is not None and asked.api == PRODUCE
 
-    def _request(self, connection: Connection, whole: Whole, ns: int) -> None:
+    def _request(self, connection: Connection, whole: Whole, when: When) -> None:
         if len(whole.content) < HEAD:
             raise FrameError(f"a request of {whole.size - SIZE} bytes")
         _, api, version, correlation = _HEAD.unpack_from(whole.content)
         connection.asked.append(Asked(correlation, api, version))
-        number = self._frame(connection, ns, (False, api, version, correlation, whole.size))
+        number = self._frame(connection, when, (False, api, version, correlation, whole.size))
         if self._reads_of(connection.server_port)(whole.content[:HEAD]):
-            self._read(connection, ns, whole, partial(_parts_of_request, number, api, version))
+            self._read(connection, when.ns, whole, partial(_parts_of_request, number, api, version))
 
-    def _answer(self, connection: Connection, whole: Whole, ns: int) -> None:
+    def _answer(self, connection: Connection, whole: Whole, when: When) -> None:
         correlation = correlation_id(whole.content)
         asked = _asked(connection, correlation)
         if asked is None:
-            self._frame(connection, ns, (True, -1, -1, correlation, whole.size))
+            self._frame(connection, when, (True, -1, -1, correlation, whole.size))
             return
         connection.asked.remove(asked)
         _, api, version = asked
-        number = self._frame(connection, ns, (True, api, version, correlation, whole.size))
+        number = self._frame(connection, when, (True, api, version, correlation, whole.size))
         if api == PRODUCE:
-            self._read(connection, ns, whole, partial(_parts_of_answer, number, version))
+            self._read(connection, when.ns, whole, partial(_parts_of_answer, number, version))
 
-    def _frame(self, connection: Connection, ns: int, said: tuple[bool, int, int, int, int]) -> int:
+    def _frame(self, connection: Connection, when: When, said: tuple[bool, int, int, int, int]) -> int:
         number = self._number
         self._number += 1
-        self.rows.frames.append((number, ns, *connection.place, *said))
+        self.rows.frames.append((number, *when, *connection.place, *said))
         return number
 
     def _read(

@@ -19,7 +19,7 @@ from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 from harness.wire.frames import frame
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.payloads import encode_request, encode_response
-from harness.wire.recorded import READ, Recorded
+from harness.wire.recorded import READ, Recorded, When
 from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
 
 BROKERS, CLIENTS = 9092, 9094
@@ -91,7 +91,7 @@ def recorded(*wires: Wire) -> Any:
     for ns, one in enumerate(each for wire in wires for each in wire.packets):
         seen = packet(one)
         assert seen is not None
-        found.packet(seen, ns)
+        found.packet(seen, When(ns, ns + 1000))
     return found
 
 
@@ -115,8 +115,8 @@ def test_a_conversation() -> None:
     asked, told = len(request(7, batch(9, 20, 5) + batch(9, 25, 1))), len(response(7, 100))
     place = 0, CLIENT, PORT, 1, CLIENTS
     assert found.rows.frames[:2] == [
-        (0, 2, *place, False, PRODUCE, 9, 7, asked),
-        (1, 3, *place, True, PRODUCE, 9, 7, told),
+        (0, 2, 1002, *place, False, PRODUCE, 9, 7, asked),
+        (1, 3, 1003, *place, True, PRODUCE, 9, 7, told),
     ]
     said = {"topic": "q", "partition": 4}
     of = {"producer_id": 9, "producer_epoch": 3, "acks": -1}
@@ -138,7 +138,7 @@ def test_packets_out_of_order_and_twice_make_no_difference(seed: int) -> None:
         if drawn.random() < 0.3:
             wire.packets.insert(number, wire.packets[drawn.randint(2, number)])
     found = recorded(wire)
-    assert [row[7:] for row in found.rows.frames] == [row[7:] for row in whole.rows.frames]
+    assert [row[8:] for row in found.rows.frames] == [row[8:] for row in whole.rows.frames]
     assert found.rows.parts == whole.rows.parts
     assert not found.rows.gaps
 
@@ -166,7 +166,7 @@ def test_a_port_that_is_used_again_is_another_connection() -> None:
     first.send(0, b"", FIN | ACK)
     found = recorded(first, second)
     assert [row[-2] for row in found.rows.frames] == [7, 7, 8, 8] * 2
-    assert [row[2] for row in found.rows.frames] == [0] * 4 + [1] * 4
+    assert [row[3] for row in found.rows.frames] == [0] * 4 + [1] * 4
     assert not found.rows.gaps
     first.send(1, b"", RST)
     first.send(0, b"what is sent again after the end")
@@ -208,7 +208,7 @@ def test_an_answer_without_a_request_and_one_that_comes_twice() -> None:
     wire = conversation()
     wire.send(1, response(8, 1))
     last = recorded(wire).rows.frames[-1]
-    assert last[7:11] == (True, -1, -1, 8)
+    assert last[8:12] == (True, -1, -1, 8)
 
 
 def fetched(replica: int) -> bytes:
@@ -241,8 +241,8 @@ def test_what_nodes_say_to_each_other() -> None:
     )
     wire.send(0, encode_request(markers.WriteTxnMarkersRequest(markers=(marker,)), 2, "coordinator"))
     found = recorded(wire)
-    assert [row[3] for row in found.rows.frames] == [2, 2, 2]
-    assert [row[8] for row in found.rows.frames] == [FETCH, FETCH, WRITE_TXN_MARKERS]
+    assert [row[4] for row in found.rows.frames] == [2, 2, 2]
+    assert [row[9] for row in found.rows.frames] == [FETCH, FETCH, WRITE_TXN_MARKERS]
     said = {"topic": "q", "producer_id": 9, "producer_epoch": 1, "commit": True, "coordinator_epoch": 8}
     rows = parts(found)
     assert [row.pop("topic_id", "") for row in rows[:1]] == ["A" * 21 + "Q"]
