@@ -13,8 +13,9 @@ Not here: the meaning of the tables (`history.tables`).
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -49,6 +50,10 @@ EVERYWHERE: Final = -1
 """In place of a partition: all of them."""
 ANY: Final = (-(2**63), 2**63 - 1)
 """The range of all numbers."""
+Ranges = Callable[[str], tuple[int, int]]
+"""Numbers that enclose a column in a row group, by its name."""
+BLOCK_ROWS: Final = 1 << 22
+"""Rows that are in memory where a unit is read piece by piece."""
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
 """Tables of one file each, read whole; `ops` may have millions of rows, the others are small."""
@@ -399,11 +404,10 @@ def _matching(
     columns that the conditions name, and the remaining columns only where a row satisfies one.
     """
     file, found = storage.parquet_file(path), list[tuple[int, ...]]()
-    conditions = [(tp, name, _Numbers(some)) for tp, each in where.items() for name, some in each.items()]
-    place = {name: number for number, name in enumerate(file.schema_arrow.names)}
+    conditions = [(tp, name, NumberSet(some)) for tp, each in where.items() for name, some in each.items()]
     for number in range(file.num_row_groups):
-        meta = file.metadata.row_group(number)
-        ranges = {name: _enclosed(meta, place, table, name) for name in {"tp"}.union(*where.values())}
+        ranges_of = _ranges(file, table, number)
+        ranges = {name: ranges_of(name) for name in {"tp"}.union(*where.values())}
         asked = [
             (tp, name, some)
             for tp, name, some in conditions
@@ -411,26 +415,15 @@ def _matching(
         ]
         if not asked:
             continue
-        keys = _group(file, number, table, {"tp", *(name for _, name, _ in asked)})
-        matches = np.zeros(meta.num_rows, bool)
+        keys = _columns(file, table, ["tp", *(name for _, name, _ in asked)], [number])
+        matches = np.zeros(len(keys["tp"]), bool)
         for tp, name, some in asked:
             rows = some.rows(keys[name])
             matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
         if matches.any():
-            told = _group(file, number, table, wanted)
+            told = _columns(file, table, wanted, [number])
             found += zip(*(told[name][matches].tolist() for name in wanted), strict=True)
     return found
-
-
-def _group(file: "pq.ParquetFile", number: int, table: str, names: Iterable[str]) -> dict[str, Array]:
-    """Columns of a row group of a unit's file, as the table has them."""
-    rows = file.read_row_group(number, columns=needed(table, names), use_threads=False)
-    return decoded(table, columns(rows), names)
-
-
-def _enclosed(group: Any, place: Mapping[str, int], table: str, name: str) -> tuple[int, int]:
-    """Numbers that enclose a column of the table in a row group; where they are not on record, any."""
-    return enclosed(table, name, lambda held: _range(group.column(place[held])) if held in place else ANY)
 
 
 def _range(column: Any) -> tuple[int, int]:
@@ -441,11 +434,11 @@ def _range(column: Any) -> tuple[int, int]:
     return known.min, known.max
 
 
-class _Numbers:
-    """A set of numbers, and quickly which rows of a column are among them."""
+class NumberSet:
+    """A set of numbers, and quickly which of a column are among them."""
 
     def __init__(self, some: Iterable[int]) -> None:
-        self.ordered = np.array(sorted(some), np.int64)
+        self.ordered = np.sort(np.fromiter(some, np.int64))
         self.bits = len(self.ordered).bit_length() + 6
         self.marked = np.zeros(1 << self.bits, bool)
         self.marked[self._hash(self.ordered)] = True
@@ -463,6 +456,12 @@ class _Numbers:
         maybe = np.flatnonzero(self.marked[self._hash(values.astype(np.int64, copy=False))])
         at = np.searchsorted(self.ordered, values[maybe])
         return np.asarray(maybe[np.append(self.ordered, 0)[at] == values[maybe]])
+
+    def flags(self, values: Array) -> Array:
+        """Of each of these values: whether it is one of them."""
+        found = np.zeros(len(values), bool)
+        found[self.rows(values)] = True
+        return found
 
 
 def _named(names: Sequence[str], code: int, otherwise: str) -> str:
@@ -572,43 +571,79 @@ def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict
 
     Raises: HistoryError.
     """
+    with _unit_file(run, table, unit) as file:
+        return _columns(file, table, wanted, range(file.num_row_groups))
+
+
+def read_blocks(
+    run: Run, table: str, unit: str, wanted: Sequence[str], groups: Callable[[Ranges], bool] | None = None
+) -> Iterator[dict[str, Array]]:
+    """What `read_columns` yields, about `BLOCK_ROWS` rows at a time; `groups`: only of these row groups.
+
+    Raises: HistoryError.
+    """
+    with _unit_file(run, table, unit) as file:
+        meta = file.metadata
+        numbers = [n for n in range(file.num_row_groups) if groups is None or groups(_ranges(file, table, n))]
+        before = np.cumsum([meta.row_group(n).num_rows for n in numbers]) // BLOCK_ROWS
+        for block in np.split(np.array(numbers, np.int64), np.flatnonzero(np.diff(before)) + 1):
+            if len(block):
+                yield _columns(file, table, wanted, block.tolist())
+
+
+@contextmanager
+def _unit_file(run: Run, table: str, unit: str) -> Iterator["pq.ParquetFile"]:
     path = run.table(table) / f"{unit}.parquet"
     try:
         with storage.parquet_file(path) as file:
-            return decoded(table, _columns(file, needed(table, wanted)), wanted)
+            yield file
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
 
 
-def _columns(file: "pq.ParquetFile", wanted: Sequence[str]) -> dict[str, Array]:
-    schema, groups = file.schema_arrow, range(file.num_row_groups)
+def _ranges(file: "pq.ParquetFile", table: str, group: int) -> Ranges:
+    meta, schema = file.metadata.row_group(group), file.schema_arrow
+
+    def held(name: str) -> tuple[int, int]:
+        place = schema.get_field_index(name)
+        return ANY if place < 0 else _range(meta.column(place))
+
+    return lambda name: enclosed(table, name, held)
+
+
+def _columns(
+    file: "pq.ParquetFile", table: str, wanted: Sequence[str], groups: Sequence[int]
+) -> dict[str, Array]:
+    """Columns of the table, of the rows of some row groups."""
+    schema = file.schema_arrow
     meta = [file.metadata.row_group(group) for group in groups]
     ends = np.cumsum([0, *(each.num_rows for each in meta)]).tolist()
     found: dict[str, Array] = {}
-    alike: dict[tuple[int, ...], list[str]] = {}  # row groups to decode -> columns
-    for name in wanted:
+    alike: dict[tuple[int, ...], list[str]] = {}  # positions in `groups` to decode -> columns
+    for name in needed(table, wanted):
         place = schema.get_field_index(name)
         found[name] = np.empty(ends[-1], np.dtype(schema.field(name).type.to_pandas_dtype()))
         varied = []
-        for group in groups:
-            least, greatest = _range(meta[group].column(place))
+        for at, each in enumerate(meta):
+            least, greatest = _range(each.column(place))
             if least == greatest:
-                found[name][ends[group] : ends[group + 1]] = least
+                found[name][ends[at] : ends[at + 1]] = least
             else:
-                varied.append(group)
+                varied.append(at)
         alike.setdefault(tuple(varied), []).append(name)
     for some, names in alike.items():
-        decoded = columns(file.read_row_groups(list(some), columns=names, use_threads=False).combine_chunks())
+        read = file.read_row_groups([groups[at] for at in some], columns=names, use_threads=False)
+        rows = columns(read.combine_chunks())
         if len(some) == len(groups):
-            found |= decoded
+            found |= rows
             continue
         begin = 0
-        for group in some:
-            end = begin + meta[group].num_rows
-            for name, column in decoded.items():
-                found[name][ends[group] : ends[group + 1]] = column[begin:end]
+        for at in some:
+            end = begin + meta[at].num_rows
+            for name, column in rows.items():
+                found[name][ends[at] : ends[at + 1]] = column[begin:end]
             begin = end
-    return found
+    return decoded(table, found, wanted)
 
 
 def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:

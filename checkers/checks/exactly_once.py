@@ -125,7 +125,7 @@ def _fate(history: History, copy: Shown) -> str:
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     part = Copies()
-    for _, position in positions(p, result):
+    for _, position in positions(p):
         if position.group in p.known.copying:
             part.inputs.append((position, runs(p.slots.offsets(to_see(p, position)))))
     rows = np.flatnonzero(p.sends["src_offset"] >= 0)

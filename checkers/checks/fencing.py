@@ -111,7 +111,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     suspects = distinct(np.concatenate([*(ops for _, ops in late), commits["op"][too_late]]))
     rows = np.flatnonzero(np.isin(ops["op"], suspects) & (ops["txn"] == 1))
     outcome = ops["outcome"][rows]
-    proven = (outcome == INFO) & np.isin(ops["op"][rows], run.proven)
+    proven = (outcome == INFO) & np.isin(ops["op"][rows], run.known.proven)
     hits = rows[(outcome == OK) | proven]
 
     def zombie(row: int) -> Finding:

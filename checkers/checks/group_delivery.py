@@ -98,7 +98,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         return
     spans = _spans(p)
     result.parts[NAME] = list(_again(p, commits, spans))
-    for rows, position in positions(p, result):
+    for rows, position in positions(p):
         _skipped(p, result, position, rows, spans)
 
 
@@ -213,24 +213,18 @@ def _given_again(p: KernelView, commits: Columns, commit: int, row: int) -> Give
     )
 
 
-def positions(p: KernelView, result: PartitionResult) -> Iterator[tuple[Columns, CommittedPosition]]:
-    """Of each group with a committed position here: its commits, and that position.
-
-    Transactions whose proof elsewhere would raise a position are noted in `result.waiting`.
-    """
+def positions(p: KernelView) -> Iterator[tuple[Columns, CommittedPosition]]:
+    """Of each group with a committed position here: its commits, and that position."""
     commits = p.known.commits.get(p.tp)
     if commits is None:
         return
-    proven_ops = distinct(np.append(p.sends["op"][p.proven], p.known.proven))  # here or elsewhere
     for group in distinct(commits["group"]).tolist():
         rows = {name: column[commits["group"] == group] for name, column in commits.items()}
         commit = rows["kind"] != CommitKind.FETCHED
         open_txn = (rows["kind"] == CommitKind.TXN) & (rows["outcome"] == INFO)
-        proven = open_txn & among(rows["op"], proven_ops)
+        proven = open_txn & among(rows["op"], p.known.proven)
         known = np.flatnonzero(commit & (rows["outcome"] == OK) | proven)
         highest = int(rows["offset"][known].max(initial=-1))
-        waiting = open_txn & ~proven & (rows["offset"] > highest)
-        result.waiting = distinct(np.append(result.waiting, rows["op"][waiting]))
         if len(known):
             row = int(known[np.argmax(rows["offset"][known])])
             op, process, ns = (int(rows[name][row]) for name in ("op", "process", "complete_ns"))
@@ -323,7 +317,7 @@ def doubt_silent(check: str, run: WholeRun, tally: Tally, among: Collection[int]
     reading = ops["process"][(ops["phase"] != FINAL) & (ops["n_reads"] > 0)]
     given = processes["group"][np.isin(processes["process"], reading)]
     commits = columns(run.tables["commits"], ("group", "op", "kind", "outcome"))
-    in_txn = (commits["kind"] == CommitKind.TXN) & np.isin(commits["op"], run.proven)
+    in_txn = (commits["kind"] == CommitKind.TXN) & np.isin(commits["op"], run.known.proven)
     known = commits["group"][stored(commits) | in_txn]
     for group in sorted(set(given[given >= 0].tolist()) - set(known.tolist())):
         if among is None or group in among:

@@ -6,6 +6,8 @@ evidence         Records that few findings need and no kernel had, looked up for
 findings         What the checks give: findings with their evidence, and the result of one partition.
 kernel_input     What kernels know beside the rows of their partition, made from the small tables.
 memory           Memory that kernels free stays with the process.
+open_transactions  Which transactions without a known outcome committed: a consumer saw one of their
+                 records.
 partition_view   One topic-partition as the kernels see it.
 pipeline         Where the checks run: in this process, or one Spark task for each unit of a sealed
                  history.

@@ -12,7 +12,6 @@ from checkers.engine.findings import Doubt, Found, Level, PartitionResult, Varia
 from checkers.engine.kernel_input import KernelInput
 from checkers.engine.partition_view import KernelView
 from history.events import Event
-from history.reader import Array
 
 P = TypeVar("P")
 A = TypeVar("A")
@@ -20,12 +19,11 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeRun:
-    """A run as joins see it. proven: ops proven committed in some partition."""
+    """A run as joins see it."""
 
     tables: Mapping[str, pa.Table]
     known: KernelInput
     events: Sequence[Event]
-    proven: Array
     ask: "Ask"
 
 

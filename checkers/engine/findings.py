@@ -293,20 +293,17 @@ class Pending:
 class PartitionResult(Found):
     """What the kernels found in one partition, or in the range `number` of it.
 
-    proven: INFO transactions with a record seen here. waiting: INFO transactions whose proof elsewhere
-    would change this result. unread: the final reads did not show all of a partition with sends, at a
-    level that matters. parts: check -> what its join over all partitions needs. kept: check -> what
-    grows with the rows; it stays where the kernel ran, and the join asks for some of it (`WholeRun.ask`).
     pending: findings that depend on lower ranges. last_expected: of each level, the last offset of the range
-    that a consumer has to see. refused: why no kernel was asked, "" = they were; may name `{where}`.
+    that a consumer has to see. unread: the final reads did not show all of a partition with sends, at a level
+    that matters. parts: check -> what its join over all partitions needs. kept: check -> what grows with the
+    rows; it stays where the kernel ran, and the join asks for some of it (`WholeRun.ask`). refused: why no
+    kernel was asked, "" = they were; may name `{where}`.
     """
 
     tp: int
     number: int = 0
     pending: list[Pending] = field(default_factory=list)
     last_expected: tuple[int, int] = (-1, -1)
-    proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    waiting: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     unread: bool = False
     parts: dict[str, object] = field(default_factory=dict)
     kept: dict[str, object] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class KernelInput:
     copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
     commits may have passed records that they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
-    proven: ops proven committed in other partitions, sorted.
+    proven: open transactions that a read of one of their records proves committed, sorted.
     cap: findings kept of one class and variant.
     """
 

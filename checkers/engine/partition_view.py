@@ -136,10 +136,8 @@ class KernelView:
         self.open_txn = txn & (sends["op_outcome"] == INFO)
         self.proven = np.zeros(len(txn), bool)
         if self.open_txn.any():
-            here = sends["op"][self.open_txn & self.seen]
             open_rows = np.flatnonzero(self.open_txn)
-            ops = distinct(np.concatenate((here, self.known.proven)))
-            self.proven[open_rows] = among(sends["op"][open_rows], ops)
+            self.proven[open_rows] = among(sends["op"][open_rows], self.known.proven)
         decided = np.where(txn, (sends["op_outcome"] == OK) | self.proven, sends["outcome"] == OK)
         self.committed = ~self.failed & (decided | (~txn & self.seen))
 

@@ -11,7 +11,7 @@ import functools
 import itertools
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from checkers.engine import ranges
 from checkers.engine.check import Check, Kernel, Tally, WholeRun
-from checkers.engine.findings import CAP, FAIL, OK, RC, RU, PartitionResult
+from checkers.engine.findings import CAP, INFO, OK, RC, RU, PartitionResult
 from checkers.engine.kernel_input import (
     PORTABLE,
     READS,
@@ -33,13 +33,14 @@ from checkers.engine.kernel_input import (
     on_record,
 )
 from checkers.engine.memory import keep_freed
+from checkers.engine.open_transactions import sent_twice, shown, shown_in_unit
 from checkers.engine.partition_view import KernelView, Piece, distinct
 from checkers.engine.spark import keep
 from core.errors import HistoryError
 from core.progress import Progress, Stage, Watch, unwatched
 from history import storage
 from history.events import Event
-from history.reader import Array, Columns, History, Unit, columns, grouped, read_columns
+from history.reader import Array, Columns, History, Unit, columns, grouped, numbers, read_columns
 from history.run_folder import Run
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ NO_OPS: Final = np.zeros(0, np.int32)
 THREADS: Final = 4
 """Tasks at a time in this process, at most. Each has its rows in memory."""
 RANGES: Final = "ranges"
-"""In place of a check, of parts that tell of ranges."""
+OPEN: Final = "open transactions"
+"""In place of a check, of parts that tell of ranges, or of open transactions."""
 
 
 class Task(Protocol):
@@ -106,12 +108,10 @@ def check_tables(
     kernels = kernels_of(checks)
     rows = list(partitions(columns(tables["sends"], SENDS), columns(tables["reads"], READS)))
 
-    def checked(proven: Array, wanted: set[Place] | None) -> Checked:
-        knowing = replace(known, proven=proven)
-        mine = [each for each in rows if wanted is None or (each[0], 0) in wanted]
-        return here([check_partition(*each, knowing, kernels) for each in mine])
-
-    return _joined(_twice(checked), tables, known, events, checks)
+    proven = [shown(*of) for _, *of in rows if known.on_record.recovery or not sent_twice(of[0])]
+    known = knowing(known, proven)
+    checked = here([check_partition(*each, known, kernels) for each in rows])
+    return _joined(checked, tables, known, events, checks)
 
 
 def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
@@ -125,18 +125,39 @@ def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
     large = [
         unit for unit in history.names.units if unit.sends + unit.reads > ranges.RANGE_ROWS and not whole
     ]
-    tasks: list[UnitTask | RangeTask] = [
-        UnitTask(folder=folder, unit=unit.name, tps=tuple(unit.tps), rows=unit.sends + unit.reads)
+    known = knowing(known, _shown(history, runner, known))
+    tasks: list[Task] = [
+        UnitTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads)
         for unit in history.names.units
         if unit not in large
     ]
     tasks = [*_range_tasks(history, large, runner, known), *tasks]
+    checked = runner(tasks, kernels, known) if tasks else here([])
+    checked = replace(checked, results=sorted(checked.results, key=lambda result: result.place))
+    return _joined(checked, history.tables, known, history.events, checks)
 
-    def checked(proven: Array, wanted: set[Place] | None) -> Checked:
-        mine = tasks if wanted is None else [own for task in tasks if (own := task.only(wanted)) is not None]
-        return runner(mine, kernels, replace(known, proven=proven)) if mine else here([])
 
-    return _joined(_twice(checked), history.tables, known, history.events, checks)
+def knowing(known: KernelInput, proven: Iterable[Array]) -> KernelInput:
+    """With the open transactions that are proven committed."""
+    return replace(known, proven=distinct(np.concatenate([NO_OPS, *proven])))
+
+
+def _shown(history: History, runner: Runner, known: KernelInput) -> list[Array]:
+    """Ops of open transactions, where some unit shows one of their records."""
+    folder, repeats = storage.shared(history.run.folder), not known.on_record.recovery
+    ops = history.tables["ops"]
+    if not bool(((numbers(ops, "outcome") == INFO) & (numbers(ops, "txn") == 1)).any()):
+        return []
+    tasks = [
+        OpenTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads, repeats=repeats)
+        for unit in history.names.units
+    ]
+    nothing = replace(known, vertex=NO_OPS, relay=NO_OPS, commits={}, assignments={})
+    return [
+        each
+        for result in runner(tasks, {}, nothing).results
+        for each in cast(list[Array], result.parts[OPEN])
+    ]
 
 
 def _range_tasks(
@@ -181,47 +202,6 @@ def kernels_of(checks: Checks) -> dict[str, Kernel]:
     return {name: check.kernel for name, check in checks.items() if check.kernel is not None}
 
 
-def _twice(check: Callable[[Array, set[Place] | None], Checked]) -> Checked:
-    """The results in order; those that ops proven elsewhere concern, made a second time.
-
-    check: (ops proven elsewhere, partitions and ranges: None = all) -> the results of these.
-    """
-    first = check(NO_OPS, None)
-    by_place = {result.place: result for result in first.results}
-    proven, places = _proven_elsewhere(first.results)
-    if not places:
-        return Checked([by_place[place] for place in sorted(by_place)], first.ask)
-    again = check(proven, set(places))
-    by_place |= {result.place: result for result in again.results}
-
-    def ask(question: Question[T]) -> list[T]:
-        return first.ask(functools.partial(_unless, frozenset(places), question)) + again.ask(question)
-
-    return Checked([by_place[place] for place in sorted(by_place)], ask)
-
-
-def _all_proven(results: Sequence[PartitionResult]) -> Array:
-    """Ops proven committed in some partition."""
-    return distinct(np.concatenate([NO_OPS, *(r.proven for r in results)]))
-
-
-def _proven_elsewhere(results: Sequence[PartitionResult]) -> tuple[Array, list[Place]]:
-    """Ops proven committed in one partition while another shows nothing of them; those partitions.
-
-    Their records there count as committed, and the offsets that they committed there count: these
-    partitions have to be checked again, with that knowledge.
-    """
-    everywhere = _all_proven(results)
-    again: list[Place] = []
-    needed = [everywhere[:0]]
-    for result in results:
-        ops = np.intersect1d(np.setdiff1d(result.waiting, result.proven), everywhere)
-        if len(ops):
-            again.append(result.place)
-            needed.append(ops)
-    return distinct(np.concatenate(needed)), again
-
-
 def check_partition(
     tp: int,
     sends: Columns,
@@ -237,7 +217,7 @@ def check_partition(
     (sends by op, pos; reads by process, op, pos).
     """
     result = PartitionResult(tp=tp, number=number, cap=known.cap)
-    if not known.on_record.recovery and (why := _sent_twice(sends)):
+    if not known.on_record.recovery and (why := sent_twice(sends)):
         result.refused, result.rows = why, len(sends["op"]) + len(reads["op"])
         return result
     try:
@@ -249,29 +229,11 @@ def check_partition(
     result.rows = len(own) + len(view.of_reads(np.arange(len(reads["op"]))))
     result.acknowledged = int((sends["outcome"][own] == OK).sum())
     result.unread = view.unread
-    open_txn = view.of_sends(np.flatnonzero(view.open_txn))
-    result.proven = distinct(sends["op"][open_txn[view.seen[open_txn]]])
-    shown = view.seen[open_txn] & (sends["outcome"][open_txn] != FAIL)
-    result.waiting = distinct(sends["op"][open_txn[~shown]])
     if piece is not None:
         result.last_expected = view.last_expected(RU), view.last_expected(RC)
     for name, kernel in kernels.items():
         result.guarded(name, functools.partial(kernel, view, result))
     return result
-
-
-def _sent_twice(sends: Columns) -> str:
-    """Why the records cannot be distinguished, "" = they can. Inquest's own clients never repeat a value."""
-    order = np.argsort(sends["value"], kind="stable")
-    values = sends["value"][order]
-    again = np.flatnonzero(values[1:] == values[:-1])
-    if not len(again):
-        return ""
-    first, second = (int(sends["op"][order[again[0] + n]]) for n in (0, 1))
-    return (
-        f"{len(again)} values of {{where}} are sent twice, the first one by ops {first} and {second};"
-        " which of their records a poll returned is not known"
-    )
 
 
 def _joined(
@@ -304,7 +266,7 @@ def _joined(
         return sorted((each for each in answers if each is not None), key=itemgetter(0))
 
     _settle(checked.results, tally)
-    run = WholeRun(tables=tables, known=known, events=events, proven=_all_proven(checked.results), ask=ask)
+    run = WholeRun(tables=tables, known=known, events=events, ask=ask)
     for name, check in checks.items():
         if check.join is not None:
             tally.guarded(name, functools.partial(check.join, run, tally))
@@ -341,25 +303,14 @@ def _asked(check: str, question: Callable[[object], T], result: PartitionResult)
     return (result.tp, question(result.kept[check])) if check in result.kept else None
 
 
-def _unless(places: Set[Place], question: Question[T], result: PartitionResult) -> T | None:
-    """The answer of a result that is none of these."""
-    return None if result.place in places else question(result)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTask:
-    """One unit to check. tps: only these of it."""
+    """One unit to check."""
 
     stage: ClassVar = "checking"
     folder: str
     unit: str
-    tps: tuple[int, ...]
     rows: int
-
-    def only(self, wanted: Set[Place]) -> "UnitTask | None":
-        """Without the partitions that are not wanted."""
-        tps = tuple(tp for tp in self.tps if (tp, 0) in wanted)
-        return replace(self, tps=tps) if tps else None
 
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
         """Check its partitions."""
@@ -367,8 +318,23 @@ class UnitTask:
         sends = read_columns(run, "sends", self.unit, SENDS)
         reads = read_columns(run, "reads", self.unit, READS)
         for tp, sent, read in partitions(sends, reads):
-            if tp in self.tps:
-                yield check_partition(tp, sent, read, known, kernels)
+            yield check_partition(tp, sent, read, known, kernels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTask:
+    """What a unit shows of open transactions. repeats: see `shown_in_unit`."""
+
+    stage: ClassVar = "open transactions"
+    folder: str
+    unit: str
+    rows: int
+    repeats: bool
+
+    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
+        """One part: ops, as arrays."""
+        found = list(shown_in_unit(Run(storage.location(self.folder)), self.unit, repeats=self.repeats))
+        yield PartitionResult(tp=-1, parts={OPEN: found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,10 +389,6 @@ class RangeTask(OfRange):
 
     stage: ClassVar = "checking"
     met: ranges.Met
-
-    def only(self, wanted: Set[Place]) -> "RangeTask | None":
-        """Itself, if it is wanted."""
-        return self if (self.of.tp, self.of.number) in wanted else None
 
     def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
         """Check it."""
