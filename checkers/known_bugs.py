@@ -7,6 +7,7 @@ what is missing. A finding that merely resembles one stays open.
 Not here: how findings are made (docs/checks.md). docs/known-bugs.md is made of the registry.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -165,11 +166,11 @@ def _late_end_wanted(history: History, finding: Finding) -> Wanted | None:
 
 def _transaction_before(history: History, op: OpRecord) -> OpRecord | None:
     """The transaction before an op of the same process."""
-    ops = history.tables["ops"]
+    invoke, txn = (numbers(history.tables["ops"], name) for name in ("invoke_ns", "txn"))
     rows = history.ops_of(op.process)
-    earlier = numbers(ops, "invoke_ns")[rows] < op.invoke_ns
-    found = rows[earlier & (numbers(ops, "txn")[rows] == 1)]
-    return history.op(int(found[-1])) if len(found) else None
+    earlier = bisect_left(rows, op.invoke_ns, key=lambda row: int(invoke[row]))
+    before = next((row for row in reversed(range(earlier)) if txn[rows[row]] == 1), None)
+    return None if before is None else history.op(int(rows[before]))
 
 
 def _slow(history: History, op: OpRecord, since_ns: int) -> bool:

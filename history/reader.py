@@ -248,9 +248,13 @@ class History:
         """A process in words, with its client and transactional id."""
         return str(self.processes.get(process, f"process {process}"))
 
+    @cached_property
+    def _ops(self) -> Columns:
+        return columns(self.tables["ops"])
+
     def op(self, op: int) -> OpRecord:
         """One op (rows of `ops` are sorted by number)."""
-        (row,) = self.tables["ops"].slice(op, 1).to_pylist()
+        row: dict[str, Any] = {name: column[op].item() for name, column in self._ops.items()}
         row["f"] = _named(self.names.f, row["f"], "?")
         row["error"] = _named(self.names.error, row["error"], "")
         return msgspec.convert(row, OpRecord, strict=False)
@@ -334,14 +338,15 @@ class History:
         wanted = {tp: {name: set(some) for name, some in each.items()} for tp, each in where.items()}
         of_values = {tp: {"value": each["value"]} for tp, each in wanted.items() if "value" in each}
         wider = {tp: {name: set(some) for name, some in each.items()} for tp, each in wanted.items()}
-        for send in self.sends(of_values):
-            wider.setdefault(send.tp, {}).setdefault("offset", set()).add(send.place)
+        for tp, place in self._few("sends", ("tp", "place"), of_values):
+            wider.setdefault(tp, {}).setdefault("offset", set()).add(place)
         found = [ReadRow._make(row) for row in self._few("reads", ReadRow._fields, wider)]
         placed: dict[int, dict[str, set[int]]] = defaultdict(lambda: {"place": set()})
         for read in found:
             if read.value == PLACED:
                 placed[read.tp]["place"].add(read.offset)
-        at = {(send.tp, send.place): send.value for send in self.sends(placed)}  # of several, the last one
+        held = self._few("sends", ("tp", "place", "value"), placed)
+        at = {(tp, place): value for tp, place, value in held}  # of several, the last one
         found = [
             read._replace(value=at.get((read.tp, read.offset), PLACED)) if read.value == PLACED else read
             for read in found

@@ -265,11 +265,3 @@ def test_a_jvm_that_dies_crashes_every_check_and_there_is_still_a_verdict(tmp_pa
     )  # fmt: skip
     assert ended.stdout == "2 {'crashed'}\n", ended.stderr
     assert run.verdict.exists()
-
-
-def test_one_unit_is_read_no_further_than_asked(tmp_path: Path) -> None:
-    sealed = load(write_run(tmp_path / "run", random_history(1)[0].tables()))
-    (unit,) = sealed.names.units
-    task = pipeline.UnitTask(folder=str(sealed.run.folder), unit=unit.name, tps=(1,), rows=1)
-    known = kernel_input(sealed.tables, record=RECORDED)
-    assert [result.tp for result in task.run(KERNELS, known)] == [1]
