@@ -16,7 +16,7 @@ from checkers.checks.consistency import Contradiction
 from checkers.checks.recovery import Served, served_times
 from checkers.engine import pipeline
 from checkers.engine.check import Tally
-from checkers.engine.kernel_input import RECORDED, KernelInput, kernel_input
+from checkers.engine.kernel_input import KernelInput
 from checkers.engine.pipeline import in_process, kernels_of, spark_runner
 from checkers.engine.spark import ONE, runner, spark
 from core.errors import HistoryError, SparkError
