@@ -637,6 +637,8 @@ def _columns(
                 varied.append(at)
         alike.setdefault(tuple(varied), []).append(name)
     for some, names in alike.items():
+        if not some:
+            continue
         read = file.read_row_groups([groups[at] for at in some], columns=names, use_threads=False)
         rows = columns(read.combine_chunks())
         if len(some) == len(groups):

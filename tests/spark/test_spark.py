@@ -140,11 +140,12 @@ def test_a_watch_sees_how_far_a_check_is(session: Any, tmp_path: Path, by_spark:
     run = write_run(tmp_path / "run", random_history(7)[0].tables())
     seen: list[Progress] = []
     check(run, without_spark=not by_spark, watch=seen.append)
-    assert {each.stage.name for each in seen} == {"checking"}
-    last = seen[-1]
+    stages = {each.stage.name: [one for one in seen if one.stage.name == each.stage.name] for each in seen}
+    assert list(stages) == ["open transactions", "checking"]
     units = load(run).names.units
-    assert (last.tasks, last.done) == (len(units), sum(unit.sends + unit.reads for unit in units))
-    assert [each.done for each in seen] == sorted(each.done for each in seen)
+    for told in stages.values():
+        assert (told[-1].tasks, told[-1].done) == (len(units), sum(unit.sends + unit.reads for unit in units))
+        assert [each.done for each in told] == sorted(each.done for each in told)
 
 
 def test_a_file_that_a_task_cannot_read_is_one_clear_error(session: Any, tmp_path: Path) -> None:

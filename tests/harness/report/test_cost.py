@@ -1,18 +1,17 @@
 """What a report reads of a history depends on its findings, not on how long the history is."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.make_history import write
 from benchmarks.synthetic import Synthetic
 from harness.report import build
-from history import seal
+from history import reader, seal
 from history.reader import SendRow, load
 from history.run_folder import Run
 from history.stored import needed
@@ -33,17 +32,18 @@ class Cells:
         self.scanned: Counter[str] = Counter()
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        read = pq.ParquetFile.read_row_group
+        read = reader._columns
 
-        def counted(file: Any, group: int, columns: list[str], **more: Any) -> pa.Table:
-            table = read(file, group, columns=columns, **more)
+        def counted(file: Any, table: str, wanted: Sequence[str], groups: Sequence[int]) -> Any:
+            rows = read(file, table, wanted, groups)
+            columns, number = needed(table, wanted), len(rows["tp"])
             if len(columns) > 4:
-                self.rows["rows"] += table.num_rows
+                self.rows["rows"] += number
             else:
-                self.scanned.update(dict.fromkeys(columns, table.num_rows))
-            return table
+                self.scanned.update(dict.fromkeys(columns, number))
+            return rows
 
-        monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
+        monkeypatch.setattr(reader, "_columns", counted)
 
 
 def example(run: Run, sent: SendRow, name: str) -> Example:
