@@ -51,7 +51,7 @@ REPLICATED: Final = LogRule(
     ring=4,
     anomaly=EARLY,
     claim="When a leader acknowledges a batch with acks=all, each in-sync replica has asked for what follows"
-    " the batch.",
+    " the batch, or was asked for it as the leader before.",
     source="ReplicaManager.appendRecords, DelayedProduce",
 )
 IN_TURN: Final = LogRule(
@@ -121,7 +121,7 @@ class _Messages:
         self.gaps = evidence.table("gaps").to_pylist()
         self.logs: TransactionLogs = evidence.once(transaction_logs)
         self._elections: dict[TopicPartition, Elections] = {}
-        self.fetched = self._fetched()
+        self.fetched, self.asked = self._fetched("client"), self._fetched("server")
         self.told = self._told()
 
     # ---- markers
@@ -317,12 +317,14 @@ class _Messages:
             self._early(REPLICATED, tp, row["offset"], row, text, producer)
 
     def _has(self, tp: TopicPartition, node: int, ns: Array, last: Array) -> Array:
-        """Whether a follower had asked for what follows an offset by a time."""
-        fetched = self.fetched.get((tp, node))
-        if fetched is None:
-            return np.zeros(len(ns), np.bool_)
-        at = np.searchsorted(fetched.ns, ns, "right") - 1
-        return np.asarray((at >= 0) & (fetched.highest[np.maximum(at, 0)] > last))
+        """Whether a replica had a record by a time: it had asked for what follows, or another one had asked
+        it for that."""
+        found = np.zeros(len(ns), np.bool_)
+        for fetched in (self.fetched.get((tp, node)), self.asked.get((tp, node))):
+            if fetched is not None:
+                at = np.searchsorted(fetched.ns, ns, "right") - 1
+                found |= (at >= 0) & (fetched.highest[np.maximum(at, 0)] > last)
+        return found
 
     # ---- connections
 
@@ -362,14 +364,15 @@ class _Messages:
 
     # ---- what is known
 
-    def _fetched(self) -> dict[tuple[TopicPartition, int], Fetched]:
-        """Of followers, by partition and node."""
+    def _fetched(self, end: str) -> dict[tuple[TopicPartition, int], Fetched]:
+        """Of followers, by partition and node. end: `client` = the node that asks, `server` = the one that is
+        asked."""
         rows = self.parts.filter(pc.equal(self.parts["api"], FETCH))
         keys = [self._tp(row) for row in rows.select(["topic", "topic_id", "partition"]).to_pylist()]
         columns = {name: rows[name].to_numpy() for name in ("client", "server", "at_ns", "offset")}
         epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy()
         places: dict[tuple[TopicPartition, int], list[int]] = defaultdict(list)
-        for at, (tp, node) in enumerate(zip(keys, columns["client"].tolist(), strict=True)):
+        for at, (tp, node) in enumerate(zip(keys, columns[end].tolist(), strict=True)):
             if tp is not None:
                 places[tp, node].append(at)
         found = {}

@@ -103,6 +103,26 @@ def test_a_batch_that_was_acknowledged_and_that_a_follower_never_fetched(case: C
     assert found.findings[0].offset >= 0
 
 
+def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(case: Case) -> None:
+    """Node 2 never fetches, but node 3 fetched everything from it first, as if node 2 had led."""
+
+    def change(tables: Tables) -> None:
+        without_fetches(tables, "transactions", 2)
+        frames, parts = tables["frames"].to_pylist(), tables["frame_parts"].to_pylist()
+        known = {row["number"] for row in frames if row["client"] == 3 and row["api"] == FETCH}
+        own = next(row for row in parts if row["number"] in known and row["topic"] == "transactions")
+        frames[own["number"]]["server"] = 2
+        highest = [{**own, "partition": number, "offset": 10**6} for number in range(6)]
+        tables["frame_parts"] = pa.Table.from_pylist(
+            sorted([*parts, *highest], key=lambda row: row["number"]), schema("frame_parts")
+        )
+        tables["frames"] = pa.Table.from_pylist(frames, schema("frames"))
+
+    found = case.judged(change)
+    assert found.asked[REPLICATED.name]
+    assert not rules(found)
+
+
 def test_a_marker_that_nobody_decided(case: Case) -> None:
     def change(tables: Tables) -> None:
         parts = tables["frame_parts"].to_pylist()

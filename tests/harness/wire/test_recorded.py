@@ -4,6 +4,7 @@ import random
 import struct
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,9 @@ from kio.schema.types import BrokerId, ProducerId, TopicName
 from kio.schema.write_txn_markers.v2 import request as markers
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
+from core.errors import ClusterError
+from harness.wire.capture import Capture
+from harness.wire.capture_main import Watch
 from harness.wire.frames import frame
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.payloads import encode_request, encode_response
@@ -261,3 +265,10 @@ def test_what_is_no_packet_of_tcp_is_passed_over() -> None:
         assert packet(whole[:end]) is None
     assert packet(b"\x60" + whole[1:]) is None
     assert all(packet(one) for one, _ in pairwise(conversation().packets))
+
+
+def test_where_there_is_no_such_network_an_error_says_what_it_takes(tmp_path: Path) -> None:
+    watch = Watch(interface="br-none", nodes={}, brokers=BROKERS, others=(), into=str(tmp_path / "captured"))
+    with pytest.raises(ClusterError, match="on the machine of the Docker engine"):
+        Capture(watch)
+    assert not (tmp_path / "captured").exists()
