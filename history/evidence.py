@@ -165,7 +165,9 @@ FRAME_PARTS: Final = _table(
 )
 """What the frame of this number says of a partition. Requests of Produce: one row a batch (`sequence`,
 `records`, `acks`); answers: `error` and base `offset`. Fetches of followers: `offset`, `leader_epoch` (-1 =
-not checked). WriteTxnMarkers: the marker. Frames of other APIs have no rows. A topic has a name or an id."""
+not checked). WriteTxnMarkers: the marker. EndTxn, which names no partition: one row of partition -1; the
+request has the producer and `commit`, the answer `error`. Frames of other APIs have no rows. A topic has a
+name or an id."""
 
 GAPS: Final = _table(
     "at_ns i64, connection i64, client i32, client_port i32, server i32, server_port i32, why str"
@@ -176,7 +178,7 @@ CLIENT: Final = -1
 """Stands for who is not a node."""
 ALL: Final = -1
 """Stands for all connections."""
-PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
+PRODUCE, FETCH, END_TXN, WRITE_TXN_MARKERS = 0, 1, 26, 27
 """Keys of the APIs whose frames have rows in `frame_parts`."""
 
 PER_PARTITION: Final = {

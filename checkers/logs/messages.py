@@ -23,9 +23,9 @@ from checkers.logs.elections import Elections, elections, newest_log
 from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.lineage import CLOCK_MS
 from checkers.logs.replicas import Array
-from checkers.logs.transactions import NEVER, PREPARED, TOPIC, TransactionLogs, transaction_logs
+from checkers.logs.transactions import NEVER, PREPARED, TransactionLogs, transaction_logs
 from core.op import TopicPartition
-from history.evidence import ALL, CLIENT, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
+from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Evidence
 from history.reader import History
 from model.protocol.messages import PartitionState
 
@@ -54,6 +54,14 @@ REPLICATED: Final = LogRule(
     " the batch, or was asked for it as the leader before.",
     source="ReplicaManager.appendRecords, DelayedProduce",
 )
+ENDED: Final = LogRule(
+    name="ends-committed",
+    ring=4,
+    anomaly=EARLY,
+    claim="When a coordinator answers EndTxn without an error, it can know that the decision is committed, as"
+    " with markers.",
+    source="KIP-98; TransactionCoordinator.endTransaction",
+)
 IN_TURN: Final = LogRule(
     name="answers-in-turn",
     ring=4,
@@ -61,7 +69,7 @@ IN_TURN: Final = LogRule(
     claim="Each answer on a connection is to the oldest request there that has none.",
     source="Kafka's protocol guide, Network; SocketServer",
 )
-RULES: Final = (MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, IN_TURN)
+RULES: Final = (MARKERS_COMMITTED, MARKERS_LOGGED, ENDED, REPLICATED, IN_TURN)
 
 CLOCK_NS: Final = 1_000_000
 """How far the times of two messages may be apart from their order."""
@@ -74,6 +82,7 @@ def judge(evidence: Evidence, history: History | None) -> Judgement:
         return Judgement()
     found = _Messages(evidence, history)
     found.markers()
+    found.ended()
     found.produced()
     found.in_turn()
     return found.judgement
@@ -123,27 +132,28 @@ class _Messages:
         self._elections: dict[TopicPartition, Elections] = {}
         self.fetched, self.asked = self._fetched("client"), self._fetched("server")
         self.told = self._told()
+        self.prepared = self._prepared()
 
     # ---- markers
 
     def markers(self) -> None:
         """Each request that writes markers, marker by marker."""
         sent = self.parts.filter(pc.equal(self.parts["api"], WRITE_TXN_MARKERS))
-        prepared = self._prepared()
         for row in sent.to_pylist():
             tp = self._tp(row)
             if tp is None:
                 continue
             key = row["producer_id"], row["producer_epoch"], row["commit"], tp
             ms = row["ms"] + CLOCK_MS
-            own = [one for one in prepared.get(key, ()) if one.ms <= ms]
+            own = [one for one in self.prepared.get(key, ()) if one.ms <= ms]
             self.judgement.asked[MARKERS_LOGGED.name] += 1
             if not own:
                 self._unlogged(row, tp)
                 continue
             current = [one for one in own if one.until_ms >= ms - 2 * CLOCK_MS] or own
             self.judgement.asked[MARKERS_COMMITTED.name] += 1
-            if not any(self._known(one, row) for one in current):
+            sender = row["client"], row["coordinator_epoch"]
+            if not any(self._known(one, sender, row) for one in current):
                 self._early_markers(current[-1], row, tp)
 
     def _prepared(self) -> dict[tuple[int, int, bool, TopicPartition], list[Prepared]]:
@@ -206,9 +216,10 @@ class _Messages:
         )
         self.judgement.refuse(finding)
 
-    def _known(self, one: Prepared, row: dict[str, Any]) -> bool:
-        """Whether the sender could know that a decision is committed."""
-        me, epoch, until = row["client"], row["coordinator_epoch"], row["at_ns"] + CLOCK_NS
+    def _known(self, one: Prepared, sender: tuple[int, int], row: dict[str, Any]) -> bool:
+        """Whether a coordinator (node, leader epoch) could know that a decision is committed when it sent a
+        frame."""
+        (me, epoch), until = sender, row["at_ns"] + CLOCK_NS
         for state in self._states(one.log, row["ms"]):
             leader = state.leader
             if leader < 0 or state.leader_epoch < one.epoch or (leader != me and state.leader_epoch > epoch):
@@ -258,6 +269,41 @@ class _Messages:
                 asked = "never did" if when == NEVER else f"did {(when - ns) / 1e6:.1f} ms later"
                 return f"node {node}, in sync, had not asked it for what follows, and {asked}"
         return "it led no in-sync set that had all of it"
+
+    # ---- ends of transactions
+
+    def ended(self) -> None:
+        """Each EndTxn that was answered without an error. The decision is the newest one of its producer: a
+        request that comes again is answered by the same."""
+        newest: dict[tuple[int, bool], list[Prepared]] = defaultdict(list)
+        for (producer_id, _, commit, _), every in self.prepared.items():
+            newest[producer_id, commit] += every
+        for some in newest.values():
+            some.sort(key=lambda one: one.ms)
+        rows = self.parts.filter(pc.equal(self.parts["api"], END_TXN)).to_pylist()
+        asked = {(row["connection"], row["correlation"]): row for row in rows if not row["answer"]}
+        for row in rows:
+            sent = asked.get((row["connection"], row["correlation"]))
+            if not row["answer"] or row["error"] or sent is None:
+                continue
+            until = row["ms"] + CLOCK_MS
+            own = [one for one in newest[sent["producer_id"], sent["commit"]] if one.ms <= until]
+            if not own:
+                continue  # a transaction without records has no decision; `answers-decided` asks the others
+            self.judgement.asked[ENDED.name] += 1
+            if not self._known(own[-1], (row["server"], NEVER), row):
+                self._early_end(own[-1], sent, row)
+
+    def _early_end(self, one: Prepared, sent: dict[str, Any], row: dict[str, Any]) -> None:
+        what = "commit" if sent["commit"] else "abort"
+        text = (
+            f"node {row['server']} answered {one.transactional_id} {self._when(row['at_ns'])} that its"
+            f" transaction {sent['producer_id']}/{sent['producer_epoch']} had ended ({what}), and could not"
+            f" know that {one.text} was committed: no in-sync set that it had led so far had asked for what"
+            " follows"
+        )
+        producer = sent["producer_id"], sent["producer_epoch"]
+        self._early(ENDED, one.log, one.offset, row, text, producer, one.transactional_id)
 
     # ---- producers
 
@@ -428,7 +474,7 @@ class _Messages:
                 tp=tp,
                 offset=offset,
                 take=-1,
-                nodes=(row["client"] if tp.topic == TOPIC else row["server"],),
+                nodes=(row["client"] if row["client"] != CLIENT else row["server"],),
                 sentence=f"{tp}: {text}.",
                 producer_id=producer[0],
                 producer_epoch=producer[1],

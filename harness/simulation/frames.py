@@ -15,7 +15,7 @@ from harness.simulation.network import CLIENTS, Message
 from harness.simulation.scheduler import BASE_NS
 from harness.wire.payloads import API_KEYS
 from history.evidence import CLIENT, PER_RUN, Row, table
-from model.protocol.coordinator_messages import WriteTxnMarkers
+from model.protocol.coordinator_messages import EndTxn, WriteTxnMarkers
 from model.protocol.messages import Fetch, Partition, Produce, ProduceResponse
 
 PORTS: Final = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
@@ -38,7 +38,9 @@ def frames(messages: Iterable[Message]) -> dict[str, pa.Table]:
         said = answer, _key(type(asked.content).__name__), 0, asked.number % _MOST, 0
         ns = BASE_NS + message.sent * 1000
         rows.append((number, ns, ns // 1_000_000, *place, *said))
-        if (read := _READERS.get(type(message.content))) is not None:
+        if answer and type(asked.content) is EndTxn:
+            parts.append(_part(number, None, error=message.content.error.value))
+        elif (read := _READERS.get(type(message.content))) is not None:
             parts += (_part(number, tp, **found) for tp, found in read(message.content))
     found = {"frames": rows, "frame_parts": parts, "gaps": []}
     return {name: table(schema, found[name]) for name, schema in PER_RUN.items()}
@@ -49,7 +51,7 @@ def _key(name: str) -> int:
     return API_KEYS.get(re.sub("(?!^)(?=[A-Z])", "_", name).lower(), NO_API)
 
 
-Parts = Iterator[tuple[Partition, dict[str, Any]]]
+Parts = Iterator[tuple[Partition | None, dict[str, Any]]]
 
 
 def _produced(request: Produce) -> Parts:
@@ -64,6 +66,11 @@ def _produced(request: Produce) -> Parts:
                 "acks": request.acks,
             },
         )
+
+
+def _ended(request: EndTxn) -> Parts:
+    producer = {"producer_id": request.producer_id, "producer_epoch": request.producer_epoch}
+    yield None, {**producer, "commit": request.commit}
 
 
 def _answered(response: ProduceResponse) -> Parts:
@@ -95,10 +102,12 @@ _READERS: Final[dict[type, Callable[[Any], Parts]]] = {
     Produce: _produced,
     ProduceResponse: _answered,
     Fetch: _fetched,
+    EndTxn: _ended,
     WriteTxnMarkers: _marked,
 }
 _SAID: Final = PER_RUN["frame_parts"].names[4:]
 
 
-def _part(number: int, tp: Partition, **said: Any) -> Row:
-    return (number, tp[0], None, tp[1], *(said.get(name) for name in _SAID))
+def _part(number: int, tp: Partition | None, **said: Any) -> Row:
+    topic, partition = tp or (None, -1)
+    return (number, topic, None, partition, *(said.get(name) for name in _SAID))

@@ -15,7 +15,7 @@ from harness.wire import packets
 from harness.wire.frames import LIMIT, SIZE, FrameError, correlation_id, request_header
 from harness.wire.packets import Packet, Stream
 from harness.wire.payloads import decode_request, decode_response, request_type, response_type
-from history.evidence import ALL, CLIENT, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row
+from history.evidence import ALL, CLIENT, END_TXN, FETCH, PRODUCE, WRITE_TXN_MARKERS, Row
 
 READ: Final = 4 << 20
 """Most bytes of a frame whose content is read."""
@@ -222,7 +222,7 @@ class Recorded:
     # ---- frames
 
     def _reads_of(self, port: int) -> Callable[[bytes], bool]:
-        wanted = {PRODUCE} if port != self._brokers else {FETCH, WRITE_TXN_MARKERS}
+        wanted = {PRODUCE, END_TXN} if port != self._brokers else {FETCH, WRITE_TXN_MARKERS}
 
         def reads(head: bytes) -> bool:
             return _HEAD.unpack_from(head)[1] in wanted
@@ -232,7 +232,7 @@ class Recorded:
     @staticmethod
     def _reads_answer(connection: Connection, head: bytes) -> bool:
         asked = _asked(connection, correlation_id(head))
-        return asked is not None and asked.api == PRODUCE
+        return asked is not None and asked.api in (PRODUCE, END_TXN)
 
     def _request(self, connection: Connection, whole: Whole, when: When) -> None:
         if len(whole.content) < HEAD:
@@ -252,8 +252,8 @@ class Recorded:
         connection.asked.remove(asked)
         _, api, version = asked
         number = self._frame(connection, when, (True, api, version, correlation, whole.size))
-        if api == PRODUCE:
-            self._read(connection, when.ns, whole, partial(_parts_of_answer, number, version))
+        if api in (PRODUCE, END_TXN):
+            self._read(connection, when.ns, whole, partial(_parts_of_answer, number, api, version))
 
     def _frame(self, connection: Connection, when: When, said: tuple[bool, int, int, int, int]) -> int:
         number = self._number
@@ -362,12 +362,26 @@ def _marked(number: int, request: Any) -> Iterator[Row]:
                 )
 
 
-def _parts_of_answer(number: int, version: int, content: bytes) -> Iterator[Row]:
-    """Of an answer to Produce. Raises: FrameError."""
-    kind = response_type(PRODUCE, version)
+def _ended(number: int, request: Any) -> Iterator[Row]:
+    yield _part(
+        number,
+        (None, None),
+        -1,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        commit=request.committed,
+    )
+
+
+def _parts_of_answer(number: int, api: int, version: int, content: bytes) -> Iterator[Row]:
+    """Of an answer to Produce or EndTxn. Raises: FrameError."""
+    kind = response_type(api, version)
     if kind is None:
-        raise FrameError(f"API {PRODUCE} has no version {version} here")
+        raise FrameError(f"API {api} has no version {version} here")
     response: Any = decode_response(content, kind)
+    if api == END_TXN:
+        yield _part(number, (None, None), -1, error=int(response.error_code))
+        return
     for topic in response.responses:
         for part in topic.partition_responses:
             error, offset = int(part.error_code), part.base_offset
@@ -377,6 +391,7 @@ def _parts_of_answer(number: int, version: int, content: bytes) -> Iterator[Row]
 _READERS: Final[dict[int, Callable[[int, Any], Iterator[Row]]]] = {
     PRODUCE: _produced,
     FETCH: _fetched,
+    END_TXN: _ended,
     WRITE_TXN_MARKERS: _marked,
 }
 

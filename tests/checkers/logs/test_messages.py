@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from checkers.logs.judgement import Judgement
-from checkers.logs.messages import IN_TURN, MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, RULES, judge
+from checkers.logs.judgement import Judgement, LogRule
+from checkers.logs.messages import ENDED, IN_TURN, MARKERS_COMMITTED, MARKERS_LOGGED, REPLICATED, RULES, judge
 from checkers.logs.transactions import TOPIC
 from core.config import run_config
 from harness.compose import record
@@ -90,7 +90,7 @@ def test_without_messages_no_rule_is_asked(case: Case) -> None:
 
 def test_a_decision_that_a_follower_never_fetched(case: Case) -> None:
     found = case.judged(lambda tables: without_fetches(tables, TOPIC, 2))
-    assert rules(found) == {MARKERS_COMMITTED.name}
+    assert rules(found) == {MARKERS_COMMITTED.name, ENDED.name}
     one = found.findings[0]
     assert one.tp.topic == TOPIC
     assert one.transactional_id
@@ -126,7 +126,7 @@ def test_a_replica_that_led_before_need_not_fetch_what_others_fetched_from_it(ca
 def test_a_marker_that_nobody_decided(case: Case) -> None:
     def change(tables: Tables) -> None:
         parts = tables["frame_parts"].to_pylist()
-        marker = next(row for row in parts if row["commit"] is not None)
+        marker = next(row for row in parts if row["coordinator_epoch"] is not None)
         marker["producer_epoch"] += 7
         tables["frame_parts"] = pa.Table.from_pylist(parts, schema("frame_parts"))
 
@@ -174,9 +174,18 @@ def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:
 
     found = case.judged(change)
     assert not found.findings
-    assert {one.rule for one in found.doubts} == {MARKERS_COMMITTED.name, REPLICATED.name}
+    assert {one.rule for one in found.doubts} == {MARKERS_COMMITTED.name, ENDED.name, REPLICATED.name}
 
 
-def test_a_planted_bug_an_acknowledgement_before_replication(tmp_path: Path) -> None:
-    planted = made(tmp_path, workload="queue", mutant="ack-before-replication")
-    assert rules(planted.judged()) == {REPLICATED.name}
+@pytest.mark.parametrize(
+    ("mutant", "workload", "rule"),
+    [
+        ("ack-before-replication", "queue", REPLICATED),
+        ("commit-before-prepare-logged", "transactions", ENDED),
+    ],
+)
+def test_planted_bugs_whose_logs_are_those_of_a_sound_cluster(
+    tmp_path: Path, mutant: str, workload: str, rule: LogRule
+) -> None:
+    planted = made(tmp_path, workload=workload, mutant=mutant)
+    assert rules(planted.judged()) == {rule.name}
