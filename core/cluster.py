@@ -349,6 +349,14 @@ class Wired(Protocol):
         or no proxy."""
 
 
+@runtime_checkable
+class WiredBetween(Protocol):
+    """As `Wired`, for requests that brokers send to other brokers (`Rule.between`)."""
+
+    async def use_wire_between(self) -> None:
+        """Ask for the proxies; before `start`. Raises ClusterError, where they cannot stand here."""
+
+
 class CrashPoint(StrEnum):
     """Where in its work a client dies."""
 

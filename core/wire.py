@@ -1,4 +1,4 @@
-"""Rules about single requests on their way between clients and brokers, and what such rules did.
+"""Rules about single requests on their way to brokers, and what such rules did.
 
 Every action but `refuse` is something that a network can do: bytes come late or not at all, and connections
 break. What follows from it counts against Kafka.
@@ -38,7 +38,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id, group, partition: named by the request. skip: number of requests that fit and pass
     first. times: number of requests that it takes, 0 = all. seconds: how long it holds, 0 = until it is
     released. until_api: a request of this API releases what it holds ("" = none does), if it names the same
-    transactional id, or one of the two names none. error: of `refuse`, Kafka's code.
+    transactional id, or one of the two names none. error: of `refuse`, Kafka's code. between: it takes
+    requests that brokers send to other brokers, in place of those of clients; each broker that it names
+    counts those for itself.
     """
 
     number: int
@@ -55,6 +57,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     until_api: str = ""
     error: int = 0
+    between: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

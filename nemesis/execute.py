@@ -17,8 +17,14 @@ Act = Callable[[Sequence[int]], Awaitable[None]]
 
 def needs(steps: Sequence[PlannedFault]) -> tuple[type, ...]:
     """The capability protocols that these steps need, each once; `Clients` may be among them."""
-    families = {step.family for step in steps}
-    found = [need for name, nemesis in NEMESES.items() if name in families for need in nemesis.needs]
+    wanted = {(step.family, step.kind) for step in steps}
+    found = [
+        need
+        for name, nemesis in NEMESES.items()
+        for kind, its in nemesis.kinds.items()
+        if (name, kind) in wanted
+        for need in (*nemesis.needs, *its.needs)
+    ]
     return tuple(dict.fromkeys(found))
 
 

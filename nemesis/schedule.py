@@ -365,14 +365,14 @@ def _impossible(asked: FaultName, name: str, terms: Constraints) -> str:
             f"{max(0.0, terms.room):.1f} s: make it longer (duration_s {config.duration_s:g})"
         )
     if not kind.targeted:
-        return ""
+        return _unfound(asked.family, name, "", terms)
     targets = [asked.target] if asked.target else list(nemesis.targets)
     reasons = [_unfound(asked.family, name, target, terms) for target in targets]
     return reasons[0] if all(reasons) else ""
 
 
 def _unfound(family: str, name: str, target: str, terms: Constraints) -> str:
-    """Why this kind can never hit the target here; "" = it can."""
+    """Why this kind can never hit the target here ("" = it takes none); "" = it can."""
     nemesis, config = NEMESES[family], terms.config
     if terms.names is not None:
         lacks = nemesis.lacks

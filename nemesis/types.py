@@ -153,6 +153,7 @@ class Kind:
         does nothing to an isolated controller. apply_s, apply_each_s: about how long putting it in
         force takes, in all and for each broker, one after the other. Meanwhile no other fault
         begins or ends, so what goes from broker to broker is only drawn where its family is alone.
+        needs: capability protocols beside those of its family.
     """
 
     doc: str
@@ -166,6 +167,7 @@ class Kind:
     brokers_only: bool = False
     apply_s: float = 0.0
     apply_each_s: float = 0.0
+    needs: tuple[type, ...] = ()
 
 
 class Effect(NamedTuple):

@@ -5,6 +5,8 @@ addresses      Addresses of one cluster: ports on the host's loopback and a priv
 admin          Questions to chosen brokers by Kafka's raw protocol.
 asked          What the harness asks brokers over a listener of its own: the part of a
                cluster that is the same wherever its brokers run.
+between        Proxies that know frames, in the network of each broker, between
+               it and others.
 broker_config  A node's `server.properties`: KRaft; broker and controller at once, or
                one of them.
 client         A session over confluent-kafka.

@@ -19,6 +19,8 @@ RECIPES = Path(__file__).resolve().parents[2] / "docker"
 PORTS: Mapping[Listener, int] = {Listener.BROKER: 9092, Listener.CONTROLLER: 9093, Listener.CLIENT: 9094}
 HARNESS_PORT = 9095
 """The harness's own listener: cuts of client traffic and proxies do not touch it."""
+BEHIND_PORT = 9096
+"""Of the listener for brokers, where a proxy stands between brokers and has the usual port."""
 DATA = "/data"
 """A node's log directory, in its container."""
 
@@ -46,20 +48,24 @@ def cluster_id(run: str) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def server_properties(config: RunConfig, node: int, advertised: int, harness: int) -> str:
+def server_properties(
+    config: RunConfig, node: int, advertised: int, harness: int, *, proxied: bool = False
+) -> str:
     """The file of one node. Controllers get the run's `broker_settings` too: they elect leaders and
     create topics.
 
     advertised, harness: host ports that clients and the harness dial; unused by an isolated controller.
+    proxied: other brokers reach it through a proxy (`between`).
     """
     ports = {str(name).upper(): port for name, port in PORTS.items()} | {"HARNESS": HARNESS_PORT}
+    bound = ports | {"BROKER": BEHIND_PORT} if proxied else ports
     votes = range(1, config.brokers + 1)
     if config.controllers:
         votes = range(config.brokers + 1, config.brokers + config.controllers + 1)
     roles = [role for role, has in (("broker", node <= config.brokers), ("controller", node in votes)) if has]
     listeners = {
         name: port
-        for name, port in ports.items()
+        for name, port in bound.items()
         if ("controller" if name == "CONTROLLER" else "broker") in roles
     }
     own = {

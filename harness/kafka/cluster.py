@@ -25,6 +25,7 @@ from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
 from harness.kafka.asked import AskedBrokers
+from harness.kafka.between import Between
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
 from harness.kafka.containers import data, engine, firewall
 from harness.kafka.containers.images import ensure_image
@@ -124,6 +125,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             self._containers[node] = self._described(run_engine, node)
             self._containers[node].create()
         on_each(NodeContainer.start, self._made(self._nodes))
+        on_each(self._stand_between, self._made(self.brokers))
         self._wait_until_ready()
 
     async def trouble(self) -> str:
@@ -237,6 +239,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         def one(node: NodeContainer) -> None:
             node.start()
             self._links.reapply(node.number)  # long before the JVM reaches the network
+            self._stand_between(node)
 
         down = [node for node in self._made(nodes) if not node.is_up()]
         self._evidence.before_start(down, self._powerless)
@@ -263,6 +266,18 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         """Packets that open a connection and were dropped, by the counters of the nodes' firewalls."""
         up = [node for node in self._made(nodes) if node.is_up()]
         return sum(firewall.openings(self._saved_table(node)) for node in up)
+
+    async def use_wire_between(self) -> None:
+        """Ask for the proxies; before `start`."""
+        self._between = Between()
+
+    def _stand_between(self, made: NodeContainer) -> None:
+        """Start a broker's proxy for other brokers, where these are asked for."""
+        if self._between is None or made.number not in self.brokers:
+            return
+        if not self._entered(sandbox := made.sandbox()):
+            raise ClusterError("proxies between brokers need root and nsenter on the Docker engine's machine")
+        self._between.stand(made.number, sandbox, self.addresses[made.number])
 
     # ---- starting
 
@@ -306,7 +321,11 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
 
     def _properties(self, node: int) -> str:
         return broker_config.server_properties(
-            self._config, node, self._plan.advertised(node), self._plan.harness(node)
+            self._config,
+            node,
+            self._plan.advertised(node),
+            self._plan.harness(node),
+            proxied=self._between is not None,
         )
 
     # ---- containers and cuts

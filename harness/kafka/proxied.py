@@ -1,4 +1,4 @@
-"""Proxies between clients and the client listeners of brokers: toxiproxy, and the one that knows frames.
+"""Proxies in front of brokers: toxiproxy, and the ones that know frames, for clients and between brokers.
 
 Clients dial the first proxy at the advertised port. Where both stand, the wire's comes first.
 """
@@ -10,6 +10,7 @@ from core.cluster import Toxic
 from core.errors import ClusterError
 from core.wire import Rule, Seen
 from harness.kafka.addresses import Plan
+from harness.kafka.between import Between
 from harness.kafka.containers import toxiproxy
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import Route
@@ -32,6 +33,7 @@ class ProxiedBrokers:
         self._proxies: toxiproxy.ToxiproxyServer | None = None
         self._wired = False
         self._wire: WireProxy | None = None
+        self._between: Between | None = None
 
     def behind_proxies(self, node: int) -> int:
         """Port of a broker's client listener: the advertised one, where no proxy is asked for."""
@@ -54,10 +56,13 @@ class ProxiedBrokers:
             if self._wire is not None:
                 steps.callback(self._wire.stop)
                 self._wire = None
+            if self._between is not None:
+                steps.callback(self._between.stop_all)
 
     def trouble_of_proxies(self) -> str:
         """Why one no longer works; "" = they do."""
-        return next(filter(None, (one.trouble() for one in (self._proxies, self._wire) if one)), "")
+        every = (self._proxies, self._wire, self._between)
+        return next(filter(None, (one.trouble() for one in every if one)), "")
 
     async def use_proxies(self) -> None:
         """Find (or build, 20 s) toxiproxy; it is started with the cluster. Raises: ClusterError."""
@@ -89,17 +94,25 @@ class ProxiedBrokers:
     async def rule(self, rules: Sequence[Rule]) -> None:
         """Put rules in force. Raises: ClusterError."""
         for one in rules:
-            self.wire.add(one)
+            if not one.between:
+                self.wire.add(one)
+            elif self._between is not None:
+                self._between.add(one)
+            else:
+                raise ClusterError("the cluster was started without proxies between brokers")
 
     async def seen(self, number: int | None = None) -> tuple[Seen, ...]:
         """What rules did so far, one of them or all."""
-        return () if self._wire is None else tuple(self._wire.seen(number))
+        found = [] if self._wire is None else self._wire.seen(number)
+        return tuple(found if self._between is None else [*found, *self._between.seen(number)])
 
     async def lift(self, numbers: Sequence[int] = ()) -> None:
         """Take rules back, and let go what they hold. Raises: ClusterError."""
         if self._wire is not None:
             for number in numbers or self._wire.numbers:
                 self._wire.remove(number)
+        if self._between is not None:
+            self._between.lift(numbers)
 
     def _start_wire(self) -> WireProxy:
         behind = self._ports.between if self._toxiproxy else self._ports.behind

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.cluster import Cluster, Linked, Wired
+from core.cluster import Cluster, Linked, Wired, WiredBetween
 from core.errors import ConfigError
 from core.op import Phase
 from core.runtime import Runtime, Signal, SpawnedTask
@@ -122,6 +122,8 @@ class RunProgram:
             await self.cluster.use_proxies()
         if isinstance(self.cluster, Wired) and Wired in needs(self.plan.steps):
             await self.cluster.use_wire()
+        if isinstance(self.cluster, WiredBetween) and WiredBetween in needs(self.plan.steps):
+            await self.cluster.use_wire_between()
         self.clients.launch()
         begin = self._now()
         await self.cluster.start()

@@ -44,6 +44,7 @@ class ModelContainers(KafkaCluster):
     """As `KafkaCluster`; a power loss is a SIGKILL after which a node finds what it had flushed."""
 
     PROPERTIES = "/etc/inquest/node.json"
+    use_wire_between = None  # type: ignore[assignment] # not Kafka's protocol is spoken between its nodes
 
     def __init__(
         self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S

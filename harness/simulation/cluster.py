@@ -78,7 +78,7 @@ def settings_of_run(config: RunConfig, era: str, mutant: str) -> Settings:
 
 class SimulatedCluster(Administered):
     """`Cluster`, `Killable`, `Powered`, `Pausable`, `HalfOpenable`, `Restartable`, `Electable`,
-    `Linked`, `Wired`."""
+    `Linked`, `Wired`, `WiredBetween`."""
 
     def __init__(self, config: RunConfig, scheduler: Scheduler) -> None:
         self.config = config
@@ -332,6 +332,9 @@ class SimulatedCluster(Administered):
         self._proxies.cure(nodes)
 
     async def use_wire(self) -> None:
+        """It is always there."""
+
+    async def use_wire_between(self) -> None:
         """It is always there."""
 
     async def rule(self, rules: Sequence[Rule]) -> None:

@@ -1,8 +1,8 @@
-"""Rules of the wire in the simulation: single requests of clients come late or are lost (`core.wire`).
+"""Rules of the wire in the simulation: single requests come late or are lost (`core.wire`).
 
 The same rules that the proxy of `harness.wire` carries out on real connections, on the messages of the
 simulated network. What waits is sent on when it is released, also when the client has given its
-connection up.
+connection up. Messages of a node to itself pass no network.
 """
 
 import random
@@ -16,6 +16,7 @@ from core.errors import ClusterError
 from core.wire import Action, Rule, Seen
 from harness.simulation.network import CLIENTS, DELAY_US, Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
+from model.protocol.coordinator_messages import WriteTxnMarkers
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class Wire:
         self._late: dict[Connection, Waiting] = {}
         self._mute: set[Connection] = set()
         self._answers: dict[int, Rule] = {}
+        self._between = False
 
     def rule(self, rules: Sequence[Rule]) -> None:
         """Put rules in force. Raises: ClusterError, for one that no network can carry out."""
@@ -52,6 +54,7 @@ class Wire:
                     "simulated requests have no version, client id or partition that a rule asks"
                 )
             self._rules[rule.number] = rule
+            self._between = self._between or rule.between
             self._fitted[rule.number] = 0
         if self.takes not in self._network.proxies:
             self._network.proxies.insert(0, self.takes)
@@ -69,8 +72,8 @@ class Wire:
     def takes(self, message: Message) -> bool:
         """Whether the network is not to carry a message on its own."""
         connection = message.connection
-        if connection.client != CLIENTS or connection.process < 0:
-            return False  # of nodes, or of the harness itself
+        if not self._between if connection.client != CLIENTS else connection.process < 0:
+            return False  # of nodes, where no rule asks for these; or of the harness itself
         return self._response(message) if message.request is not None else self._request(message)
 
     # ---- requests
@@ -120,7 +123,7 @@ class Wire:
 
     def _saw(self, what: str, message: Message, rule: Rule) -> None:
         content, connection = message.content, message.connection
-        named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")])]
+        named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")]), *_marked(content)]
         self._seen.append(
             Seen(
                 ns=self._scheduler.ns,
@@ -131,7 +134,7 @@ class Wire:
                 api=_api(content),
                 version=-1,
                 correlation_id=message.number,
-                client_id=str(connection.process),
+                client_id=str(connection.process if connection.client == CLIENTS else connection.client),
                 named=", ".join(named),
             )
         )
@@ -188,6 +191,8 @@ class Wire:
 
 def _fits(rule: Rule, message: Message) -> bool:
     content = message.content
+    if rule.between is (message.connection.client == CLIENTS):
+        return False
     if _api(content) != rule.api or (rule.nodes and message.connection.server not in rule.nodes):
         return False
     if rule.transactional_id and rule.transactional_id not in _ids(content):
@@ -198,6 +203,12 @@ def _fits(rule: Rule, message: Message) -> bool:
 def _ids(content: object) -> frozenset[str]:
     named = getattr(content, "transactional_id", None)
     return frozenset([named] if named else [])
+
+
+def _marked(content: object) -> list[str]:
+    """Partitions that markers are for."""
+    markers = content.markers if isinstance(content, WriteTxnMarkers) else ()
+    return sorted({f"{topic}-{number}" for marker in markers for topic, number in marker.partitions})
 
 
 def _api(content: object) -> str:

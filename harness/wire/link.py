@@ -194,9 +194,11 @@ class Link:
     """See the module. node: the broker. number: counts up through all links of the process. held: the request
     that waits, and all behind it."""
 
-    def __init__(self, desk: Desk, node: int, accepted: Callable[[], None]) -> None:
-        """accepted: called when the client is connected; it has the broker's side connected."""
+    def __init__(self, desk: Desk, node: int, accepted: Callable[[], None], exempt: str = "") -> None:
+        """accepted: called when the client is connected; it has the broker's side connected. exempt: requests
+        from this address pass by all rules."""
         self.node = node
+        self._exempt = exempt
         self._accepted = accepted
         self.number = next(_ids)
         self._desk = desk
@@ -207,11 +209,13 @@ class Link:
         self.held: Held | None = None
         self._queue: deque[tuple[bytes, RequestHeader]] = deque()
         self._queued = 0
-        self._mute = self._lost = False
+        self._mute = self._lost = self._ruled = False
         self._waiting: tuple[Rule, list[bytes]] | None = None
         desk.links.add(self)
 
     def _client_began(self) -> None:
+        assert self.client.transport is not None
+        self._ruled = self.client.transport.get_extra_info("peername")[0] != self._exempt
         self.client.read(False)  # until the broker's side is there
         self._accepted()
 
@@ -246,7 +250,7 @@ class Link:
     def _apply(self, frame: bytes, header: RequestHeader) -> None:
         book = self._desk.book
         named = once(frame, header)
-        rule = book.takes(self.node, header, named) if book.rules else None
+        rule = book.takes(self.node, header, named) if book.rules and self._ruled else None
         if rule is None:
             self._forward(frame, Asked(header, None))
             return

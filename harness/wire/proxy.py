@@ -22,8 +22,9 @@ END_S = 5.0
 class WireProxy:
     """A running proxy, in a session of its own. Its methods may be called from any thread."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        """Start it; returns when it listens. Raises: ClusterError, and nothing is left."""
+    def __init__(self, routes: Sequence[Route], network: str = "") -> None:
+        """Start it; returns when it listens. network: file of the network namespace to run in; "" = this
+        process's. Raises: ClusterError, and nothing is left."""
         self._changed = threading.Condition()
         self._seen: list[Seen] = []
         self._done = self._asked = 0
@@ -32,7 +33,7 @@ class WireProxy:
         self._added: list[int] = []
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM],
+                [*(["nsenter", f"--net={network}"] if network else []), sys.executable, "-m", PROGRAM],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,

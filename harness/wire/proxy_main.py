@@ -2,7 +2,7 @@
 
 Standard input brings one command a line: first `Routes`, then any number of the others. Standard output tells
 `Ready`, then what rules do (`Seen`), one line each. The process ends with its standard input: a harness that
-dies leaves no proxy behind. It listens on the loopback only.
+dies leaves no proxy behind. It listens on the loopback, or on a container's address in its network.
 """
 
 import asyncio
@@ -24,13 +24,16 @@ CONNECT_S = 5.0
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Before one broker: the port that clients dial, and where the broker listens. advertised: the address
-    that it tells clients, where that is not the proxy's own ("" = it is)."""
+    that it tells clients, where that is not the proxy's own ("" = it is). bind: address to listen on. exempt:
+    address from which requests pass by all rules ("" = none): the broker's own."""
 
     node: int
     listen: int
     host: str
     port: int
     advertised: str = ""
+    bind: str = LOOPBACK
+    exempt: str = ""
 
 
 class Routes(msgspec.Struct, frozen=True, tag="routes"):
@@ -90,7 +93,7 @@ async def accept(desk: Desk, route: Route) -> None:
             link.begin()
 
     def accepted() -> asyncio.Protocol:
-        link = Link(desk, route.node, lambda: task(link))
+        link = Link(desk, route.node, lambda: task(link), route.exempt)
         return link.client
 
     def task(link: Link) -> None:
@@ -98,7 +101,7 @@ async def accept(desk: Desk, route: Route) -> None:
         links.add(made)
         made.add_done_callback(links.discard)
 
-    await loop.create_server(accepted, LOOPBACK, route.listen)
+    await loop.create_server(accepted, route.bind, route.listen)
 
 
 def perform(desk: Desk, command: Command) -> None:
@@ -121,7 +124,7 @@ async def serve() -> None:
     decode = msgspec.json.Decoder(Command).decode
     first = decode(await commands.readline())
     assert isinstance(first, Routes)
-    listening = {Address(LOOPBACK, route.listen): route for route in first.routes}
+    listening = {Address(route.bind, route.listen): route for route in first.routes}
     rewrite = Rewrite(
         {_address(route.advertised): own for own, route in listening.items() if route.advertised}
     )

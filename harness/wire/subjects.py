@@ -49,6 +49,8 @@ def _partitions(topics: Iterable[Any]) -> Iterator[TopicPartition]:
         parts = getattr(topic, "partition_data", None) or getattr(topic, "partitions", None) or ()
         for part in parts if name is not None else ():
             yield TopicPartition(str(name), part if isinstance(part, int) else _number(part))
+        for number in getattr(topic, "partition_indexes", ()):
+            yield TopicPartition(str(name), number)
 
 
 def _number(part: Any) -> int:
@@ -88,6 +90,11 @@ def _txn_offsets(request: Any) -> Subjects:
     return Subjects(_named([request.transactional_id]), _named([request.group_id]), partitions)
 
 
+def _markers(request: Any) -> Subjects:
+    every = (tp for marker in request.markers for tp in _partitions(marker.topics))
+    return Subjects(partitions=frozenset(every))
+
+
 def _of_group(request: Any) -> Subjects:
     partitions = frozenset(_partitions(getattr(request, "topics", None) or ()))
     return Subjects(groups=_named([request.group_id]), partitions=partitions)
@@ -104,6 +111,7 @@ _READERS: Final[dict[int, Callable[[Any], Subjects]]] = {
         "add_partitions_to_txn": _add_partitions,
         "add_offsets_to_txn": _add_offsets,
         "txn_offset_commit": _txn_offsets,
+        "write_txn_markers": _markers,
         "offset_commit": _of_group,
         "heartbeat": _of_group,
         "join_group": _of_group,

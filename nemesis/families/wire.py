@@ -1,9 +1,9 @@
-"""The nemesis `wire`: single requests of clients come late, or get lost with their connection."""
+"""The nemesis `wire`: single requests come late, or get lost with their connection."""
 
 import random
 from dataclasses import dataclass, replace
 
-from core.cluster import Wired
+from core.cluster import Wired, WiredBetween
 from core.generator import source
 from core.wire import Action, Rule
 from nemesis.types import (
@@ -14,6 +14,7 @@ from nemesis.types import (
     Kind,
     Nemesis,
     NoEffect,
+    NoTarget,
     PlannedFault,
     WorkloadNames,
 )
@@ -39,11 +40,13 @@ WAITING = (Action.HOLD, Action.DETACH)
 @dataclass(frozen=True, slots=True)
 class Requests:
     """Requests of one kind: APIs by Kafka's names, which one of these ends the wait (drawn; "" = the end of
-    the fault does), and what a workload has to have for them to be sent."""
+    the fault does), and what a workload has to have for them to be sent. between: brokers send them to each
+    other."""
 
     apis: dict[str, str]
     until: tuple[str, ...]
     needs: str = ""
+    between: bool = False
 
 
 KINDS = {
@@ -58,12 +61,13 @@ KINDS = {
         "consumer groups",
     ),
     "fetch": Requests({"fetch": "Fetch"}, ("",)),
+    "markers": Requests({"write_txn_markers": "WriteTxnMarkers"}, ("",), "transactional ids", between=True),
 }
 
 
 def _drawn(kind: str, rng: random.Random, names: WorkloadNames) -> tuple[str, str, str]:
     """API, its name in Kafka, and the API that ends the wait."""
-    possible = [one for one in KINDS if not _lacks(one, "", names)]
+    possible = [one for one, sent in KINDS.items() if not (sent.between or _lacks(one, "", names))]
     requests = KINDS[rng.choice(possible) if kind == "random" else kind]
     apis = list(requests.apis)
     if "txn_offset_commit" in apis:  # what commits offsets in transactions sends no other commits
@@ -81,7 +85,9 @@ def _lacks(kind: str, target: str, names: WorkloadNames) -> str:
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     rng = source(step.seed, "aim")
     api, name, until = _drawn(step.kind, rng, view.names)
-    action = rng.choice(list(ACTIONS))
+    between = step.kind in KINDS and KINDS[step.kind].between
+    # A broker waits 30 s for a response on a silent connection, long after the fault is healed.
+    action = rng.choice([one for one in ACTIONS if not (between and one is Action.DROP_RESPONSE)])
     rule = Rule(
         number=step.fault,
         api=api,
@@ -89,8 +95,18 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         skip=rng.randrange(5),
         times=rng.choice(TIMES),
         until_api=until if action in WAITING else "",
+        between=between,
+        nodes=(rng.choice(_leaders(view)),) if between else (),
     )
     return AimedFault(step=step, text=f"{name} {ACTIONS[action]}", rules=(rule,))
+
+
+def _leaders(view: ClusterView) -> list[int]:
+    """Brokers that lead data partitions: those that coordinators send markers to. Raises: NoTarget."""
+    leaders = {view.roles.leaders.get(tp, -1) for tp in view.names.data}
+    if not (found := sorted(leaders & set(view.brokers) - set(view.down))):
+        raise NoTarget("no leader of a partition is known")
+    return found
 
 
 async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
@@ -102,7 +118,9 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
         return "" if await cluster.seen(rule.number) else f"no such request came within {CAUGHT_S:g} s"
 
     if why := await env.until(missing, CAUGHT_S):
-        raise NoEffect(f"{hit.text}: {why}")
+        raise NoEffect(
+            f"{hit.text}: {'the faults ended before such a request came' if env.stopping() else why}"
+        )
     first = (await cluster.seen(rule.number))[0]
     name, _, what = hit.text.partition(" ")
     of = f" of {first.named}" if first.named else ""
@@ -117,15 +135,17 @@ async def _undo(env: Environment, hit: AimedFault) -> None:
 WIRE = Nemesis(
     name="wire",
     doc="""\
-Single requests of clients come late, or are lost with their connections.
+Single requests come late, or are lost with their connections.
 
-A proxy that knows Kafka's frames stands in front of brokers. Each fault takes 1, 3 or 10 requests of one
-kind. A request waits on its own connection until the fault ends or a certain other request comes (of a
-transaction: one of its own), also when its client has given up meanwhile; or it is lost; or it arrives, and
-its response does not. Only what a network can do happens. A fault that finds no request to take has failed.
+A proxy that knows Kafka's frames stands in front of brokers; for `markers`, another one between brokers.
+Each fault takes 1, 3 or 10 requests of one kind. A request waits on its own connection until the fault ends
+or a certain other request comes (of a transaction: one of its own), also when its client has given up
+meanwhile; or it is lost; or it arrives, and its response does not. Only what a network can do happens. A
+fault that finds no request to take has failed.
 
 What Kafka does: sequence numbers and producer epochs make late and repeated requests harmless, in most
 places. What clients do: they give up after their time-outs (2 s), and ask again on another connection.
+Coordinators send markers again, too, and the late ones come after them.
 
 What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754); a Produce that
 comes after the end of its transaction (KAFKA-14402); duplicates and reordering of producers without
@@ -140,7 +160,15 @@ idempotence; offsets that go back.""",
             doc="OffsetCommit, or TxnOffsetCommit where offsets are committed in transactions", targeted=False
         ),
         "fetch": Kind(doc="Fetch of a consumer", targeted=False),
-        "random": Kind(doc="any of these", targeted=False, weight=0),
+        "random": Kind(doc="any of these that clients send", targeted=False, weight=0),
+        "markers": Kind(
+            doc="WriteTxnMarkers, by which coordinators of transactions write their ends to the partitions of"
+            " other brokers; by name only; proxies between containers need root on the engine's machine",
+            targeted=False,
+            weight=0,
+            brokers=2,
+            needs=(WiredBetween,),
+        ),
     },
     effect=Effect(_aim, _apply, _undo),
     lacks=_lacks,

@@ -20,12 +20,13 @@ from core.cluster import (
     Restartable,
     Toxic,
     Wired,
+    WiredBetween,
 )
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.runtime import run_blocking
 from core.wire import Action
-from nemesis.execute import heal, heal_all, inject
+from nemesis.execute import heal, heal_all, inject, needs
 from nemesis.families.client import POINTS
 from nemesis.families.partition import ordered, unfed
 from nemesis.families.wire import KINDS, WAITING
@@ -554,10 +555,27 @@ def test_rules_of_the_wire_follow_from_the_seed_and_cover_what_a_network_does() 
     assert rules == [hit(Recording(), "wire:random", seed).rules for seed in range(300)]
     drawn = {rule.action for (rule,) in rules}
     assert drawn == set(Action) - {Action.REFUSE}
-    assert {rule.api for (rule,) in rules} == {api for kind in KINDS.values() for api in kind.apis} - {
-        "offset_commit"  # a workload with transactional ids commits offsets in transactions
-    }
+    of_clients = {api for kind in KINDS.values() if not kind.between for api in kind.apis}
+    # A workload with transactional ids commits offsets in transactions.
+    assert {rule.api for (rule,) in rules} == of_clients - {"offset_commit"}
     assert all(not rule.until_api or rule.action in WAITING for (rule,) in rules)
+    assert not any(rule.between for (rule,) in rules)
+
+
+def test_markers_are_taken_between_brokers_on_their_way_to_a_leader_of_data() -> None:
+    rules = [hit(Recording(brokers=3, replication=2), "wire:markers", seed).rules for seed in range(60)]
+    assert {(rule.api, rule.between) for (rule,) in rules} == {("write_txn_markers", True)}
+    assert {rule.nodes for (rule,) in rules} == {(1,), (2,), (3,)}
+    assert {rule.action for (rule,) in rules} == set(Action) - {Action.REFUSE, Action.DROP_RESPONSE}
+    cluster = Recording(brokers=3)
+    cluster.dead.update(cluster.brokers)
+    with pytest.raises(NoTarget, match="no leader of a partition"):
+        hit(cluster, "wire:markers")
+
+
+def test_only_faults_between_brokers_need_proxies_there() -> None:
+    assert WiredBetween in needs([step_of("wire:markers")])
+    assert WiredBetween not in needs([step_of("wire:endtxn")])
 
 
 def test_healing_everything_lifts_rules_that_no_fault_is_known_to_hold() -> None:

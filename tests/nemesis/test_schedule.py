@@ -380,6 +380,16 @@ def test_targets_that_the_workload_cannot_have_are_not_drawn_but_refused() -> No
     assert plan("kill@group-coordinator", config, TRANSACTIONAL)
 
 
+def test_requests_that_the_workload_never_sends_are_not_drawn_but_refused() -> None:
+    bare = WorkloadNames(data=(TopicPartition("q", 0),))
+    config = configured(duration_s=600)
+    assert {step.kind for step in plan("wire", config, bare)} == {"produce", "fetch"}
+    for kind in ("endtxn", "add-partitions", "markers"):
+        with pytest.raises(ConfigError, match=f"wire:{kind}: this workload has no transactional ids"):
+            plan(f"wire:{kind}", config, bare)
+    assert {step.kind for step in plan("wire", config, TRANSACTIONAL)} >= {"endtxn", "add-partitions"}
+
+
 # ---- random
 
 

@@ -5,8 +5,8 @@ from core.config import run_config
 from harness.kafka.broker_config import cluster_id, environment, host, server_properties
 
 
-def settings(node: int = 1, **config: Any) -> dict[str, str]:
-    text = server_properties(run_config({"seed": 1, **config}), node, 20_001, 20_021)
+def settings(node: int = 1, *, proxied: bool = False, **config: Any) -> dict[str, str]:
+    text = server_properties(run_config({"seed": 1, **config}), node, 20_001, 20_021, proxied=proxied)
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
@@ -19,6 +19,14 @@ def test_a_node_is_broker_and_controller_of_its_cluster() -> None:
         "BROKER://broker-2:9092,CLIENT://127.0.0.1:20001,HARNESS://127.0.0.1:20021"
     )
     assert found["inter.broker.listener.name"] == "BROKER"
+
+
+def test_behind_a_proxy_a_broker_advertises_the_port_where_that_listens() -> None:
+    usual, found = settings(2), settings(2, proxied=True)
+    assert found["listeners"] == "BROKER://:9096,CONTROLLER://:9093,CLIENT://:9094,HARNESS://:9095"
+    assert {key: value for key, value in found.items() if usual[key] != value} == {
+        "listeners": found["listeners"]
+    }
 
 
 def test_isolated_controllers_vote_alone_and_have_no_clients() -> None:

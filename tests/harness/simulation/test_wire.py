@@ -16,7 +16,7 @@ from harness.simulation.network import Connection
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.wire import Wire
 from history import events as ev
-from model.protocol.coordinator_messages import EndTxn, Heartbeat
+from model.protocol.coordinator_messages import EndTxn, Heartbeat, TxnMarker, WriteTxnMarkers
 from tests.harness.simulation.one_node import OneNode
 from tests.harness.simulation.stored import Pin
 from tests.harness.simulation.test_labels import recorded
@@ -223,6 +223,21 @@ def test_conditions_that_messages_do_not_have_are_refused(bench: Bench, settings
         bench.rule(Action.HOLD, **settings)
 
 
+def test_rules_between_brokers_take_what_nodes_send_to_others_and_leave_clients_alone(bench: Bench) -> None:
+    markers = WriteTxnMarkers((TxnMarker(7, 0, 0, True, (("t", 1), ("t", 0)), 1),))
+    bench.rule(Action.HOLD, "write_txn_markers", times=0, between=True)
+    for connection in (bench.connect(), bench.connect(process=-1, client=1)):
+        bench.ask(connection, markers)
+    bench.until(100)
+    assert len(bench.texts()[1]) == 2
+    bench.ask(bench.connect(process=-1, client=3), markers)
+    bench.until(200)
+    assert (len(bench.texts()[1]), bench.caught()) == (2, ["t-0, t-1"])
+    bench.wire.lift()
+    bench.until(300)
+    assert bench.texts() == ([markers] * 3,) * 2
+
+
 def test_what_no_network_does_is_refused(bench: Bench) -> None:
     with pytest.raises(ClusterError, match="refuses a request"):
         bench.rule(Action.REFUSE)
@@ -251,6 +266,14 @@ def test_a_fault_that_finds_no_request_has_failed(era: str, sent: bool) -> None:
     assert bool(took(done)) is sent
     assert bool(why_failed(done)) is not sent
     assert all("no such request came" in why for why in why_failed(done))
+
+
+@pytest.mark.parametrize("era", ["4.3-tv1", "4.3"])
+def test_markers_on_their_way_to_other_brokers_are_taken_in_whole_runs(era: str) -> None:
+    done = simulate(config(1, era, "wire:markers", duration_s=8))
+    assert took(done)
+    assert not done.broken
+    assert all(text.startswith("WriteTxnMarkers of ") for text in took(done))
 
 
 def labels(seed: int, folder: Path) -> set[str]:

@@ -26,8 +26,8 @@ WAIT_S = 10.0
 class Client:
     """A client that sends InitProducerId requests."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
         self._splitter = Splitter()
         self._got: list[bytes] = []
 
@@ -49,6 +49,10 @@ class Client:
     def number(self) -> int:
         """Correlation id of the next response."""
         return correlation_id(self.answer())
+
+
+def dialled(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,7 @@ def proxy(broker: FakeBroker, port: int) -> Iterator[WireProxy]:
 
 @pytest.fixture
 def client(proxy: WireProxy, port: int) -> Iterator[Client]:
-    made = Client(port)
+    made = Client(dialled(port))
     yield made
     made.socket.close()
 
@@ -156,7 +160,7 @@ def test_a_hold_ends_in_time_or_by_the_next_request_of_a_kind(
     proxy.remove(timed)
     rule(proxy, Action.HOLD, until_api="init_producer_id", transactional_id="a")
     client.send(36, of="a")
-    other = Client(port)
+    other = Client(dialled(port))
     other.send(37, of="b")
     assert other.number() == 37
     other.send(38, of="a")
@@ -172,7 +176,7 @@ def test_a_dropped_request_never_arrives(
     client.send(40)
     with pytest.raises(ConnectionResetError):
         client.answer()
-    again = Client(port)
+    again = Client(dialled(port))
     again.send(41)
     assert again.number() == 41
     again.socket.close()
@@ -187,7 +191,7 @@ def test_what_comes_behind_the_end_of_a_connection_is_lost(
     client.send(number, number + 1)
     with pytest.raises(ConnectionResetError):
         client.answer()
-    again = Client(port)
+    again = Client(dialled(port))
     again.send(49)
     assert again.number() == 49
     again.socket.close()
@@ -268,11 +272,39 @@ def test_what_does_not_fit_passes(proxy: WireProxy, client: Client, settings: di
     assert proxy.seen(held) == []
 
 
+def test_requests_from_an_exempt_address_pass_by_all_rules(broker: FakeBroker) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.2", 0))
+        free = int(probe.getsockname()[1])
+    route = Route(
+        node=NODE, bind="127.0.0.2", listen=free, host="127.0.0.1", port=broker.port, exempt="127.0.0.2"
+    )
+    between = WireProxy([route])
+    ends = [
+        socket.create_connection(("127.0.0.2", free), WAIT_S, (source, 0))
+        for source in ("127.0.0.2", "127.0.0.3")
+    ]
+    try:
+        held = rule(between, Action.HOLD, times=0)
+        own, other = (Client(end) for end in ends)
+        own.send(1)
+        other.send(2)
+        assert own.number() == 1
+        assert between.wait(held, "caught", WAIT_S)
+        between.remove(held)
+        assert other.number() == 2
+        assert [seen.correlation_id for seen in between.seen(held, "caught")] == [2]
+    finally:
+        between.stop()
+        for end in ends:
+            end.close()
+
+
 def test_bytes_that_are_no_frame_end_their_connection_only(client: Client, port: int) -> None:
     client.socket.sendall(b"\xff\xff\xff\xff nonsense")
     with pytest.raises(ConnectionResetError):
         client.answer()
-    other = Client(port)
+    other = Client(dialled(port))
     other.send(99)
     assert other.number() == 99
     other.socket.close()
