@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STOP_S = 30.0
 """How long a node may take to shut down; after that it is killed."""
 SIGNAL_AGAIN_S = 2.0
+FREEZE_S = 5.0
 POLL_S = 0.1
 LOG_LIMIT = {"max-size": "256m", "max-file": "4"}
 """A broker that logs the same error in a loop must not fill the host's disk."""
@@ -199,9 +200,17 @@ class NodeContainer(DockerContainer):
         return pid if same and os.geteuid() == 0 else 0
 
     def pause(self) -> None:
-        """Freeze; no-op for a frozen node."""
-        with self._explained("be paused", unless=("already paused",)):
-            self.own.pause()
+        """Freeze; no-op for a frozen node. The engine gives up early on a busy process: tried for 5 s."""
+        until(FREEZE_S, POLL_S, self._freeze)
+
+    def _freeze(self) -> None:
+        try:
+            with self._explained("be paused", unless=("already paused",)):
+                self.own.pause()
+        except ClusterError as error:
+            if "unable to freeze" in str(error):
+                raise NotYet(str(error)) from error
+            raise
 
     def unpause(self) -> None:
         """Thaw; no-op for a node that is not frozen."""

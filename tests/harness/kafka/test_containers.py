@@ -102,6 +102,27 @@ def test_freezing_and_thawing_twice_is_no_error() -> None:
         _refused(node).pause()
 
 
+def test_a_busy_node_is_frozen_at_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = PlantedNode(1)
+    freeze = node.sdk.pause
+    tries: list[str] = []
+
+    def busy() -> None:
+        tries.append("pause")
+        if len(tries) < 3:
+            raise APIError("OCI runtime pause failed: unable to freeze")
+        freeze()
+
+    node.sdk.pause = busy  # type: ignore[method-assign]
+    node.pause()
+    assert (len(tries), node.sdk.frozen) == (3, True)
+    tries[:] = []
+    node.unpause()
+    monkeypatch.setattr("harness.kafka.containers.nodes.FREEZE_S", 0.0)
+    with pytest.raises(ClusterError, match="unable to freeze"):
+        node.pause()
+
+
 def _refused(node: PlantedNode) -> PlantedNode:
     def refuse() -> None:
         raise APIError("no such container")
