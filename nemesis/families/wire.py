@@ -115,12 +115,11 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
     await cluster.rule(hit.rules)
 
     async def missing() -> str:
-        return "" if await cluster.seen(rule.number) else f"no such request came within {CAUGHT_S:g} s"
+        return "" if await cluster.seen(rule.number) else "no such request came"
 
     if why := await env.until(missing, CAUGHT_S):
-        raise NoEffect(
-            f"{hit.text}: {'the faults ended before such a request came' if env.stopping() else why}"
-        )
+        limit = "before the faults ended" if env.stopping() else f"within {CAUGHT_S:g} s"
+        raise NoEffect(f"{hit.text}: {why} {limit}")
     first = (await cluster.seen(rule.number))[0]
     name, _, what = hit.text.partition(" ")
     of = f" of {first.named}" if first.named else ""
