@@ -21,9 +21,9 @@ WAIT_S = 60.0
 RECORDS = 20
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelContainers]:
-    folder = tmp_path_factory.mktemp("model") / f"model-containers-{time.time_ns()}"
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ModelContainers]:
+    folder = tmp_path / f"model-containers-{time.time_ns()}"
     made = ModelContainers(run_config({"sut": "model", "seed": 1, "containers": True}), folder)
     try:
         run_blocking(made.start())
@@ -56,7 +56,8 @@ def end(cluster: ModelContainers) -> int:
     return run_blocking(cluster.offsets([TP], Isolation.READ_COMMITTED)).get(TP, (-1, -1))[1]
 
 
-def test_a_leader_is_replaced_where_it_is_cut_off_paused_or_killed(cluster: ModelContainers) -> None:
+def replaces_leaders(cluster: ModelContainers) -> None:
+    """A leader is replaced where it is cut off or paused; a kill of all brokers loses nothing."""
     assert send(cluster) == RECORDS
     alone = leader(cluster)
     others = [node for node in cluster.nodes if node != alone]
@@ -75,17 +76,23 @@ def test_a_leader_is_replaced_where_it_is_cut_off_paused_or_killed(cluster: Mode
     assert end(cluster) == RECORDS
 
 
-def test_a_power_loss_takes_what_was_not_flushed_and_evidence_says_so(
-    cluster: ModelContainers, tmp_path: Path
-) -> None:
+def loses_what_was_not_flushed(cluster: ModelContainers) -> None:
+    """Where all brokers lose power."""
     assert send(cluster) == RECORDS
     before = end(cluster)
-    run_blocking(cluster.lose_power(cluster.nodes))
+    assert run_blocking(cluster.lose_power(cluster.nodes))
     run_blocking(cluster.revive(cluster.nodes))
     until(lambda: whole(cluster), WAIT_S, "all replicas in sync")
     assert end(cluster) < before
-    assert run_blocking(cluster.take_evidence(tmp_path)) == []
-    takes = pq.read_table(tmp_path / "takes.parquet").to_pylist()
+
+
+def test_faults_of_containers_hit_the_models_brokers_and_evidence_says_so(
+    cluster: ModelContainers, tmp_path: Path
+) -> None:
+    replaces_leaders(cluster)
+    loses_what_was_not_flushed(cluster)
+    assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []
+    takes = pq.read_table(tmp_path / "evidence" / "takes.parquet").to_pylist()
     assert {one["why"] for one in takes} == {evidence.KILLED, evidence.LOST_POWER, evidence.END}
-    batches = pq.read_table(tmp_path / "batches.parquet").to_pylist()
+    batches = pq.read_table(tmp_path / "evidence" / "batches.parquet").to_pylist()
     assert any(one["topic"] == TP.topic for one in batches)
