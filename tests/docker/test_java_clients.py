@@ -58,9 +58,12 @@ def consumed(cluster: ModelCluster, topic: str, count: int, *words: str) -> list
 
 
 @pytest.mark.parametrize("cluster", ["4.3"], indirect=True)
-def test_the_console_consumer_reads_what_the_console_producer_sent(cluster: ModelCluster) -> None:
+def test_the_console_consumer_reads_what_the_console_producer_sent_and_tools_list_its_group(
+    cluster: ModelCluster,
+) -> None:
     java(cluster, "ConsoleProducer", ["--topic", "plain"], LINES)
     assert consumed(cluster, "plain", len(LINES), "--group", "readers") == LINES
+    assert "readers" in java(cluster, "consumer.group.ConsumerGroupCommand", ["--list"]).split()
 
 
 @pytest.mark.parametrize("cluster", ["4.3", "4.3-tv1"], indirect=True)
@@ -73,8 +76,6 @@ def test_transactions_of_a_java_producer_are_read_committed(cluster: ModelCluste
 
 
 @pytest.mark.parametrize("cluster", ["4.3"], indirect=True)
-def test_tools_list_groups_and_describe_topics(cluster: ModelCluster) -> None:
-    group = "consumer.group.ConsumerGroupCommand"
-    assert "readers" in java(cluster, group, ["--list"]).split()
+def test_a_tool_describes_topics(cluster: ModelCluster) -> None:
     described = java(cluster, "TopicCommand", ["--describe", "--topic", "plain"])
     assert "min.insync.replicas=1" in described
