@@ -233,12 +233,16 @@ class _Audit:
         return {one.end for one in mine if one.why == LOST_POWER}
 
     def _deleted_elsewhere(self, log: Replica) -> bool:
-        """Whether the log of another node shows, too, that records were deleted. A node that died may have
-        heard of it first, and where there is no other log nothing can show it."""
+        """Whether the log of another node shows, too, that records were deleted: that of the leader, which
+        deletes first, where it was taken at the same time. A node that died may have heard of it first, and
+        where there is no other log nothing can show it."""
         others = [one for one in self.logs if one.node != log.node and one.count and one.epochs]
-        starts = [max(min(one.epochs.values()), one.marks.get("log-start", 0)) for one in others]
-        shown = (start > one.whole["base"][0] for start, one in zip(starts, others, strict=True))
-        return log.died or not others or any(shown)
+        last = elections(self.evidence, self.tp).last
+        led = [one for one in others if last and (one.node, one.take) == (last.leader, log.take)]
+        starts = [
+            (max(min(one.epochs.values()), one.marks.get("log-start", 0)), one) for one in led or others
+        ]
+        return log.died or not others or any(start > one.whole["base"][0] for start, one in starts)
 
     def ends(self, log: Replica) -> None:
         """Checkpoints of offsets against the end of the log."""

@@ -289,6 +289,22 @@ def test_records_are_deleted_in_all_logs_of_a_partition() -> None:
     assert [doubt.rule for doubt in found.doubts] == ["epoch-checkpoint"]
 
 
+def test_the_log_of_the_leader_shows_first_that_records_were_deleted() -> None:
+    made = clean()
+    made["nodes"] = []
+    made["metadata"] = elections((1, 1), (3, 2), (4, 1))
+    for row in made["partitions"]:
+        row["topic_id"] = "id"
+    for node in (2, 3):
+        one(made, "epochs", take=1, node=node, epoch=1)["start"] = 1
+    assert [(each.rule, each.nodes) for each in judged(made).findings] == [
+        ("epoch-checkpoint", (2,)),
+        ("epoch-checkpoint", (3,)),
+    ]
+    one(made, "epochs", take=1, node=1, epoch=1)["start"] = 1
+    assert not judged(made).findings
+
+
 def test_a_topic_that_was_deleted_and_created_again_has_other_records() -> None:
     made = clean()
     other_tail = [row for row in made["batches"] if row["take"] == DEAD and row["base"] == 10]
