@@ -10,6 +10,7 @@ from checkers.catalogue import ANOMALIES
 from checkers.checks.durability import LOST
 from checkers.engine.findings import Acks
 from checkers.known_bugs import KNOWN_BUGS, labels_of_logs
+from checkers.logs import accept_offsets
 from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.producer_files import PRODUCER_SNAPSHOT
 from checkers.logs.registry import RULES
@@ -32,9 +33,6 @@ VARIANTS: Final[Mapping[str, str]] = {LOST: Acks.ALL}
 """Of classes whose permission depends on more: rules about logs judge acks=all alone."""
 DOUBTS: Final = 8
 """Doubts of one rule that a verdict has in words."""
-EXPIRATION: Final = "producer.id.expiration.ms"
-"""Setting of brokers: after this time without a batch a log forgets a producer (a day, unless set)."""
-EXPIRATION_MS: Final = 86_400_000
 REMEMBERED: Final = frozenset(
     {
         *(SEQUENCE, NO_REPEAT, EPOCH_BEGINS, UNKNOWN_BEGINS, PRODUCER_EPOCH),
@@ -42,6 +40,18 @@ REMEMBERED: Final = frozenset(
     }
 )
 """Rules by which a log remembers its producers from their first batch on."""
+GROUPS: Final = frozenset(rule.name for rule in accept_offsets.RULES if rule.name != "group-place")
+"""Rules by which a group coordinator's log has the end of each member and group."""
+DAY_MS: Final = 86_400_000
+FORGETFUL: Final = (
+    ("producer.id.expiration.ms", REMEMBERED, "brokers forget producers after {} ms"),
+    (
+        "log.cleaner.delete.retention.ms",
+        GROUPS,
+        "compaction takes tombstones away after {} ms, and a broker that was down for longer never has them",
+    ),
+)
+"""Settings of brokers with a default of a day: what rules they may explain findings of, and why."""
 MISSING: Final = "evidence is missing: "
 """How the note of a run begins that says why some of it was not taken."""
 
@@ -62,8 +72,8 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
         missing = [event.text for event in history.events if isinstance(event, Note)]
         told = [text.removeprefix(MISSING) for text in missing if text.startswith(MISSING)]
         return Logs(why=told[0] if told else "the run kept no evidence of its brokers' logs")
-    last_ms = max(row["at_ns"] for row in judged.evidence.table("takes").to_pylist()) // 1_000_000
-    found = configured(judged.judgement, history.config.get("broker_settings") or {}, last_ms)
+    last_s = max(history.seconds(row["at_ns"]) for row in judged.evidence.table("takes").to_pylist())
+    found = configured(judged.judgement, history.config.get("broker_settings") or {}, round(1000 * last_s))
     judged = replace(judged, judgement=found)
     answers = {
         name: ANOMALIES[r.anomaly].rule(here, VARIANTS.get(r.anomaly, "")) for name, r in RULES.items()
@@ -81,19 +91,22 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
 def configured(found: Judgement, settings: Mapping[str, str], run_ms: int) -> Judgement:
     """With doubts in the place of findings that the settings of the brokers may explain. run_ms: how long the
     run took."""
-    expiration = settings.get(EXPIRATION, str(EXPIRATION_MS))
-    if not expiration.isdecimal() or int(expiration) >= run_ms:
-        return found
+    excuses = {
+        name: why.format(after)
+        for setting, rules, why in FORGETFUL
+        if (after := settings.get(setting, str(DAY_MS))).isdecimal() and int(after) < run_ms
+        for name in rules
+    }
     kept = Judgement(
-        findings=[one for one in found.findings if one.rule not in REMEMBERED],
+        findings=[one for one in found.findings if one.rule not in excuses],
         doubts=list(found.doubts),
         asked=found.asked,
-        counts=Counter({name: many for name, many in found.counts.items() if name not in REMEMBERED}),
+        counts=Counter({name: many for name, many in found.counts.items() if name not in excuses}),
         crashed=found.crashed,
     )
     for one in found.findings:
-        if one.rule in REMEMBERED:
-            kept.doubt(one.rule, one.tp, f"{one.sentence}; brokers forget producers after {expiration} ms")
+        if one.rule in excuses:
+            kept.doubt(one.rule, one.tp, f"{one.sentence}; {excuses[one.rule]}")
     return kept
 
 

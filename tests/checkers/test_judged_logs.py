@@ -18,6 +18,7 @@ from harness.report.wording import logs_line
 from harness.soak.session_log import RunResult
 from history.events import Event, Note
 from history.evidence import Evidence, write
+from history.reader import History
 from history.verdict import Verdict
 from tests.checkers.logs.made import TP, batch, tables, whole
 from tests.checkers.test_verdict import history
@@ -150,14 +151,31 @@ def test_what_the_configuration_permits_is_shown_and_harms_nothing(
         ("no-repeated-batch", {"producer.id.expiration.ms": "8999"}, False),
         ("producer-snapshot", {"producer.id.expiration.ms": "1000"}, False),
         ("log-matching", {"producer.id.expiration.ms": "1000"}, True),
+        ("one-owner", {}, True),
+        ("one-owner", {"log.cleaner.delete.retention.ms": "9000"}, True),
+        ("one-owner", {"log.cleaner.delete.retention.ms": "8999"}, False),
+        ("group-place", {"log.cleaner.delete.retention.ms": "1000"}, True),
+        ("log-matching", {"log.cleaner.delete.retention.ms": "1000"}, True),
     ],
 )
-def test_producers_that_brokers_forget_make_doubts(rule: str, settings: dict[str, str], stays: bool) -> None:
+def test_what_brokers_forget_makes_doubts(rule: str, settings: dict[str, str], stays: bool) -> None:
     found = Judgement()
     found.refuse(LogFinding(rule=rule, tp=TP, offset=2, take=0, nodes=(3,), sentence="refused"))
     made = configured(found, settings, 9000)
     assert (made.counts[rule], len(made.findings), len(made.doubts)) == ((1, 1, 0) if stays else (0, 0, 1))
     assert {rule} <= RULES.keys()
+
+
+def test_how_long_a_run_took_counts_from_its_start_and_not_from_that_of_the_machine(
+    tmp_path: Path, only: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(alike)
+    forgetful = (("producer.id.expiration.ms", {"alike"}, "after {} ms"),)
+    monkeypatch.setattr("checkers.judged_logs.FORGETFUL", forgetful)
+    settings = {"broker_settings": {"producer.id.expiration.ms": "5000"}}
+    assert judged(tmp_path / "nine", evidence(damaged=2), settings).valid is True
+    monkeypatch.setattr(History, "seconds", lambda _, ns: ns / 1e9 - 5)
+    assert judged(tmp_path / "four", evidence(damaged=2), settings).valid is False
 
 
 def test_a_rule_that_crashes_never_passes(tmp_path: Path, only: Callable[..., None]) -> None:
