@@ -1,4 +1,4 @@
-"""Nemeses of several steps, and bad links, on a real cluster behind proxies.
+"""Nemeses of several steps, bad links, and requests between brokers, on a real cluster behind proxies.
 
 The cluster has unclean elections on and min.insync.replicas 1, so that `unclean` means something.
 """
@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from core.cluster import ClientSlot, CrashPoint
+from core.cluster import TRANSACTION_TOPIC, ClientSlot, CrashPoint, Roles
 from core.config import run_config
-from core.op import TopicPartition
+from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
+from core.wire import Action, Rule
 from harness.kafka.cluster import KafkaCluster
 from nemesis.execute import heal, inject
 from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
@@ -54,6 +55,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     cluster = KafkaCluster(config, folder)
     try:
         run_blocking(cluster.use_proxies())
+        run_blocking(cluster.use_wire_between())
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, len(TPS), 3, {}))
         yield cluster
@@ -67,6 +69,7 @@ def stage(behind: KafkaCluster) -> Iterator[Environment]:
     yield Environment(cluster=behind, clients=NoClients(), clock=RealClock(), stopping=lambda: False)
     run_blocking(behind.mend(behind.cuts * 2))
     run_blocking(behind.cure(behind.brokers))
+    run_blocking(behind.lift())
     run_blocking(behind.revive(behind.nodes))
     whole(behind, TOPIC)
 
@@ -233,6 +236,50 @@ def read(cluster: KafkaCluster, tp: TopicPartition) -> set[bytes]:
         return found
     finally:
         consumer.close()
+
+
+def _done(cluster: KafkaCluster) -> set[str]:
+    return {one.what for one in run_blocking(cluster.seen(1))}
+
+
+def _all_preferred(roles: Roles) -> bool:
+    return roles.agreed and all(leader == roles.replicas[tp][0] for tp, leader in roles.leaders.items())
+
+
+def test_markers_wait_on_their_way_to_other_brokers_and_arrive_when_they_are_released(
+    behind: KafkaCluster, stage: Environment
+) -> None:
+    """The broker that coordinates writes its own markers past the proxies; no other partition's last stable
+    offset moves before the fault is healed."""
+    tid = "held-markers"
+    servers = behind.endpoint().args["bootstrap.servers"]
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": tid, "log_level": "0"})
+    producer.init_transactions(20)
+    roles = roles_when(behind, _all_preferred, 60, "no leader is about to move")
+    coordinator = roles.coordinator(TRANSACTION_TOPIC, tid)
+    away = {tp for tp in TPS if roles.leaders[tp] != coordinator}
+    assert away
+    rule = Rule(number=1, api="write_txn_markers", action=Action.HOLD, times=0, between=True)
+    run_blocking(behind.rule([rule]))
+    producer.begin_transaction()
+    for tp in TPS:
+        producer.produce(TOPIC, b"x", partition=tp.partition)
+    producer.commit_transaction(20)
+
+    def unstable() -> set[TopicPartition]:
+        levels = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED)
+        uncommitted, committed = [run_blocking(behind.offsets(TPS, level)) for level in levels]
+        return {tp for tp in TPS if tp not in committed or uncommitted.get(tp) != committed[tp]}
+
+    def caught() -> set[str]:
+        seen = run_blocking(behind.seen(1))
+        assert {one.node for one in seen} <= {roles.leaders[tp] for tp in away}
+        return {name for one in seen if one.what == "caught" for name in one.named.split(", ")}
+
+    until(lambda: caught() >= set(map(str, away)) and unstable() == away, 20, f"{away} wait for markers")
+    run_blocking(behind.lift([1]))
+    until(lambda: not unstable(), 20, "all markers are written")
+    until(lambda: _done(behind) >= {"caught", "delivered", "answered"}, 20, "the leaders answer")
 
 
 def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) -> None:
