@@ -86,7 +86,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     rng = source(step.seed, "aim")
     api, name, until = _drawn(step.kind, rng, view.names)
     between = step.kind in KINDS and KINDS[step.kind].between
-    # A broker waits 30 s for a response on a silent connection, long after the fault is healed.
+    # A broker that waits on a silent connection waits for its own time-out, which may end long after healing.
     action = rng.choice([one for one in ACTIONS if not (between and one is Action.DROP_RESPONSE)])
     rule = Rule(
         number=step.fault,
