@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -201,12 +202,19 @@ def _sockets_of_the_sdk() -> Iterator[None]:
         gc.collect()
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for a socket: its path may have 107 bytes."""
+    with tempfile.TemporaryDirectory() as made:
+        yield Path(made)
+
+
 @pytest.mark.usefixtures("_sockets_of_the_sdk")
 def test_an_engine_that_dies_is_told_from_a_fault_of_kafka(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folder: Path, short: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder.mkdir()
-    between = Engine(folder / "engine.sock")
+    between = Engine(short / "engine.sock")
     try:
         with monkeypatch.context() as patch:
             patch.setenv("DOCKER_HOST", between.url)
