@@ -5,7 +5,7 @@ check            What a check is: a claim, the classes that contradict it, a ker
 evidence         Records that few findings need and no kernel had, looked up for all examples at once.
 findings         What the checks give: findings with their evidence, and the result of one partition.
 kernel_input     What kernels know beside the rows of their partition, made from the small tables.
-memory           Memory that kernels free stays with the process.
+memory           Memory that kernels free stays with the process; work that needs no collector of cycles.
 open_transactions  Which transactions without a known outcome committed: a consumer saw one of their
                  records.
 partition_view   One topic-partition as the kernels see it.

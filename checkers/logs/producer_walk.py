@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow.compute as pc
 
+from checkers.engine.memory import uncollected
 from checkers.logs.cluster_era import era_of
 from checkers.logs.replicas import Replica
 from core.op import TopicPartition
@@ -63,6 +64,7 @@ class Walk:
     states: dict[int, Snapshot] = field(default_factory=dict)
 
 
+@uncollected()
 def walk(evidence: Evidence, tp: TopicPartition, log: Replica, cluster: Cluster, offsets: set[int]) -> Walk:
     """Feed a log to the model. offsets: of snapshots."""
     found = Walk(DataPartition(cluster.era or PERMISSIVE, numbered=tp.topic != GROUP_TOPIC))
