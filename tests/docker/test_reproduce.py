@@ -61,7 +61,7 @@ def performed(
     return dict(zip(sides, runs, strict=True))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "good", "shows"), SIDES)
 def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     performed: dict[tuple[str, bool], ScheduleRun], name: str, good: bool, shows: Shows
@@ -71,7 +71,7 @@ def test_each_side_shows_what_it_says_and_logs_alone_show_most(
     assert bool(attempt.in_logs) is (not good and name in FOUND_IN_LOGS)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) -> None:
     (attempt,) = attempts.attempts(
         REPRODUCTIONS["kafka-14402"], KAFKA_VERSION, runs=1, good=False, folder=tmp_path, say=print
@@ -80,7 +80,7 @@ def test_brokers_that_do_not_verify_transactions_let_one_hang(tmp_path: Path) ->
     assert [one.rule for one in attempt.in_logs] == ["partitions-marked"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_a_coordinator_that_follows_acknowledges_a_commit_that_is_lost(tmp_path: Path) -> None:
     runs = attempts.attempts(
         REPRODUCTIONS["kafka-20634"], "4.0.2", runs=3, good=False, folder=tmp_path, say=print

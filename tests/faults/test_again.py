@@ -32,6 +32,7 @@ def folders(results: Path) -> list[Run]:
     return [Run(path) for path in results.glob("2*")]
 
 
+@pytest.mark.sampled(2)
 def test_a_schedule_by_hand_is_executed_and_repeated(tmp_path: Path) -> None:
     ended = inquest(*scheduled(tmp_path / "first"))
     assert ended.code == 1, ended

@@ -350,6 +350,7 @@ def test_names_of_mutants() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.sampled(2)
 def test_spark_makes_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
     here = explore(seeds=2, mutants=mutants, without_spark=True, say=lambda _: None)
