@@ -4,6 +4,7 @@ Every action but `refuse` is something that a network can do: bytes come late or
 break. What follows from it counts against Kafka.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
@@ -36,11 +37,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     number: unlike that of any other rule of the run. api: Kafka's name in small letters, `end_txn`. nodes:
     brokers that were sent it; empty: any. versions: lowest and highest. client_id: "" = any.
     transactional_id, group, partition: named by the request. skip: number of requests that fit and pass
-    first. times: number of requests that it takes, 0 = all. seconds: how long it holds, 0 = until it is
-    released. until_api: a request of this API releases what it holds ("" = none does), if it names the same
-    transactional id, or one of the two names none. error: of `refuse`, Kafka's code. between: it takes
-    requests that brokers send to other brokers, in place of those of clients; each broker that it names
-    counts those for itself.
+    first. skip_s: seconds after which no more of them pass, 0 = they all do. times: number of requests that
+    it takes, 0 = all. seconds: how long it holds, 0 = until it is released. until_api: a request of this API
+    releases what it holds ("" = none does), if it names the same transactional id, or one of the two names
+    none. error: of `refuse`, Kafka's code. between: it takes requests that brokers send to other brokers, in
+    place of those of clients; each broker that it names counts those for itself.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     partition: tuple[str, int] | None = None
     skip: int = 0
+    skip_s: float = 0.0
     times: int = 1
     seconds: float = 0.0
     until_api: str = ""
@@ -65,7 +67,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     what: `caught`, `delivered` (what was held reached the broker's connection), `answered` (by the broker;
     error: its code, where the response has one), `lost` (the connection ended first). ns: CLOCK_MONOTONIC.
-    named: transactional ids, groups and partitions that the request names, in words.
+    named: transactional ids, groups and partitions that the request names, in words. skipped: of `caught`,
+    how many requests that fit had passed.
     """
 
     ns: int
@@ -79,3 +82,24 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     named: str = ""
     error: int | None = None
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many requests that fit a rule have passed, and how many it took, since it was put in force."""
+
+    since_ns: int
+    skipped: int = 0
+    taken: int = 0
+
+    def takes(self, rule: Rule, now_ns: int) -> bool:
+        """Whether the rule takes one more that fits; counts it."""
+        late = rule.skip_s > 0 and now_ns - self.since_ns >= rule.skip_s * 1e9
+        if self.skipped < rule.skip and not (late or self.taken):
+            self.skipped += 1
+            return False
+        if rule.times and self.taken >= rule.times:
+            return False
+        self.taken += 1
+        return True

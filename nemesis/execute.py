@@ -40,7 +40,7 @@ def missing(steps: Sequence[PlannedFault], cluster: type) -> list[str]:
 async def inject(env: Environment, step: PlannedFault, roles: Roles, names: WorkloadNames) -> AimedFault:
     """Find the step's target among `roles` and make the fault.
 
-    Raises: NoTarget, before anything was done; NoEffect, or whatever the cluster or the clients
+    Raises: NoTarget, where nothing was hit; NoEffect, or whatever the cluster or the clients
     raise, after what may have been done by then was taken back (a note on the exception says so
     where that failed too).
     """

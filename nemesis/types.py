@@ -25,7 +25,8 @@ POLL_S = 0.25
 
 
 class NoTarget(Exception):
-    """There is nothing to hit now (no leader known, no node answers). The message says what."""
+    """There is nothing to hit now (no leader known, no node answers, no request comes), and nothing was done.
+    The message says what. A later try may find it."""
 
 
 class NoEffect(Exception):
@@ -171,9 +172,9 @@ class Kind:
 
 
 class Effect(NamedTuple):
-    """How a family acts: `aim` is pure and raises NoTarget, `apply` raises NoEffect or what the cluster and
-    the clients raise, and returns the fault again where only the effect shows which node it hits; `undo`
-    takes back what `apply` left in force, also where that failed half-way."""
+    """How a family acts: `aim` is pure and raises NoTarget; `apply` raises NoTarget, NoEffect, or what the
+    cluster and the clients raise, and returns the fault again where only the effect shows which node it
+    hits; `undo` takes back what `apply` left in force, also where that failed half-way."""
 
     aim: Callable[[PlannedFault, ClusterView], AimedFault]
     apply: Callable[[Environment, AimedFault], Awaitable[AimedFault | None]]

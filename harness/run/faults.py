@@ -3,10 +3,11 @@
 A fault begins on a cluster that serves: one that acknowledged a record a moment ago. A fault that begins
 before the cluster is back from the last one would hit nothing.
 
-Each fault is recorded when it is in force, with the nodes and clients it hit. Healing always happens: when
-the time of a fault ends, when the phase ends, and when the run is interrupted. Putting a fault in force may
-take long (a rolling restart): once no further faults are wanted, its waits end early and it leaves the rest
-undone.
+Each fault is recorded when it is in force, with the nodes and clients it hit. One that finds nothing to hit
+(other faults may keep it from that) is tried again for a while, and has failed if it never does. Healing
+always happens: when the time of a fault ends, when the phase ends, and when the run is interrupted. Putting a
+fault in force may take long (a rolling restart): once no further faults are wanted, its waits end early and
+it leaves the rest undone.
 """
 
 import heapq
@@ -16,11 +17,15 @@ from dataclasses import dataclass, field
 from history.events import Event, FaultFailed, FaultHealed, FaultStarted, Note
 from nemesis.execute import heal, heal_all, inject
 from nemesis.registry import NEMESES
-from nemesis.types import AimedFault, Environment, PlannedFault, WorkloadNames
+from nemesis.types import AimedFault, Environment, NoTarget, PlannedFault, WorkloadNames
 
 SERVED_S = 0.7
 """A cluster serves if it acknowledged a record so long ago at most."""
 LOOK_S = 0.1
+AGAIN_S = 0.5
+"""Between two tries of a fault that finds nothing to hit."""
+TRIED_S = 20.0
+"""How long such a fault is tried."""
 
 
 def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: PlannedFault) -> float:
@@ -34,6 +39,15 @@ def _healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], step: Plann
 def _next_healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], otherwise: float) -> float:
     """When the next fault in force is due to be healed."""
     return min((at for at, starts, _, _ in agenda if not starts), default=otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A fault that found nothing to hit: when it was first tried, and why it did not when it was last."""
+
+    step: PlannedFault
+    first_ns: int
+    why: str
 
 
 @dataclass(slots=True)
@@ -52,9 +66,15 @@ class Faults:
     in_force: tuple[str, ...] = ()
     """Names of the faults in force now."""
     _held: dict[int, AimedFault] = field(default_factory=dict)
+    _tried: dict[int, Tried] = field(default_factory=dict)
 
     async def run(self) -> None:
         """The whole plan; its times count from now. Ends early once `stage.stopping()`."""
+        await self._run()
+        for tried in tuple(self._tried.values()):
+            self._failed(tried.step, tried.why)
+
+    async def _run(self) -> None:
         begin = self.stage.clock.now_ns()
         agenda = [(step.at_s, 1, step.fault, step) for step in self.steps]
         heapq.heapify(agenda)
@@ -78,6 +98,10 @@ class Faults:
                 # Held from when it is in force: finding the target may have taken seconds.
                 held = (self.stage.clock.now_ns() - begin) / 1e9 + step.hold_s
                 heapq.heappush(agenda, (min(held, self.length_s), 0, fault, step))
+            elif fault in self._tried:
+                again = (self.stage.clock.now_ns() - begin) / 1e9 + AGAIN_S
+                if again < self.length_s:
+                    heapq.heappush(agenda, (again, 1, fault, step))
 
     async def _serving(self, begin_ns: int, until_s: float) -> bool:
         """Wait until the cluster serves; whether it did before `until_s`."""
@@ -104,7 +128,7 @@ class Faults:
         return ""
 
     async def _inject(self, step: PlannedFault) -> bool:
-        """Put a fault in force; whether that worked."""
+        """Put a fault in force; whether that worked. Not: it failed, or is among those to be tried again."""
         begin = self.stage.clock.now_ns()
         try:
             roles = await self.stage.cluster.roles()
@@ -112,8 +136,13 @@ class Faults:
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
-            self._failed(step, why)
+            first = self._tried[step.fault].first_ns if step.fault in self._tried else begin
+            if isinstance(error, NoTarget) and self.stage.clock.now_ns() - first < TRIED_S * 1e9:
+                self._tried[step.fault] = Tried(step, first, why)
+            else:
+                self._failed(step, why)
             return False
+        self._tried.pop(step.fault, None)
         self._held[step.fault] = hit
         self._set_in_force()
         self.write(
@@ -132,6 +161,9 @@ class Faults:
 
     def _failed(self, step: PlannedFault, why: str) -> None:
         now = self.stage.clock.now_ns()
+        tried = self._tried.pop(step.fault, None)
+        if tried is not None and (now - tried.first_ns) / 1e9 >= 1:
+            why = f"{why}; tried for {(now - tried.first_ns) / 1e9:.0f} s"
         self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
 
     async def _heal(self, fault: int) -> None:

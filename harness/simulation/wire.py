@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from core.errors import ClusterError
-from core.wire import Action, Rule, Seen
+from core.wire import Action, Rule, Seen, Tally
 from harness.simulation.network import CLIENTS, DELAY_US, Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
 from model.protocol.coordinator_messages import WriteTxnMarkers
@@ -36,7 +36,7 @@ class Wire:
         self._scheduler = scheduler
         self._rng = rng
         self._rules: dict[int, Rule] = {}
-        self._fitted: dict[int, int] = {}
+        self._tallies: dict[int, Tally] = {}
         self._seen: list[Seen] = []
         self._held: dict[Connection, Waiting] = {}
         self._late: dict[Connection, Waiting] = {}
@@ -55,7 +55,7 @@ class Wire:
                 )
             self._rules[rule.number] = rule
             self._between = self._between or rule.between
-            self._fitted[rule.number] = 0
+            self._tallies[rule.number] = Tally(self._scheduler.ns)
         if self.takes not in self._network.proxies:
             self._network.proxies.insert(0, self.takes)
 
@@ -108,10 +108,8 @@ class Wire:
 
     def _fitting(self, message: Message) -> Rule | None:
         for rule in self._rules.values():
-            if _fits(rule, message):
-                count = self._fitted[rule.number] = self._fitted[rule.number] + 1
-                if count > rule.skip and (not rule.times or count <= rule.skip + rule.times):
-                    return rule
+            if _fits(rule, message) and self._tallies[rule.number].takes(rule, self._scheduler.ns):
+                return rule
         return None
 
     def _pass(self, message: Message) -> None:
@@ -136,6 +134,7 @@ class Wire:
                 correlation_id=message.number,
                 client_id=str(connection.process if connection.client == CLIENTS else connection.client),
                 named=", ".join(named),
+                skipped=self._tallies[rule.number].skipped if what == "caught" else 0,
             )
         )
 

@@ -70,6 +70,7 @@ class Desk:
         *,
         named: str = "",
         error: int | None = None,
+        skipped: int = 0,
     ) -> None:
         """Tell what happened to a request that a rule took."""
         self._tell(
@@ -85,6 +86,7 @@ class Desk:
                 client_id=header.client_id or "",
                 named=named,
                 error=error,
+                skipped=skipped,
             )
         )
 
@@ -254,7 +256,8 @@ class Link:
         if rule is None:
             self._forward(frame, Asked(header, None))
             return
-        self._desk.saw("caught", self, header, rule, named=str(named()))
+        skipped = book.skipped(rule.number)
+        self._desk.saw("caught", self, header, rule, named=str(named()), skipped=skipped)
         match rule.action:
             case Action.HOLD | Action.DETACH:
                 self._hold(Held(frame, header, rule, named()))

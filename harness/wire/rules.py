@@ -1,10 +1,11 @@
 """Which requests the rules of the wire take (`core.wire`)."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from core.op import TopicPartition
-from core.wire import Rule
+from core.wire import Rule, Tally
 from harness.wire.frames import RequestHeader
 from harness.wire.payloads import API_KEYS
 from harness.wire.subjects import Subjects, subjects
@@ -44,26 +45,30 @@ class RuleBook:
     """The rules in force, in the order in which they were made: the first one that fits takes a request."""
 
     rules: dict[int, Rule] = field(default_factory=dict)
-    _seen: dict[int, int] = field(default_factory=dict)
+    _tallies: dict[int, Tally] = field(default_factory=dict)
 
     def add(self, rule: Rule) -> None:
         """Put a rule in force."""
         self.rules[rule.number] = rule
-        self._seen[rule.number] = 0
+        self._tallies[rule.number] = Tally(time.monotonic_ns())
 
     def remove(self, number: int) -> None:
         """Take a rule back; what it holds stays held until it is released. No-op where there is none."""
         self.rules.pop(number, None)
-        self._seen.pop(number, None)
+        self._tallies.pop(number, None)
 
     def takes(self, node: int, header: RequestHeader, named: Named) -> Rule | None:
         """The rule that takes this request; each that fits counts it."""
         for rule in self.rules.values():
-            if fits(rule, node, header, named):
-                count = self._seen[rule.number] = self._seen[rule.number] + 1
-                if count > rule.skip and (not rule.times or count <= rule.skip + rule.times):
-                    return rule
+            if fits(rule, node, header, named) and self._tallies[rule.number].takes(
+                rule, time.monotonic_ns()
+            ):
+                return rule
         return None
+
+    def skipped(self, number: int) -> int:
+        """How many requests that fit a rule have passed."""
+        return self._tallies[number].skipped
 
 
 def once(frame: bytes, header: RequestHeader) -> Named:

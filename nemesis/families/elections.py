@@ -24,8 +24,11 @@ MOVED_S = 5.0
 def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
     data = tuple(sorted(view.names.data))
     if step.kind == "preferred":
-        text = f"the preferred leaders of all {len(data)} partitions were elected"
-        return AimedFault(step=step, text=text, tps=data)
+        tps = tuple(tp for tp in data if _electable(tp, view))
+        if not tps:
+            raise NoTarget("no partition is known to have its preferred leader in sync")
+        many = f"all {len(data)}" if tps == data else f"{len(tps)} of {len(data)}"
+        return AimedFault(step=step, text=f"the preferred leaders of {many} partitions were elected", tps=tps)
     rng = source(step.seed, "aim")
     moves = {}
     for tp in data:
@@ -43,6 +46,12 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         tps=tuple(moves),
         leaders=tuple(moves.values()),
     )
+
+
+def _electable(tp: TopicPartition, view: ClusterView) -> bool:
+    """Whether its preferred leader is in sync; a node that a fault holds down counts as out of sync."""
+    first = view.roles.replicas.get(tp, ())[:1]
+    return bool(set(first) & set(view.roles.isr.get(tp, ())) - set(view.down))
 
 
 def _told(view: ClusterView, moves: dict[TopicPartition, int]) -> list[str]:

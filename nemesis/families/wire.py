@@ -13,14 +13,16 @@ from nemesis.types import (
     Environment,
     Kind,
     Nemesis,
-    NoEffect,
     NoTarget,
     PlannedFault,
     WorkloadNames,
 )
 
-CAUGHT_S = 5.0
-"""How long a rule waits for a request to take."""
+CAUGHT_S = 2.0
+"""How long a rule waits for a request to take. Meanwhile no other fault begins or ends; a fault that took
+none is tried again."""
+SKIP_S = 0.5
+"""How long a rule lets requests pass: after that it takes the next one, whatever its number."""
 
 TIMES = (1, 3, 10)
 """How many requests a fault takes at most."""
@@ -93,6 +95,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
         api=api,
         action=action,
         skip=rng.randrange(5),
+        skip_s=SKIP_S,
         times=rng.choice(TIMES),
         until_api=until if action in WAITING else "",
         between=between,
@@ -119,11 +122,13 @@ async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
 
     if why := await env.until(missing, CAUGHT_S):
         limit = "before the faults ended" if env.stopping() else f"within {CAUGHT_S:g} s"
-        raise NoEffect(f"{hit.text}: {why} {limit}")
+        raise NoTarget(f"{hit.text}: {why} {limit}")
     first = (await cluster.seen(rule.number))[0]
     name, _, what = hit.text.partition(" ")
     of = f" of {first.named}" if first.named else ""
-    return replace(hit, nodes=(first.node,), text=f"{name}{of} to node {first.node} {what}")
+    less = f" (after {first.skipped} others, not {rule.skip}: only those came in {SKIP_S:g} s)"
+    text = f"{name}{of} to node {first.node} {what}{less if first.skipped < rule.skip else ''}"
+    return replace(hit, nodes=(first.node,), text=text)
 
 
 async def _undo(env: Environment, hit: AimedFault) -> None:

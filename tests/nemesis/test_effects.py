@@ -29,7 +29,7 @@ from core.wire import Action
 from nemesis.execute import heal, heal_all, inject, needs
 from nemesis.families.client import POINTS
 from nemesis.families.partition import ordered, unfed
-from nemesis.families.wire import KINDS, WAITING
+from nemesis.families.wire import CAUGHT_S, KINDS, WAITING
 from nemesis.registry import NEMESES
 from nemesis.schedule import plan
 from nemesis.types import AimedFault, Environment, NoEffect, NoTarget, PlannedFault
@@ -539,7 +539,7 @@ def test_the_recording_stage_is_one() -> None:
 def test_a_rule_of_the_wire_that_takes_no_request_is_a_failed_fault_and_is_taken_back() -> None:
     cluster = Recording()
     cluster.silent = True
-    with pytest.raises(NoEffect, match=r"EndTxn .*: no such request came within 5 s"):
+    with pytest.raises(NoTarget, match=r"EndTxn .*: no such request came within 2 s"):
         hit(cluster, "wire:endtxn")
     assert cluster.whole
 
@@ -548,6 +548,15 @@ def test_a_fault_of_the_wire_says_which_request_it_took_and_where() -> None:
     injected = hit(Recording(), "wire:endtxn")
     assert injected.nodes == (2,)
     assert injected.text.startswith("EndTxn of tx-0 to node 2 ")
+    assert all(0 < rule.skip_s < CAUGHT_S for rule in injected.rules)
+
+
+def test_a_fault_of_the_wire_says_where_it_took_an_earlier_request_than_drawn() -> None:
+    found = [hit(Recording(), "wire:endtxn", seed) for seed in range(40)]  # none was skipped before it
+    assert {one.rules[0].skip for one in found} == {0, 1, 2, 3, 4}
+    for one in found:
+        skip = one.rules[0].skip
+        assert (f"(after 0 others, not {skip}: only those came in 0.5 s)" in one.text) is (skip > 0)
 
 
 def test_rules_of_the_wire_follow_from_the_seed_and_cover_what_a_network_does() -> None:

@@ -294,6 +294,21 @@ def test_preferred_brings_leaders_home() -> None:
     assert [verb for verb, _ in verbs(cluster)] == ["elect"]
 
 
+def test_preferred_leaves_out_those_that_are_not_in_sync() -> None:
+    cluster = Recording(3)
+    gone = cluster.order[DATA[0]][0]
+    cluster.dead = {gone}
+    injected = hit(cluster, "elections:preferred")
+    assert set(injected.tps) == {tp for tp in DATA if cluster.order[tp][0] != gone} != set(DATA)
+    assert f"{len(injected.tps)} of {len(DATA)} partitions" in injected.text
+    cluster = Recording(3)
+    cluster.order = dict.fromkeys(DATA, (1, 2, 3))
+    cluster.dead = {1}
+    with pytest.raises(NoTarget, match="preferred leader in sync"):
+        hit(cluster, "elections:preferred")
+    assert verbs(cluster) == []
+
+
 def test_an_election_that_moves_nobody_has_no_effect() -> None:
     class Stubborn(Recording):
         async def elect_preferred(self, tps: Sequence[TopicPartition]) -> None:

@@ -3,6 +3,7 @@
 The nemeses are real, the cluster only notes what they do to it; each test runs in real and in virtual time.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -49,10 +50,13 @@ class Noting:
         self.fail = fail
         self.done: list[str] = []
         self.stopping: Callable[[], bool] = lambda: False
+        self.controller = -1
+        self.asked: Callable[[], object] = lambda: None
 
     async def roles(self) -> Roles:
         await self.runtime.until(lambda: False, self.roles_s)
-        return Roles(ns=0, answering=self.brokers, agreed=True)
+        self.asked()
+        return Roles(ns=0, answering=self.brokers, agreed=True, controller=self.controller)
 
     async def _do(self, verb: str, seconds: float = 0.0) -> None:
         self.fail(verb)
@@ -196,12 +200,44 @@ def test_a_fault_never_outlasts_the_phase(time_: Time) -> None:
 
 def test_a_fault_that_finds_no_target_is_recorded_and_the_plan_continues(time_: Time) -> None:
     steps = [step(0, 0.0, 0.1, "kill:one@controller"), step(1, 0.1, 0.1)]
-    run = Execution(time_, steps)
+    run = Execution(time_, steps, length_s=1.9)
     assert run.end() == ""
-    failed, started, healed = run.events
+    started, healed, failed = run.events
     assert isinstance(failed, ev.FaultFailed)
     assert "NoTarget" in failed.why
+    assert re.search(r"; tried for \d+ s$", failed.why)
     assert (started.fault, healed.fault) == (1, 1)  # type: ignore[union-attr]
+
+
+def test_a_fault_is_tried_for_a_while_and_not_for_ever() -> None:
+    steps = [step(0, 0.0, 0.1, "kill:one@controller")]
+    run = Execution(VirtualTime(), steps, length_s=60.0)
+    assert run.end() == ""
+    (failed,) = run.events
+    assert isinstance(failed, ev.FaultFailed)
+    assert 20e9 <= failed.ns < 22e9
+
+
+def test_a_fault_that_finds_its_target_later_is_made_then(time_: Time) -> None:
+    run = Execution(
+        time_, [step(0, 0.0, 0.1, "kill:one@controller"), step(1, 0.0, 0.1, "pause:short@random")]
+    )
+    run.until(lambda: bool(run.of(ev.FaultHealed)))  # the other fault comes and goes meanwhile
+    run.cluster.controller = 2
+    assert run.end() == ""
+    assert [(event.fault, event.nodes) for event in run.of(ev.FaultStarted)][1] == (0, (2,))
+    assert run.of(ev.FaultFailed) == []
+
+
+def test_a_fault_that_is_still_tried_when_the_run_stops_has_failed(time_: Time) -> None:
+    tries: list[int] = []
+    run = Execution(time_, [step(0, 0.0, 0.1, "kill:one@controller")], length_s=600.0)
+    run.cluster.asked = lambda: tries.append(1)
+    run.until(lambda: len(tries) > 1)
+    run.broken_off()
+    (failed,) = run.events
+    assert isinstance(failed, ev.FaultFailed)
+    assert "NoTarget" in failed.why
 
 
 def test_what_could_not_be_taken_back_of_a_fault_that_failed_is_on_record(time_: Time) -> None:

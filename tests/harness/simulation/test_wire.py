@@ -197,6 +197,18 @@ def test_skipped_requests_pass_and_no_more_than_the_wanted_number_is_taken(bench
     assert bench.caught() == ["1", "2"]
 
 
+@pytest.mark.parametrize(("skip_s", "caught"), [(0.0, []), (0.15, ["2"])])
+def test_a_rule_takes_the_next_request_once_its_time_to_skip_is_over(
+    bench: Bench, skip_s: float, caught: list[str]
+) -> None:
+    bench.rule(Action.DROP_REQUEST, skip=4, skip_s=skip_s)
+    for process in range(4):
+        bench.ask(bench.connect(process), EndTxn(f"{process}", 1, 0, commit=True))
+        bench.until(100 * (process + 1))
+    assert bench.caught() == caught
+    assert [one.skipped for one in bench.wire.seen() if one.what == "caught"] == [2] * len(caught)
+
+
 def test_rules_take_what_waited_behind_a_request(bench: Bench, connection: Connection) -> None:
     bench.rule(Action.HOLD, times=2)
     for request in (FIRST, SECOND, BEAT):

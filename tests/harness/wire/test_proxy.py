@@ -258,7 +258,18 @@ def test_skipped_requests_pass_and_no_more_than_the_wanted_number_is_taken(
     for number in (90, 91, 92):
         client.send(number)
     assert [client.number() for _ in range(3)] == [90, 91, 92]
-    assert [one.correlation_id for one in proxy.seen(held, "caught")] == [91]
+    assert [(one.correlation_id, one.skipped) for one in proxy.seen(held, "caught")] == [(91, 1)]
+
+
+def test_a_rule_takes_the_next_request_once_its_time_to_skip_is_over(
+    proxy: WireProxy, client: Client
+) -> None:
+    waiting = rule(proxy, Action.DELAY_RESPONSE, skip=4, skip_s=60, seconds=0.01)
+    hasty = rule(proxy, Action.DELAY_RESPONSE, skip=4, skip_s=1e-9, seconds=0.01)
+    client.send(93)
+    assert client.number() == 93
+    assert [(one.correlation_id, one.skipped) for one in proxy.seen(hasty, "caught")] == [(93, 0)]
+    assert proxy.seen(waiting) == []
 
 
 @pytest.mark.parametrize(
