@@ -231,7 +231,11 @@ from core.op import TopicPartition
 nodes = (1, 2, 3, 4, 5)
 data = tuple(TopicPartition("q", n) for n in range(9))
 roles = Roles(
-    ns=0, answering=nodes, leaders={tp: 1 for tp in data}, isr={tp: (1, 2, 3) for tp in data}
+    ns=0,
+    answering=nodes,
+    leaders={tp: 1 for tp in data},
+    isr={tp: (1, 2, 3) for tp in data},
+    replicas={tp: (1, 2, 3) for tp in data},
 )
 clients = tuple(ClientSlot(slot=n, transactional_id="x", group="g") for n in range(5))
 names = WorkloadNames(data=data)
