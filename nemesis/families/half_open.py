@@ -41,15 +41,15 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> AimedFault:
-    """Raises: NoEffect, where no client tried to connect, or another fault holds the client down: that fault
-    starts it again."""
+    """Raises: NoEffect, where no client tried to connect; NoTarget, where another fault holds the client
+    down, and will start it again."""
     cluster = env.cluster
     assert isinstance(cluster, HalfOpenable)
     await cut(env, hit)
     try:
         await env.clients.crash(hit.slots, CrashPoint.ANYWHERE)
     except ClusterError as error:
-        raise NoEffect(f"{hit.text}: client {hit.slots[0]} was not started again: {error}") from error
+        raise NoTarget(f"{hit.text}: client {hit.slots[0]} was not started again: {error}") from error
     await env.clients.restart(hit.slots)
 
     async def missing() -> str:

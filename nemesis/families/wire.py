@@ -145,7 +145,7 @@ A proxy that knows Kafka's frames stands in front of brokers; for `markers`, ano
 Each fault takes 1, 3 or 10 requests of one kind. A request waits on its own connection until the fault ends
 or a certain other request comes (of a transaction: one of its own), also when its client has given up
 meanwhile; or it is lost; or it arrives, and its response does not. Only what a network can do happens. A
-fault that finds no request to take has failed.
+fault that finds no request to take, in several tries, has failed.
 
 What Kafka does: sequence numbers and producer epochs make late and repeated requests harmless, in most
 places. What clients do: they give up after their time-outs (2 s), and ask again on another connection.

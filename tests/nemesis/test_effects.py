@@ -294,7 +294,7 @@ def test_a_half_open_link_leaves_a_client_down_that_another_fault_holds() -> Non
     stage = stage_of(cluster, clients)
     slots = {client.slot for client in clients.slots}
     clients.down = set(slots)
-    with pytest.raises(NoEffect, match="was not started again: it is not running"):
+    with pytest.raises(NoTarget, match="was not started again: it is not running"):
         hit(cluster, "half-open:clients@leader", stage=stage)
     assert clients.down == slots
     assert cluster.whole

@@ -69,7 +69,9 @@ SLOW = (
     "client:pause",
     "unclean",
     "unclean:lagging",
+    "failover",
     "failover:lagging",
+    "failover:recovering",
 )
 """Names one fault of which may fill a short phase."""
 QUICK = [wish for wish in WISHES if wish.partition("@")[0] not in SLOW]
