@@ -2,7 +2,6 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.NOTPARALLEL: # the tests on a real cluster come last and alone
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 
@@ -14,9 +13,11 @@ RUN ?= results/latest
 PART ?= $(shell date +%j | sed 's/^0*//')
 # Clusters side by side: they wait for time-outs more than for processors.
 DOCKER_JOBS ?= 2
+# Python keeps what it compiled, whatever the environment says: tests start hundreds of processes.
+ONE = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --durations=15 $(if $(PART),--part $(PART))
 # One process more than processors: tests that start processes wait for a good part of their time.
-ONE = $(BIN)/pytest --durations=15 $(if $(PART),--part $(PART))
 PYTEST = $(ONE) -n $$(($$(nproc) + 1)) --dist worksteal
+REAL := tests/browser tests/docker
 KAFKA_OPTION := $(if $(KAFKA),--kafka $(KAFKA))
 
 # Options of `make test-run`, passed on only where they are given.
@@ -85,7 +86,11 @@ doctor: $(INSTALLED) ## this machine's prerequisites
 	$(call with_exit_code,$(BIN)/inquest doctor)
 
 .PHONY: test
-test: setup-tests lint types imports test-fast test-browser test-docker ## everything: lint, types, imports, all tests; of long series the share of the day
+test: $(INSTALLED) ## everything: lint, types, imports, all tests; of long series the share of the day
+	@$(MAKE) -j 2 --output-sync=line types setup-tests lint imports
+	@$(MAKE) test-fast
+	@$(MAKE) test-browser
+	@$(MAKE) test-docker
 
 .PHONY: test-all
 test-all: ## make test with every case of every series; the nightly job runs it
@@ -93,7 +98,7 @@ test-all: ## make test with every case of every series; the nightly job runs it
 
 .PHONY: test-quick
 test-quick: $(INSTALLED) ## two minutes: no Docker, no browser, no Spark, no whole runs
-	$(PYTEST) -m 'not browser and not docker and not spark and not faults and not slow'
+	$(PYTEST) $(addprefix --ignore=,$(REAL)) -m 'not spark and not faults and not slow'
 
 .PHONY: setup-tests
 setup-tests: $(INSTALLED)
@@ -115,15 +120,15 @@ imports: $(INSTALLED) ## who may import whom
 
 .PHONY: test-fast
 test-fast: $(INSTALLED) ## tests without browser and Docker
-	$(PYTEST) -m 'not browser and not docker'
+	$(PYTEST) $(addprefix --ignore=,$(REAL))
 
 .PHONY: test-browser
 test-browser: $(INSTALLED) ## the report in headless Chromium
-	$(ONE) -n 2 --dist worksteal -m browser
+	$(ONE) -n 2 --dist worksteal tests/browser
 
 .PHONY: test-docker
 test-docker: $(INSTALLED) ## tests on a real cluster, two side by side; DOCKER_JOBS=1: one after the other
-	$(ONE) -n $(DOCKER_JOBS) --dist loadfile -m docker
+	$(ONE) -n $(DOCKER_JOBS) --dist loadfile tests/docker
 
 .PHONY: bench
 bench: setup ## repeatable measurements
