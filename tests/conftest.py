@@ -1,9 +1,14 @@
-"""Shares of expensive tests: `make test` runs one share a day, `make test-all` runs them all."""
+"""Shares of expensive tests: `make test` runs one share a day, `make test-all` runs them all. Files with long
+tests come first, so that no process is left alone with one at the end."""
 
-from collections import Counter
+import os
+from collections import Counter, defaultdict
 from zlib import crc32
 
 import pytest
+
+LONG = ("spark", "faults", "slow", "sampled")
+"""Marks of tests that take seconds or minutes."""
 
 
 def left_out(shares: dict[str, int], part: int) -> set[str]:
@@ -21,6 +26,19 @@ def left_out(shares: dict[str, int], part: int) -> set[str]:
     return found
 
 
+def dealt(counts: dict[str, int], long: set[str], processes: int) -> list[str]:
+    """Files in an order whose equal parts, one a process, each begin with long tests.
+
+    counts: tests by file. long: files with long tests.
+    """
+    hands: list[list[str]] = [[] for _ in range(processes)]
+    for some in (long, set(counts) - long):
+        for file in counts:
+            if file in some:
+                min(hands, key=lambda hand: sum(counts[one] for one in hand)).append(file)
+    return [file for hand in hands for file in hand]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
@@ -34,7 +52,19 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if part is None else f"sampled tests: --part {part} (all of them: make test-all)"
 
 
+@pytest.hookimpl(trylast=True)  # the random order comes before
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_others(config, items)
+    by_file: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        by_file[str(item.path)].append(item)
+    long = {str(item.path) for item in items if any(item.get_closest_marker(mark) for mark in LONG)}
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    counts = {file: len(tests) for file, tests in by_file.items()}
+    items[:] = [item for file in dealt(counts, long, processes) for item in by_file[file]]
+
+
+def _leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("part")
     if part is None:
         return

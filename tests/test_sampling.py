@@ -1,6 +1,6 @@
-"""The shares of a sampled test: together all of its cases, each case in one share."""
+"""The shares of a sampled test: together all of its cases, each case in one share. The order of files."""
 
-from tests.conftest import left_out
+from tests.conftest import dealt, left_out
 
 CASES = {f"test_it.py::test_seed[{case}]": 3 for case in range(7)} | {"test_it.py::test_two[x]": 2}
 
@@ -11,3 +11,9 @@ def test_each_case_is_in_one_share() -> None:
     assert [len(share) for share in seeds] == [3, 2, 2, 3, 2, 2]
     assert set.union(*seeds[:3]) | {"test_it.py::test_two[x]"} == set(CASES)
     assert ["test_it.py::test_two[x]" in share for share in shares] == [True, False] * 3
+
+
+def test_each_process_begins_with_long_files_and_gets_about_as_many_tests() -> None:
+    counts = {"a": 4, "long1": 2, "b": 3, "long2": 1, "c": 1, "long3": 1}
+    assert dealt(counts, {"long1", "long2", "long3"}, 2) == ["long1", "a", "long2", "long3", "b", "c"]
+    assert dealt(counts, set(), 1) == list(counts)

@@ -78,6 +78,7 @@ def test_tables_say_what_their_folder_says(run: Run) -> None:
     assert said(check(given, **GIVEN, without_spark=True)) == said(check(run, without_spark=True))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.spark
 def test_data_frames_say_what_their_folder_says(run: Run) -> None:
     with spark("local[2]") as session:
@@ -129,6 +130,7 @@ def test_the_package_for_other_programs_has_the_same_function() -> None:
     assert inquest.check is check
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.spark
 def test_the_examples_of_the_page_run_and_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.folder.parents[1])

@@ -133,6 +133,7 @@ def _died_where_meant(kind: str, died: list[j.Line]) -> None:
         assert isinstance(rest[-1], j.OffsetsCommitted)
 
 
+@pytest.mark.sampled(2)
 def test_a_paused_client_goes_on(tmp_path: Path) -> None:
     words = ["--workload", "transactions", "--nemesis", "client:pause"]
     shorter = ["--duration", "5", "--set", "transaction_timeout_s=1"]
@@ -176,6 +177,7 @@ def test_ctrl_c_starts_and_wakes_everybody_before_the_end(tmp_path: Path, kind: 
     assert verdict(run)["interrupted"] is True
 
 
+@pytest.mark.sampled(2)
 def test_a_client_that_dies_by_itself_is_lost_while_others_are_crashed(tmp_path: Path) -> None:
     command = Inquest(*arguments(tmp_path, "--nemesis", "client:crash", *PACE))
     until(lambda: reached(tmp_path, Phase.WARMUP), "the phase before the faults")

@@ -68,6 +68,7 @@ def test_the_wheel_takes_one_import_name_and_holds_every_file(wheel: Path) -> No
         assert f"inquest/{name}" in names
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_the_installed_command_makes_the_run_that_the_repository_makes(
     installed: Path, tmp_path: Path
@@ -84,6 +85,7 @@ def test_the_installed_command_makes_the_run_that_the_repository_makes(
     assert inquest(installed, tmp_path, "report", "results/latest").strip().endswith("report.html")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_importing_it_leaves_the_names_of_others_alone(installed: Path, tmp_path: Path) -> None:
     """A program with modules of its own that have the rooms' names."""

@@ -72,7 +72,7 @@ with spark(sys.argv[1]) as session:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
     cluster: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_run_on_a_store_is_checked_by_executors_with_the_drivers_code(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_spark_submit_takes_the_package_and_ends_with_the_exit_code(cluster: Place, tmp_path: Path) -> None:
     import pyspark
 

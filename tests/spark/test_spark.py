@@ -53,6 +53,7 @@ def told(tally: Tally) -> Any:
     return tally.counts, tally.findings, tally.doubts, waits, tally.crashed
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("many_units")
 def test_spark_and_this_process_come_to_the_same(session: Any, tmp_path: Path) -> None:
     found = 0

@@ -89,6 +89,7 @@ def test_rows_of_a_partition_that_do_not_stand_together_are_refused() -> None:
         Evidence(mixed).of("batches", TP)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_comes_to_the_same_judgement(tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def test_where_messages_may_be_missing_there_are_doubts(case: Case) -> None:
     assert {one.rule for one in found.doubts} == {MARKERS_COMMITTED.name, ENDED.name, REPLICATED.name}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("mutant", "workload", "rule"),
     [

@@ -78,6 +78,7 @@ def test_the_nemesis_example_is_planned_injected_and_healed(monkeypatch: pytest.
     assert cluster.calls == [("kill", (3,)), ("revive", (3,)), ("revive", (3,))]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_two_files_add_a_workload_and_two_a_nemesis(tmp_path: Path) -> None:
     """In a copy of the repository: a run of both on the simulated system, and the maps of the packages."""

@@ -233,6 +233,7 @@ def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFix
     assert "known weakness KAFKA-20734: in 1 seeds: 3" in capsys.readouterr().out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"

@@ -24,6 +24,7 @@ def test_a_bug_of_a_reader_leaves_no_trace() -> None:
     assert found(hunting("aborted-not-filtered", 0)) == {}
 
 
+@pytest.mark.sampled(2)
 def test_committed_offsets_show_what_was_lost() -> None:
     tried, broken = first_found("hw-below-min-isr", [2])
     assert tried == 2  # in its own run no group commits

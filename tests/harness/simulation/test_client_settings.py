@@ -29,7 +29,7 @@ def duplicates(done: Simulated) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
     """The rules forbid duplicates then: the simulation must not make any."""
@@ -40,7 +40,7 @@ def test_a_producer_without_retries_writes_nothing_twice(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_producer_with_retries_writes_some_records_twice_and_may(seed: int) -> None:
     done = simulate(config(seed=seed))

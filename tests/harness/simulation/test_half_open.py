@@ -1,5 +1,7 @@
 """Half-open links in simulated runs: who is connected notices nothing, and a new client waits."""
 
+import pytest
+
 from core.cluster import Cut, Direction
 from core.config import run_config
 from harness.explore.trial import checked, forbidden
@@ -41,6 +43,7 @@ def test_what_a_client_gave_up_before_it_was_connected_never_arrives() -> None:
     assert bench.texts() == ([], [])
 
 
+@pytest.mark.sampled(2)
 def test_a_run_under_half_open_links_is_clean() -> None:
     config = run_config(
         {

@@ -69,6 +69,7 @@ def torn(folder: Path) -> Run:
     pytest.fail(f"none of {SEEDS.within} seeds shows it")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 def test_the_evidence_gives_a_run_its_label_and_a_coordinator_that_waits_shows_nothing(
     tmp_path: Path,

@@ -301,6 +301,7 @@ def late_ends(seed: int, era: str) -> set[str]:
     return set(done.anomalies)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_path: Path) -> None:
     """KAFKA-17754. Of the seeds 0 to 19, four showed it when it was measured."""
