@@ -34,6 +34,8 @@ GAP_S = 0.1
 """Least pause between two faults of a family: the first is healed before the next begins."""
 CALM_SHARE = 0.25
 """Share of calm phases in `random`, after the first two phases."""
+MISFITS = 20
+"""After this number of draws that do not fit into what is left of a phase, a family has nothing that does."""
 PAIR_SHARE = 0.5
 """Share of phases with two faults among the others."""
 
@@ -230,18 +232,21 @@ def _sequence(
     turns: Sequence[Callable[[], FaultName]], at: float, times: Times, rng: random.Random
 ) -> Iterator[Draft]:
     """Fault, pause, fault, … until no whole one fits; the first is cut short where it has to be."""
-    first = True
+    first, misfits = True, 0
     for turn in cycle(turns):
         asked = turn()
         kind = NEMESES[asked.family].kinds[asked.kind]
         low, high = times.hold(kind)
         room = times.end - at - times.applying(kind)
         if room < low and not first:
-            return
+            misfits += 1
+            if misfits == MISFITS * len(turns):
+                return
+            continue  # a shorter kind may still fit
         hold = min(rng.uniform(low, high), room)
         yield Draft(at, hold, asked, rng.getrandbits(32))
         at += times.applying(kind) + hold + times.pause(rng)
-        first = False
+        first, misfits = False, 0
 
 
 def _rotation(terms: Constraints) -> Iterator[Draft]:
