@@ -4,7 +4,8 @@ The simulation writes it (`harness.simulation.tracer`), the report shows it. Fir
 messages in the order in which they were sent, and states when they changed, both by their times. Times are
 ns of the run's clock, as everywhere.
 
-A lane is where a message begins or ends: `n2` node 2, `c4` the client of process 4, `h` the harness itself.
+A lane is where a message begins or ends: `n2` node 2, `c4` the client of process 4, `h` the harness itself,
+`x` any client, where messages were captured and do not say which.
 A *subject* is what a message is about: a partition (`queue-3`), `txn:` and a transactional id, `group:` and
 a group.
 """
@@ -20,6 +21,7 @@ from history import jsonl
 VERSION: Final = 1
 LOST: Final = -1
 HARNESS: Final = "h"
+CLIENTS: Final = "x"
 UP, DOWN, PAUSED = "up", "down", "paused"
 LEADER, FOLLOWER, IDLE = "leader", "follower", "idle"
 

@@ -6,7 +6,7 @@ github    A short summary in Markdown, appended to the file that `$GITHUB_STEP_S
           names.
 inputs    What a report is made from: the files of one run folder.
 junit     The verdict as JUnit XML, for CI systems.
-messages  Messages and states around a finding of a simulated run.
+messages  Messages and states around a finding of a simulated run; else captured messages.
 page      The page: everything that the report shows, in one HTML file.
 strips    Drawings that need no script: rows of bars, lines and columns.
 timeline  The run over time.

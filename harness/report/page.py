@@ -124,6 +124,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "transactions": transactions.build(inputs),
         "transactions_drawn": lambda found: strips.transactions(found, verdict.faults),
         "scenes": scenes,
+        "captured": inputs.trace is None,
         "scene_of": {scene.key: n for n, scene in enumerate(scenes, 1) if scene.key}.get,
         "inputs": inputs,
         "verdict": verdict,

@@ -50,8 +50,16 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """From this time on messages may be missing. text: of whom, and why."""
+
+    ns: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class DiagramLane:
-    """A vertical line at x. kind: broker, controller, process (of a client), ensemble
+    """A vertical line at x. kind: broker, controller, process (of a client), clients, ensemble
     or harness. number: of the node or process."""
 
     x: float
@@ -116,8 +124,9 @@ class Diagram:
         steps: Sequence[TraceStep],
         faults: Sequence[Fault],
         start_ns: int,
+        missing: Sequence[Missing] = (),
     ) -> None:
-        """start_ns: zero of the times that are shown."""
+        """start_ns: zero of the times that are shown. missing: what a capture lacks."""
         self._trace, self._about, self._start_ns = trace, chosen.names, start_ns
         messages = [trace.messages[number] for number in chosen.numbers]
         names = self._lane_names(messages)
@@ -136,6 +145,7 @@ class Diagram:
             and (fault.end_s is None or self._ns(fault.end_s) >= times[0])
         ]
         marks = [row for fault in shown for row in self._marks(fault) if times[0] <= row.ns <= times[-1]]
+        marks += [self._missing(one) for one in missing if times[0] <= one.ns <= times[-1]]
         # in one moment: the fault, the change that it makes, what that sends
         self.rows = sorted([*marks, *told, *sent], key=lambda row: row.ns)
         self._times = [row.ns for row in self.rows]
@@ -166,7 +176,7 @@ class Diagram:
 
     def _made_lane(self, lane: str, place: int, width: float) -> DiagramLane:
         opened = self._trace.header
-        kind = {"c": "process", "h": "harness"}.get(lane[0], "ensemble")
+        kind = {"c": "process", tr.HARNESS: "harness", tr.CLIENTS: "clients"}.get(lane[0], "ensemble")
         if lane[0] == "n" and int(lane[1:]) in (*opened.brokers, *opened.controllers):
             kind = "broker" if int(lane[1:]) in opened.brokers else "controller"
         return DiagramLane(TIME + width * (place + 0.5), kind, lane[1:])
@@ -217,6 +227,10 @@ class Diagram:
                 time, text = self._time(ns), self._clip(words)
                 yield DiagramRow(ns, time, text, words, "fault", colour=fault.colour)
 
+    def _missing(self, one: Missing) -> DiagramRow:
+        words = f"from here on messages may be missing: {one.text}"
+        return DiagramRow(one.ns, self._time(one.ns), self._clip(words), words, "missing")
+
     def _step(self, number: int, step: TraceStep) -> DiagramRow:
         time, lane = self._time(step.ns), self._lane[tr.node_lane(step.node)]
         words = f"{lane.label}: {step.what}"
@@ -243,7 +257,7 @@ class Diagram:
         parts = [f"{subject}: {said}" for subject, said in message.parts.items()]
         said = "; ".join([*parts[:12], *([f"{len(parts) - 12} more"] if len(parts) > 12 else [])])
         end = f"arrived {(message.arrived - message.sent) / 1e6:.2f} ms later"
-        end = "never arrived" if message.arrived == tr.LOST else end
+        end = {tr.LOST: "never arrived", message.sent: ""}.get(message.arrived, end)
         return ". ".join(filter(None, (f"{ends}: {name}", message.text, said, end)))
 
     # ---- arrows, shades and bars

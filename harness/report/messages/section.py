@@ -1,26 +1,27 @@
-"""Messages and states around the findings of a simulated run: what the section of the report shows.
+"""Messages and states around the findings of a run: what the section of the report shows.
 
 A scene has a subject (what its finding is about; without a finding, the partition that the first fault
 changed first), the steps that changed it, and the messages that caused these steps or are about the same
-and nearest in time.
+and nearest in time. Of real brokers it has the messages that were captured, and no steps.
 """
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from core.errors import HistoryError
 from core.op import Phase
 from harness.report.evidence.choice import open_at_end
 from harness.report.inputs import Inputs
 from harness.report.messages import diagram, steps
-from harness.report.messages.diagram import Chosen
+from harness.report.messages.captured import Captured
+from harness.report.messages.diagram import Chosen, Missing
 from harness.report.messages.steps import AROUND_NS, DAMAGE, TURN, Subject, TraceStep
 from harness.report.wording import Key, in_turn
 from history import trace as tr
 from history.reader import EVERYWHERE
-from history.verdict import Example, Fault
+from history.verdict import Example, Fault, Verdict
 
 SCENES_MAX = 6
 STEPS_MAX, ARROWS_MAX = 40, 100
@@ -50,23 +51,22 @@ class TraceScene:
     gaps: list[int]
     diagram: diagram.Diagram
     arrows_left_out: int
+    missing: Sequence[Missing] = ()
 
 
 def build(inputs: Inputs) -> list[TraceScene]:
     """The scenes of a run: the first forbidden finding of each class, or the first fault. None where there is
-    no trace."""
+    neither a trace nor a capture."""
     trace, verdict = inputs.trace, inputs.verdict
     if trace is None:
-        return []
+        return _captured(inputs)
     found: list[TraceScene] = []
-    classes: set[str] = set()
-    for key, example in in_turn(verdict):
-        if not example.allowed and key[0] not in classes and len(found) < SCENES_MAX:
-            classes.add(key[0])
-            about = of_example(inputs, trace, example)
-            if about.names:
-                found.append(_scene(inputs, trace, key, example.sentence, about))
-    if not classes and verdict.faults:
+    examples = _examples(verdict)
+    for key, example in examples:
+        about = of_example(inputs, trace, example)
+        if about.names:
+            found.append(_scene(inputs, trace, key, example.sentence, about))
+    if not examples and verdict.faults:
         fault = min(verdict.faults, key=lambda fault: (fault.begin_s, fault.fault))
         about = of_fault(inputs, trace, fault)
         text = (
@@ -77,7 +77,40 @@ def build(inputs: Inputs) -> list[TraceScene]:
     return found
 
 
-def _scene(inputs: Inputs, trace: tr.Trace, key: Key | None, text: str, about: Subject) -> TraceScene:
+def _examples(verdict: Verdict) -> list[tuple[Key, Example]]:
+    """The first forbidden one of each class."""
+    first: dict[str, tuple[Key, Example]] = {}
+    for key, example in in_turn(verdict):
+        if not example.allowed:
+            first.setdefault(key[0], (key, example))
+    return list(first.values())[:SCENES_MAX]
+
+
+def _captured(inputs: Inputs) -> list[TraceScene]:
+    """Scenes of what was captured: around findings alone."""
+    if inputs.evidence is None or not inputs.evidence.captured:
+        return []
+    seen, found = Captured(inputs, inputs.evidence), []
+    nothing = tr.Trace(header=seen.header)
+    for key, example in _examples(inputs.verdict):
+        about = of_example(inputs, nothing, example, seen.ids)
+        told = example.producer.get("producer_id", -1), example.producer.get("epoch", -1)
+        about = replace(about, moments=seen.moments(about, told if told[0] >= 0 else None))
+        trace = seen.trace(about.moments)
+        if about.names and trace.messages:
+            until = trace.messages[-1].sent
+            found.append(_scene(inputs, trace, key, example.sentence, about, seen.missing(until)))
+    return found
+
+
+def _scene(
+    inputs: Inputs,
+    trace: tr.Trace,
+    key: Key | None,
+    text: str,
+    about: Subject,
+    missing: Sequence[Missing] = (),
+) -> TraceScene:
     most_steps, most_arrows = (STEPS_MAX, ARROWS_MAX) if key else (SMALL_STEPS_MAX, SMALL_ARROWS_MAX)
     everything = steps.steps(trace, about)
     moments = steps.moments(everything, about)
@@ -94,13 +127,16 @@ def _scene(inputs: Inputs, trace: tr.Trace, key: Key | None, text: str, about: S
         steps=shown,
         left_out=len(everything) - len(shown),
         gaps=[after - before - 1 for before, after in itertools.pairwise([-1, *places])],
-        diagram=diagram.Diagram(trace, messages, shown, inputs.verdict.faults, inputs.start_ns),
+        diagram=diagram.Diagram(trace, messages, shown, inputs.verdict.faults, inputs.start_ns, missing),
         arrows_left_out=messages.left_out,
+        missing=missing,
     )
 
 
-def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
-    """The subject of a finding."""
+def of_example(
+    inputs: Inputs, trace: tr.Trace, example: Example, ids: Callable[[Iterable[int]], list[str]] | None = None
+) -> Subject:
+    """The subject of a finding. ids: transactional ids of producer ids, where the trace has no states."""
     loading = [op for op in example.ops if op.phase != Phase.FINAL.name.lower()]
     times = [op.begin_s for op in loading] + [op.end_s for op in loading if op.end_s is not None]
     if not times and example.at_s is not None:
@@ -109,7 +145,7 @@ def of_example(inputs: Inputs, trace: tr.Trace, example: Example) -> Subject:
     producers = {example.producer.get("producer_id", -1)}
     if not example.ops:
         producers |= {row.producer_id for row in open_at_end(inputs, example.partition)}
-    transactions += _of_producers(trace, producers)
+    transactions += ids(producers) if ids else _of_producers(trace, producers)
     clients = {tr.client_lane(op.process) for op in loading}
     groups = [] if transactions else _groups(trace, clients, example)
     return Subject(

@@ -187,8 +187,8 @@ def chosen(found: Sequence[TraceStep], subject: Subject, most: int) -> list[Trac
 
 
 def lane_words(lane: str) -> str:
-    """`node 2`, `process 4` (of a client), `harness`."""
-    kind = {"n": "node ", "c": "process "}.get(lane[:1])
+    """`node 2`, `process 4` (of a client), `clients`, `harness`."""
+    kind = {"n": "node ", "c": "process ", tr.CLIENTS: "clients"}.get(lane[:1])
     return kind + lane[1:] if kind else "harness"
 
 

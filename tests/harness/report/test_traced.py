@@ -1,20 +1,25 @@
 """Messages and states around a finding: the right steps, the right messages, drawn as they were."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from core.cluster import OpenTransaction
-from harness.report import build, inputs
+from harness.report import build, inputs, page
+from harness.report.inputs import Inputs
 from harness.report.messages import diagram, section, steps
 from harness.report.messages.diagram import Chosen
 from harness.report.messages.steps import DAMAGE, OTHER, TURN, Subject
 from history import trace as tr
 from history.events import TransactionsOpen
+from history.evidence import ALL, CLIENT, PER_NODE, PER_PARTITION, PER_RUN, Evidence, table
 from history.run_folder import Run
-from history.verdict import Fault, Verdict
+from history.verdict import Anomaly, Example, Fault, Verdict
 from tests.browser.report_findings import FOLDERS
 from tests.browser.report_runs import clean
 from tests.harness.report.test_page import Parsed
@@ -382,3 +387,108 @@ def test_runs_made_by_code_are_of_real_kafka() -> None:
     verdict = clean(ops=10).verdict
     assert verdict is not None
     assert verdict.config.get("sut", "kafka") != "simulated"
+
+
+# ---- captured messages
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """A run that loses a record, as real brokers leave it: without a trace, with what a capture saw."""
+    run = recorded(tmp_path_factory.mktemp("seen") / "run", losing().model_copy(update={"capture": True}))
+    return replace(inputs.read(run), trace=None)
+
+
+def with_tables(read: Inputs, **tables: pa.Table) -> Inputs:
+    """With other tables of evidence."""
+    assert read.evidence is not None
+    names = (*PER_PARTITION, *PER_NODE, *PER_RUN)
+    kept = {name: read.evidence.table(name) for name in names}
+    return replace(read, evidence=Evidence({**kept, **tables}))
+
+
+def test_captured_messages_tell_what_became_of_a_record(seen: Inputs, lost: Run) -> None:
+    scene = next(s for s in section.build(seen) if s.key and s.key[0] == "lost-write")
+    example = seen.verdict.anomalies["lost-write"].examples[scene.key[1] if scene.key else 0]
+    said = [row.text for row in scene.diagram.rows]
+    assert not scene.steps
+    assert not scene.missing
+    assert any(": Produce, " in text and "acks all" in text for text in said)
+    assert any(f"Produce answered, done at offset {example.offsets[0]}" in text for text in said)
+    assert any(": Fetch, from " in text for text in said)
+    assert any(text.startswith("fault kill:one@leader") for text in said)
+    assert len(scene.diagram.arrows) <= section.ARROWS_MAX
+    traced = next(s for s in section.build(inputs.read(lost)) if s.key == scene.key)
+    assert {row.ns for row in traced.diagram.rows} & {row.ns for row in scene.diagram.rows}, "the same ones"
+
+
+def test_the_page_says_whose_messages_these_are_and_what_is_left_out(seen: Inputs) -> None:
+    text = Parsed(page.render(seen).decode()).text
+    assert "Messages around the anomaly" in text
+    assert "as a capture saw them" in text
+    assert re.search(r"\d+ messages are drawn: those about queue-0.*further messages", text)
+    assert "evidence/frames.parquet holds all that were captured" in text
+    assert "LEO · HW · LSO" not in text, "a capture knows no states"
+    assert "may be missing" not in text
+
+
+def test_a_gap_of_the_capture_is_drawn_and_named(seen: Inputs) -> None:
+    scene = section.build(seen)[0]
+    middle = scene.diagram.rows[len(scene.diagram.rows) // 2].ns
+    late = scene.diagram.rows[-1].ns + 60_000_000_000
+    rows = [
+        (middle, ALL, CLIENT, 0, CLIENT, 0, EVIL),
+        (middle + 1, 7, CLIENT, 0, 2, 0, "a hole"),
+        (late, ALL, CLIENT, 0, CLIENT, 0, "too late"),
+    ]
+    made = with_tables(seen, gaps=table(PER_RUN["gaps"], rows))
+    (first, *_) = section.build(made)
+    assert [one.text for one in first.missing] == [
+        f"any messages: {EVIL}",
+        "messages between a client and node 2: a hole",
+    ]
+    assert [row.ns for row in first.diagram.rows if row.style == "missing"] == [middle, middle + 1]
+    html = page.render(made).decode()
+    assert "Messages may be missing" in html
+    assert EVIL not in html
+
+
+def test_findings_in_logs_have_the_messages_that_ended_their_transactions(tmp_path: Path) -> None:
+    """Of one producer, with one connection to each broker."""
+    short = {"workload": "transactions", "nemesis": "none", "duration_s": 2, "producers": 1, "seed": 3}
+    run = recorded(tmp_path / "run", config(**short, era="4.3-tv1", capture=True))
+    read = replace(inputs.read(run), trace=None)
+    assert read.evidence is not None
+    frames, log = read.evidence.table("frames"), read.evidence.table("transaction_log")
+    shared = pc.if_else(
+        pc.equal(frames["client"], CLIENT),
+        pc.negate(pc.cast(frames["server"], "int64")),
+        frames["connection"],
+    )
+    at = frames.schema.get_field_index("connection")
+    read = with_tables(read, frames=frames.set_column(at, frames.schema.field(at), shared))
+    (ended, *_) = log.filter(pc.field("state") == "PrepareCommit").to_pylist()
+    example = Example(
+        sentence="…",
+        allowed=False,
+        why="…",
+        partition="transactions-0",
+        producer={"producer_id": ended["producer_id"], "epoch": ended["producer_epoch"]},
+    )
+    anomaly = Anomaly(
+        title="…", literature="", meaning="", count=1, disallowed=1, allowed=False, why="", examples=[example]
+    )
+    verdict = msgspec.structs.replace(read.verdict, anomalies={"lost-decision": anomaly})
+    (scene,) = section.build(replace(read, verdict=verdict))
+    assert scene.subject.transactions == (ended["transactional_id"],)
+    said = [row.text for row in scene.diagram.rows]
+    assert any(": EndTxn, commit, producer" in text for text in said)
+    assert any(": WriteTxnMarkers, commit, producer" in text for text in said)
+    assert any(text.startswith("process 0 → broker") and ": AddPartitionsToTxn" in text for text in said)
+
+
+def test_a_run_without_a_capture_has_no_messages(seen: Inputs) -> None:
+    assert seen.evidence is not None
+    bare = {name: seen.evidence.table(name) for name in (*PER_PARTITION, *PER_NODE)}
+    assert section.build(replace(seen, evidence=Evidence(bare))) == []
+    assert section.build(replace(seen, evidence=None)) == []
