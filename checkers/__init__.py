@@ -18,11 +18,11 @@ importers   Importers: recordings of other programs as run folders that `inquest
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
             whether it counts.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
-late_requests  Ends of transactions that a rule of the wire held back, and when they came.
+late_requests  Requests that a rule of the wire held back, and when they came.
 liveness    How the cluster kept serving its producers, fault by fault.
 logs        Judging the logs that brokers left behind: no client is asked.
 marker_evidence  Evidence for transactions that ended differently by partition: markers left
-            out, decisions not in the log.
+            out, markers that came late, decisions not in the log.
 portable    Portable histories: small histories of others, or written by hand, as JSON.
 repeat      The command line that repeats a run.
 served      How much of a time lies within a second after an acknowledgement.

@@ -4,12 +4,14 @@ Each needs a second witness beside the finding: a line of a coordinator's log, o
 they were elected. Not here: the registry (`checkers.known_bugs`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from checkers.late_requests import late_markers
 from checkers.logs.classes import EARLY, HANGING, LOST_DECISION, TORN_DECISION
 from checkers.logs.judgement import LogFinding
 from checkers.marker_evidence import went_back
@@ -73,6 +75,27 @@ def marker_left_out(logs: TransactionLogs, finding: LogFinding) -> bool:
     return any(
         one.transactional_id in ids and _is_about(finding, one.partitions) for _, one in logs.history.left_out
     )
+
+
+def marker_came_late(logs: TransactionLogs, finding: LogFinding) -> bool:
+    """A rule of the wire took markers of this transactional id, for this partition, before one of its
+    transactions began, and let them go afterwards; their broker did not refuse them."""
+    history = logs.history
+    own = finding.tp.topic == TRANSACTION_TOPIC
+    return any(
+        late.caught_ns < begin <= late.delivered_ns
+        for name in logs.ids(finding)
+        for late in late_markers(history, name)
+        if own or str(finding.tp) in late.named
+        for begin in _begins(history, name)
+    )
+
+
+def _begins(history: History, transactional_id: str) -> Iterator[int]:
+    """When the transactions of an id began, in ns."""
+    for number, process in history.processes.items():
+        if process.transactional_id == transactional_id:
+            yield from (op.invoke_ns for op in map(history.op, map(int, history.ops_of(number))) if op.txn)
 
 
 def _is_about(finding: LogFinding, partitions: frozenset[str]) -> bool:

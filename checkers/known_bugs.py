@@ -18,20 +18,22 @@ from checkers.allowed import is_true
 from checkers.bugs_in_logs import TransactionLogs
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST, LostWrite
-from checkers.checks.isolation import ABORTED
+from checkers.checks.isolation import ABORTED, PRECOMMITTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine.evidence import FetchedRecords, Wanted, fetch
-from checkers.engine.findings import FAIL, OK, Finding, Shown, What
+from checkers.engine.findings import FAIL, NEVER, OK, Finding, Shown, What
 from checkers.late_requests import late_ends
 from checkers.logs.classes import HANGING as HANGING_PARTITION
-from checkers.logs.classes import LOST_DECISION
+from checkers.logs.classes import LOST_DECISION, TORN_DECISION
 from checkers.logs.judgement import LogFinding
 from checkers.logs.registry import RULES
 from checkers.marker_evidence import (
     Suspicion,
     fates,
+    late_marker,
+    late_marker_wanted,
     left_out,
     left_out_wanted,
     uncommitted,
@@ -190,12 +192,16 @@ def _late_end(suspicion: Suspicion) -> bool:
     done = [row.ack_ns for row in fetched.sends.get(before.op, ())]
     done += [row.complete_ns for row in fetched.reads.get(before.op, ())]
     last = max([before.invoke_ns, *done])
-    return _held_back(history, op) or (_slow(history, before, last) and _split_by_partition(fetched, op.op))
+    if _held_back(history, op, suspicion.until_ns):
+        return True
+    return _slow(history, before, last) and _split_by_partition(fetched, op.op)
 
 
-def _held_back(history: History, op: OpRecord) -> bool:
-    """A rule of the wire took an EndTxn of this process before a transaction and let it go within it."""
-    return any(end.comes_into(op) for end in late_ends(history, op.process))
+def _held_back(history: History, op: OpRecord, until_ns: int = NEVER) -> bool:
+    """A rule of the wire took an EndTxn of this process before a transaction and let it go within it, not
+    later than a time."""
+    ends = late_ends(history, op.process)
+    return any(end.comes_into(op) and end.delivered_ns <= until_ns for end in ends)
 
 
 def _late_end_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
@@ -297,7 +303,9 @@ transaction.
 
 For the same reason an application is safe that makes a new client when a commit times out
 (librdkafka issue 5423; `kafka-17754-doubt`), if it hears of the time-out: librdkafka itself asks
-again after `socket.timeout.ms`, and at once where the connection is reset (`kafka-17754-commit`).""",
+again after `socket.timeout.ms` (`kafka-17754-timeout`), which therefore has to be longer than the
+application waits; the preset `rebuild-on-doubt` does both. Where the connection is reset, librdkafka asks
+again at once (`kafka-17754-commit`): no setting of a client prevents that.""",
         evidence="The transaction before it, of the same process, asked for the other ending and"
         " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
         " this transaction whole partitions are visible while others are not. Or a fault of the"
@@ -305,10 +313,35 @@ again after `socket.timeout.ms`, and at once where the connection is reset (`kaf
         " while this transaction was under way, and the coordinator did not refuse it; in brokers'"
         " logs, such a transaction sent the record that no transaction has, or the decision in it is not"
         " the one that its client got.",
-        anomalies=(ABORTED, TORN, LOST),
+        anomalies=(ABORTED, TORN, LOST, PRECOMMITTED),
         match=_late_end,
         wanted=_late_end_wanted,
         in_logs={HANGING_PARTITION: _late_end_in_logs, LOST_DECISION: _late_end_in_logs},
+    ),
+    "KAFKA-19446": KnownBug(
+        title="A delayed marker ends the producer's next transaction in one partition",
+        url="https://issues.apache.org/jira/browse/KAFKA-19446",
+        link="KAFKA-19446",
+        versions="fixed by KIP-1228 (4.2) for clients of transaction protocol v2, which librdkafka 2.16"
+        " does not speak",
+        doc="""\
+A network delays the request by which a coordinator writes the marker of a transaction to a partition. The
+coordinator sends it again on another connection, and completes the transaction. The next transaction of the
+same producer id and epoch writes to that partition. Then the first request arrives: the partition's leader
+compares epochs only, appends the marker, and ends *that* transaction there. Its records before the marker
+get the result of the transaction before: an acknowledged one is lost, or an aborted one becomes visible.
+KIP-890 raises the epoch with every end, but the marker has the raised one; since KIP-1228 it also has to be
+newer than the transaction that it ends.
+
+In runs of a workload it takes `wire:markers` with clients of transaction version 1.""",
+        evidence="A fault of the nemesis `wire` took markers of this producer before the transaction began,"
+        " they reached the partition's leader before the next one began, and the leader did not refuse them."
+        " In all partitions that they do not name the transaction ended one way. In brokers' logs: they name"
+        " the partition of the finding.",
+        anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, PRECOMMITTED),
+        match=late_marker,
+        wanted=late_marker_wanted,
+        in_logs=dict.fromkeys((LOST_DECISION, TORN_DECISION), bugs_in_logs.marker_came_late),
     ),
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",

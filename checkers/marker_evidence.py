@@ -1,8 +1,9 @@
-"""Evidence for transactions that ended differently by partition: markers left out, decisions not in the log.
+"""Evidence for transactions that ended differently by partition: markers left out, markers that came late,
+decisions not in the log.
 
 Two bugs of the transaction coordinator look alike to clients (KAFKA-20734, and the use of state that is not
 committed). The coordinators tell them apart: by their logs, and by the contents of `__transaction_state` at
-the end of the run.
+the end of the run. Of markers that came late the run recorded what its rules of the wire held back.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from checkers.checks.atomicity import TornTransaction
+from checkers.checks.isolation import PRECOMMITTED
 from checkers.checks.poll_order import Skipped
 from checkers.checks.stability import HangingTransaction, StuckLso
 from checkers.engine.evidence import FetchedRecords, Wanted
 from checkers.engine.findings import FAIL, NEVER, OK, RC, Finding, What
+from checkers.late_requests import MARKING, late_markers, late_requests
 from core.cluster import OpenTransaction
 from history.broker_logs import MarkersSent
 from history.reader import History, OpRecord, numbers
@@ -35,6 +38,11 @@ class Suspicion:
     def config(self) -> Mapping[str, Any]:
         """The settings of the run."""
         return self.history.config
+
+    @property
+    def until_ns(self) -> int:
+        """What explains the finding happened before: where a record was read too early, it was read then."""
+        return self.finding.at_ns if self.finding.name == PRECOMMITTED else NEVER
 
 
 def behind(history: History, finding: Finding) -> tuple[int, ...]:
@@ -165,6 +173,44 @@ def _never_marked(history: History, tp: int, opened: OpenTransaction) -> bool:
     return not opened.transactional_id and any(
         one.transactional_id in ids and history.tp(tp) in one.partitions for _, one in history.left_out
     )
+
+
+# ---- KAFKA-19446
+
+
+def late_marker_wanted(history: History, finding: Finding) -> Wanted | None:
+    """What `late_marker` needs."""
+    if next(late_requests(history, MARKING), None) is None:
+        return None
+    found = behind(history, finding)
+    return Wanted(written=found) if found else None
+
+
+def late_marker(suspicion: Suspicion) -> bool:
+    """While each transaction behind the finding was under way, markers of the same producer came that a rule
+    of the wire had taken before it began, and their brokers did not refuse them. Only in the partitions that
+    these name the transaction shows another end, and the finding is in one of them."""
+    finding = suspicion.finding
+    here = finding.tp < 0 or all(
+        finding.tp in _marked_early(suspicion, op) for op in behind(suspicion.history, finding)
+    )
+    return here and _all_explained(suspicion, _marked_early)
+
+
+def _marked_early(suspicion: Suspicion, number: int) -> set[int]:
+    history = suspicion.history
+    op = history.op(number)
+    mine = _transactional_id(history, op.process)
+    if not op.txn or not mine:
+        return set()
+    later = _later(history, op, mine, ())
+    until = later.invoke_ns if later else NEVER  # its own markers are written before the next one begins
+    return {
+        history.tp_numbers[name]
+        for late in late_markers(history, mine)
+        if late.comes_into(op, until) and late.delivered_ns <= suspicion.until_ns
+        for name in late.named & history.tp_numbers.keys()
+    }
 
 
 # ---- state that is not committed

@@ -277,6 +277,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "abort_share": 0.3,
         "expect": ("aborted-read",),
     },
+    # A time-out of EndTxn ends its producer (librdkafka issue 5423): the op is given up before librdkafka
+    # asks again, and a new client fences what comes late. Where a connection is reset, librdkafka asks again
+    # at once.
+    "rebuild-on-doubt": {
+        "workload": "transactions",
+        "nemesis": "wire:endtxn",
+        "verb_deadline_s": 5.0,
+        "client_settings": {"producer.socket.timeout.ms": "6000"},
+    },
     # What was safe before producers were idempotent: acks=all, one request in flight. Nothing is lost
     # or reordered; what is sent again after a lost answer stands twice.
     "safe-legacy": {

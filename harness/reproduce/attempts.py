@@ -74,6 +74,7 @@ def attempts(
         lambda text: say(f"{time.monotonic() - began:7.2f} s  {text}"),
         settings,
         wire=reproduction.wire,
+        between=reproduction.between,
     )
     return on_one_cluster(stage, [(reproduction, f"run-{one}", good) for one in range(1, runs + 1)], folder)
 

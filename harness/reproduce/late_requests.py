@@ -1,4 +1,5 @@
-"""KAFKA-17754: a late EndTxn. The proxy holds it back, and delivers it on its own connection."""
+"""KAFKA-17754: a late EndTxn; KAFKA-19446: a late marker. A proxy holds the request back, and delivers it on
+its own connection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +7,7 @@ from typing import Final
 
 from core.errors import ClusterError
 from core.op import TopicPartition
+from core.runtime import run_blocking
 from core.wire import Action, Rule
 from harness.kafka.waiting import NotYet, until
 from harness.reproduce.library_producer import LibraryProducer
@@ -54,9 +56,10 @@ def late_end(stage: FiveBrokers, name: str, good: bool, *, first_commits: bool) 
     return Ended(transactional_id=producer.transactional_id, records=producer.records)
 
 
-def doubted_end(stage: FiveBrokers, name: str, good: bool) -> Ended:
-    """The application waits too short a time for a commit whose EndTxn is late, and asks again; on the good
-    side it makes a new client with the same transactional id instead, which fences the late request.
+def doubted_end(stage: FiveBrokers, name: str, good: bool, *, by_library: bool) -> Ended:
+    """A commit has no answer, since its EndTxn is late, and is asked for again: by librdkafka itself
+    (by_library), or by an application that waits a shorter time. On the good side the application makes a new
+    client with the same transactional id instead, before librdkafka asks again: that fences the late request.
 
     The next transaction is aborted. Source: librdkafka issue 5423.
     """
@@ -66,12 +69,13 @@ def doubted_end(stage: FiveBrokers, name: str, good: bool) -> Ended:
     producer.begin()
     producer.write(p0, "first")
     wire.add(Rule(number=late, api="end_txn", action=Action.HOLD, transactional_id=producer.transactional_id))
-    try:
-        producer.end(commit=True, seconds=SHORT_S)
-    except ClusterError as error:
-        stage.say(str(error))
-    else:
-        raise NotReached("the commit was acknowledged, though its request waits")
+    if good or not by_library:
+        try:
+            producer.end(commit=True, seconds=SHORT_S)
+        except ClusterError as error:
+            stage.say(str(error))
+        else:
+            raise NotReached("the commit was acknowledged, though its request waits")
     if good:
         producer = LibraryProducer(stage, producer.transactional_id)
         stage.say("a new client has called init_transactions")
@@ -89,6 +93,47 @@ def doubted_end(stage: FiveBrokers, name: str, good: bool) -> Ended:
     return Ended(transactional_id=producer.transactional_id, records=producer.records)
 
 
+def late_marker(stage: FiveBrokers, name: str, good: bool) -> Ended:
+    """The marker of the first transaction's abort waits between the coordinator and the leader; the
+    coordinator sends another one on a new connection. The first one arrives when the second transaction has
+    written, which commits. On the good side the same client speaks transaction version 2.
+    """
+    (p0,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    producer = stage.producer(name, stage.d, 2 if good else 1)
+    late = stage.cluster.wire.number()
+    rule = Rule(
+        number=late,
+        api="write_txn_markers",
+        action=Action.DETACH,
+        nodes=(stage.d,),
+        partition=(p0.topic, p0.partition),
+        between=True,
+    )
+
+    def seen(what: str) -> None:
+        if not any(one.what == what for one in run_blocking(stage.cluster.seen(late))):
+            raise NotReached(f"no marker was {what}")
+
+    producer.init()
+    producer.write(p0, "first", stage.d)
+    run_blocking(stage.cluster.rule([rule]))
+    producer.end(commit=False)
+    until(CAUGHT_S, PAUSE_S, lambda: seen("caught"))
+    first = frozenset(producer.acknowledged)
+    _acted(stage, p0, 0)
+    stage.say("the first marker waits; the coordinator has sent a second one, and the leader wrote it")
+    producer.write(p0, "second", stage.d)
+    ((_, offset),) = producer.acknowledged.keys() - first
+    run_blocking(stage.cluster.lift([late]))
+    until(CAUGHT_S, PAUSE_S, lambda: seen("answered"))
+    stage.say(f"the first marker arrives; the last stable offset is {stage.stable(p0)}")
+    if not good:
+        _acted(stage, p0, offset)
+    producer.end(commit=True)
+    records = {at: (value, at not in first) for at, value in producer.acknowledged.items()}
+    return Ended(transactional_id=producer.transactional_id, records=records)
+
+
 def _deliver(stage: FiveBrokers, late: int) -> int | None:
     """Let the late EndTxn go; the error in its answer. Raises: NotReached."""
     wire = stage.cluster.wire
@@ -101,11 +146,11 @@ def _deliver(stage: FiveBrokers, late: int) -> int | None:
 
 
 def _acted(stage: FiveBrokers, tp: TopicPartition, offset: int) -> None:
-    """Wait until a partition has the marker of what the late EndTxn ended. Raises: NotReached."""
+    """Wait until a partition has the marker of what a request ended. Raises: NotReached."""
 
     def acted() -> None:
         if stage.stable(tp) <= offset:
-            raise NotYet("the late EndTxn ended nothing")
+            raise NotYet("the late request ended nothing")
 
     try:
         until(ACTS_S, PAUSE_S, acted)

@@ -1,13 +1,15 @@
 """A transactional producer by hand: one request at a time, to a chosen broker.
 
 It speaks transaction version 1, as librdkafka does: the producer itself adds partitions to its
-transaction (KIP-98). It repeats a request after a retriable error, as clients do, and says each answer.
+transaction (KIP-98); or version 2, where brokers add them, and each end raises the epoch (KIP-890). It
+repeats a request after a retriable error, as clients do, and says each answer.
 """
 
 import datetime
 import io
 import time
 from collections.abc import Callable
+from typing import Any
 
 from kio.records.schema import NewRecordBatch, Record
 from kio.records.writers import write_new_batch
@@ -17,6 +19,8 @@ from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequ
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
 from kio.schema.end_txn.v3.request import EndTxnRequest
 from kio.schema.end_txn.v3.response import EndTxnResponse
+from kio.schema.end_txn.v5.request import EndTxnRequest as EndAndBump
+from kio.schema.end_txn.v5.response import EndTxnResponse as EndedAndBumped
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse
@@ -24,6 +28,8 @@ from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
 from kio.schema.produce.v9 import request as produce
 from kio.schema.produce.v9.response import ProduceResponse
+from kio.schema.produce.v12 import request as produce_and_add
+from kio.schema.produce.v12.response import ProduceResponse as ProducedAndAdded
 from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.static.primitive import Records, TZAwareMicros, i8, i16, i32, i32Timedelta, i64
 from kio.static.protocol import RequestPayload
@@ -54,16 +60,21 @@ def milliseconds(seconds: float) -> i32Timedelta:
 class WireProducer:
     """One instance of a transactional id.
 
-    asked: the broker that it asks for coordinators. acknowledged: the records that leaders acknowledged,
-    (partition, offset) → value.
+    asked: the broker that it asks for coordinators. version: of transactions, 1 or 2. acknowledged: the
+    records that leaders acknowledged, (partition, offset) → value.
     """
 
     def __init__(
-        self, brokers: Brokers, asked: int, transactional_id: str, say: Callable[[str], None]
+        self,
+        brokers: Brokers,
+        asked: int,
+        transactional_id: str,
+        say: Callable[[str], None],
+        version: int = 1,
     ) -> None:
         self.transactional_id = transactional_id
         self.acknowledged: dict[tuple[TopicPartition, int], str] = {}
-        self._brokers, self._asked, self._say = brokers, asked, say
+        self._brokers, self._asked, self._say, self._version = brokers, asked, say, version
         self._id, self._epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = {}
 
@@ -114,7 +125,8 @@ class WireProducer:
 
         Raises: RequestRefused.
         """
-        self.until_done(f"AddPartitionsToTxn({tp.partition})", lambda: self.add_once(tp))
+        if self._version < 2:
+            self.until_done(f"AddPartitionsToTxn({tp.partition})", lambda: self.add_once(tp))
         self.send(tp, value, leader, self.batch(tp, value))
 
     def batch(self, tp: TopicPartition, value: str) -> bytes:
@@ -146,14 +158,16 @@ class WireProducer:
         )
 
     def _send_once(self, tp: TopicPartition, value: str, leader: int, batch: bytes) -> tuple[int, ErrorCode]:
-        data = produce.PartitionProduceData(index=i32(tp.partition), records=Records(batch))
-        request = produce.ProduceRequest(
+        schema: Any = produce if self._version < 2 else produce_and_add
+        response: Any = ProduceResponse if self._version < 2 else ProducedAndAdded
+        data = schema.PartitionProduceData(index=i32(tp.partition), records=Records(batch))
+        request = schema.ProduceRequest(
             transactional_id=TransactionalId(self.transactional_id),
             acks=i16(-1),
             timeout=milliseconds(ANSWER_S - 10),
-            topic_data=(produce.TopicProduceData(name=TopicName(tp.topic), partition_data=(data,)),),
+            topic_data=(schema.TopicProduceData(name=TopicName(tp.topic), partition_data=(data,)),),
         )
-        (result,) = self.call(leader, request, ProduceResponse).responses[0].partition_responses
+        (result,) = self.call(leader, request, response).responses[0].partition_responses
         if result.error_code == ErrorCode.none:
             self._sequences[tp] = self._sequences.get(tp, 0) + 1
             self.acknowledged[tp, int(result.base_offset)] = value
@@ -164,13 +178,19 @@ class WireProducer:
 
         def once() -> tuple[int, ErrorCode]:
             node = self.coordinator()
-            request = EndTxnRequest(
-                transactional_id=TransactionalId(self.transactional_id),
-                producer_id=ProducerId(self._id),
-                producer_epoch=i16(self._epoch),
-                committed=commit,
-            )
-            return node, self.call(node, request, EndTxnResponse).error_code
+            wanted: dict[str, Any] = {
+                "transactional_id": TransactionalId(self.transactional_id),
+                "producer_id": ProducerId(self._id),
+                "producer_epoch": i16(self._epoch),
+                "committed": commit,
+            }
+            if self._version < 2:
+                return node, self.call(node, EndTxnRequest(**wanted), EndTxnResponse).error_code
+            answer = self.call(node, EndAndBump(**wanted), EndedAndBumped)
+            if answer.error_code == ErrorCode.none:
+                self._id, self._epoch = int(answer.producer_id), int(answer.producer_epoch)
+                self._sequences.clear()
+            return node, answer.error_code
 
         self.until_done(f"EndTxn({'commit' if commit else 'abort'})", once)
 

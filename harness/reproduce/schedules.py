@@ -23,7 +23,7 @@ from harness.kafka.waiting import NotYet, until
 from harness.reproduce.group_offsets import busy
 from harness.reproduce.group_offsets import commit as commit_offset
 from harness.reproduce.group_offsets import committed as committed_offset
-from harness.reproduce.late_requests import Ended, doubted_end, late_end
+from harness.reproduce.late_requests import Ended, doubted_end, late_end, late_marker
 from harness.reproduce.producer import RequestRefused, WireProducer
 from harness.reproduce.sendings import (
     Sent,
@@ -248,7 +248,8 @@ class Reproduction:
     play: performs a run (its name, whether it is the good side). left_out: the coordinator's log says so when
     the bug happens: it leaves out markers (`history.broker_logs`). label: of the findings that the bug causes
     in runs of a workload (`checkers.known_bugs`), or of what Kafka permits (`rates`). wire: clients reach the
-    brokers through the proxy that knows frames. shows: the classes of anomalies of the bad side, of a plain
+    brokers through the proxy that knows frames. between: brokers reach each other through such proxies,
+    too. shows: the classes of anomalies of the bad side, of a plain
     producer's records: these and no others.
     """
 
@@ -261,6 +262,7 @@ class Reproduction:
     left_out: bool = False
     settings: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {})
     wire: bool = False
+    between: bool = False
     shows: frozenset[str] = frozenset()
 
 
@@ -269,6 +271,10 @@ PATIENT = {"offsets.commit.timeout.ms": "30000"}
 IDEMPOTENT = "the same with an idempotent producer"
 SAME_END = "the same late request, and both transactions end the same way"
 LATE_END = "the network delays EndTxn of a transaction until the next one has written; librdkafka 2.16"
+REBUILT = (
+    "the application makes a new client with the same transactional id instead, before librdkafka asks again"
+    " (preset rebuild-on-doubt)"
+)
 NO_LAG = "the same failovers without the follower that lags"
 
 REPRODUCTIONS = {
@@ -331,11 +337,31 @@ REPRODUCTIONS = {
     "kafka-17754-doubt": Reproduction(
         title="A commit times out, and the application asks again: the late request commits the next one.",
         bad="the network delays EndTxn; the application calls commit_transaction again",
-        good="the application makes a new client with the same transactional id instead",
+        good=REBUILT,
         versions=("4.3.1", "4.3.1"),
-        play=doubted_end,
+        play=partial(doubted_end, by_library=False),
         label="KAFKA-17754",
         wire=True,
+    ),
+    "kafka-17754-timeout": Reproduction(
+        title="A commit has no answer, and librdkafka asks again: the late request commits the next one.",
+        bad="the network delays EndTxn; librdkafka sends it again after socket.timeout.ms",
+        good=REBUILT,
+        versions=("4.3.1", "4.3.1"),
+        play=partial(doubted_end, by_library=True),
+        label="KAFKA-17754",
+        wire=True,
+    ),
+    "kafka-19446": Reproduction(
+        title="A late marker of an abort aborts the next transaction, whose commit is acknowledged.",
+        bad="the network delays a coordinator's WriteTxnMarkers until the next transaction has written;"
+        " transaction version 1, as librdkafka speaks it",
+        good="the same late request, and transaction version 2",
+        versions=("4.3.1", "4.3.1"),
+        play=late_marker,
+        label="KAFKA-19446",
+        wire=True,
+        between=True,
     ),
     "kafka-20634": Reproduction(
         title="A group's commit of offsets is acknowledged, and the next coordinator does not have it.",

@@ -58,9 +58,10 @@ class FiveBrokers:
         settings: Mapping[str, str] | None = None,
         *,
         wire: bool = False,
+        between: bool = False,
     ) -> None:
         """Nothing is started. settings: of brokers, beside SETTINGS. wire: clients reach the brokers through
-        the proxy that knows frames.
+        the proxy that knows frames. between: brokers reach each other through such proxies.
 
         Raises: ConfigError, for a version that cannot run.
         """
@@ -69,6 +70,8 @@ class FiveBrokers:
         self.cluster = KafkaCluster(run_config(config), folder)
         if wire:
             run_blocking(self.cluster.use_wire())
+        if between:
+            run_blocking(self.cluster.use_wire_between())
         self.say = say
         self.log = TopicPartition(TRANSACTION_TOPIC, 0)
         self._logs = 0
@@ -114,14 +117,14 @@ class FiveBrokers:
         run_blocking(self.cluster.elect_preferred([self.log]))
         self.leads(self.a, self.log)
 
-    def producer(self, name: str, asked: int) -> WireProducer:
+    def producer(self, name: str, asked: int, version: int = 1) -> WireProducer:
         """A producer whose transactional id belongs to the log partition of A, B and C.
 
-        asked: the broker that it asks for coordinators.
+        asked: the broker that it asks for coordinators. version: of transactions.
         """
         ids = (f"{name}-{number}" for number in range(1000))
         mine = next(one for one in ids if java_hash(one) % self._logs == self.log.partition)
-        return WireProducer(self.cluster.admin, asked, mine, self.say)
+        return WireProducer(self.cluster.admin, asked, mine, self.say, version)
 
     def groups(self, name: str) -> tuple[TopicPartition, tuple[int, ...], list[str]]:
         """The first partition of `__consumer_offsets`, its replicas, and three groups that belong to it.

@@ -205,9 +205,11 @@ def _ids(content: object) -> frozenset[str]:
 
 
 def _marked(content: object) -> list[str]:
-    """Partitions that markers are for."""
+    """Producers and partitions that markers are for."""
     markers = content.markers if isinstance(content, WriteTxnMarkers) else ()
-    return sorted({f"{topic}-{number}" for marker in markers for topic, number in marker.partitions})
+    producers = {f"producer {marker.producer_id}/{marker.producer_epoch}" for marker in markers}
+    partitions = {f"{topic}-{number}" for marker in markers for topic, number in marker.partitions}
+    return [*sorted(producers), *sorted(partitions)]
 
 
 def _api(content: object) -> str:

@@ -1,4 +1,4 @@
-"""Whom and what a request concerns: transactional ids, groups, partitions. Rules ask for it."""
+"""Whom and what a request concerns: transactional ids, groups, partitions, producers. Rules ask for it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,15 +11,18 @@ from harness.wire.payloads import API_KEYS, decode_request, request_type
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """What one request names. Partitions that it names by the id of a topic are not among them."""
+    """What one request names. Partitions that it names by the id of a topic are not among them. producers: of
+    markers, by id and epoch, `producer 2000/0`."""
 
     transactional_ids: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     partitions: frozenset[TopicPartition] = frozenset()
+    producers: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         partitions = (f"{tp.topic}-{tp.partition}" for tp in sorted(self.partitions))
-        return ", ".join([*sorted(self.transactional_ids), *sorted(self.groups), *partitions])
+        named = (self.transactional_ids, self.producers, self.groups)
+        return ", ".join([*(name for some in named for name in sorted(some)), *partitions])
 
 
 NOTHING: Final = Subjects()
@@ -92,7 +95,8 @@ def _txn_offsets(request: Any) -> Subjects:
 
 def _markers(request: Any) -> Subjects:
     every = (tp for marker in request.markers for tp in _partitions(marker.topics))
-    return Subjects(partitions=frozenset(every))
+    producers = (f"producer {marker.producer_id}/{marker.producer_epoch}" for marker in request.markers)
+    return Subjects(partitions=frozenset(every), producers=frozenset(producers))
 
 
 def _of_group(request: Any) -> Subjects:

@@ -151,9 +151,10 @@ What Kafka does: sequence numbers and producer epochs make late and repeated req
 places. What clients do: they give up after their time-outs (2 s), and ask again on another connection.
 Coordinators send markers again, too, and the late ones come after them.
 
-What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754), and a marker
-that does so, in the model with transaction version 1; a Produce that comes after the end of its transaction
-(KAFKA-14402); duplicates and reordering of producers without idempotence; offsets that go back.""",
+What it tends to show: an EndTxn that comes late and ends the next transaction (KAFKA-17754), or a marker that
+does so in one partition (KAFKA-19446), both with clients of transaction version 1; a Produce that comes after
+the end of its transaction (KAFKA-14402); duplicates and reordering of producers without idempotence; offsets
+that go back.""",
     colour="#332288",
     needs=(Wired,),
     kinds={

@@ -190,6 +190,37 @@ def test_a_request_that_a_rule_let_go_within_the_next_transaction_is_evidence(
     assert [a.known_bug for a in bad] == [bug]
 
 
+@pytest.mark.parametrize(
+    ("named", "caught_s", "comes_s", "error", "bug"),
+    [
+        ("producer 7/0, x-0", 11, 21, 0, "KAFKA-19446"),
+        ("producer 7/0, x-0", 11, 25, 0, "KAFKA-19446"),  # before its own markers were written
+        ("producer 7/0, x-0", 11, 15, 0, ""),  # no transaction was under way
+        ("producer 7/0, x-0", 21, 21, 0, ""),  # its own marker
+        ("producer 7/0, x-0", 11, 21, 47, ""),  # INVALID_PRODUCER_EPOCH
+        ("producer 8/0, x-0", 11, 21, 0, ""),  # of another producer
+        ("producer 7/1, x-0", 11, 21, 0, ""),  # of another epoch
+        ("producer 7/0, y-0", 11, 21, 0, ""),  # for another partition
+    ],
+)
+def test_a_marker_that_a_rule_let_go_within_the_next_transaction_is_evidence(
+    tmp_path: Path, named: str, caught_s: int, comes_s: int, error: int, bug: str
+) -> None:
+    """The first transaction aborts; the second one commits, and its record in x is lost."""
+    marker = {"api": "write_txn_markers"}
+    seen = [
+        taken("caught", caught_s, named=named, **marker),
+        taken("delivered", comes_s, **marker),
+        taken("answered", comes_s, error=error, **marker),
+    ]
+    tables = late_end(first=Outcome.FAIL, slow_s=1, visible=(1,)).tables()
+    tables["producers"] = pa.Table.from_pylist(epochs((1, 2)), schema=TABLES["producers"])
+    run = write_run(tmp_path / "run", tables, events=(STARTED, *seen, RECOVERED))
+    bad = {name: a for name, a in check_run(run, without_spark=True).anomalies.items() if a.disallowed}
+    assert set(bad) == {"lost-write", "torn-txn"}
+    assert {a.known_bug for a in bad.values()} == {bug}
+
+
 @pytest.mark.parametrize("twin", [False, True])
 def test_another_process_has_fenced_the_end_of_its_predecessor(tmp_path: Path, twin: bool) -> None:
     """Also where a twin, another slot with the same transactional id, had a transaction in between."""

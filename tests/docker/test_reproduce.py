@@ -29,6 +29,9 @@ SIDES = [
     ("kafka-17754-commit", True, Shows.CLEAN),
     ("kafka-17754-doubt", False, Shows.SHOWN),
     ("kafka-17754-doubt", True, Shows.CLEAN),
+    ("kafka-17754-timeout", False, Shows.SHOWN),
+    ("kafka-19446", False, Shows.SHOWN),
+    ("kafka-19446", True, Shows.CLEAN),
     ("kafka-20634", True, Shows.CLEAN),
     ("kafka-20734", False, Shows.SHOWN),
     ("last-replica", True, Shows.CLEAN),
@@ -42,7 +45,7 @@ SIDES = [
     ("uncommitted-partition", True, Shows.CLEAN),
 ]
 """Those that one cluster can perform; the good side of unclean-election takes a minute."""
-FOUND_IN_LOGS = ("kafka-20734", "uncommitted-abort", "uncommitted-partition")
+FOUND_IN_LOGS = ("kafka-19446", "kafka-20734", "uncommitted-abort", "uncommitted-partition")
 """All other logs are as brokers have to write them: only the client knows what it had asked for."""
 
 
@@ -55,7 +58,7 @@ def performed(
     asked = {(call["name"], call["good"]) for call in calls if {"name", "good", "shows"} == set(call)}
     sides = [(name, good) for name, good, _ in SIDES if (name, good) in asked]
     folder = tmp_path_factory.mktemp("reproduce")
-    stage = FiveBrokers(KAFKA_VERSION, folder, print, PATIENT, wire=True)
+    stage = FiveBrokers(KAFKA_VERSION, folder, print, PATIENT, wire=True, between=True)
     wanted = [(REPRODUCTIONS[name], f"{name}-{'good' if good else 'bad'}", good) for name, good in sides]
     runs = attempts.on_one_cluster(stage, wanted, folder)
     return dict(zip(sides, runs, strict=True))

@@ -162,7 +162,7 @@ class Captured:
         return tr.client_lane(max(began, key=lambda one: one.start_ns).process) if began else tr.CLIENTS
 
     def _near(self, moments: Sequence[int]) -> pa.Table:
-        """Frames of the exchanges of which one was seen near a moment."""
+        """Frames that were seen near a moment, and the other halves of their exchanges."""
         ns = self._frames["at_ns"].to_numpy()
         near = np.zeros(len(ns), np.bool_)
         for moment in moments:
@@ -243,6 +243,6 @@ def _marker(row: dict[str, Any]) -> str:
     return f"{_end(row)}, coordinator epoch {row['coordinator_epoch']}"
 
 
-_ERRORS: Final = {one.value: one.name.upper() for one in ErrorCode}
+_ERRORS: Final = {int(one.value): one.name.upper() for one in ErrorCode}
 _ASKED: Final = {PRODUCE: _records, FETCH: _from, END_TXN: _end, WRITE_TXN_MARKERS: _marker}
 _ANSWERED: Final = {PRODUCE: _outcome, FETCH: _outcome, END_TXN: _outcome, WRITE_TXN_MARKERS: _outcome}

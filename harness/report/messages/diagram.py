@@ -51,7 +51,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """From this time on messages may be missing. text: of whom, and why."""
+    """From this time on messages may be missing. text: between which ends, and why."""
 
     ns: int
     text: str

@@ -174,7 +174,7 @@ def test_only_the_bad_side_gets_the_settings_of_a_reproduction(
 ) -> None:
     given: list[Mapping[str, str]] = []
     monkeypatch.setattr(
-        attempts, "FiveBrokers", lambda kafka, folder, say, settings, wire: given.append(settings)
+        attempts, "FiveBrokers", lambda kafka, folder, say, settings, **proxies: given.append(settings)
     )
     monkeypatch.setattr(attempts, "on_one_cluster", lambda stage, wanted, folder: [])
     bug = REPRODUCTIONS["kafka-14402"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from checkers.known_bugs import KNOWN_BUGS
 from core.config import RunConfig, run_config
 from core.errors import ClusterError
 from core.wire import Action, Rule
@@ -17,6 +18,7 @@ from harness.simulation.run import Simulated, simulate
 from harness.simulation.wire import Wire
 from history import events as ev
 from model.protocol.coordinator_messages import EndTxn, Heartbeat, TxnMarker, WriteTxnMarkers
+from nemesis.families import wire
 from tests.harness.simulation.one_node import OneNode
 from tests.harness.simulation.stored import Pin
 from tests.harness.simulation.test_labels import recorded
@@ -244,7 +246,7 @@ def test_rules_between_brokers_take_what_nodes_send_to_others_and_leave_clients_
     assert len(bench.texts()[1]) == 2
     bench.ask(bench.connect(process=-1, client=3), markers)
     bench.until(200)
-    assert (len(bench.texts()[1]), bench.caught()) == (2, ["t-0, t-1"])
+    assert (len(bench.texts()[1]), bench.caught()) == (2, ["producer 7/0, t-0, t-1"])
     bench.wire.lift()
     bench.until(300)
     assert bench.texts() == ([markers] * 3,) * 2
@@ -288,24 +290,42 @@ def test_markers_on_their_way_to_other_brokers_are_taken_in_whole_runs(era: str)
     assert all(text.startswith("WriteTxnMarkers of ") for text in took(done))
 
 
-def labels(seed: int, folder: Path) -> set[str]:
+def labels(seed: int, folder: Path, nemesis: str) -> set[str]:
     """Of what is wrong with such a run."""
-    found = check_run(recorded(config(seed, "4.3-tv1", "wire:endtxn", rate=60), folder), without_spark=True)
-    return {one.known_bug for one in found.anomalies.values() if one.disallowed}
+    found = check_run(recorded(config(seed, "4.3-tv1", nemesis, rate=60), folder), without_spark=True)
+    in_logs = {place.known_bug for place in found.logs.places if not place.allowed} if found.logs else set()
+    return in_logs | {one.known_bug for one in found.anomalies.values() if one.disallowed}
 
 
-def late_ends(seed: int, era: str) -> set[str]:
-    """What is wrong with a run in which EndTxn requests come late or are lost."""
-    done = trial(config(seed, era, "wire:endtxn", rate=60), invariants=False)
+def wrong(seed: int, era: str, nemesis: str) -> set[str]:
+    """What is wrong with a run in which such requests come late or are lost."""
+    done = trial(config(seed, era, nemesis, rate=60), invariants=False)
     assert (done.crashed, done.unknown) == ("", ())
     return set(done.anomalies)
+
+
+ENDS, MARKERS = "wire:endtxn", "wire:markers"
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_a_late_end_of_a_transaction_ends_the_next_one_with_protocol_1_only(tmp_path: Path) -> None:
     """KAFKA-17754. Of the seeds 0 to 19, four showed it when it was measured."""
-    seed, found = next((n, found) for n in Pin(6, 15).numbers() if (found := late_ends(n, "4.3-tv1")))
+    seed, found = next((n, found) for n in Pin(6, 15).numbers() if (found := wrong(n, "4.3-tv1", ENDS)))
     assert found <= {"lost-write", "torn-txn", "aborted-read"}
-    assert late_ends(seed, "4.3") == set()
-    assert labels(seed, tmp_path / "run") == {"KAFKA-17754"}
+    assert wrong(seed, "4.3", ENDS) == set()
+    assert labels(seed, tmp_path / "run", ENDS) == {"KAFKA-17754"}
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.slow
+def test_a_late_marker_ends_the_next_transaction_with_protocol_1_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA-19446. Of the seeds 0 to 13, in 12 s, three showed it when it was measured (0, 3 and 5)."""
+    monkeypatch.setattr(wire, "ACTIONS", {Action.DETACH: wire.ACTIONS[Action.DETACH]})
+    monkeypatch.setattr(wire, "TIMES", (10,))
+    seed, found = next((n, found) for n in Pin(3, 15).numbers() if (found := wrong(n, "4.3-tv1", MARKERS)))
+    assert found <= {*KNOWN_BUGS["KAFKA-19446"].anomalies}
+    assert wrong(seed, "4.3", MARKERS) == set()
+    assert labels(seed, tmp_path / "run", MARKERS) == {"KAFKA-19446"}

@@ -20,10 +20,11 @@ from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 from core.errors import ClusterError
 from harness.wire.capture import Capture
 from harness.wire.capture_main import Watch
-from harness.wire.frames import frame
+from harness.wire.frames import frame, request_header
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.payloads import encode_request, encode_response
 from harness.wire.recorded import READ, Recorded, When
+from harness.wire.subjects import subjects
 from history.evidence import CLIENT, FETCH, FRAME_PARTS, PRODUCE, WRITE_TXN_MARKERS
 
 BROKERS, CLIENTS = 9092, 9094
@@ -243,7 +244,9 @@ def test_what_nodes_say_to_each_other() -> None:
         coordinator_epoch=i32(8),
         transaction_version=i8(2),
     )
-    wire.send(0, encode_request(markers.WriteTxnMarkersRequest(markers=(marker,)), 2, "coordinator"))
+    sent = encode_request(markers.WriteTxnMarkersRequest(markers=(marker,)), 2, "coordinator")
+    assert str(subjects(sent, request_header(sent))) == "producer 9/1, q-0, q-3"
+    wire.send(0, sent)
     found = recorded(wire)
     assert [row[4] for row in found.rows.frames] == [2, 2, 2]
     assert [row[9] for row in found.rows.frames] == [FETCH, FETCH, WRITE_TXN_MARKERS]
