@@ -12,7 +12,7 @@ it leaves the rest undone.
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from history.events import Event, FaultFailed, FaultHealed, FaultStarted, Note
 from nemesis.execute import heal, heal_all, inject
@@ -43,10 +43,12 @@ def _next_healing(agenda: Sequence[tuple[float, int, int, PlannedFault]], otherw
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A fault that found nothing to hit: when it was first tried, and why it did not when it was last."""
+    """A fault that found nothing to hit: when it was first tried, how often, and why it did not when it was
+    last."""
 
     step: PlannedFault
     first_ns: int
+    times: int
     why: str
 
 
@@ -136,10 +138,10 @@ class Faults:
         except Exception as error:  # noqa: BLE001 - a fault that failed is recorded, not fatal
             # The notes of the exception say what could not be taken back.
             why = "; ".join((f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
-            first = self._tried[step.fault].first_ns if step.fault in self._tried else begin
-            if isinstance(error, NoTarget) and self.stage.clock.now_ns() - first < TRIED_S * 1e9:
-                self._tried[step.fault] = Tried(step, first, why)
-            else:
+            before = self._tried.get(step.fault, Tried(step, begin, 0, ""))
+            self._tried[step.fault] = replace(before, times=before.times + 1, why=why)
+            over = self.stage.clock.now_ns() - before.first_ns >= TRIED_S * 1e9
+            if over or not isinstance(error, NoTarget):
                 self._failed(step, why)
             return False
         self._tried.pop(step.fault, None)
@@ -162,8 +164,8 @@ class Faults:
     def _failed(self, step: PlannedFault, why: str) -> None:
         now = self.stage.clock.now_ns()
         tried = self._tried.pop(step.fault, None)
-        if tried is not None and (now - tried.first_ns) / 1e9 >= 1:
-            why = f"{why}; tried for {(now - tried.first_ns) / 1e9:.0f} s"
+        if tried is not None and tried.times > 1:
+            why = f"{why}; tried {tried.times} times in {(now - tried.first_ns) / 1e9:.0f} s"
         self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
 
     async def _heal(self, fault: int) -> None:
