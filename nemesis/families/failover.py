@@ -26,8 +26,9 @@ COORDINATOR = "txn-coordinator"
 LAG = "replica.lag.time.max.ms"
 LAG_MS = 15_000
 """Least time that a follower that lags has to stay in sync: two elections and what lies between."""
-WHOLE_S = 20.0
-"""All replicas of the partition have this long to be in sync, and its clients to be at work."""
+WHOLE_S = 2.0
+"""All replicas of the partition have this long to be in sync, and its clients to be at work; then others have
+their turn, and it is tried again."""
 BUSY_S = 0.5
 """A client is at work if it got a record acknowledged so long ago at most."""
 LAG_S = 1.0
@@ -91,7 +92,7 @@ def _aim(step: PlannedFault, view: ClusterView) -> AimedFault:
 
 
 async def _apply(env: Environment, hit: AimedFault) -> None:
-    """Raises: NoEffect."""
+    """Raises: NoTarget, NoEffect."""
     if hit.step.kind == "recovering":
         await _kill_twice(env, hit)
     else:
@@ -118,7 +119,7 @@ async def _not_answering(env: Environment, hit: AimedFault) -> str:
 
 async def _kill_in_turn(env: Environment, hit: AimedFault) -> None:
     if why := await env.until(partial(_not_whole, env, hit), WHOLE_S):
-        raise NoEffect(why)
+        raise NoTarget(why)
     if hit.cuts:
         await cut(env, hit)
         await env.clock.sleep(LAG_S)

@@ -11,7 +11,7 @@ from core.runtime import run_blocking
 from nemesis.execute import heal, inject
 from nemesis.families.failover import LAG, WHOLE_S
 from nemesis.schedule import plan
-from nemesis.types import AimedFault, NoEffect, PlannedFault
+from nemesis.types import AimedFault, NoTarget, PlannedFault
 from tests.nemesis.stage import CLIENTS, NAMES, Recording, RecordingClients, stage_of
 
 LAGGING = "failover:lagging@txn-coordinator"
@@ -60,7 +60,7 @@ def test_a_coordinator_lives_until_a_client_of_it_is_served() -> None:
 def test_nothing_begins_where_no_client_of_the_coordinator_is_at_work(slots: tuple[int, ...]) -> None:
     clients, cluster = RecordingClients(), Recording()
     clients.acked = {one.slot: 0 for one in CLIENTS if one.slot not in slots}
-    with pytest.raises(NoEffect, match="no record of clients"):
+    with pytest.raises(NoTarget, match="no record of clients"):
         hit(cluster, LAGGING, clients)
     assert cluster.whole
     assert killed(cluster) == []
@@ -69,7 +69,7 @@ def test_nothing_begins_where_no_client_of_the_coordinator_is_at_work(slots: tup
 def test_nothing_begins_where_a_replica_is_not_in_sync() -> None:
     cluster = Recording()
     run_blocking(cluster.kill([3]))
-    with pytest.raises(NoEffect, match=r"replicas \[3\] of __transaction_state-\d are not in sync"):
+    with pytest.raises(NoTarget, match=r"replicas \[3\] of __transaction_state-\d are not in sync"):
         hit(cluster, LAGGING)
     assert cluster.clock.now_s >= 100 + WHOLE_S
     assert killed(cluster) == [(3,)]
@@ -85,7 +85,7 @@ def test_clients_belong_to_the_coordinator_of_their_id() -> None:
     log = TopicPartition(TRANSACTION_TOPIC, number)
     cluster = Recording()
     seed = next(seed for seed in range(50) if log in hit(Recording(), LAGGING, RecordingClients(), seed).tps)
-    with pytest.raises(NoEffect, match=r"no record of clients \[0\]"):
+    with pytest.raises(NoTarget, match=r"no record of clients \[0\]"):
         hit(cluster, LAGGING, clients, seed)
 
 
