@@ -8,6 +8,8 @@ in `take_out()` afterwards. A node that crashes is thrown away except for its `D
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from model.coordinator.coordinators import Coordinators
 from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.kraft.kraft_metadata import KRaftMetadata
@@ -155,7 +157,7 @@ class Broker:
         image = self.node.image
         told = dict(image.partitions)
         if not self.node.settings.era.fenced_fetch:
-            told = {tp: state._replace(leader_epoch=-1) for tp, state in told.items()}
+            told = {tp: replace(state, leader_epoch=-1) for tp, state in told.items()}
         return MetadataResponse(sorted(image.alive()), told, self.metadata.controller_id)
 
     def _producers(self, request: DescribeProducers) -> DescribeProducersResponse:

@@ -1,6 +1,7 @@
 """Kafka's error codes, as far as the model gives them."""
 
 from enum import IntEnum
+from typing import Final
 
 
 class KafkaError(IntEnum):
@@ -50,6 +51,10 @@ class KafkaError(IntEnum):
     TRANSACTIONAL_ID_NOT_FOUND = 105
     INELIGIBLE_REPLICA = 107
     TRANSACTION_ABORTABLE = 120
+
+
+NO_ERROR: Final = KafkaError.NONE
+"""For code that runs often: Python 3.11 takes ten times as long to find a member of an enum as a name."""
 
 
 class Refused(Exception):

@@ -200,14 +200,16 @@ def _one(value: Any) -> Any:
 def _fetched(part: FetchedPartition) -> object:
     if part.error is not KafkaError.NONE:
         return (part.error,)
-    return part._replace(
+    return msgspec.structs.replace(
+        part,
         batches=tuple(_batch(batch) for batch in part.batches),
         aborted=tuple(sorted(a._replace(last=-1, last_stable=-1) for a in part.aborted)),
     )
 
 
 def _batch(batch: RecordBatch) -> RecordBatch:
-    return batch._replace(
+    return msgspec.structs.replace(
+        batch,
         epoch=0,
         records=(None,) * len(batch.records),
         transactional=batch.transactional or bool(batch.control),

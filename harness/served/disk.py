@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from harness.served.packing import pack, unpack
 from harness.served.records import WireRecords
 from model.broker import Durable
@@ -156,7 +158,7 @@ def _later(batch: RecordBatch, ms: int) -> RecordBatch:
         else one
         for one in (() if isinstance(batch.records, WireRecords) else batch.records)
     )
-    return batch._replace(records=records or batch.records, appended_ms=batch.appended_ms + ms)
+    return replace(batch, records=records or batch.records, appended_ms=batch.appended_ms + ms)
 
 
 def _records(path: Path) -> Iterator[tuple[Any, int]]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from core.client_settings import (
     AUTO_COMMIT,
@@ -59,7 +61,7 @@ class Sender(Protocol):
         """timeout_ms: how long to wait for the answer; None: as long as brokers do."""
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True, eq=False):
     """A verb that waits until something holds, or the time `ends` comes."""
 
     done: Callable[[], bool]
@@ -188,13 +190,11 @@ class Machines:
         """Wake those who need not wait longer."""
         at_once = self.dead or self._going is not None  # they see to that themselves
         now = self._scheduler.now
-        left: list[_Waiting] = []
-        woken: list[_Waiting] = []
-        for one in self._waiting:
-            (woken if at_once or now >= one.ends or one.done() else left).append(one)
-        self._waiting = left
-        for one in woken:
-            one.future.set(None)
+        woken = [one for one in self._waiting if at_once or now >= one.ends or one.done()]
+        if woken:
+            self._waiting = [one for one in self._waiting if one not in woken]
+            for one in woken:
+                one.future.set(None)
 
     async def _until(self, done: Callable[[], bool], microseconds: int) -> bool:
         """Wait until something holds or the time has passed; whether it holds."""

@@ -17,6 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from harness.evidence.coordinator_records import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.simulation.cluster import SimulatedCluster
@@ -74,7 +75,7 @@ class _Checksums:
         """Bytes of the batch, and their checksum; the leader epoch does not count (as in Kafka)."""
         known = self._known.get(id(batch))
         if known is None:
-            content = repr(batch._replace(base=0, epoch=0, transaction_version=0)).encode()
+            content = repr(replace(batch, base=0, epoch=0, transaction_version=0)).encode()
             known = self._known[id(batch)] = (batch, HEADER + len(content), crc32c(content))
         return known[1:]
 

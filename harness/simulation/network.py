@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from core.cluster import Cut, Direction, Listener
 from harness.simulation.scheduler import Scheduler
 
@@ -29,8 +31,7 @@ GIVE_UP_US = 15_000_000
 NEVER = -1
 
 
-@dataclass(slots=True, eq=False)
-class Message:
+class Message(msgspec.Struct, eq=False):
     """A request, or the answer to `request`. number: in the order in which they are sent. way: the direction
     in which it goes. sent, arrived: in µs. arrive: called when it arrives. answered: of a request, called
     when its answer arrives."""
@@ -49,14 +50,13 @@ class Message:
 Arrive = Callable[[Message], None]
 
 
-@dataclass(slots=True, eq=False)
-class Way:
+class Way(msgspec.Struct, eq=False):
     """One direction of a connection. link: sender, receiver, and the server's listener. newest: arrival of
     the newest message on its way. waiting: what a cut holds."""
 
     link: tuple[int, int, Listener]
     newest: int = 0
-    waiting: list[Message] = field(default_factory=list)
+    waiting: list[Message] = []
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from harness.simulation.scheduler import Scheduler
 from history.evidence import KILLED, LOST_POWER
 from model.broker import TICK_MS, Broker, Durable
 from model.protocol.controller_messages import QuorumFetch
-from model.protocol.messages import Fetch
+from model.protocol.messages import Fetch, Produce
 from model.replication.node import Ask, Reply
 from model.settings import Settings
 from model.zookeeper.ensemble import Ensemble
@@ -246,7 +246,9 @@ class SimNode:
             # A fault of the model: the caller of this event might take it for one of the cluster.
             self._scheduler.failed = self._scheduler.failed or error
             raise
-        for wanted in self._running.take_out():
+        process = self._process
+        assert process is not None
+        for wanted in process.take_out():
             if isinstance(wanted, Reply):
                 self._reply(wanted)
             else:
@@ -273,11 +275,11 @@ class SimNode:
             self._handle(incoming, message)
 
     def _handle(self, incoming: Incoming, message: Message) -> None:
-        if getattr(message.content, "acks", 1) != 0:
+        if not isinstance(message.content, Produce) or message.content.acks != 0:
             incoming.handled = message
-        connection, number = message.connection.number, message.number
-        now = self._scheduler.now // 1000
-        self._run(number, self._running.receive, now, connection, number, message.content)
+        connection, number, process = message.connection.number, message.number, self._process
+        assert process is not None
+        self._run(number, process.receive, self._scheduler.now // 1000, connection, number, message.content)
 
     def _reply(self, reply: Reply) -> None:
         incoming = self._incoming.get(reply.connection)

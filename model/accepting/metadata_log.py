@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from model.accepting.metadata_records import (
     BrokerChanged,
     BrokerRegistered,
@@ -270,7 +272,7 @@ class MetadataLog:
         if not self.whole and not set(before.replicas) <= set(self.image.brokers):
             return
         self.asked["change-has-cause"] += 1
-        unchanged = before._replace(partition_epoch=after.partition_epoch)
+        unchanged = structs.replace(before, partition_epoch=after.partition_epoch)
         if clean and not (record.other and alike(unchanged, after)):
             made = list(self._possible(tp, before, after))
             if not any(alike(one, after) for one in made):

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from model.accepting.partition_state import alike
 from model.metadata.image import RegisteredBroker
 from model.protocol.messages import Partition, PartitionState
@@ -216,4 +218,4 @@ class LogImage:
         for tp, state in self.partitions.items():
             if topic in ("", tp[0]) and (state.elr or state.last_elr):
                 version = state.partition_epoch + 1
-                self.partitions[tp] = state._replace(elr=(), last_elr=(), partition_epoch=version)
+                self.partitions[tp] = replace(state, elr=(), last_elr=(), partition_epoch=version)

@@ -52,9 +52,15 @@ def alike(one: PartitionState, other: PartitionState) -> bool:
 
 def distance(one: PartitionState, other: PartitionState) -> int:
     """In how many respects two states differ; sets have no order."""
-    sets = zip((one.isr, *one[5:]), (other.isr, *other[5:]), strict=True)
-    whole = (one.replicas != other.replicas, one[2:5] != other[2:5])
-    return sum(whole) + sum(set(mine) != set(theirs) for mine, theirs in sets)
+    (mine, my_sets), (theirs, their_sets) = _parts(one), _parts(other)
+    whole = (one.replicas != other.replicas, mine != theirs)
+    return sum(whole) + sum(a != b for a, b in zip(my_sets, their_sets, strict=True))
+
+
+def _parts(state: PartitionState) -> tuple[tuple[int, ...], list[set[int]]]:
+    """Leader and epochs; the sets."""
+    sets = (state.isr, state.elr, state.last_elr, state.adding, state.removing)
+    return (state.leader, state.leader_epoch, state.partition_epoch), [set(nodes) for nodes in sets]
 
 
 def described(state: PartitionState) -> str:

@@ -8,7 +8,7 @@ Clients are state machines as brokers are: `answered`, `tick`, and `take_out()` 
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.protocol.coordinator_messages import FindCoordinator, FindCoordinatorResponse
 from model.protocol.messages import Metadata, MetadataResponse, Partition
 from model.protocol.requests import R, Request, Response
@@ -64,23 +64,24 @@ class ClientMetadata:
             self.leaders[tp] = (-1, epoch)
             self.wanted = True
 
-    def requests(self, now: int) -> list[Ask]:
+    def requests(self, now: int) -> Sequence[Ask]:
         """What is to be asked now about the cluster itself."""
-        old = now - self._refreshed >= REFRESH_MS * 5
-        if (self.wanted or old) and not self._asking and now >= self._metadata_pause:
-            self._asking = True
-            return [Ask(self.any_node(), "metadata", Metadata())]
-        return []
+        if self._asking or not (self.wanted or now - self._refreshed >= REFRESH_MS * 5):
+            return ()
+        if now < self._metadata_pause:
+            return ()
+        self._asking = True
+        return (Ask(self.any_node(), "metadata", Metadata()),)
 
-    def coordinator(self, key: str, group: bool, now: int) -> tuple[int, list[Ask]]:
+    def coordinator(self, key: str, group: bool, now: int) -> tuple[int, Sequence[Ask]]:
         """The coordinator of a key, -1 while it is not known, and what is to be asked for that."""
         name = (key, group)
         node = self.coordinators.get(name, -1)
         if node >= 0 or name in self._finding or now < self._pause.get(name, 0):
-            return node, []
+            return node, ()
         self._finding.add(name)
         channel = f"find {'group' if group else 'id'} {key}"
-        return -1, [Ask(self.any_node(), channel, FindCoordinator(key, group))]
+        return -1, (Ask(self.any_node(), channel, FindCoordinator(key, group)),)
 
     def forget(self, key: str, group: bool) -> None:
         """The coordinator is another one now."""
@@ -104,7 +105,7 @@ class ClientMetadata:
             _, kind, key = channel.split(" ", 2)
             name = (key, kind == "group")
             self._finding.discard(name)
-            if isinstance(answer, FindCoordinatorResponse) and answer.error is KafkaError.NONE:
+            if isinstance(answer, FindCoordinatorResponse) and answer.error is NO_ERROR:
                 self.coordinators[name] = answer.node
             else:
                 self._pause[name] = now + BACKOFF_MS

@@ -7,10 +7,12 @@ aborted transactions over without handing them out.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from model.client.client_metadata import BACKOFF_MS, ClientMetadata, KafkaClient
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.log.unified_log import REMOVED, AbortedTxn, RecordBatch
 from model.protocol.messages import (
     Fetch,
@@ -25,7 +27,7 @@ from model.protocol.requests import R, Request
 BEGINNING: Final = -2
 
 
-class ConsumerRecord(NamedTuple):
+class ConsumerRecord(msgspec.Struct, frozen=True):
     """A record that was handed out."""
 
     tp: Partition
@@ -103,7 +105,10 @@ class Consumer(KafkaClient):
     @property
     def ready(self) -> bool:
         """There is something to take."""
-        return any(position.buffer for position in self.positions.values())
+        for position in self.positions.values():  # noqa: SIM110 (asked often, and `any` is slower)
+            if position.buffer:
+                return True
+        return False
 
     # ---- time and answers
 
@@ -118,7 +123,7 @@ class Consumer(KafkaClient):
             if position.buffer or position.pause > now:
                 continue
             node, epoch = leaders.get(tp, (-1, -1))
-            if node in asked or any(tp in parts for parts in asked.values()):
+            if node in asked or (asked and any(tp in parts for parts in asked.values())):
                 continue
             if node < 0:
                 self.cluster.wanted = True
@@ -147,7 +152,7 @@ class Consumer(KafkaClient):
                 position = self.positions.get(tp)
                 if position is None or position.next != offset:
                     continue  # assigned or sought again meanwhile
-                if answer is None or take(tp, position, answer) is not KafkaError.NONE:
+                if answer is None or take(tp, position, answer) is not NO_ERROR:
                     position.pause = now + BACKOFF_MS
                     self.cluster.wanted = True
 
@@ -159,20 +164,20 @@ class Consumer(KafkaClient):
         self, tp: Partition, position: TopicPartitionState, answer: ListOffsetsResponse
     ) -> KafkaError:
         error, offset = answer.parts[tp]
-        if error is KafkaError.NONE:
+        if error is NO_ERROR:
             position.next = position.position = offset
         return error
 
     def _fetched(self, tp: Partition, position: TopicPartitionState, answer: FetchResponse) -> KafkaError:
         found = answer.parts[tp]
-        if found.error is KafkaError.OFFSET_OUT_OF_RANGE:
+        if found.error is NO_ERROR:
+            position.end = found.stable if self.committed else found.high_watermark
+            self._buffer(tp, position, found.batches, list(found.aborted))
+        elif found.error is KafkaError.OFFSET_OUT_OF_RANGE:
             position.next = BEGINNING  # auto.offset.reset=earliest
             position.aborted.clear()
             self.resets.append(tp)
-            return KafkaError.NONE
-        if found.error is KafkaError.NONE:
-            position.end = found.stable if self.committed else found.high_watermark
-            self._buffer(tp, position, found.batches, list(found.aborted))
+            return NO_ERROR
         elif "starts-over-on-error" in self.bugs:
             position.next = BEGINNING
         return found.error

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata, KafkaClient
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.protocol.coordinator_messages import (
     Heartbeat,
     JoinGroup,
@@ -92,7 +92,7 @@ class ConsumerCoordinator(KafkaClient):
         request = OffsetCommit(self.group, self.generation, self.member, dict(offsets), epochs)
 
         def done(error: KafkaError, now: int) -> None:
-            self.commits[number] = "" if error is KafkaError.NONE else error.name
+            self.commits[number] = "" if error is NO_ERROR else error.name
 
         self._wanted.append(lambda node: self._say(node, f"commit {number}", request, done))
         return number
@@ -150,7 +150,7 @@ class ConsumerCoordinator(KafkaClient):
             error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
             if self._state == "left":
                 return
-            if answer is not None and error is KafkaError.NONE and done is not None:
+            if answer is not None and error is NO_ERROR and done is not None:
                 done(answer, now)
             else:
                 failed(error, now)
@@ -181,7 +181,7 @@ class ConsumerCoordinator(KafkaClient):
     def _offsets_answered(self, assignment: int, answer: OffsetFetchResponse | None, now: int) -> None:
         if self._state != "fetching" or assignment != self._assignments:
             return
-        if answer is None or answer.error is not KafkaError.NONE:
+        if answer is None or answer.error is not NO_ERROR:
             self._failed(answer.error if answer else KafkaError.REQUEST_TIMED_OUT, now)
             return
         self._state = "stable"
@@ -191,7 +191,7 @@ class ConsumerCoordinator(KafkaClient):
         self.news.append(GroupEvent(COMMITTED, self.partitions, self.generation, offsets, self._asked_ms))
 
     def _failed(self, error: KafkaError, now: int) -> None:
-        if error is KafkaError.NONE:
+        if error is NO_ERROR:
             return
         if error is KafkaError.REBALANCE_IN_PROGRESS:
             self._give_up(REVOKED)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from model.client.client_metadata import BACKOFF_MS, RETRIABLE, ClientMetadata, KafkaClient
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.log.unified_log import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, RecordBatch
 from model.protocol.coordinator_messages import InitProducerId, ProducerIdResponse
 from model.protocol.messages import Partition, Produce, ProduceResponse
@@ -182,11 +182,12 @@ class Producer(KafkaClient):
                 return
             self._raise_epoch()
         for tp, lane in self.lanes.items():
-            if lane.broken and not lane.numbered and self._stale(lane):
-                lane.broken = False
             if lane.broken and not lane.numbered:
-                self._raise_epoch()
-            elif lane.queue:
+                if not self._stale(lane):
+                    self._raise_epoch()
+                    continue
+                lane.broken = False
+            if lane.queue:
                 self._drain(tp, now)
 
     def _stale(self, lane: PartitionLane) -> bool:
@@ -217,14 +218,17 @@ class Producer(KafkaClient):
             if node < 0:
                 self.cluster.wanted = True
                 return
-            if first.not_before > now or sum(to == node for to, _ in self._flights.values()) >= limit:
+            if first.not_before > now:
+                return
+            flights = self._flights
+            if len(flights) >= limit and sum(to == node for to, _ in flights.values()) >= limit:
                 return
             again = first.sent > 0
             if lane.broken and not again:
                 return
             if again and lane.flying and first.sequence > lane.flying[0].sequence:
                 return  # retries go one by one, the oldest first
-            if not again and any(p.sent > 1 for p in lane.flying):
+            if not again and lane.flying and any(p.sent > 1 for p in lane.flying):
                 return  # nothing new before what is sent again was answered
             lane.queue.popleft()
             self._number_batch(lane, first)
@@ -275,7 +279,7 @@ class Producer(KafkaClient):
         its messages)."""
         told = "" if "expiry-is-an-ack" in self.settings.bugs else "_MSG_TIMED_OUT"
         for lane in self.lanes.values():
-            if not (lane.flying or lane.queue):
+            if not lane.flying and (not lane.queue or lane.queue[0].until > now):
                 continue
             late = [pending for pending in lane.flying if pending.until <= now]
             for pending in late:
@@ -287,7 +291,7 @@ class Producer(KafkaClient):
                 self._finish(pending, told)
 
     def _got_id(self, answer: ProducerIdResponse | None, now: int) -> None:
-        if answer is None or answer.error is not KafkaError.NONE:
+        if answer is None or answer.error is not NO_ERROR:
             self._id_pause = now + BACKOFF_MS
             return
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
@@ -302,8 +306,8 @@ class Producer(KafkaClient):
         if answer is not None:
             error, base = answer.results[pending.tp]
         if answer is None and "silence-is-an-ack" in self.settings.bugs:
-            error = KafkaError.NONE
-        if error in (KafkaError.NONE, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
+            error = NO_ERROR
+        if error in (NO_ERROR, KafkaError.DUPLICATE_SEQUENCE_NUMBER):
             self._finish(pending, "", base)
             if self.settings.implicit_acks:
                 self._acknowledge_older(lane, pending)

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from model.client.client_metadata import BACKOFF_MS, RETRIABLE
 from model.client.producer import FENCED, Producer, ProducerBatch, ProducerSettings
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.log.unified_log import NO_PRODUCER
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
@@ -223,7 +223,7 @@ class TransactionalProducer(Producer):
     def _usable(self, channel: str, answer: ErrorResponse | None, now: int) -> bool:
         """Whether the answer says that it was done; else the error is dealt with here."""
         error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
-        if error is KafkaError.NONE:
+        if error is NO_ERROR:
             return True
         if error in RETRIABLE:
             self._pause = now + BACKOFF_MS

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from core.java_hash import java_hash
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.messages import CreateTopics, Partition
 from model.protocol.requests import ErrorResponse
@@ -66,7 +66,7 @@ class CoordinatorRuntime(ABC):
             self._create()
         if state is None or state.leader < 0:
             return KafkaError.COORDINATOR_NOT_AVAILABLE, -1
-        return KafkaError.NONE, state.leader
+        return NO_ERROR, state.leader
 
     def _create(self) -> None:
         if self._creating or self.controller() < 0:

@@ -9,7 +9,7 @@ from typing import Final
 
 from model.coordinator.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup, GroupRecord
 from model.coordinator.group_metadata_manager import GroupMetadataManager
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.coordinator_messages import (
     DescribedMember,
     DescribeGroup,
@@ -98,11 +98,7 @@ class GroupCoordinator:
         told = {name: m.topics for name, m in group.members.items()} if leads else {}
         protocol = group.protocol
         metadata = group.metadata() if leads and protocol else {}
-        answer(
-            JoinGroupResponse(
-                KafkaError.NONE, group.generation, member, group.leader, told, protocol, metadata
-            )
-        )
+        answer(JoinGroupResponse(NO_ERROR, group.generation, member, group.leader, told, protocol, metadata))
 
     def sync(self, request: SyncGroup, answer: Answer) -> None:
         """Key 14: the partitions of the member; the group leader brings them."""
@@ -113,7 +109,7 @@ class GroupCoordinator:
         member = group.members[request.member]
         member.heard = self.node.now
         if group.state is STABLE:
-            answer(SyncGroupResponse(KafkaError.NONE, member.assigned))
+            answer(SyncGroupResponse(NO_ERROR, member.assigned))
             return
         member.syncing = answer
         if request.member == group.leader:
@@ -133,13 +129,13 @@ class GroupCoordinator:
         def written(error: KafkaError) -> None:
             if group.generation != generation or group.state is not COMPLETING:
                 return  # another rebalance began
-            if error is not KafkaError.NONE:
+            if error is not NO_ERROR:
                 group.dismiss(error)
                 return
             group.state = STABLE
             for member in group.members.values():
                 if member.syncing is not None:
-                    member.syncing(SyncGroupResponse(KafkaError.NONE, member.assigned))
+                    member.syncing(SyncGroupResponse(NO_ERROR, member.assigned))
                     member.syncing, member.heard = None, self.node.now
 
         self.log.append(number, (self._record(group),), self.log.timeout_ms, written)
@@ -151,7 +147,7 @@ class GroupCoordinator:
         group.members[request.member].heard = self.node.now
         if group.state is PREPARING:
             raise Refused(KafkaError.REBALANCE_IN_PROGRESS)
-        return ErrorResponse(KafkaError.NONE)
+        return ErrorResponse(NO_ERROR)
 
     def _leave(self, request: LeaveGroup) -> ErrorResponse:
         """Key 13."""
@@ -160,20 +156,20 @@ class GroupCoordinator:
         if group is None or request.member not in group.members:
             raise Refused(KafkaError.UNKNOWN_MEMBER_ID)
         self._remove(number, group, [request.member])
-        return ErrorResponse(KafkaError.NONE)
+        return ErrorResponse(NO_ERROR)
 
     def _describe(self, request: DescribeGroup) -> DescribeGroupResponse:
         """Key 15."""
         _, loaded = self.log.at(request.group)
         group = loaded.groups.get(request.group)
         if group is None:
-            return DescribeGroupResponse(KafkaError.NONE, DEAD)
+            return DescribeGroupResponse(NO_ERROR, DEAD)
         stable = group.state is STABLE
         members = {
             name: DescribedMember(member.topics, tuple(member.assigned)) if stable else DescribedMember()
             for name, member in group.members.items()
         }
-        return DescribeGroupResponse(KafkaError.NONE, group.state.value, members)
+        return DescribeGroupResponse(NO_ERROR, group.state.value, members)
 
     def _remove(self, number: int, group: ClassicGroup, members: Sequence[str]) -> None:
         for name in members:

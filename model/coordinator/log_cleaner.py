@@ -11,6 +11,8 @@ Not modelled: topics of applications, segments, delete.retention.ms.
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from model.coordinator.classic_group import GroupRecord
 from model.coordinator.group_metadata_manager import OffsetRecord
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionTombstone
@@ -49,7 +51,7 @@ def compact(log: UnifiedLog, high_watermark: int, key: Key) -> int:
             continue
         left = tuple(record if batch.base + n in stay else REMOVED for n, record in enumerate(batch.records))
         removed += sum(new is not old for new, old in zip(left, batch.records, strict=True))
-        log.batches[at] = batch._replace(records=left)
+        log.batches[at] = replace(batch, records=left)
     return removed
 
 

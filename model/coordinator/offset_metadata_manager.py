@@ -9,7 +9,7 @@ from typing import Final
 from model.coordinator.classic_group import COMPLETING, EMPTY, ClassicGroup
 from model.coordinator.coordinator_runtime import SEEN_BY_CLIENTS
 from model.coordinator.group_metadata_manager import GroupMetadataManager, OffsetRecord
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import (
     OffsetCommit,
@@ -130,7 +130,7 @@ class OffsetMetadataManager:
         epochs = {
             tp: committed.leader_epoch for tp, committed in known.items() if committed.leader_epoch >= 0
         }
-        return OffsetFetchResponse(KafkaError.NONE, found, epochs)
+        return OffsetFetchResponse(NO_ERROR, found, epochs)
 
 
 def _records(request: OffsetCommit | TxnOffsetCommit) -> tuple[OffsetRecord, ...]:

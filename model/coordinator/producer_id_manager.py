@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.protocol.controller_messages import AllocateProducerIds, AllocateProducerIdsResponse
 from model.replication.node import NodeState
 
@@ -38,5 +38,5 @@ class ProducerIdManager:
 
     def _answered(self, answer: AllocateProducerIdsResponse | None) -> None:
         self.asking = False
-        if answer is not None and answer.error is KafkaError.NONE:
+        if answer is not None and answer.error is NO_ERROR:
             self.next, self.end = answer.first, answer.first + answer.size

@@ -20,7 +20,7 @@ from model.coordinator.transaction_metadata import (
     TransactionRecord,
 )
 from model.coordinator.transaction_state_manager import Done, TransactionStateManager
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_PRODUCER
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
@@ -71,7 +71,7 @@ class TransactionCoordinator:
         """Key 22: a producer id and an epoch, which fences the previous owner of the id."""
         tid = request.transactional_id
         if tid is None:
-            answer(ProducerIdResponse(KafkaError.NONE, self.ids.take(), 0))
+            answer(ProducerIdResponse(NO_ERROR, self.ids.take(), 0))
             return
         timeout = request.timeout_ms
         if not 0 < timeout <= self.node.settings.transaction_max_timeout_ms:
@@ -91,7 +91,7 @@ class TransactionCoordinator:
         if transaction.state is ONGOING and "init-leaves-open" in self.bugs:
             record = transaction.record._replace(epoch=transaction.record.epoch + 1)
             transaction.record = record  # its successor continues with the open transaction
-            answer(ProducerIdResponse(KafkaError.NONE, record.producer_id, record.epoch))
+            answer(ProducerIdResponse(NO_ERROR, record.producer_id, record.epoch))
             return
         if transaction.state is ONGOING:
             # Its predecessor's transaction is aborted first; the client asks again meanwhile.
@@ -101,7 +101,7 @@ class TransactionCoordinator:
         record = self._next(transaction, request)
 
         def written(error: KafkaError) -> None:
-            told = (record.producer_id, record.epoch) if error is KafkaError.NONE else ()
+            told = (record.producer_id, record.epoch) if error is NO_ERROR else ()
             answer(ProducerIdResponse(error, *told))
 
         self.log.write(number, transaction, record, written)
@@ -135,7 +135,7 @@ class TransactionCoordinator:
         )
 
         def fenced(error: KafkaError) -> None:
-            transaction.fence_failed = version < 2 and error is not KafkaError.NONE
+            transaction.fence_failed = version < 2 and error is not NO_ERROR
             done(error)
 
         self.log.end(number, transaction, record, fenced)
@@ -155,7 +155,7 @@ class TransactionCoordinator:
         if any(tp not in self.node.image.partitions for tp in request.partitions):
             raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
         if request.verify:
-            answer(AddPartitionsToTxnResponse(KafkaError.NONE, self._verified(request)))
+            answer(AddPartitionsToTxnResponse(NO_ERROR, self._verified(request)))
         else:
             self._add(request, request.partitions, lambda error: answer(AddPartitionsToTxnResponse(error)))
 
@@ -180,12 +180,12 @@ class TransactionCoordinator:
         if transaction.pending is not None or transaction.state in PREPARED:
             raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
         if transaction.state is ONGOING and set(added) <= set(known.partitions):
-            done(KafkaError.NONE)
+            done(NO_ERROR)
             return
         record = transaction.prepare_add(added, self.node.now, self.client_version)
         if "partitions-not-logged" in self.bugs:  # the next coordinator does not know them
             transaction.complete(record)
-            done(KafkaError.NONE)
+            done(NO_ERROR)
             return
         self.log.write(number, transaction, record, done)
 
@@ -197,10 +197,7 @@ class TransactionCoordinator:
         if transaction.state in PREPARED:
             raise Refused(KafkaError.CONCURRENT_TRANSACTIONS)
         mine = transaction.record.partitions
-        return {
-            tp: KafkaError.NONE if tp in mine else KafkaError.TRANSACTION_ABORTABLE
-            for tp in request.partitions
-        }
+        return {tp: NO_ERROR if tp in mine else KafkaError.TRANSACTION_ABORTABLE for tp in request.partitions}
 
     # ---- EndTxn
 
@@ -208,7 +205,7 @@ class TransactionCoordinator:
         """Key 26. From transaction version 2 on the answer brings the next epoch."""
 
         def ended(error: KafkaError) -> None:
-            newer = error is KafkaError.NONE and self.client_version >= 2
+            newer = error is NO_ERROR and self.client_version >= 2
             answer(ProducerIdResponse(error, *((told.producer_id, told.epoch) if newer else ())))
 
         number, transaction = self.log.find(request.transactional_id)
@@ -226,7 +223,7 @@ class TransactionCoordinator:
     def _decide(self, transaction: TransactionMetadata, request: EndTxn) -> KafkaError | None:
         producer_id, epoch = request.producer_id, request.producer_epoch
         if request.commit and transaction.state in ABORTED and "late-commit-answered" in self.bugs:
-            return KafkaError.NONE  # it was aborted when its time had run out
+            return NO_ERROR  # it was aborted when its time had run out
         if "end-txn-ignores-epoch" in self.bugs and transaction.state is ONGOING:
             epoch = transaction.record.epoch  # a fenced producer ends its successor's transaction
         if transaction.pending is not None and self.client_version >= 2:
@@ -255,12 +252,7 @@ class TransactionCoordinator:
             return DescribedTransaction(KafkaError.TRANSACTIONAL_ID_NOT_FOUND)
         known = transaction.record
         return DescribedTransaction(
-            KafkaError.NONE,
-            known.state.value,
-            known.producer_id,
-            known.epoch,
-            known.timeout_ms,
-            known.partitions,
+            NO_ERROR, known.state.value, known.producer_id, known.epoch, known.timeout_ms, known.partitions
         )
 
     # ---- time

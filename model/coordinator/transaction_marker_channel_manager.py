@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from model.coordinator.transaction_metadata import PREPARE_COMMIT, TransactionMetadata, TransactionRecord
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.log.unified_log import ABORT, COMMIT, RecordBatch
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
@@ -138,7 +138,7 @@ class TransactionMarkerChannelManager:
                     error = answer.results[known.producer_id, tp]
                 if error in GIVEN_UP:
                     self.endings.pop(tid, None)
-                elif error is KafkaError.NONE or lossy:
+                elif error is NO_ERROR or lossy:
                     ending.left.remove(tp)
                     if "complete-keeps-partitions" not in self.node.settings.bugs:
                         ending.transaction.marked(tp)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_EPOCH, NO_PRODUCER
 from model.protocol.messages import Partition
 
@@ -273,7 +273,7 @@ class TransactionMetadata:
         if self.state is ONGOING:
             return None
         if self.state is (COMPLETE_COMMIT if commit else COMPLETE_ABORT):
-            return KafkaError.NONE
+            return NO_ERROR
         if self.state is (PREPARE_COMMIT if commit else PREPARE_ABORT):
             return KafkaError.CONCURRENT_TRANSACTIONS
         return KafkaError.INVALID_TXN_STATE

@@ -20,7 +20,7 @@ from model.coordinator.transaction_metadata import (
     TransactionRecord,
     TransactionTombstone,
 )
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.replication.node import TRANSACTION_TOPIC, MarkersSentAfterLoading, NodeState, ignore
 from model.replication.replica import Replica
 from model.replication.replica_manager import ReplicaManager
@@ -147,7 +147,7 @@ class TransactionStateManager(CoordinatorRuntime):
             if not here or self.known[number].get(tid) is not transaction:
                 done(KafkaError.NOT_COORDINATOR)
                 return
-            if error is KafkaError.NONE:
+            if error is NO_ERROR:
                 transaction.complete(record)
             elif not (retried and error is KafkaError.COORDINATOR_NOT_AVAILABLE):
                 transaction.pending = None
@@ -180,12 +180,12 @@ class TransactionStateManager(CoordinatorRuntime):
         """Both phases; `done` after the first."""
         epoch = self.epochs[number]
         if "commit-before-prepare-logged" in self.bugs:
-            done(KafkaError.NONE)  # the next coordinator may not know of it
+            done(NO_ERROR)  # the next coordinator may not know of it
             done = ignore
 
         def prepared(error: KafkaError) -> None:
             done(error)
-            if error is KafkaError.NONE:
+            if error is NO_ERROR:
                 self.markers.add(number, epoch, transaction)
 
         self.write(number, transaction, record, prepared)
@@ -209,7 +209,7 @@ class TransactionStateManager(CoordinatorRuntime):
         def written(error: KafkaError) -> None:
             if self.epochs.get(number) != epoch:
                 return
-            if error is KafkaError.NONE:
+            if error is NO_ERROR:
                 self.known[number].pop(tid, None)
             else:
                 transaction.pending = None

@@ -7,7 +7,7 @@ committed records of the metadata log, which it applies to its image.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.kraft.kafka_raft_client import LEADER, WAIT_MS, KafkaRaftClient
 from model.kraft.quorum_controller import QuorumController
 from model.metadata.image import MetadataImage, PartitionRecord
@@ -200,7 +200,7 @@ class KRaftMetadata:
 
     def _begin_epoch(self, request: BeginQuorumEpoch) -> ErrorResponse:
         self.quorum.begin(request, self.node.now)
-        return ErrorResponse(KafkaError.NONE)
+        return ErrorResponse(NO_ERROR)
 
     def _quorum_fetch(self, request: QuorumFetch, answer: Answer) -> None:
         found = self.quorum.serve(request, self.node.now)
@@ -269,7 +269,7 @@ class KRaftMetadata:
         node.ask(self.quorum.leader, "heartbeat", beat, self._heartbeat_answered)
 
     def _registered(self, answer: BrokerRegistrationResponse | None) -> None:
-        if answer is not None and answer.error is KafkaError.NONE:
+        if answer is not None and answer.error is NO_ERROR:
             self.node.broker_epoch = answer.broker_epoch
             self.durable.clean_epoch = -1
             self._heartbeat_at = self.node.now
@@ -279,6 +279,6 @@ class KRaftMetadata:
             return
         if answer.error is KafkaError.STALE_BROKER_EPOCH:
             self.node.broker_epoch = -1
-        elif answer.error is KafkaError.NONE:
+        elif answer.error is NO_ERROR:
             self.fenced = answer.fenced
             self.may_end |= self.leaving and answer.may_end

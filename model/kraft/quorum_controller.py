@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.metadata.election import change
 from model.metadata.image import (
     BrokerRegistrationChangeRecord,
@@ -118,7 +118,7 @@ class QuorumController:
                     KafkaError.DUPLICATE_BROKER_REGISTRATION
                 )  # its predecessor's session lasts
         elif known is not None:
-            return BrokerRegistrationResponse(KafkaError.NONE, known.epoch)
+            return BrokerRegistrationResponse(NO_ERROR, known.epoch)
         unclean = known is not None and request.clean_epoch != known.epoch
         if known is not None and not known.fenced:
             self._fence(request.broker)
@@ -128,7 +128,7 @@ class QuorumController:
         self._apply(RegisterBrokerRecord(request.broker, request.incarnation))
         if unclean and "unclean-stays-eligible" not in self.settings.bugs:
             self._without(request.broker, dirty=True)
-        return BrokerRegistrationResponse(KafkaError.NONE, self.image.brokers[request.broker].epoch)
+        return BrokerRegistrationResponse(NO_ERROR, self.image.brokers[request.broker].epoch)
 
     def _heartbeat(self, request: BrokerHeartbeat, now: int) -> BrokerHeartbeatResponse:
         known = self.image.brokers.get(request.broker)
@@ -138,11 +138,11 @@ class QuorumController:
         self.applied[request.broker] = request.offset
         if request.shut_down:
             may_end = known.fenced or self._leave(request.broker)
-            return BrokerHeartbeatResponse(KafkaError.NONE, known.fenced, may_end)
+            return BrokerHeartbeatResponse(NO_ERROR, known.fenced, may_end)
         if known.fenced and request.offset > known.epoch:
             self._apply(BrokerRegistrationChangeRecord(request.broker, False, known.leaving))
             self._each(lambda state: state.leader < 0)
-        return BrokerHeartbeatResponse(KafkaError.NONE, self.image.brokers[request.broker].fenced)
+        return BrokerHeartbeatResponse(NO_ERROR, self.image.brokers[request.broker].fenced)
 
     def _leave(self, broker: int) -> bool:
         """Take its leaderships from a broker that wants to go; whether it may. One that led nothing may at
@@ -190,7 +190,7 @@ class QuorumController:
         if known is None or known.epoch != request.broker_epoch:
             return AlterPartitionResponse(KafkaError.STALE_BROKER_EPOCH)
         answers = {tp: self._alter_one(tp, request.broker, *wanted) for tp, wanted in request.parts.items()}
-        return AlterPartitionResponse(KafkaError.NONE, answers)
+        return AlterPartitionResponse(NO_ERROR, answers)
 
     def _alter_one(
         self,
@@ -221,7 +221,7 @@ class QuorumController:
         wanted = [n for n in isr if n in self.image.alive() or n in state.isr]
         after = self._changed(tp, state, isr=wanted)
         self._set(tp, state, after)
-        return KafkaError.NONE, after
+        return NO_ERROR, after
 
     def _create(self, request: CreateTopics) -> ErrorResponse:
         if request.topic in self.image.topics:
@@ -237,11 +237,11 @@ class QuorumController:
             leader = next(n for n in replicas if n in brokers)
             state = PartitionState(replicas, alive, leader, 0, 0)
             self._apply(PartitionRecord((request.topic, number), state))
-        return ErrorResponse(KafkaError.NONE)
+        return ErrorResponse(NO_ERROR)
 
     def _elect(self, request: ElectLeaders) -> ElectLeadersResponse:
         parts = {tp: self._elect_one(tp, unclean=request.unclean) for tp in request.partitions}
-        return ElectLeadersResponse(KafkaError.NONE, parts)
+        return ElectLeadersResponse(NO_ERROR, parts)
 
     def _elect_one(self, tp: Partition, *, unclean: bool) -> KafkaError:
         """An unclean election is for partitions without a leader (ReplicationControlManager.electLeader)."""
@@ -252,7 +252,7 @@ class QuorumController:
             return KafkaError.ELECTION_NOT_NEEDED
         after = self._changed(tp, state, preferred=not unclean, unclean=unclean)
         if self._set(tp, state, after):
-            return KafkaError.NONE
+            return NO_ERROR
         if unclean:
             return KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE
         return KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
@@ -267,13 +267,13 @@ class QuorumController:
             whole = (*replicas, *removing)
             after = self._changed(tp, state, replicas=whole, adding=adding, removing=removing)
             self._set(tp, state, after)
-        return ErrorResponse(KafkaError.NONE)
+        return ErrorResponse(NO_ERROR)
 
     def _allocate(self, broker: int) -> AllocateProducerIdsResponse:
         first = self.image.next_id
         overlap = "producer-id-blocks-overlap" in self.settings.bugs
         self._apply(ProducerIdsRecord(first + PRODUCER_ID_BLOCK_SIZE - overlap, broker))
-        return AllocateProducerIdsResponse(KafkaError.NONE, first, PRODUCER_ID_BLOCK_SIZE)
+        return AllocateProducerIdsResponse(NO_ERROR, first, PRODUCER_ID_BLOCK_SIZE)
 
     # ---- records
 

@@ -54,7 +54,9 @@ class LeaderEpochFileCache(list[tuple[int, int]]):
     def take(self, epoch: int, base: int) -> None:
         """A batch of this epoch stands at `base` (LeaderEpochFileCache.assign). Entries that contradict it
         go: of an epoch that began there and left no record."""
-        if self.era.fenced_fetch and self and epoch != self[-1][0]:
+        if self and epoch == self[-1][0]:
+            return
+        if self.era.fenced_fetch:
             while self and (self[-1][0] >= epoch or self[-1][1] >= base):
                 self.pop()
         if epoch > self.last:

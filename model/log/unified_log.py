@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from model.eras import Era
 from model.errors import KafkaError, Refused
 from model.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -37,7 +40,7 @@ class Removed(Enum):
 REMOVED: Final = Removed.REMOVED
 
 
-class RecordBatch(NamedTuple):
+class RecordBatch(msgspec.Struct, frozen=True):
     """Records that were appended together. `control` is COMMIT or ABORT for a marker (one record, no
     payload), else "". `epoch`: leader epoch under which the leader appended it, at `appended_ms`.
     transaction_version: of a marker, by which its transaction ends; Kafka does not store it."""
@@ -273,7 +276,7 @@ class ProducerStateManager:
 
     def first_ongoing(self, otherwise: int) -> int:
         """First offset of the oldest open transaction; `otherwise` where none is open."""
-        return next(iter(self.ongoing.values()), otherwise)
+        return next(iter(self.ongoing.values())) if self.ongoing else otherwise
 
 
 class UnifiedLog:
@@ -308,22 +311,22 @@ class UnifiedLog:
         if batch.producer_id != NO_PRODUCER and self.era.idempotence:
             known = self.recognised(batch) if client and not batch.control else None
             if known is not None:
-                return batch._replace(base=known.base, epoch=self.epochs.at(known.base))
+                return replace(batch, base=known.base, epoch=self.epochs.at(known.base))
             self.producer_states.check(batch, client=client)
         placed = batch
         if batch.base != self.end or batch.epoch != epoch:
-            placed = RecordBatch(self.end, epoch, *batch[2:])  # `_replace` takes three times as long
+            placed = replace(batch, base=self.end, epoch=epoch)
         self.copy(placed)
         return placed
 
     def copy(self, batch: RecordBatch) -> None:
         """As a follower: append a batch as the leader has it, which must begin at this log's end."""
         assert batch.base == self.end, f"a gap or an overlap: {batch.base} at {self.end}"
-        late = "epoch-cache-begins-late" in self.bugs
-        self.epochs.take(batch.epoch, batch.base + late)
+        base, late = batch.base, "epoch-cache-begins-late" in self.bugs
+        self.epochs.take(batch.epoch, base + late)
         self.batches.append(batch)
-        self._bases.append(batch.base)
-        self.end = batch.last + 1
+        self._bases.append(base)
+        self.end = base + 1 if batch.control else base + len(batch.records)
         if batch.producer_id != NO_PRODUCER:
             self.producer_states.learn(batch)
 
@@ -340,10 +343,11 @@ class UnifiedLog:
     def first_unstable(self, high_watermark: int) -> int:
         """First offset of a transaction that is open, or whose marker is not replicated yet."""
         first = self.producer_states.first_ongoing(self.end)
-        for done in reversed(self.completed):
-            if done.last < high_watermark:
-                break
-            first = min(first, done.first)
+        if self.completed and self.completed[-1].last >= high_watermark:
+            for done in reversed(self.completed):
+                if done.last < high_watermark:
+                    break
+                first = min(first, done.first)
         return first
 
     def stable(self, high_watermark: int) -> int:

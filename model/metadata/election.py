@@ -8,6 +8,8 @@ partition epoch with every change at all.
 
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from model.protocol.messages import PartitionState
 from model.settings import Settings
 
@@ -33,7 +35,8 @@ def change(
         after an unclean shutdown: it may have lost the end of its log, and with KIP-966 leaves both sets.
     replicas, adding, removing: as a reassignment wants them (None: as they are).
     """
-    target = state._replace(
+    target = replace(
+        state,
         replicas=state.replicas if replicas is None else replicas,
         isr=tuple(sorted(state.isr if isr is None else isr)),
         adding=state.adding if adding is None else adding,
@@ -53,14 +56,14 @@ def change(
         last = ()
     # The new epoch fences a replica that was removed, also where the leader stays.
     rises = leader != state.leader or shrunk or not set(state.replicas) <= set(order)
-    made = target._replace(
-        isr=wanted, leader=leader, elr=elr, last_elr=last, leader_epoch=state.leader_epoch + rises
+    made = replace(
+        target, isr=wanted, leader=leader, elr=elr, last_elr=last, leader_epoch=state.leader_epoch + rises
     )
     if "epoch-not-bumped" in settings.bugs:
-        made = made._replace(leader_epoch=state.leader_epoch)
+        made = replace(made, leader_epoch=state.leader_epoch)
     if made == state:
         return state
-    made = made._replace(partition_epoch=state.partition_epoch + 1)
+    made = replace(made, partition_epoch=state.partition_epoch + 1)
     return _damaged(made, state, settings, electable)
 
 
@@ -69,14 +72,14 @@ def _damaged(
 ) -> PartitionState:
     """With planted bugs that only the metadata log shows."""
     if "leader-epoch-skips" in settings.bugs and made.leader_epoch > before.leader_epoch:
-        made = made._replace(leader_epoch=made.leader_epoch + 1)
+        made = replace(made, leader_epoch=made.leader_epoch + 1)
     if "partition-epoch-skips" in settings.bugs:
-        made = made._replace(partition_epoch=made.partition_epoch + 1)
+        made = replace(made, partition_epoch=made.partition_epoch + 1)
     if "eligible-and-in-sync" in settings.bugs:
-        made = made._replace(elr=made.isr)
+        made = replace(made, elr=made.isr)
     if "stranger-in-sync" in settings.bugs:
         strangers = sorted(set(electable) - set(made.replicas))
-        made = made._replace(isr=tuple(sorted({*made.isr, *strangers[:1]})))
+        made = replace(made, isr=tuple(sorted({*made.isr, *strangers[:1]})))
     return made
 
 
@@ -90,7 +93,7 @@ def _reassigned(state: PartitionState, settings: Settings) -> PartitionState:
     needed = replicas if settings.era.whole_reassignment else state.adding
     if not replicas or not isr or not set(needed) <= set(isr):
         return state
-    return state._replace(replicas=replicas, isr=isr, adding=(), removing=())
+    return replace(state, replicas=replicas, isr=isr, adding=(), removing=())
 
 
 def _eligible(

@@ -8,7 +8,8 @@ Here is what concerns data and administration; the rest stands in `coordinator_m
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from model.errors import KafkaError
 from model.log.unified_log import AbortedTxn, RecordBatch
@@ -18,7 +19,7 @@ Partition = tuple[str, int]
 """(topic, number)."""
 
 
-class PartitionState(NamedTuple):
+class PartitionState(msgspec.Struct, frozen=True):
     """What the controller decided of a partition. `leader` -1 = none. `elr`: eligible leader replicas,
     `last_elr`: the last known one (KIP-966). `adding`, `removing`: of a reassignment (KIP-455)."""
 
@@ -51,7 +52,7 @@ class ProduceResponse(Response, frozen=True):
     results: Mapping[Partition, tuple[KafkaError, int]]
 
 
-class FetchPartition(NamedTuple):
+class FetchPartition(msgspec.Struct, frozen=True):
     """What a Fetch asks of one partition. `leader_epoch` -1: not checked (before KIP-320, or unknown)."""
 
     offset: int
@@ -70,7 +71,7 @@ class Fetch(Request["FetchResponse"], frozen=True):
     broker_epoch: int = -1
 
 
-class FetchedPartition(NamedTuple):
+class FetchedPartition(msgspec.Struct, frozen=True):
     """What a Fetch brought of one partition."""
 
     error: KafkaError

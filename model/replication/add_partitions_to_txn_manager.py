@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from core.java_hash import java_hash
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_SEQUENCE, RecordBatch
 from model.protocol.coordinator_messages import AddPartitionsToTxn, AddPartitionsToTxnResponse
 from model.protocol.messages import Partition
@@ -132,7 +132,7 @@ class AddPartitionsToTxnManager:
             error = KafkaError.REQUEST_TIMED_OUT
             if answer is not None:
                 error = answer.parts.get(tp, answer.error)
-            if error is not KafkaError.NONE:
+            if error is not NO_ERROR:
                 errors[tp] = self._told(error)
         then({tp: token for tp, token in tokens.items() if tp not in errors}, errors)
         waiting = self.behind.pop(request.transactional_id, deque())

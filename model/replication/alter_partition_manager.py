@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.protocol.controller_messages import AlterPartition, AlterPartitionResponse
 from model.protocol.messages import Partition
 from model.replication.node import NodeState
@@ -28,7 +28,7 @@ class AlterPartitionManager:
     def lead_on(self) -> None:
         """Shrink in-sync sets where a replica lags; ask again where an answer did not come."""
         for tp, replica in self.node.replicas.items():
-            if not replica.leads:
+            if replica.state.leader != replica.me:
                 continue
             if tp in self._again and self.controller() >= 0:
                 self._again.discard(tp)
@@ -81,7 +81,7 @@ class AlterPartitionManager:
             if answer is not None
             else (KafkaError.REQUEST_TIMED_OUT, None)
         )
-        if state is not None and error is KafkaError.NONE:
+        if state is not None and error is NO_ERROR:
             if state.partition_epoch > replica.state.partition_epoch:
                 replica.become(state, self.node.now)
             replica.proposed = None

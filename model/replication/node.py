@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, cast
 
+import msgspec
+
 from model.log.unified_log import UnifiedLog
 from model.metadata.image import MetadataImage
 from model.protocol.messages import Partition, PartitionState
@@ -29,7 +31,7 @@ def settings_of(settings: Settings, topic: str) -> Settings:
     return settings.of_decisions() if topic == TRANSACTION_TOPIC else settings
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """See the module."""
 
     connection: int
@@ -41,7 +43,7 @@ def ignore(answer: object) -> None:
     """No party waits for the answer."""
 
 
-class Ask(NamedTuple):
+class Ask(msgspec.Struct, frozen=True):
     """See the module."""
 
     node: int

@@ -6,9 +6,11 @@ among the in-sync replicas; the follower appends what it is given and takes the 
 over. What a follower does when the leader changes depends on the era (KIP-101, KIP-279).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from model.errors import KafkaError, Refused
 from model.log.unified_log import RecordBatch, UnifiedLog
@@ -170,16 +172,17 @@ class Replica:
         remote = self.remotes.get(follower)
         if remote is None:
             return False
-        if offset >= self.log.end:
+        end = self.log.end
+        if offset >= end:
             remote.caught_up_ms = now
         elif offset >= remote.fetch_end:
             # It has what there was when it fetched last: then it was caught up (KAFKA-2988).
             remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
-        remote.end, remote.fetch_ms, remote.fetch_end = offset, now, self.log.end
+        remote.end, remote.fetch_ms, remote.fetch_end = offset, now, end
         remote.broker_epoch = broker_epoch
         if "isr-expands-early" in self.bugs and follower not in self.state.isr:
             remote.caught_up_ms = now
-        return self.advance(now)
+        return (self.high_watermark < self.log.end or bool(self.bugs)) and self.advance(now)
 
     def advance(self, now: int) -> bool:
         """Raise the high watermark as far as it goes. Whether it moved."""
@@ -187,19 +190,19 @@ class Replica:
             return False
         if self.high_watermark >= self.log.end and not self.bugs:
             return False  # it is as far as it can be
-        few = len(self.state.isr) < self.min_isr
+        isr = self.state.isr
+        few = len(isr) < self.min_isr
         if few and self.era.committed_by_minimum and not self.bugs & BELOW_MINIMUM:
             return False
         lowest = self.log.end
-        waited = self.maximal_isr
+        waited: Collection[int] = isr if self.proposed is None else self.maximal_isr
         if "hw-ignores-proposed" in self.bugs:
-            waited = set(self.proposed if self.proposed is not None else self.state.isr)
+            waited = isr if self.proposed is None else self.proposed
+        by_majority = "hw-by-majority" in self.bugs
         for node, remote in self.remotes.items():
-            if node in waited or self._caught_up(remote, now):
-                if "hw-by-majority" in self.bugs:
-                    continue
-                lowest = min(lowest, remote.end)
-        if "hw-by-majority" in self.bugs:
+            if (node in waited or self._caught_up(remote, now)) and not by_majority and remote.end < lowest:
+                lowest = remote.end
+        if by_majority:
             ends = sorted([self.log.end, *(r.end for r in self.remotes.values())], reverse=True)
             lowest = ends[len(ends) // 2]
         if "hw-is-leader-end" in self.bugs:
@@ -231,16 +234,14 @@ class Replica:
         has to leave, or another change is not decided yet."""
         if not self.leads or self.proposed is not None:
             return None
-        lag = self.settings.replica_lag_ms
-        stay = tuple(
+        isr, end = self.state.isr, self.log.end
+        late = now - self.settings.replica_lag_ms
+        gone = [
             node
-            for node in self.state.isr
-            if node == self.me
-            or node not in self.remotes
-            or self.remotes[node].end == self.log.end
-            or now - self.remotes[node].caught_up_ms <= lag
-        )
-        return None if len(stay) == len(self.state.isr) else tuple(sorted(stay))
+            for node, remote in self.remotes.items()
+            if remote.end != end and remote.caught_up_ms < late and node in isr
+        ]
+        return tuple(sorted({*isr} - {*gone})) if gone else None
 
     def grown_isr(self, follower: int) -> tuple[int, ...] | None:
         """In-sync set with a follower that has just fetched; None: it does not join now.
@@ -284,22 +285,26 @@ class Replica:
 
     def take(self, batches: Sequence[RecordBatch], high_watermark: int) -> None:
         """Append what the leader gave, and take its high watermark over as far as the log reaches."""
-        for batch in batches:
-            if batch.last < self.log.end:
-                continue
-            if batch.base != self.log.end:  # the logs differ below
-                self.failed = True
-                return
-            self._copy(batch)
-        self._flush()
-        known = min(high_watermark, self.log.end)
-        if known > self.high_watermark:
-            self.high_watermark = known
+        log = self.log
+        if batches:
+            for batch in batches:
+                if batch.last < log.end:
+                    continue
+                if batch.base != log.end:  # the logs differ below
+                    self.failed = True
+                    return
+                self._copy(batch)
+            self._flush()
+        if high_watermark > self.high_watermark < log.end:
+            self.high_watermark = min(high_watermark, log.end)
 
     def _copy(self, batch: RecordBatch) -> None:
         log = self.log
+        if not self.bugs:
+            log.copy(batch)
+            return
         if "follower-writes-other-times" in self.bugs:
-            batch = batch._replace(appended_ms=batch.appended_ms + 1)
+            batch = replace(batch, appended_ms=batch.appended_ms + 1)
         log.copy(batch)
         if "follower-drops-a-batch" in self.bugs and len(log.batches) % 100 == 0:
             log.lose(len(log.batches) - 2)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from model.errors import KafkaError
+from model.errors import NO_ERROR, KafkaError
 from model.protocol.messages import (
     Fetch,
     FetchPartition,
@@ -38,10 +38,10 @@ class ReplicaFetcherManager:
     def pump(self) -> None:
         """Begin a round of every fetcher that does not wait for an answer."""
         followed: dict[int, dict[Partition, Replica]] = {}
-        me, under_way = self.node.me, self.under_way
+        busy = {self.node.me, -1} | self.under_way
         for tp, replica in self.node.replicas.items():
             leader = replica.state.leader
-            if leader >= 0 and leader != me and leader not in under_way and not replica.failed:
+            if leader not in busy and not replica.failed:
                 if leader in followed:
                     followed[leader][tp] = replica
                 else:
@@ -97,7 +97,7 @@ class ReplicaFetcherManager:
             if asked != replica.asked_epoch or of not in (-1, replica.state.leader_epoch):
                 continue  # leader and epoch changed meanwhile
             error, epoch, end = answer.parts[tp] if answer is not None else (None, -1, -1)
-            if error is KafkaError.NONE:
+            if error is NO_ERROR:
                 replica.cut(epoch, end)
             else:
                 self._met(error, replica)
@@ -115,18 +115,19 @@ class ReplicaFetcherManager:
             if replica is None or replica.state.leader != leader or replica.truncating:
                 continue
             asked = request.parts[tp]
-            of_now = asked.leader_epoch in (-1, replica.state.leader_epoch)
+            of_now = asked.leader_epoch == replica.state.leader_epoch or asked.leader_epoch == -1
             if not of_now or asked.offset != replica.log.end:
                 continue  # an answer to what was asked under another epoch, or before a cut
-            if found.error is KafkaError.OFFSET_OUT_OF_RANGE:
-                self._start_over(replica, found.start, found.high_watermark)
-            elif found.error is not KafkaError.NONE:
-                self._met(found.error, replica)
-            else:
+            error = found.error
+            if error is NO_ERROR:
                 before = replica.high_watermark
                 replica.take(found.batches, found.high_watermark)
                 if replica.high_watermark != before:
                     moved.append(tp)
+            elif error is KafkaError.OFFSET_OUT_OF_RANGE:
+                self._start_over(replica, found.start, found.high_watermark)
+            else:
+                self._met(error, replica)
         for tp in moved:
             self.moved(tp)
         self.pump()

@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from model.errors import KafkaError, Refused
+import msgspec
+from msgspec.structs import replace
+
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_PRODUCER, RecordBatch
 from model.protocol.messages import (
     Fetch,
@@ -46,8 +49,7 @@ NO_GUARDS: Final[Mapping[Partition, int]] = {}
 NO_ERRORS: Final[Mapping[Partition, KafkaError]] = {}
 
 
-@dataclass(slots=True)
-class DelayedProduce:
+class DelayedProduce(msgspec.Struct, eq=False):
     """An append that waits. `needs`: high watermark by partition. unloaded: the group coordinator that
     wrote knows that it is none any more."""
 
@@ -58,8 +60,7 @@ class DelayedProduce:
     unloaded: bool = False
 
 
-@dataclass(slots=True)
-class DelayedFetch:
+class DelayedFetch(msgspec.Struct, eq=False):
     """A fetch that waits."""
 
     request: Fetch
@@ -143,7 +144,7 @@ class ReplicaManager:
             if placed is not None and acks == -1:
                 needs[tp] = placed.last + 1
         for tp, (error, _) in results.items():
-            if error is KafkaError.NONE:
+            if error is NO_ERROR:
                 self.moved(tp)
         waiting = DelayedProduce(needs, results, self.node.now + timeout_ms, done)
         if "ack-before-replication" in self.node.settings.bugs:
@@ -162,14 +163,14 @@ class ReplicaManager:
             if batch.producer_id != NO_PRODUCER and not batch.control:
                 self.verification.check(tp, batch, guard)
             end = replica.log.end
-            placed = replica.append(batch._replace(appended_ms=self.node.now), acks)
+            placed = replica.append(replace(batch, appended_ms=self.node.now), acks)
         except Refused as refused:
             return refused.error, None
         appended = placed.base == end  # a batch that is in the log already leaves its guard
         if appended and (batch.transactional or batch.control):
             self.verification.wrote(tp, batch)
         replica.advance(self.node.now)
-        return KafkaError.NONE, placed
+        return NO_ERROR, placed
 
     def _settle(self, waiting: DelayedProduce) -> bool:
         """Take out what is decided; whether all is, and `done` was called. A new epoch of the same leader
@@ -209,7 +210,9 @@ class ReplicaManager:
         if request.replica >= 0 and not self._of_the_past(request):
             for tp, part in request.parts.items():
                 replica = node.leader_of(tp)
-                if replica is not None and not self._stale(replica, part):
+                if replica is None:
+                    continue
+                if part.leader_epoch == replica.state.leader_epoch or not self._stale(replica, part):
                     moved = replica.fetched_by(request.replica, part.offset, node.now, request.broker_epoch)
                     if request.replica not in replica.state.isr:
                         self.fetched(tp, request.replica)
@@ -232,13 +235,20 @@ class ReplicaManager:
     def _brings_nothing(self, request: Fetch) -> bool:
         """Whether the answer is certainly empty now, without making it: most fetches that wait are looked at
         many times."""
-        replicas = self.node.replicas
+        replicas, follows = self.node.replicas, request.replica >= 0
         for tp, part in request.parts.items():
             replica = replicas.get(tp)
-            if replica is None or not replica.leads or self._stale(replica, part):
+            if replica is None:
                 return False
-            offset, log = part.offset, replica.log
-            if not log.start <= offset <= log.end or offset < self._readable(replica, request):
+            state, log, offset = replica.state, replica.log, part.offset
+            if state.leader != replica.me:
+                return False
+            if part.leader_epoch != state.leader_epoch and self._stale(replica, part):
+                return False
+            if follows:
+                if offset != log.end:
+                    return False
+            elif not log.start <= offset <= log.end or offset < self._readable(replica, request):
                 return False
         return True
 
@@ -248,9 +258,9 @@ class ReplicaManager:
         empty, left = True, request.most
         for tp, part in request.parts.items():
             found = self._read_one(tp, part, request, left)
-            if found.error is not KafkaError.NONE or found.batches:
+            if found.batches or found.error is not NO_ERROR:
                 empty = False
-                left -= sum(batch.size for batch in found.batches)
+                left -= sum([batch.size for batch in found.batches])
             parts[tp] = found
         return FetchResponse(parts), empty
 
@@ -258,19 +268,19 @@ class ReplicaManager:
         replica = self.node.replicas.get(tp)
         if replica is None:
             return FetchedPartition(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-        if not replica.leads:
+        if replica.state.leader != replica.me:
             return FetchedPartition(KafkaError.NOT_LEADER_OR_FOLLOWER)
-        if stale := self._stale(replica, part):
+        if part.leader_epoch != replica.state.leader_epoch and (stale := self._stale(replica, part)):
             return FetchedPartition(stale)
-        log, high = replica.log, replica.high_watermark
-        if part.offset > log.end or part.offset < log.start:
+        log, high, offset = replica.log, replica.high_watermark, part.offset
+        if offset > log.end or offset < log.start:
             return FetchedPartition(KafkaError.OFFSET_OUT_OF_RANGE, (), high, -1, log.start)
         until = self._readable(replica, request)
-        batches = log.read(part.offset, until, left) if left > 0 and part.offset < until else []
+        batches = log.read(offset, until, left) if left > 0 and offset < until else ()
         # to the log's end: Kafka ends its search at an entry of the offset index, and a short log has none
-        aborted = log.aborted_between(part.offset, log.end) if request.committed and batches else ()
+        aborted = log.aborted_between(offset, log.end) if request.committed and batches else ()
         stable = until if request.committed else log.stable(high)
-        return FetchedPartition(KafkaError.NONE, batches, high, stable, log.start, aborted)
+        return FetchedPartition(NO_ERROR, batches, high, stable, log.start, aborted)
 
     def _readable(self, replica: Replica, request: Fetch) -> int:
         """Where what this reader gets ends."""
@@ -325,6 +335,8 @@ class ReplicaManager:
         """Answer requests whose time has run out."""
         now = self.node.now
         for tp, waits in self.appends.items():
+            if not waits:
+                continue
             gone = self.node.leader_of(tp) is None
             for waiting in waits:
                 waiting.unloaded |= gone
@@ -351,7 +363,7 @@ class ReplicaManager:
             elif stale := self._stale(replica, FetchPartition(0, current)):
                 parts[tp] = (stale, -1, -1)
             else:
-                parts[tp] = (KafkaError.NONE, *replica.log.end_of(asked))
+                parts[tp] = (NO_ERROR, *replica.log.end_of(asked))
         return OffsetForLeaderEpochResponse(parts)
 
     def list_offsets(self, request: ListOffsets) -> ListOffsetsResponse:
@@ -366,7 +378,7 @@ class ReplicaManager:
                 found = replica.log.start
                 if not request.earliest:
                     found = replica.latest_offset(committed=request.committed)
-                parts[tp] = (KafkaError.NONE, found)
+                parts[tp] = (NO_ERROR, found)
             except Refused as refused:
                 parts[tp] = (refused.error, -1)
         return ListOffsetsResponse(parts)

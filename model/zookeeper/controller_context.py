@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from model.metadata.election import change
 from model.protocol.messages import Partition, PartitionState
 from model.protocol.zookeeper_messages import (
@@ -133,7 +135,7 @@ class ControllerContext:
                 state = self.states[tp]
                 after = choose(tp, state)
                 if always or after != state:
-                    wanted[tp] = after._replace(leader_epoch=state.leader_epoch + 1)
+                    wanted[tp] = replace(after, leader_epoch=state.leader_epoch + 1)
             results = yield [
                 SetData(state_path(tp), data_of(after, self.epoch), versions[tp])
                 for tp, after in wanted.items()
@@ -141,7 +143,7 @@ class ControllerContext:
             left = []
             for (tp, after), result in zip(wanted.items(), results, strict=True):
                 if result.error is ZkError.OK:
-                    self.states[tp] = after._replace(partition_epoch=result.version)
+                    self.states[tp] = replace(after, partition_epoch=result.version)
                 else:
                     left.append(tp)
         if tps:

@@ -8,7 +8,7 @@ that the znode is written, not that all is done.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.errors import KafkaError, Refused
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.metadata.replica_placer import assign
 from model.protocol.controller_messages import (
     PRODUCER_ID_BLOCK_SIZE,
@@ -75,7 +75,7 @@ class ZkAdminManager:
     def _write(self, path: str, data: object, exists: KafkaError) -> Steps[Response]:
         """Create a znode. exists: what it means that there is one."""
         (made,) = yield [Create(path, data)]
-        return ErrorResponse(KafkaError.NONE if made.error is ZkError.OK else exists)
+        return ErrorResponse(NO_ERROR if made.error is ZkError.OK else exists)
 
     def _allocate(self, request: AllocateProducerIds) -> Steps[Response]:
         """A block that another broker takes first is not taken; one whose write is not answered is lost."""
@@ -83,4 +83,4 @@ class ZkAdminManager:
             (block,) = yield [GetData(PRODUCER_IDS)]
             (taken,) = yield [SetData(PRODUCER_IDS, block.data + PRODUCER_ID_BLOCK_SIZE, block.version)]
             if taken.error is ZkError.OK:
-                return AllocateProducerIdsResponse(KafkaError.NONE, block.data, PRODUCER_ID_BLOCK_SIZE)
+                return AllocateProducerIdsResponse(NO_ERROR, block.data, PRODUCER_ID_BLOCK_SIZE)

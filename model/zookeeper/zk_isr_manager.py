@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from model.protocol.messages import Partition
 from model.protocol.zookeeper_messages import Create, GetData, SetData, ZkError
 from model.replication.replica import Replica
@@ -98,7 +100,7 @@ class ZkIsrManager:
     def _altered(self, tp: Partition, replica: Replica, version: int) -> None:
         node = self.publisher.node
         assert replica.proposed is not None
-        state = replica.state._replace(isr=replica.proposed, partition_epoch=version)
+        state = replace(replica.state, isr=replica.proposed, partition_epoch=version)
         replica.become(state, node.now)
         self.changed[tp] = None
         self.changed_ms = node.now

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from model.errors import KafkaError, Refused
+from msgspec.structs import replace
+
+from model.errors import NO_ERROR, KafkaError, Refused
 from model.metadata.image import PartitionRecord, RegisteredBroker
 from model.protocol.requests import Answer, ErrorResponse, Handlers
 from model.protocol.zookeeper_messages import (
@@ -228,7 +230,7 @@ class ZkMetadata:
                 self._stop(request)
             elif isinstance(request, UpdateMetadata):
                 self._update(request)
-        return ErrorResponse(KafkaError.NONE)
+        return ErrorResponse(NO_ERROR)
 
     def _lead_and_follow(self, request: LeaderAndIsr) -> None:
         """Newer leader epochs only, and no leader that does not live (ReplicaManager.makeFollowers): no
@@ -249,8 +251,8 @@ class ZkMetadata:
         for tp in request.partitions:
             replica = self.node.replicas.get(tp)
             if replica is not None:
-                nobody = replica.state._replace(leader=-1)
-                stopped.append((tp, nobody._replace(replicas=()) if request.delete else nobody))
+                nobody = replace(replica.state, leader=-1)
+                stopped.append((tp, replace(nobody, replicas=()) if request.delete else nobody))
         self.publisher.became(stopped)
 
     def _update(self, request: UpdateMetadata) -> None:
@@ -268,7 +270,7 @@ class ZkMetadata:
         if self.controller is None:
             raise Refused(KafkaError.NOT_CONTROLLER)
         self.controller.shut_down(
-            request.broker, lambda left: answer(ControlledShutdownResponse(KafkaError.NONE, left))
+            request.broker, lambda left: answer(ControlledShutdownResponse(NO_ERROR, left))
         )
 
     def _go(self) -> None:
@@ -283,7 +285,7 @@ class ZkMetadata:
 
     def _left(self, answer: ControlledShutdownResponse | None) -> None:
         self._asking = False
-        if answer is not None and answer.error is KafkaError.NONE and not answer.remaining:
+        if answer is not None and answer.error is NO_ERROR and not answer.remaining:
             self._close()
         else:
             self._leave_at = self.node.now + LEAVE_BACKOFF_MS

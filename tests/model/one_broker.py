@@ -7,6 +7,8 @@ except where a test adds a follower that lags (`lag`). Requests of the broker ca
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from model.broker import Broker, Durable
 from model.coordinator.transaction_metadata import TransactionMetadata
 from model.errors import KafkaError
@@ -131,7 +133,7 @@ class OneBroker:
 
     def give_up(self) -> None:
         """What was held is not answered in time (and may still arrive: `late`)."""
-        given_up, self.held = self.held, [ask._replace(then=ignore) for ask in self.held]
+        given_up, self.held = self.held, [replace(ask, then=ignore) for ask in self.held]
         for ask in given_up:
             self.broker.answered(self.now, ask, None)
         self._pump()
@@ -151,13 +153,13 @@ class OneBroker:
     def lag(self, tp: Partition) -> None:
         """From now on a follower has to fetch what is appended before it is committed."""
         replica = self.replica(tp)
-        replica.state = replica.state._replace(isr=(ME, 2), replicas=(ME, 2))
+        replica.state = replace(replica.state, isr=(ME, 2), replicas=(ME, 2))
         replica.remotes = {2: RemoteReplica(end=replica.log.end, caught_up_ms=self.now)}
 
     def become(self, tp: Partition, **changes: Any) -> None:
         """The metadata tell of another leader, or of another epoch of this one."""
         replica = self.replica(tp)
-        replica.become(replica.state._replace(**changes), self.now)
+        replica.become(replace(replica.state, **changes), self.now)
         self.broker.replica_manager.moved(tp)
         self.broker.coordinators.became(tp)
         self._pump()

@@ -1,6 +1,7 @@
 """A modelled client's view of the cluster: which leader it believes in."""
 
 import pytest
+from msgspec import structs
 
 from model.client.client_metadata import ClientMetadata
 from model.eras import ERAS
@@ -29,7 +30,7 @@ def test_before_kip_320_metadata_that_came_last_are_taken(era: str, believed: in
     before = world.ask(Metadata())
     state = world.broker.node.image.partitions[tp]
     assert state.leader == 1
-    newer = state._replace(leader=2, leader_epoch=state.leader_epoch + 1)
+    newer = structs.replace(state, leader=2, leader_epoch=state.leader_epoch + 1)
     world.broker.node.image.partitions[tp] = newer
     after = world.ask(Metadata())
     cluster = ClientMetadata([1, 2])

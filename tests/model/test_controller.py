@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+from msgspec import structs
+
 from model.errors import KafkaError
 from model.kraft.quorum_controller import QuorumController
 from model.metadata.image import MetadataImage
@@ -104,7 +106,7 @@ def test_what_a_preferred_election_answers() -> None:
     world.beat(1, go=True)
     assert world.elect() is KafkaError.PREFERRED_LEADER_NOT_AVAILABLE
     assert world.state().leader == 2
-    world.controller.image.partitions[LED] = world.state()._replace(replicas=(3, 2, 1))
+    world.controller.image.partitions[LED] = structs.replace(world.state(), replicas=(3, 2, 1))
     assert world.elect() is KafkaError.NONE
     assert world.state().leader == 3
     answer = world.controller.decide(ElectLeaders([("no", 0)]), 0).answer
@@ -115,7 +117,7 @@ def test_what_a_preferred_election_answers() -> None:
 def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
     world = World((REPLICAS,))
     assert world.elect(unclean=True) is KafkaError.ELECTION_NOT_NEEDED
-    nobody = world.state()._replace(leader=-1, isr=(1,))
+    nobody = structs.replace(world.state(), leader=-1, isr=(1,))
     for broker in REPLICAS:
         world.controller.image.brokers[broker].fenced = True
     world.controller.image.partitions[LED] = nobody

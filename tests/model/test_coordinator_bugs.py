@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.java_hash import java_hash
 from model.eras import ERAS
@@ -84,9 +85,9 @@ def one_failure_and_no_marker(world: OneBroker) -> bool:
     producer = world.init()
     world.write(producer, 0, 0, "a")
     replica = world.replica(P0)
-    replica.state = replica.state._replace(isr=())
+    replica.state = replace(replica.state, isr=())
     world.end(producer, commit=True)
-    replica.state = replica.state._replace(isr=(ME,))
+    replica.state = replace(replica.state, isr=(ME,))
     world.run(500)
     return world.read(0) == []
 

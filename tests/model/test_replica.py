@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from model.eras import ERAS, Era
 from model.errors import KafkaError, Refused
@@ -73,7 +74,7 @@ def test_a_fetch_of_a_process_that_is_gone_shows_nothing() -> None:
     s = PartitionStage()
     node.image = s.nodes[1].node.image
     epoch = node.image.brokers[2].epoch
-    node.replicas[TP] = leader(state=LED._replace(isr=(1, 3)))
+    node.replicas[TP] = leader(state=structs.replace(LED, isr=(1, 3)))
     node.replicas[TP].append(batch(0, 0), 1)
     seen: list[int] = []
     serving = ReplicaManager(node, lambda _tp, follower: seen.append(follower))
@@ -87,9 +88,9 @@ def test_a_fetch_of_a_process_that_is_gone_shows_nothing() -> None:
 @pytest.mark.parametrize(("era", "joins"), [("0.11", True), ("2.0", False), ("4.2", False)])
 def test_who_joins_has_reached_the_begin_of_the_epoch(era: str, joins: bool) -> None:
     """KAFKA-7128: a new leader's high watermark may be behind what is committed."""
-    one = leader(ERAS[era], LED._replace(leader=2))
+    one = leader(ERAS[era], structs.replace(LED, leader=2))
     one.take([batch(0, 0)], 0)
-    one.become(LED._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1), 10)
+    one.become(structs.replace(LED, isr=(1, 2), leader_epoch=1, partition_epoch=1), 10)
     assert (one.high_watermark, one.epoch_begin) == (0, 1)
     one.fetched_by(3, 0, 20)
     assert (one.grown_isr(3) is not None) is joins
@@ -108,7 +109,7 @@ def asked_after(fetched: int, *changes: MetadataRecord) -> list[tuple[tuple[int,
     began: list[MetadataRecord | None] = [None, *(RegisterBrokerRecord(n, 1) for n in (1, 2, 3))]
     for change_ in (*began, *(unfenced(n) for n in (1, 2, 3)), *changes):
         node.image.apply(change_)
-    replica = node.replicas[TP] = leader(state=LED._replace(isr=(1, 2)))
+    replica = node.replicas[TP] = leader(state=structs.replace(LED, isr=(1, 2)))
     altering = AlterPartitionManager(node, ReplicaManager(node, lambda _tp, _follower: None), lambda: 9)
     replica.fetched_by(2, 0, 10, 2)
     replica.fetched_by(3, 0, 10, fetched)
@@ -141,13 +142,13 @@ def test_a_leader_asks_for_who_is_eligible_with_the_epochs_of_the_fetches(
 
 @pytest.mark.parametrize(("era", "high"), [("3.6", 1), ("4.0", 0), ("4.2", 0)])
 def test_nothing_is_committed_below_the_minimum(era: str, high: int) -> None:
-    one = leader(ERAS[era], LED._replace(isr=(1,)))
+    one = leader(ERAS[era], structs.replace(LED, isr=(1,)))
     one.append(batch(0, 0), 1)
     one.advance(0)
     assert one.high_watermark == high
 
 
-ALONE = LED._replace(replicas=(1,), isr=(1,))
+ALONE = structs.replace(LED, replicas=(1,), isr=(1,))
 
 
 @pytest.mark.parametrize("era", ["2.4", "3.6"])
@@ -170,14 +171,14 @@ def test_the_minimum_is_at_most_the_number_of_replicas(era: str) -> None:
 def test_no_replica_is_eligible_once_as_many_are_in_sync_as_there_are(
     replicas: tuple[int, ...], eligible: tuple[int, ...]
 ) -> None:
-    state = LED._replace(replicas=replicas, isr=(1,), elr=(3,))
+    state = structs.replace(LED, replicas=replicas, isr=(1,), elr=(3,))
     assert change(state, Settings(min_isr=3), {1, 2, 3}, isr=(1, 2)).elr == eligible
 
 
 def waiting(era: str, isr: tuple[int, ...]) -> tuple[NodeState, ReplicaManager, Acked]:
     """A leader and an append with acks=all that waits."""
     node = NodeState(1, Settings(era=ERAS[era]))
-    node.replicas[TP] = leader(ERAS[era], LED._replace(isr=isr))
+    node.replicas[TP] = leader(ERAS[era], structs.replace(LED, isr=isr))
     serving, told = ReplicaManager(node, lambda _tp, _follower: None), Acked()
     serving.append({TP: batch(0, 0)}, -1, 30_000, told.append)
     assert told == []
@@ -189,7 +190,7 @@ def test_a_new_epoch_of_the_same_leader_fails_nothing_that_waits(era: str) -> No
     """The controller of the ZooKeeper era gives one when a follower dies."""
     node, serving, told = waiting(era, (1, 2, 3))
     replica = node.replicas[TP]
-    replica.become(LED._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1), 10)
+    replica.become(structs.replace(LED, isr=(1, 2), leader_epoch=1, partition_epoch=1), 10)
     serving.moved(TP)
     assert told == []
     replica.fetched_by(2, 1, 20)
@@ -199,7 +200,7 @@ def test_a_new_epoch_of_the_same_leader_fails_nothing_that_waits(era: str) -> No
 
 def test_who_leads_no_more_cannot_say_what_becomes_of_it() -> None:
     node, serving, told = waiting("4.2", (1, 2, 3))
-    node.replicas[TP].become(LED._replace(leader=2, leader_epoch=1, partition_epoch=1), 10)
+    node.replicas[TP].become(structs.replace(LED, leader=2, leader_epoch=1, partition_epoch=1), 10)
     serving.moved(TP)
     assert told == [{TP: (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)}]
 
@@ -209,7 +210,7 @@ def test_members_to_be_count_for_the_minimum(era: str, error: str) -> None:
     """The in-sync set of the answer is the maximal one (KIP-497)."""
     node, serving, told = waiting(era, (1, 2))
     replica = node.replicas[TP]
-    replica.become(LED._replace(isr=(1,), partition_epoch=1), 10)
+    replica.become(structs.replace(LED, isr=(1,), partition_epoch=1), 10)
     replica.proposed = (1, 2)
     replica.fetched_by(2, 1, 20)
     serving.moved(TP)
@@ -236,7 +237,7 @@ def test_where_an_epoch_ends_is_told_by_its_leader_to_who_knows_it(
     replica = node.replicas[TP] = Replica(1, node.settings)
     for n, epoch in enumerate((0, 2, 2)):
         replica.log.copy(batch(n, epoch))
-    replica.become(LED._replace(leader=leads, leader_epoch=2), 0)
+    replica.become(structs.replace(LED, leader=leads, leader_epoch=2), 0)
     serving = ReplicaManager(node, lambda _tp, _follower: None)
     assert serving.epoch_ends(OffsetForLeaderEpoch(2, {TP: (current, 2)})).parts == {TP: answer}
 
@@ -260,7 +261,7 @@ def test_the_ends_of_a_log_are_told_by_its_leader(
         replica.append(batch(n, 0), 0)
     for follower in (2, 3):
         replica.fetched_by(follower, 2, 0)
-    replica.become(LED._replace(leader=leads, leader_epoch=int(leads != 1), partition_epoch=1), 0)
+    replica.become(structs.replace(LED, leader=leads, leader_epoch=int(leads != 1), partition_epoch=1), 0)
     serving = ReplicaManager(node, lambda _tp, _follower: None)
     asked = ListOffsets([TP, ("none", 0)], earliest=earliest, committed=committed)
     assert serving.list_offsets(asked).parts == {
@@ -285,7 +286,7 @@ def test_a_leader_behind_the_begin_of_its_epoch_does_not_tell_the_end(
     node = NodeState(1, Settings(era=ERAS[era]))
     replica = node.replicas[TP] = Replica(1, node.settings)
     replica.log.copy(batch(0, 0))
-    replica.become(LED._replace(leader_epoch=1), 0)
+    replica.become(structs.replace(LED, leader_epoch=1), 0)
     serving = ReplicaManager(node, lambda _tp, _follower: None)
     asked = ListOffsets([TP], earliest=earliest, committed=committed)
     assert serving.list_offsets(asked).parts[TP][0].name == error
@@ -313,8 +314,8 @@ def test_appends_and_fetches_whose_time_has_run_out_are_answered_and_forgotten()
 
 def test_older_metadata_do_not_undo_what_the_controller_answered() -> None:
     one = leader()
-    one.become(LED._replace(isr=(1, 2), partition_epoch=2), 10)
-    one.become(LED._replace(isr=(1,), partition_epoch=1), 20)
+    one.become(structs.replace(LED, isr=(1, 2), partition_epoch=2), 10)
+    one.become(structs.replace(LED, isr=(1,), partition_epoch=1), 20)
     assert (one.state.isr, one.state.partition_epoch) == ((1, 2), 2)
 
 
@@ -356,7 +357,7 @@ def test_an_epoch_of_which_nothing_is_left_is_forgotten(
 def test_the_last_leader_leads_again_where_nobody_is_eligible() -> None:
     """Both that are eligible lose power; the one that led comes back first (KIP-966)."""
     settings = Settings()
-    state = LED._replace(isr=(1,), elr=(2,))
+    state = structs.replace(LED, isr=(1,), elr=(2,))
     state = change(state, settings, {3}, isr=())
     assert (state.leader, state.elr, state.last_elr) == (-1, (1, 2), (1,))
     state = change(state, settings, {3}, dirty=1)
@@ -367,7 +368,7 @@ def test_the_last_leader_leads_again_where_nobody_is_eligible() -> None:
     assert (led.leader, led.isr, led.last_elr) == (1, (1,), ())
 
 
-MOVING = LED._replace(replicas=(4, 1, 2, 3), adding=(4,), removing=(3,))
+MOVING = structs.replace(LED, replicas=(4, 1, 2, 3), adding=(4,), removing=(3,))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +386,7 @@ MOVING = LED._replace(replicas=(4, 1, 2, 3), adding=(4,), removing=(3,))
 def test_a_reassignment_ends_and_the_leader_epoch_rises_with_it(
     era: str, isr: tuple[int, ...], ends: bool
 ) -> None:
-    state = MOVING._replace(isr=(1, 2, 3), leader=1)
+    state = structs.replace(MOVING, isr=(1, 2, 3), leader=1)
     made = change(state, Settings(era=ERAS[era], min_isr=1), {1, 2, 3, 4}, isr=isr)
     assert (made.leader, made.leader_epoch, made.partition_epoch) == (1, int(ends), int(made != state))
     if ends:
@@ -402,7 +403,7 @@ def test_a_reassignment_ends_and_the_leader_epoch_rises_with_it(
 def test_a_smaller_in_sync_set_is_a_new_leader_epoch_before_metadata_version_3_6(
     era: str, isr: tuple[int, ...], epoch: int
 ) -> None:
-    made = change(LED._replace(isr=(1, 2, 3)), Settings(era=ERAS[era]), {1, 2, 3}, isr=isr)
+    made = change(structs.replace(LED, isr=(1, 2, 3)), Settings(era=ERAS[era]), {1, 2, 3}, isr=isr)
     assert (made.isr, made.leader, made.leader_epoch) == (isr, 1, epoch)
     grown = change(made, Settings(era=ERAS[era]), {1, 2, 3}, isr=(1, 2, 3))
     assert grown.leader_epoch == epoch
@@ -422,7 +423,7 @@ def test_a_smaller_in_sync_set_is_a_new_leader_epoch_before_metadata_version_3_6
 )
 def test_an_unclean_election_by_the_setting(era: str, asked: str, led: int) -> None:
     settings = Settings(era=ERAS[era], unclean=True, min_isr=1)
-    state = LED._replace(isr=(1,))
+    state = structs.replace(LED, isr=(1,))
     made = change(state, settings, {2, 3}, preferred=asked == "preferred", unclean=asked == "unclean")
     assert made.leader == led
     assert change(state, replace(settings, unclean=False), {2, 3}).leader == -1
@@ -430,13 +431,13 @@ def test_an_unclean_election_by_the_setting(era: str, asked: str, led: int) -> N
 
 def test_who_is_eligible_does_not_lead_beside_a_member_of_the_in_sync_set() -> None:
     """PartitionChangeBuilder.isValidNewLeader: only where that set is empty."""
-    state = LED._replace(isr=(1,), elr=(2,))
+    state = structs.replace(LED, isr=(1,), elr=(2,))
     assert change(state, Settings(), {2, 3}).leader == -1
     assert change(state, Settings(), {2, 3}, isr=()).leader == 2
 
 
 def test_a_reassignment_does_not_end_without_a_replica_in_sync() -> None:
-    state = LED._replace(isr=(3,), leader=3, removing=(3,))
+    state = structs.replace(LED, isr=(3,), leader=3, removing=(3,))
     assert change(state, Settings(era=ERAS["3.6"]), {1, 2, 3}) is state
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from core.java_hash import java_hash
 from model.coordinator.coordinators import Coordinators
@@ -512,10 +513,10 @@ def test_a_change_that_cannot_be_logged_is_taken_back() -> None:
     world.write(producer, 0, 0, "a")
     replica = world.replica(log_of(world))
     isr = replica.state.isr
-    replica.state = replica.state._replace(isr=())
+    replica.state = structs.replace(replica.state, isr=())
     assert world.end(producer, commit=True).error is KafkaError.COORDINATOR_NOT_AVAILABLE
     assert world.transaction().state is S.ONGOING
-    replica.state = replica.state._replace(isr=isr)
+    replica.state = structs.replace(replica.state, isr=isr)
     assert world.end(producer, commit=True).error is NONE
     assert world.read(0) == ["a"]
 
@@ -528,11 +529,11 @@ def test_a_complete_record_that_cannot_be_logged_is_tried_again() -> None:
     world.end(producer, commit=True)
     replica = world.replica(log_of(world))
     isr = replica.state.isr
-    replica.state = replica.state._replace(isr=())
+    replica.state = structs.replace(replica.state, isr=())
     world.release()
     world.run(300)
     assert world.transaction().state is S.PREPARE_COMMIT
-    replica.state = replica.state._replace(isr=isr)
+    replica.state = structs.replace(replica.state, isr=isr)
     world.run(100)
     assert world.transaction().state is S.COMPLETE_COMMIT
 
@@ -546,11 +547,11 @@ def test_markers_are_sent_until_all_are_written() -> None:
     world.end(producer, commit=True)
     world.give_up()
     world.hold = lambda _: False
-    world.replica(P1).state = world.replica(P1).state._replace(isr=())
+    world.replica(P1).state = structs.replace(world.replica(P1).state, isr=())
     world.run(100)
     assert (world.controls(0), world.controls(1)) == ([("commit", 1)], [])
     assert world.transaction().state is S.PREPARE_COMMIT
-    world.replica(P1).state = world.replica(P1).state._replace(isr=(ME,))
+    world.replica(P1).state = structs.replace(world.replica(P1).state, isr=(ME,))
     world.run(100)
     assert (world.controls(0), world.controls(1)) == ([("commit", 1)], [("commit", 1)])
     assert world.transaction().state is S.COMPLETE_COMMIT
@@ -567,7 +568,7 @@ def test_each_broker_gets_one_request_at_a_time_and_each_marker_goes_to_one_brok
     world.end(two, commit=True, tid="two")
     image = world.broker.node.image
     state = image.partitions[P0]
-    image.partitions[P0] = state._replace(leader=2)
+    image.partitions[P0] = structs.replace(state, leader=2)
     world.run(300)
     assert len(world.held) == 1  # while it is under way, nobody else is asked
     image.partitions[P0] = state
@@ -1109,7 +1110,7 @@ def test_what_a_leader_is_told_becomes_what_a_producer_understands() -> None:
     world.release()
     image = world.broker.node.image
     tp = log_of(world)
-    image.partitions[tp] = image.partitions[tp]._replace(leader=-1)
+    image.partitions[tp] = structs.replace(image.partitions[tp], leader=-1)
     assert world.write(producer, 0, 0, "a") is KafkaError.NOT_ENOUGH_REPLICAS
 
 
@@ -1163,7 +1164,7 @@ def test_a_partition_without_a_leader_gets_its_marker_later_or_never(era: str, w
     world.write(producer, 1, 0, "b")
     image, server_log = world.broker.node.image, world.broker.node.server_log
     led = image.partitions[P1]
-    image.partitions[P1] = led._replace(leader=-1)
+    image.partitions[P1] = structs.replace(led, leader=-1)
     assert world.end(producer, commit=True).error is NONE
     world.run(200)
     assert world.transaction().state is (S.PREPARE_COMMIT if waits else S.COMPLETE_COMMIT)

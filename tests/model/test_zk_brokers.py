@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
@@ -201,7 +202,7 @@ def test_a_log_is_cut_back_only_for_a_leader_that_lives() -> None:
     world.start(3)
     world.run(100)
     log = world.durable[3].logs[TP]
-    dead = world.data(TP).state((2, 3, 1), 0)._replace(leader=2, leader_epoch=epoch + 1)
+    dead = replace(world.data(TP).state((2, 3, 1), 0), leader=2, leader_epoch=epoch + 1)
     assert log.end == 0  # broker 1 lives: cut back to what was written down
     assert world.say(3, LeaderAndIsr(1, 1, 999, {TP: dead})).error is KafkaError.NONE
     assert world.led(3, TP).leader == 1

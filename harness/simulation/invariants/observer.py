@@ -52,6 +52,7 @@ from harness.simulation.nodes import SimNode
 from model.broker import Broker
 from model.kraft.kafka_raft_client import LEADER, KafkaRaftClient
 from model.kraft.kraft_metadata import KRaftMetadata
+from model.log.unified_log import RecordBatch
 from model.metadata.image import PartitionRecord
 from model.protocol.messages import Partition
 from model.replication.node import TRANSACTION_TOPIC
@@ -74,15 +75,17 @@ class Broken:
 class _View:
     """A node as it was after its last event. `quorum`: its part of the metadata quorum, None = there is none
     in this era. `committed`: metadata that were compared; `led`: the quorum epoch in which it was seen to
-    lead. in_order: `watched` as the node's replicas are. `cut`: partitions whose records it lost with the
-    power. loaded: coordinator epochs of the transaction log that it had loaded; lines: of its log."""
+    lead. replicas: of the node; looks: `watched` in the same order, with what each look needs. `cut`:
+    partitions whose records it lost with the power. loaded: coordinator epochs of the transaction log that it
+    had loaded; lines: of its log."""
 
     incarnation: int = 0
     quorum: KafkaRaftClient | None = None
     committed: int = 0
     led: int = -1
     watched: dict[Partition, Watched] = field(default_factory=dict)
-    in_order: list[Watched] = field(default_factory=list)
+    replicas: list[Replica] = field(default_factory=list)
+    looks: list[tuple[Replica, list[RecordBatch], Watched]] = field(default_factory=list)
     cut: set[Partition] = field(default_factory=set)
     loaded: dict[int, int] = field(default_factory=dict)
     lines: int = 0
@@ -159,14 +162,9 @@ class Invariants:
             if quorum.role == LEADER and quorum.epoch != view.led:
                 self._leads_quorum(view, node.me, quorum)
         replicas = broker.node.replicas
-        if len(view.in_order) != len(replicas):
+        if [*replicas.values()] != view.replicas:
             self._watch(view, node.me, replicas)
-        for replica, seen in zip(replicas.values(), view.in_order, strict=True):
-            if seen.replica is not replica:
-                self._watch(view, node.me, replicas)
-                self._after(node)
-                return
-            batches = seen.batches
+        for replica, batches, seen in view.looks:
             if (
                 replica.high_watermark != seen.high
                 or replica.state is not seen.state
@@ -183,7 +181,8 @@ class Invariants:
             seen = view.watched.get(tp)
             if seen is None or seen.replica is not replica:
                 view.watched[tp] = Watched(tp=tp, node=me, replica=replica, guarded=self._of(tp), told=told)
-        view.in_order = [view.watched[tp] for tp in replicas]
+        view.replicas = [*replicas.values()]
+        view.looks = [(seen.replica, seen.batches, seen) for seen in map(view.watched.__getitem__, replicas)]
 
     def _started(self, view: _View, node: SimNode, broker: Broker) -> None:
         """A new process: its logs are looked at from the beginning."""
@@ -196,7 +195,7 @@ class Invariants:
         view.quorum = metadata.quorum if isinstance(metadata, KRaftMetadata) else None
         view.incarnation, view.committed, view.led = node.incarnation, 0, -1
         view.watched.clear()
-        view.in_order = []
+        view.replicas, view.looks = [], []
         view.loaded = {}
 
     def _coordinates(self, view: _View, broker: Broker) -> None:

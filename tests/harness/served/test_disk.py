@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from harness.served.disk import Disk, load
 from harness.served.records import batch_of
@@ -15,7 +16,7 @@ SETTINGS = Settings()
 
 
 def appended(log: UnifiedLog, epoch: int, sequence: int) -> None:
-    log.append(batch_of(wire_batch())._replace(sequence=sequence), epoch)
+    log.append(structs.replace(batch_of(wire_batch()), sequence=sequence), epoch)
 
 
 @pytest.fixture
@@ -110,6 +111,6 @@ def test_nothing_is_written_where_nothing_changed(disk: Disk, tmp_path: Path) ->
 
 
 def test_times_move_to_another_clock(disk: Disk, tmp_path: Path) -> None:
-    disk.durable.logs[TP].append(batch_of(wire_batch())._replace(appended_ms=5), 0)
+    disk.durable.logs[TP].append(structs.replace(batch_of(wire_batch()), appended_ms=5), 0)
     disk.save()
     assert load(tmp_path / "disk", SETTINGS, 100).logs[TP].batches[0].appended_ms == 105

@@ -5,6 +5,7 @@ import struct
 import msgspec
 import pytest
 from crc32c import crc32c
+from msgspec.structs import replace
 
 from harness.served.packing import kinds, pack, unpack
 from harness.served.records import CorruptBatch, WireRecords, batch_of, fetched
@@ -26,7 +27,7 @@ def wire_batch(*, count: int = 1, producer_id: int = 7, attributes: int = 0x10) 
     return struct.pack(">qiibI", 0, 9 + len(rest), -1, 2, crc32c(rest)) + rest
 
 
-PLACED = batch_of(wire_batch(count=2))._replace(base=10, epoch=4)
+PLACED = replace(batch_of(wire_batch(count=2)), base=10, epoch=4)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_a_batch_keeps_its_bytes_but_for_its_place() -> None:
         True,
     )
     assert list(batch.records) == [b"v", b"v"]
-    brought = fetched(batch._replace(base=10, epoch=4))
+    brought = fetched(replace(batch, base=10, epoch=4))
     assert brought[16:] == raw[16:]
     assert struct.unpack_from(">qii", brought) == (10, len(raw) - 12, 4)
 

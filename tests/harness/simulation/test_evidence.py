@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.consumer_protocol_assignment.v0 import ConsumerProtocolAssignment
 from kio.serial import entity_reader
+from msgspec import structs
 
 from core.config import RunConfig, run_config
 from core.op import TopicPartition
@@ -246,7 +247,7 @@ def test_metadata_records_make_the_image_of_the_model(era: str) -> None:
 def test_a_leader_epoch_that_did_not_rise_is_no_partition_change() -> None:
     entries = done_entries = simulate(config("queue", "none", duration_s=1)).cluster.sim[1].durable.entries
     first = next(entry for _, entry in done_entries if isinstance(entry, PartitionRecord))
-    moved = first.state._replace(leader=first.state.replicas[1], partition_epoch=1)
+    moved = structs.replace(first.state, leader=first.state.replicas[1], partition_epoch=1)
     entries = [*done_entries, (1, PartitionRecord(first.partition, moved))]
     last = records(entries, Settings(), "4.3")[-1]
     assert (last.name, last.fields["leaderEpoch"]) == ("PartitionRecord", 0)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from core.config import RunConfig, run_config
 from harness.simulation.cluster import SimulatedCluster
@@ -265,7 +266,7 @@ def a_short_leader(world: World) -> SimNode:
 
 
 def state_of(world: World, **changes: Any) -> PartitionState:
-    return world.replica(world.node()).state._replace(**changes)
+    return structs.replace(world.replica(world.node()).state, **changes)
 
 
 def a_watermark_that_falls(world: World) -> SimNode:
@@ -277,7 +278,7 @@ def a_watermark_that_falls(world: World) -> SimNode:
 def a_second_leader(world: World) -> SimNode:
     node = world.node(leads=False)
     replica = world.replica(node)
-    replica.become(replica.state._replace(leader=node.me), 0)
+    replica.become(structs.replace(replica.state, leader=node.me), 0)
     return node
 
 
@@ -335,7 +336,7 @@ def a_stable_offset_that_falls(world: World) -> SimNode:
     node = world.node()
     world.replica(node).log.producer_states.ongoing[7] = 1
     world.replica(node).high_watermark += 0
-    world.replica(node).state = world.replica(node).state._replace(partition_epoch=9)
+    world.replica(node).state = structs.replace(world.replica(node).state, partition_epoch=9)
     return node
 
 
@@ -490,7 +491,7 @@ def test_a_decision_counts_once_a_coordinator_has_read_it(leads: bool) -> None:
     replica = world.replica(node, tp)
     replica.log.copy(RecordBatch(0, 0, (record(PREPARE_COMMIT, 3),)))
     if leads:
-        led = replica.state._replace(leader=node.me, leader_epoch=1, partition_epoch=1)
+        led = structs.replace(replica.state, leader=node.me, leader_epoch=1, partition_epoch=1)
         world.invariants._of(tp).decided(led)
         replica.become(led, 0)
         assert node.broker is not None

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from core.cluster import Roles
 from core.config import run_config
@@ -46,7 +47,7 @@ def test_a_broker_that_has_not_heard_of_a_new_leader_disagrees(done: Simulated) 
     state = partitions(done, 1)[TP]
     other = next(node for node in state.replicas if node != state.leader)
     for node in (1, 2):
-        partitions(done, node)[TP] = state._replace(leader=other, leader_epoch=state.leader_epoch + 1)
+        partitions(done, node)[TP] = structs.replace(state, leader=other, leader_epoch=state.leader_epoch + 1)
     assert not roles(done).agreed
 
 

@@ -14,7 +14,7 @@ from core.errors import HistoryError
 from harness.simulation import network
 from harness.simulation.cluster import SimulatedCluster
 from harness.simulation.message_text import Summaries
-from harness.simulation.network import DELAY_US, Connection, Message, Network, Way
+from harness.simulation.network import DELAY_US, Connection, Message, Network
 from harness.simulation.run import Simulated, simulate
 from harness.simulation.scheduler import Scheduler
 from harness.simulation.tracer import Tracing
@@ -246,9 +246,8 @@ def test_messages_do_not_change_after_they_were_sent(workload: str, monkeypatch:
     then: list[str] = []
 
     class Told(Message):
-        def __init__(self, number: int, connection: Connection, way: Way, content: Any, *given: Any) -> None:
-            then.append(repr(content))
-            super().__init__(number, connection, way, content, *given)
+        def __post_init__(self) -> None:
+            then.append(repr(self.content))
 
     monkeypatch.setattr(network, "Message", Told)
     now: list[str] = []

@@ -1,11 +1,12 @@
 """A log of producers as the model accepts it: each rule refuses at its place, and its clean twin passes."""
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from model.accepting.data_partition import (
     COORDINATOR_EPOCH,
@@ -29,7 +30,7 @@ LAST = 2**31 - 1
 def data(sequence: int, count: int = 1, epoch: int = 0, **fields: Any) -> RecordBatch:
     """A transactional batch of producer 7."""
     made = RecordBatch(0, 0, ("m",) * count, 7, epoch, sequence, transactional=True)
-    return made._replace(**fields)
+    return replace(made, **fields)
 
 
 def marker(epoch: int = 0, coordinator: int = 0, control: str = COMMIT, version: int = 0) -> RecordBatch:
@@ -42,7 +43,7 @@ def refused(batches: list[RecordBatch], era: str = "4.3", *, numbered: bool = Tr
     """What is refused, with its offset; each batch stands after the one before."""
     accepted, end, found = DataPartition(ERAS[era], numbered=numbered), 0, []
     for batch in batches:
-        placed = batch._replace(base=end)
+        placed = replace(batch, base=end)
         end = placed.last + 1
         refusal = accepted.add(placed)
         if refusal is not None:
@@ -135,7 +136,7 @@ def test_only_the_newest_batches_are_kept_and_the_state_of_all() -> None:
     accepted = DataPartition(ERAS["4.3"])
     other = RecordBatch(0, 0, ("m",), 8, 0, 0, transactional=True)
     for at, batch in enumerate([other, *(data(n) for n in range(KEPT + 9))]):
-        assert accepted.add(batch._replace(base=at)) is None
+        assert accepted.add(replace(batch, base=at)) is None
     assert len(accepted.log.batches) < KEPT
     assert accepted.log.producers[8].began == 0
     refusal = accepted.add(data(KEPT + 5, base=accepted.log.end))
@@ -146,8 +147,8 @@ def test_only_the_newest_batches_are_kept_and_the_state_of_all() -> None:
 def test_a_refusal_tells_what_stands_there_and_the_state_before() -> None:
     accepted = DataPartition(ERAS["4.3"])
     for at, batch in enumerate([data(0), data(1), marker(coordinator=3)]):
-        accepted.add(batch._replace(base=at))
-    refusal = accepted.add(marker(coordinator=2, control=ABORT)._replace(base=3))
+        accepted.add(replace(batch, base=at))
+    refusal = accepted.add(replace(marker(coordinator=2, control=ABORT), base=3))
     assert refusal is not None
     assert refusal.why == (
         "abort marker of producer 7 epoch 0 by coordinator epoch 2; "
@@ -163,7 +164,7 @@ def test_the_aborted_index_and_its_last_stable_offset() -> None:
     other = RecordBatch(0, 0, ("m",), 8, 0, 0, transactional=True)
     end = RecordBatch(0, 0, (), 8, 0, control=ABORT)
     for at, batch in enumerate([other, data(0), marker(control=ABORT), end, data(1), marker()]):
-        accepted.add(batch._replace(base=at))
+        accepted.add(replace(batch, base=at))
     assert accepted.log.aborted == [
         AbortedTxn(producer_id=7, first=1, last=2, last_stable=0),
         AbortedTxn(producer_id=8, first=0, last=3, last_stable=4),
@@ -173,7 +174,7 @@ def test_the_aborted_index_and_its_last_stable_offset() -> None:
 def test_asked_counts_what_a_rule_could_have_refused() -> None:
     accepted = DataPartition(ERAS["4.3"])
     for at, batch in enumerate([data(0), data(1), marker(), marker(), RecordBatch(0, 0, ("m",))]):
-        accepted.add(batch._replace(base=at))
+        accepted.add(replace(batch, base=at))
     assert accepted.asked == {
         SEQUENCE: 1,
         NO_REPEAT: 1,
@@ -213,7 +214,7 @@ def test_what_a_leader_appends_is_accepted_and_what_it_does_not_is_refused(
 ) -> None:
     log, accepted = UnifiedLog(ERAS[era]), DataPartition(ERAS[era])
     for batch in batches:
-        offered = batch._replace(base=log.end)
+        offered = replace(batch, base=log.end)
         try:
             appended = log.append(batch, 0).base == offered.base
         except Refused:
@@ -230,7 +231,7 @@ def test_what_a_leader_appends_is_accepted_and_what_it_does_not_is_refused(
 
 
 def test_an_era_that_remembers_one_batch() -> None:
-    era = replace(ERAS["4.3"], remembered_batches=1)
+    era = dataclasses.replace(ERAS["4.3"], remembered_batches=1)
     accepted = DataPartition(era)
     rules = [accepted.add(data(n, base=at)) for at, n in enumerate([0, 1, 0])]
     assert [one.rule for one in rules if one] == [SEQUENCE]

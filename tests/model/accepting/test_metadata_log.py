@@ -1,6 +1,7 @@
 """The acceptor of the metadata log: silent on what a controller writes, and one near miss for each rule."""
 
 import pytest
+from msgspec.structs import replace
 
 from model.accepting.metadata_log import MetadataLog
 from model.accepting.metadata_records import (
@@ -174,11 +175,11 @@ MISSES: dict[str, tuple[list[MetadataLogRecord], list[tuple[str, int]]]] = {
         [("partition-epoch-rises", 0), ("change-has-cause", 0)],
     ),
     "a new leader in the old epoch, as a whole": (
-        [PartitionCreated(TP, STATE._replace(leader=2, partition_epoch=1))],
+        [PartitionCreated(TP, replace(STATE, leader=2, partition_epoch=1))],
         [("leader-epoch-rises", 0)],
     ),
     "a partition is created again": (
-        [PartitionCreated(TP, STATE._replace(partition_epoch=1))],
+        [PartitionCreated(TP, replace(STATE, partition_epoch=1))],
         [("topics-known", 0)],
     ),
     "a partition without a topic": ([PartitionCreated(("r", 0), STATE)], [("topics-known", 0)]),
@@ -262,7 +263,7 @@ def test_a_snapshot_is_the_image_of_its_offset() -> None:
     log = MetadataLog(snapshots={end: image})
     assert list(log.accept(whole)) == []
     assert log.asked["snapshot-is-image"] == 1
-    image.partitions[TP] = image.partitions[TP]._replace(leader=3)
+    image.partitions[TP] = replace(image.partitions[TP], leader=3)
     found = list(MetadataLog(snapshots={end: image}).accept(whole))
     assert [(one.rule, one.offset) for one in found] == [("snapshot-is-image", end)]
 
