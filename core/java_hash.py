@@ -7,7 +7,10 @@ Not here: who leads the partition (`coordinating`, `core.cluster.Roles`), the ha
 (murmur2).
 """
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
     """Kafka's `Utils.abs(String.hashCode())`, 0 to 2^31 - 1: of UTF-16 units, in 32 bits, signed.
 

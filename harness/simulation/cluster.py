@@ -357,7 +357,7 @@ class SimulatedCluster(Administered):
 
     def sender(self, process: int = -1) -> Sender:
         """How a new client's requests get to nodes: one connection to each node and kind of request."""
-        caller = Caller(self.network, self.scheduler, CLIENTS, process)
+        caller, listener = Caller(self.network, self.scheduler, CLIENTS, process), Listener.CLIENT
 
         def send(ask: Ask, answered: Callable[[Any], None], timeout_ms: int | None = None) -> None:
             wait_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -367,6 +367,6 @@ class SimulatedCluster(Administered):
                 wait_ms = max(wait_ms, ask.request.rebalance_ms + JOIN_GRACE_MS)
             told = lambda message: answered(message and message.content)  # noqa: E731
             kind = ask.channel.split(" ")[0]
-            caller.ask(self.sim[ask.node], kind, Listener.CLIENT, ask.request, wait_ms, told)
+            caller.ask(self.sim[ask.node], kind, listener, ask.request, wait_ms, told)
 
         return send

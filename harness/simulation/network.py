@@ -142,7 +142,7 @@ class Network:
         if connection.client == connection.server:
             self._scheduler.at(now, self._deliver, message)
         elif not connection.severed:
-            self._give(message)
+            (self._give if self.proxies else self.carry)(message)
 
     def answer(self, request: Message, content: Any) -> None:
         """Carry an answer to the client."""
@@ -158,7 +158,7 @@ class Network:
         if self.messages is not None:
             self.messages.append(message)
         if not (connection.closed or connection.severed):
-            self._give(message)
+            (self._give if self.proxies else self.carry)(message)
 
     def _give(self, message: Message) -> None:
         """To whatever stands between, else on its way."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
+import msgspec
+
 from core.cluster import Listener
 from harness.simulation.network import Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
@@ -83,29 +85,24 @@ class Caller:
         self._network.send(connection, request, node.request, call.answer)
 
 
-class _Call:
+class _Call(msgspec.Struct, eq=False):
     """A request that waits for its answer. answered: called once, with None where no answer came in time."""
 
-    __slots__ = ("_answered", "_connection", "_network", "waits")
-
-    def __init__(
-        self, network: Network, connection: Connection, answered: Callable[[Message | None], None]
-    ) -> None:
-        self._network = network
-        self._connection = connection
-        self._answered = answered
-        self.waits = True
+    network: Network
+    connection: Connection
+    answered: Callable[[Message | None], None]
+    waits: bool = True
 
     def answer(self, message: Message | None) -> None:
         """The answer, unless the caller has given up."""
         if self.waits:
             self.waits = False
-            self._answered(message)
+            self.answered(message)
 
     def give_up(self) -> None:
         """Wait no longer."""
         if self.waits:
-            self._network.close(self._connection)
+            self.network.close(self.connection)
             self.answer(None)
 
 

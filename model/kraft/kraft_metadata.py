@@ -212,12 +212,13 @@ class KRaftMetadata:
     def _release(self, *, late: bool = False) -> None:
         """Answer fetches of the metadata log that have something to bring now, or waited long."""
         quorum, left = self.quorum, []
+        end, high_watermark, told = quorum.end, quorum.high_watermark, self._told
         for entry in self._parked:
             until, answer, request = entry
-            news = quorum.role != LEADER or quorum.end > request.end
-            news = news or quorum.high_watermark > self._told.get(request.replica, -1)
+            news = end > request.end or high_watermark > told.get(request.replica, -1)
+            news = news or quorum.role != LEADER
             if news or (late and until <= self.node.now):
-                self._told[request.replica] = quorum.high_watermark
+                told[request.replica] = high_watermark
                 answer(quorum.held(request))
             else:
                 left.append(entry)
