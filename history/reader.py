@@ -420,13 +420,13 @@ def _matching(
         ]
         if not asked:
             continue
-        keys = _columns(file, table, ["tp", *(name for _, name, _ in asked)], [number])
+        keys = columns_of_groups(file, table, ["tp", *(name for _, name, _ in asked)], [number])
         matches = np.zeros(len(keys["tp"]), bool)
         for tp, name, some in asked:
             rows = some.rows(keys[name])
             matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
         if matches.any():
-            told = _columns(file, table, wanted, [number])
+            told = columns_of_groups(file, table, wanted, [number])
             found += zip(*(told[name][matches].tolist() for name in wanted), strict=True)
     return found
 
@@ -577,7 +577,7 @@ def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict
     Raises: HistoryError.
     """
     with _unit_file(run, table, unit) as file:
-        return _columns(file, table, wanted, range(file.num_row_groups))
+        return columns_of_groups(file, table, wanted, range(file.num_row_groups))
 
 
 def read_blocks(
@@ -593,7 +593,7 @@ def read_blocks(
         before = np.cumsum([meta.row_group(n).num_rows for n in numbers]) // BLOCK_ROWS
         for block in np.split(np.array(numbers, np.int64), np.flatnonzero(np.diff(before)) + 1):
             if len(block):
-                yield _columns(file, table, wanted, block.tolist())
+                yield columns_of_groups(file, table, wanted, block.tolist())
 
 
 @contextmanager
@@ -616,7 +616,7 @@ def _ranges(file: "pq.ParquetFile", table: str, group: int) -> Ranges:
     return lambda name: enclosed(table, name, held)
 
 
-def _columns(
+def columns_of_groups(
     file: "pq.ParquetFile", table: str, wanted: Sequence[str], groups: Sequence[int]
 ) -> dict[str, Array]:
     """Columns of the table, of the rows of some row groups."""
@@ -670,6 +670,25 @@ def numbers(table: pa.Table, name: str) -> Array:
         return np.zeros(0, dtype)
     whole = np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))
     return np.asarray(whole[array.offset :])
+
+
+def arrow_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Numbers, flags, texts or lists of them as an Arrow array.
+
+    `pa.array` would do, but imports pandas (see `numbers`).
+    """
+    if pa.types.is_string(kind) or pa.types.is_list(kind):
+        parts = [each.encode() for each in values] if pa.types.is_string(kind) else values
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+        if pa.types.is_string(kind):
+            data = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
+            return pa.Array.from_buffers(kind, len(values), data)
+        children = [arrow_array([one for part in parts for one in part], kind.value_type)]
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends)], children=children)
+    row = np.array(values, np.dtype(kind.to_pandas_dtype()))
+    if pa.types.is_boolean(kind):
+        row = np.packbits(row, bitorder="little")
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(row)])
 
 
 def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:

@@ -11,7 +11,7 @@ partition: they see its own rows and *guests*, and report what own rows show. A 
 - the lowest send of each process, where transactional ids had several holders.
 
 What a range alone cannot decide it leaves to the merge (`PartitionResult.pending`). Finding guests takes two
-scans of a few columns: `scout` sees one range, `meet` puts the ranges of a partition together, `find` names
+scans of a few columns: `scout` sees one range, `meet` puts the ranges of a partition together, `find` reads
 the rows. Parquet's statistics show which row groups may hold rows of a range, and only these are read.
 """
 
@@ -32,14 +32,15 @@ from checkers.engine.partition_view import Piece, Slots, among, distinct
 from core.errors import HistoryError
 from core.op import AssignmentKind
 from history import storage
-from history.reader import Array, Columns, columns
+from history.reader import Array, Columns, columns, columns_of_groups
 from history.run_folder import Run
-from history.stored import decoded, needed, values_at
+from history.stored import values_at
 from history.tables import PLACED, TABLES
 
-RANGE_ROWS: Final = 1 << 22
+RANGE_ROWS: Final = 1 << 21
 """A partition with more rows is cut into ranges of about this number of rows."""
 PLACE: Final = {"sends": "place", "reads": "offset"}
+VALUE: Final = ("tp", "place", "value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Scouted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Met:
-    """What a range learns from all ranges of its partition. rows: of guests, by table.
+    """What a range learns from all ranges of its partition. rows: of guests, by table (`find`).
 
     values, sources: values, and inputs of copies, whose rows are guests; places: of sends that are guests.
     limit: sends here that were acknowledged before this moment are guests of lower ranges. older: of each
@@ -89,7 +90,7 @@ class Met:
     older: Array
     lowest_values: Array
     first_ack: int
-    rows: Mapping[str, Array] = field(default_factory=dict)
+    rows: Mapping[str, Columns] = field(default_factory=dict)
 
 
 class UnitFile:
@@ -105,6 +106,8 @@ class UnitFile:
         counts = [meta.row_group(n).num_rows for n in range(meta.num_row_groups)]
         self.starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         self._bounds = {name: _statistics(meta, names[name]) for name in ("tp", self.place)}
+        self._unplaced = self._bounds[self.place][0] < 0
+        self._hidden = self._unplaced.copy()
 
     def extent(self, tp: int) -> tuple[int, int]:
         """About the lowest and the highest place of a partition; -1 = none."""
@@ -118,11 +121,25 @@ class UnitFile:
     def groups(self, of: Range) -> list[int]:
         """Row groups that may hold rows of a range."""
         mine = self._of(of.tp)
-        low, high = self._bounds[self.place][:, mine]
+        low, high = self._extents(mine, of.low)
         may = (high >= of.low) & (low < of.high)
-        unplaced = (low < 0) & (self._share(self.starts[mine], of) <= of.number)
+        unplaced = self._unplaced[mine] & (self._share(self.starts[mine], of) <= of.number)
         may |= unplaced & (self._share(self.starts[mine + 1] - 1, of) >= of.number)
         return list(mine[may].tolist())
+
+    def _extents(self, groups: Array, above: int) -> Array:
+        """The lowest and the highest place in each of these row groups, shape (2, n).
+
+        A row without a place (-1) hides the lowest one from the statistics. Such a row group is looked into,
+        if it has a place of `above` or more.
+        """
+        bounds = self._bounds[self.place]
+        for group in groups[self._hidden[groups] & (bounds[1, groups] >= above)].tolist():
+            place = self.read(group, (self.place,))[self.place]
+            place = place[place >= 0]
+            bounds[:, group] = place.min(initial=NEVER), place.max(initial=-1)
+            self._hidden[group] = False
+        return bounds[:, groups]
 
     def _share(self, rows: Array, of: Range) -> Array:
         """The range that each of these rows belongs to, where it has no place."""
@@ -131,8 +148,7 @@ class UnitFile:
     def read(self, group: int, names: Sequence[str]) -> dict[str, Array]:
         """Columns of a row group, and `row`."""
         with _refusing(self.path):
-            table = self._file.read_row_group(group, columns=needed(self.table, names)).combine_chunks()
-        rows = decoded(self.table, columns(table), names)
+            rows = columns_of_groups(self._file, self.table, names, [group])
         return {**rows, "row": np.arange(*self.starts[group : group + 2])}
 
     def own(self, rows: Columns, of: Range) -> Array:
@@ -145,34 +161,45 @@ class UnitFile:
     def values(self, tp: int, places: Array) -> Array:
         """The values of the sends of a partition that have these places (`values_at`)."""
         ordered, mine = distinct(places), self._of(tp)
-        low, high = self._bounds[self.place][:, mine]
-        first, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
-        parts = [self.read(group, ("tp", "place", "value")) for group in mine[first < end].tolist()]
-        if not parts:
-            return np.full(len(places), PLACED, np.int64)
-        rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return values_at(rows, np.full(len(places), tp, np.int32), places)
+        found = {name: [column] for name, column in columns(TABLES[self.table].empty_table(), VALUE).items()}
+        if len(ordered):
+            low, high = self._extents(mine, int(ordered[0]))
+            first, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
+            for group in mine[first < end].tolist():
+                rows = self.read(group, VALUE)
+                wanted = among(rows["place"], ordered)
+                for name, column in found.items():
+                    column.append(rows[name][wanted])
+        sends = {name: np.concatenate(column) for name, column in found.items()}
+        return values_at(sends, np.full(len(places), tp, np.int32), places)
 
-    def rows(self, of: Range, names: Sequence[str], guests: Array | None = None) -> dict[str, Array]:
-        """Own rows and guests (row numbers, sorted) in the order of the file; `row`, and `own`: flags."""
+    def rows(self, of: Range, names: Sequence[str]) -> dict[str, Array]:
+        """Own rows, in the order of the file; and `row`."""
         wanted = tuple(dict.fromkeys(("tp", self.place, *names)))
-        groups = set(self.groups(of))
-        if guests is not None and len(guests):
-            groups |= set((np.searchsorted(self.starts, guests, side="right") - 1).tolist())
-        parts: list[dict[str, Array]] = []
-        for group in sorted(groups):
+        parts = []
+        for group in self.groups(of):
             rows = self.read(group, wanted)
-            rows["own"] = self.own(rows, of)
-            kept = rows["own"]
-            if guests is not None:
-                first, end = np.searchsorted(guests, self.starts[group : group + 2])
-                kept = kept.copy()
-                kept[guests[first:end] - self.starts[group]] = True
-            if kept.any():
-                parts.append({name: column if kept.all() else column[kept] for name, column in rows.items()})
-        empty = {**columns(TABLES[self.table].empty_table(), wanted), "row": np.zeros(0, np.int64)}
-        empty["own"] = np.zeros(0, bool)
-        return {name: np.concatenate([part[name] for part in (*parts, empty)]) for name in empty}
+            parts.append(_some(rows, self.own(rows, of)))
+        return self._together(parts, wanted)
+
+    def at(self, numbers: Array, names: Sequence[str]) -> dict[str, Array]:
+        """The rows with these numbers, which are sorted; and `row`."""
+        groups = np.searchsorted(self.starts, numbers, side="right") - 1
+        parts = []
+        for group in distinct(groups).tolist():
+            rows = self.read(group, names)
+            parts.append(_some(rows, numbers[groups == group] - self.starts[group]))
+        return self._together(parts, names)
+
+    def _together(self, parts: list[dict[str, Array]], names: Sequence[str]) -> dict[str, Array]:
+        """Parts one after the other; each column goes from the parts as it is put together."""
+        empty = columns(TABLES[self.table].empty_table(), tuple(names)) | {"row": np.zeros(0, np.int64)}
+        return {name: np.concatenate([empty[name], *(part.pop(name) for part in parts)]) for name in empty}
+
+
+def _some(rows: Columns, which: Array) -> dict[str, Array]:
+    """Some of these rows: flags, or positions."""
+    return {name: column[which] for name, column in rows.items()}
 
 
 @contextlib.contextmanager
@@ -285,10 +312,13 @@ def guests_named(met: Met) -> bool:
     return bool(len(met.values) or met.sources or len(met.places) or met.limit >= 0)
 
 
-def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Array]:
-    """Rows of a range that are guests of others, by table. Raises: HistoryError."""
-    names = ("value", "offset", "ack_ns", "src_tp", "src_offset")
-    sends = UnitFile(folder, unit, "sends").rows(of, names)
+def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Columns]:
+    """Rows of a range that are guests of others, by table: what kernels use, and `row`.
+
+    Raises: HistoryError.
+    """
+    files = {name: UnitFile(folder, unit, name) for name in PLACE}
+    sends = files["sends"].rows(of, ("value", "offset", "ack_ns", "src_tp", "src_offset"))
     wanted = np.isin(sends["value"], met.values) | np.isin(sends["place"], met.places)
     for tp, offsets in met.sources.items():
         wanted |= (sends["src_tp"] == tp) & np.isin(sends["src_offset"], offsets)
@@ -297,13 +327,16 @@ def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Array]:
     highest = np.maximum.accumulate(sends["offset"][early])
     wanted[early[np.append(True, highest[1:] > highest[:-1])[: len(early)]]] = True
     values = distinct(np.append(met.values, sends["value"][wanted]))
-    reads = UnitFile(folder, unit, "reads").rows(of, ("value",))
+    reads = files["reads"].rows(of, ("value",))
     places = distinct(sends["place"][among(sends["value"], values)])
     told = reads["value"] != PLACED
     placed = np.flatnonzero(~told & among(reads["offset"], places))
     there = values_at(sends, reads["tp"][placed], reads["offset"][placed])
     read = np.append(np.flatnonzero(told & among(reads["value"], values)), placed[among(there, values)])
-    return {"sends": sends["row"][wanted], "reads": np.sort(reads["row"][read])}
+    found = files["reads"].at(np.sort(reads["row"][read]), READS)
+    there = values_at(sends, found["tp"], found["offset"])
+    found["value"] = np.where(found["value"] == PLACED, there, found["value"])
+    return {"sends": files["sends"].at(sends["row"][wanted], SENDS), "reads": found}
 
 
 def piece(
@@ -311,67 +344,81 @@ def piece(
 ) -> tuple[dict[str, Array], dict[str, Array], Piece]:
     """Sends and reads of a range with its guests, in the order of the tables. Raises: HistoryError."""
     files = {name: UnitFile(folder, unit, name) for name in PLACE}
-    none = np.zeros(0, np.int64)
     before = {
-        "sends": _sends_before(files["sends"], of, met, known),
-        "reads": _reads_before(files["reads"], of, known),
+        "sends": files["sends"].at(_sends_before(files["sends"], of, met, known), SENDS),
+        "reads": files["reads"].at(_reads_before(files["reads"], of, known), READS),
     }
-    guests = {name: distinct(np.append(met.rows.get(name, none), before[name])) for name in PLACE}
-    sends = files["sends"].rows(of, SENDS, guests["sends"])
-    reads = files["reads"].rows(of, READS, guests["reads"])
-    guest = np.flatnonzero(~reads["own"] & (reads["value"] == PLACED))
-    reads["value"][guest] = files["sends"].values(of.tp, reads["offset"][guest])
+    last = np.flatnonzero(before["reads"]["value"] == PLACED)
+    before["reads"]["value"][last] = files["sends"].values(of.tp, before["reads"]["offset"][last])
+    sends, own_sends = _with_guests(files["sends"].rows(of, SENDS), before["sends"], met.rows.get("sends"))
+    reads, own_reads = _with_guests(files["reads"].rows(of, READS), before["reads"], met.rows.get("reads"))
     return (
         sends,
         reads,
         Piece(
             low=of.low,
             high=of.high,
-            own_sends=sends["own"],
-            own_reads=reads["own"],
+            own_sends=own_sends,
+            own_reads=own_reads,
             lowest_values=met.lowest_values,
             first_ack=met.first_ack,
         ),
     )
 
 
+def _with_guests(own: dict[str, Array], *guests: Columns | None) -> tuple[dict[str, Array], Array]:
+    """Own rows and guests in the order of the file, each once; flags: which are own."""
+    parts = [own, *(some for some in guests if some is not None)]
+    row = np.concatenate([part["row"] for part in parts])
+    order = np.argsort(row, kind="stable")  # of several, an own one is first
+    order = order[np.append(True, row[order[1:]] != row[order[:-1]])[: len(order)]]
+    flags, names = order < len(own.pop("row")), tuple(own)
+    further = parts[1:]  # and each own column goes as it is put together
+    return {
+        name: np.concatenate([own.pop(name), *(part[name] for part in further)])[order] for name in names
+    }, flags
+
+
 def _sends_before(file: UnitFile, of: Range, met: Met, known: KernelInput) -> Array:
-    """The send with a place before each own one, by the same process: those that are not own."""
+    """The send with a place before each own one, by the same process: those that are not own. Sorted."""
     groups = file.groups(of)
-    if not groups:
-        return np.zeros(0, np.int64)
-    parts = [_placed(file, group, of) for group in range(groups[0], groups[-1] + 1)]
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.argsort(rows["process"], kind="stable")
-    own, process, row = (rows[name][order] for name in ("own", "process", "row"))
-    same = process[1:] == process[:-1]
-    found = [row[:-1][same & own[1:] & ~own[:-1]]]
-    starts = np.append(True, ~same)[: len(own)]
-    begun = process[starts & own]
-    missing = set(begun[met.older[known.process_rows(begun)]].tolist())
-    for group in range(groups[0] - 1, -1, -1):
-        if not missing:
+    last, earlier = (np.full(len(known.processes), -1) for _ in range(2))
+    last_own, missing = (np.zeros(len(known.processes), bool) for _ in range(2))
+    found = []
+    for group in range(groups[0], groups[-1] + 1) if groups else ():
+        owner, row, own = _placed(file, group, of, known)
+        order = np.argsort(owner, kind="stable")
+        owner, row, own = owner[order], row[order], own[order]
+        first = np.append(True, owner[1:] != owner[:-1])[: len(owner)]
+        end = np.append(first[1:], True)[: len(owner)]
+        before, before_own = np.append(-1, row)[:-1], np.append(False, own)[:-1]
+        before[first], before_own[first] = last[owner[first]], last_own[owner[first]]
+        found.append(before[own & ~before_own & (before >= 0)])
+        missing[owner[own & (before < 0)]] = True
+        last[owner[end]], last_own[owner[end]] = row[end], own[end]
+    missing &= met.older
+    for group in reversed(range(groups[0] if groups else 0)):
+        if not missing.any():
             break
-        part = _placed(file, group, of)
-        for one in missing & set(distinct(part["process"]).tolist()):
-            found.append(part["row"][part["process"] == one][-1:])
-            missing.discard(one)
-    return np.concatenate(found)
+        owner, row, _ = _placed(file, group, of, known)
+        there = missing[owner]
+        earlier[owner[there]] = row[there]  # of several, the last one
+        missing[owner[there]] = False
+    return distinct(np.concatenate([*found, earlier[earlier >= 0]]))
 
 
-def _placed(file: UnitFile, group: int, of: Range) -> dict[str, Array]:
-    """Sends of a row group that have a place in the partition of a range."""
+def _placed(file: UnitFile, group: int, of: Range, known: KernelInput) -> tuple[Array, Array, Array]:
+    """Sends of a row group that have a place in the partition of a range: the position of their process in
+    the kernel input, their row, and whether they are own."""
     rows = file.read(group, ("tp", "process", "place"))
-    own = file.own(rows, of)
     kept = (rows["tp"] == of.tp) & (rows["place"] >= 0)
-    return {"process": rows["process"][kept], "row": rows["row"][kept], "own": own[kept]}
+    return known.process_rows(rows["process"][kept]), rows["row"][kept], file.own(rows, of)[kept]
 
 
 def _reads_before(file: UnitFile, of: Range, known: KernelInput) -> Array:
     """Before each run of own reads: the last read of the same process that stands, and those after it."""
     names = ("tp", "process", "op", "op_outcome")
-    row = file.rows(of, ())
-    own = row["row"][row["own"]]
+    own = file.rows(of, ())["row"]
     entries = own[np.append(True, own[1:] != own[:-1] + 1)[: len(own)]]
     changes = known.assignments.get(of.tp)
     rewound = set()
@@ -397,10 +444,13 @@ def _reads_before(file: UnitFile, of: Range, known: KernelInput) -> Array:
             if whose != mine:
                 break
             found.append(entry)
-    return np.array(found, np.int64)
+    return distinct(np.array(found, np.int64))
 
 
-def merged_guests(found: Iterator[Mapping[str, Array]]) -> dict[str, Array]:
-    """The guests that the ranges of a partition named, by table."""
+def merged_guests(found: Iterator[Mapping[str, Columns]]) -> dict[str, Columns]:
+    """The guests that the ranges of a partition found, by table."""
     parts = list(found)
-    return {name: np.sort(np.concatenate([part[name] for part in parts])) for name in PLACE}
+    return {
+        table: {name: np.concatenate([part[table][name] for part in parts]) for name in parts[0][table]}
+        for table in PLACE
+    }

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from benchmarks.make_history import write
-from benchmarks.synthetic import Synthetic
 from harness.report import build
 from history import reader, seal
 from history.reader import SendRow, load
@@ -32,7 +31,7 @@ class Cells:
         self.scanned: Counter[str] = Counter()
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        read = reader._columns
+        read = reader.columns_of_groups
 
         def counted(file: Any, table: str, wanted: Sequence[str], groups: Sequence[int]) -> Any:
             rows = read(file, table, wanted, groups)
@@ -43,7 +42,7 @@ class Cells:
                 self.scanned.update(dict.fromkeys(columns, number))
             return rows
 
-        monkeypatch.setattr(reader, "_columns", counted)
+        monkeypatch.setattr(reader, "columns_of_groups", counted)
 
 
 def example(run: Run, sent: SendRow, name: str) -> Example:
@@ -80,7 +79,7 @@ def reported(folder: Path, messages: int, monkeypatch: pytest.MonkeyPatch) -> Ce
     """A report with a log and a timeline around the middle of four partitions."""
     folder.mkdir()
     run = Run(folder)
-    write(run, Synthetic(messages, 5), 5)
+    write(run, messages, 5)
     history = load(run)
     examples = []
     for tp in range(4):
