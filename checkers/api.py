@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 import msgspec
 import pyarrow as pa
@@ -36,7 +36,7 @@ from core.errors import HistoryError, SparkError, UsageError
 from core.progress import Watch, unwatched
 from history.events import Event
 from history.evidence import Evidence
-from history.reader import History, load
+from history.reader import History, arrow_array, load
 from history.run_folder import Run, write_atomically
 from history.seal import recorded
 from history.storage import location, make_folder, reaching
@@ -196,7 +196,7 @@ def _guarded(sealed: History, runner: Runner) -> Tally:
         return Tally(crashed=dict.fromkeys(CHECKS, how))
 
 
-FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], object]]]] = {
+FINDINGS: Final[dict[str, tuple[pa.DataType, Callable[[History, JudgedFinding], Any]]]] = {
     "anomaly": (pa.string(), lambda _, judged: judged.finding.name),
     "variant": (pa.string(), lambda _, judged: judged.finding.variant),
     "allowed": (pa.bool_(), lambda _, judged: judged.allowed),
@@ -222,9 +222,10 @@ def _partition(history: History, tp: int) -> str:
 
 
 def _table(history: History, judged: Sequence[JudgedFinding]) -> pa.Table:
-    return pa.table(
-        {name: pa.array([of(history, one) for one in judged], kind) for name, (kind, of) in FINDINGS.items()}
-    )
+    columns = {
+        name: arrow_array([of(history, one) for one in judged], kind) for name, (kind, of) in FINDINGS.items()
+    }
+    return pa.Table.from_arrays([*columns.values()], names=[*columns])
 
 
 def _parquet(findings: pa.Table) -> bytes:

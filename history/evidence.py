@@ -254,7 +254,8 @@ class Evidence:
     def table(self, name: str) -> pa.Table:
         """A table, with the columns of `schema`."""
         found = self._tables.get(name)
-        return schema(name).empty_table() if found is None else found
+        # `empty_table` would do, but imports pandas (`history.reader.numbers`)
+        return pa.Table.from_batches([], schema=schema(name)) if found is None else found
 
     def of(self, name: str, tp: TopicPartition) -> pa.Table:
         """The rows of one partition. Raises: HistoryError, where they do not stand together."""

@@ -63,7 +63,7 @@ def transaction_log(evidence: Evidence) -> TransactionLog:
     will be. Or up to the high watermark that the leader noted, where that is more (a replica was behind).
     """
     takes = evidence.table("takes")
-    final = takes.filter(pc.equal(takes["why"], END))
+    final = takes.filter(pc.equal(takes["why"], END)) if takes.num_rows else takes
     if not final.num_rows:
         return TransactionLog(missing="what the nodes had on disk at the end was not taken")
     take = pc.max(final["take"]).as_py()

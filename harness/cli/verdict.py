@@ -80,12 +80,13 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
     Raises: HistoryError.
     """
     from checkers.api import check
-    from harness import report as reports
-    from harness.report.wording import faults_line, logs_line
 
     with watching() as watch:
         result = check(run_folder, master=engine.master, without_spark=engine.without_spark, watch=watch)
-    result.write(run_folder)
+    result.write(run_folder)  # as soon as it is there: importing the report takes longer than small checks
+    from harness import report as reports
+    from harness.report.wording import faults_line, logs_line
+
     verdict = result.verdict
     if result.spark_failed:
         typer.echo(f"inquest: {result.spark_failed}; this process checked instead", err=True)

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from core.errors import ConfigError
 from harness.cli.settings import setting
+from tests.histories.folders import write_run
+from tests.histories.random_history import simulate
 
 HEAVY = ("pydantic", "pyspark", "pandas", "pyarrow", "confluent_kafka", "docker", "numpy", "msgspec")
 
@@ -45,3 +48,12 @@ def test_help_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not set(HEAVY) & set(loaded)
+
+
+def test_a_check_needs_no_pandas(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", simulate(3, portable=False).tables()).folder
+    code = "import sys; from harness.cli.main import app; app(sys.argv[1:], standalone_mode=False)"
+    code += "; print('pandas' in sys.modules)"
+    command = [sys.executable, "-c", code, "check", str(run), "--without-spark"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said.splitlines()[-1] == "False"
