@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.make_history import write
-from benchmarks.synthetic import Synthetic
 from history.run_folder import Run
 
 INQUEST = Path(sys.executable).with_name("inquest")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+PART: Final = 10_000_000
+"""Messages of a part of a larger history."""
 TICKS = os.sysconf("SC_CLK_TCK")
 INFORMATIONAL = ("G0", "G0-realtime", "G1c-ww", "int-send-skip", "offset-reuse")
 """Found in any history of overlapping transactions; their number is not planted."""
@@ -158,7 +159,7 @@ def main() -> None:
             run = Run(folder)
             if not run.names.exists():
                 folder.mkdir(parents=True)
-                write(run, Synthetic(messages, options.seed), options.seed)
+                write(run, messages, options.seed, parts=max(1, messages // PART))
             for engine in options.engine or ["default"]:
                 got = measure(run, messages, ENGINES[engine])
                 if got.exit_code != 1:

@@ -5,7 +5,10 @@
 32 partitions (or `--partitions`), 20 transactional producers (4 records a transaction), 8 consumers
 that read committed and 8 that do not, each record read by one of either kind, then final reads at both
 levels: four reads a message. `expected.json` beside the history tells how many findings of each class
-there are, all but the informational ones. One partition at a time is in memory.
+there are, all but the informational ones.
+
+With `--parts N` the history is N of these side by side, each with its own seed, producers, consumers and
+partitions. One part is in memory, the rows of one unit, and the ops of all.
 
 Not here: what the producers did and what is planted (`benchmarks.synthetic`), who read what
 (`benchmarks.synthetic_reads`).
@@ -15,6 +18,7 @@ import argparse
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,24 +29,34 @@ import pyarrow as pa
 from benchmarks.synthetic import PER_TXN, SLOTS, START_NS, TPS, Array, Synthetic
 from benchmarks.synthetic_reads import FIRST_READER, RC, RU, VIEWS, Edits, Polls
 from core.config import RunConfig
-from core.op import AssignmentKind, CommitKind, End, Outcome, Phase
+from core.op import AssignmentKind, CommitKind, End, Outcome, Phase, value_of
 from history import events as ev
 from history import jsonl
 from history.reader import Unit
 from history.run_folder import FORMAT, Run
-from history.seal import UNIT_ROWS, write_table, write_unit
+from history.seal import UNIT_ROWS, largest_first, write_table, write_unit
 from history.tables import TABLES
 
 F: Final = ("txn", "poll", "final")
 EARLY_READER: Final = 1_000_300
+PROCESSES: Final = 10_000_000
+"""The processes of a part are numbered below."""
 GROUP: Final = 0
 
 
 class History:
-    """All ops with their numbers, and the rows of each partition."""
+    """All ops with their numbers, and the rows of each partition: part `part` of a whole history.
 
-    def __init__(self, synthetic: Synthetic) -> None:
+    Tables have the numbers of the whole history, everything else those of the part. `number`: of each op.
+    """
+
+    def __init__(self, synthetic: Synthetic, part: int = 0) -> None:
         self.synthetic = synthetic
+        self.moved = {
+            "tp": part * synthetic.partitions, "partition": part * synthetic.partitions,
+            "process": part * PROCESSES, "value": value_of(part * PROCESSES, 0),
+            "txn_id": part * SLOTS, "slot": part * 1000,
+        }  # fmt: skip
         self.plan = synthetic.plan
         self.expected: Counter[str] = Counter()
         txns, messages = synthetic.txns, synthetic.messages
@@ -58,8 +72,7 @@ class History:
         self.process, self.invoke, self.complete = (
             np.concatenate([block[column] for block in blocks]) for column in range(3)
         )
-        self.number = np.empty(len(self.complete), np.int64)
-        self.number[np.argsort(self.complete, kind="stable")] = np.arange(len(self.complete))
+        self.number = ranks(self.complete)
         self.n_reads = np.zeros(len(self.complete), np.int64)
         self.place = self._places()
         self.foreign: list[dict[str, Any]] = []
@@ -97,7 +110,7 @@ class History:
             "invoke_ns": messages.begin[m], "ack_ns": np.where(known, messages.ack[m], -1),
             "src_tp": np.full(len(m), -1), "src_offset": np.full(len(m), -1),
         }  # fmt: skip
-        return _table("sends", rows, ("pos", "op"))
+        return self._table("sends", rows, ("pos", "op"))
 
     # reads -----------------------------------------------------------------------------------
 
@@ -116,7 +129,7 @@ class History:
         )
         rows["op"] = self.number[rows["op"]]
         rows |= {"tp": np.full(len(rows["op"]), tp), "leader_epoch": np.zeros(len(rows["op"]))}
-        return _table("reads", rows, ("pos", "op", "process"))
+        return self._table("reads", rows, ("pos", "op", "process"))
 
     def _view_rows(self, number: int, tp: int) -> dict[str, Array]:
         view = VIEWS[number]
@@ -173,7 +186,7 @@ class History:
             "kind": np.full(len(ops), CommitKind.SYNC), "outcome": np.full(len(ops), Outcome.OK),
             "invoke_ns": self.complete[ops] - 500, "complete_ns": self.complete[ops] - 100,
         }  # fmt: skip
-        self.commits.append(_table("commits", rows, ()))
+        self.commits.append(self._table("commits", rows, ()))
         for m in edits.planted("foreign"):
             reason = len(self.foreign) % 4
             at = {"tp": tp, "offset": int(self.synthetic.messages.offset[m]) + 1}
@@ -201,7 +214,7 @@ class History:
         """The tables of one file each; call it after all `reads`."""
         tps = self.synthetic.partitions
         tables = {
-            "tps": _table(
+            "tps": self._table(
                 "tps", {"tp": np.arange(tps), "topic": ["bench"] * tps, "partition": np.arange(tps)}, ()
             ),
             "ops": self._ops(),
@@ -210,7 +223,8 @@ class History:
             "commits": pa.concat_tables(self.commits),
         }
         for name, rows in (("foreign", self.foreign), ("assignments", self.assigned)):
-            tables[name] = pa.Table.from_pylist(rows, schema=TABLES[name])
+            columns = {column: [row[column] for row in rows] for column in TABLES[name].names}
+            tables[name] = self._table(name, columns, ())
         return tables | {"producers": TABLES["producers"].empty_table()}
 
     def _ops(self) -> pa.Table:
@@ -227,7 +241,7 @@ class History:
             "n_sends": np.where(is_txn, PER_TXN, 0), "n_reads": self.n_reads,
             "invoke_ns": self.invoke, "complete_ns": self.complete,
         }  # fmt: skip
-        return _table("ops", rows, ("op",))
+        return self._table("ops", rows, ("op",))
 
     def _processes(self) -> pa.Table:
         process, index = np.unique(self.process, return_inverse=True)
@@ -249,12 +263,20 @@ class History:
             "socket_timeout_ms": np.full(len(process), 3000),
             "start_ns": start, "end_ns": end, "end": np.full(len(process), End.CLOSED),
         }  # fmt: skip
-        return _table("processes", rows, ("process",))
+        return self._table("processes", rows, ("process",))
 
     def ends(self) -> Array:
         """End of each partition's log."""
         messages = self.synthetic.messages
         return np.asarray(messages.offset[messages.log[messages.starts[1:] - 1]] + 2)
+
+    def listed(self) -> list[tuple[str, int, int, int, int]]:
+        """What the listing of the ends says of this part."""
+        return [
+            ("bench", tp + self.moved["tp"], int(level), 0, int(offset))
+            for tp, offset in enumerate(self.ends())
+            for level in (RU, RC)
+        ]
 
     def _bounds(self) -> pa.Table:
         end = np.repeat(self.ends(), 2)
@@ -263,19 +285,27 @@ class History:
             "start": np.zeros(len(end)), "end": end, "read_to": end,
             "complete": np.ones(len(end)),
         }  # fmt: skip
-        return _table("bounds", rows, ())
+        return self._table("bounds", rows, ())
+
+    def _table(self, name: str, rows: dict[str, Any], order: tuple[str, ...]) -> pa.Table:
+        """A table of the right schema, sorted by the last of `order` first."""
+        if order:
+            by = np.lexsort([rows[column] for column in order])
+            rows = {column: values[by] for column, values in rows.items()}
+        arrays = []
+        for field in TABLES[name]:
+            values = np.asarray(rows[field.name]).astype(field.type.to_pandas_dtype())
+            if further := self.moved.get(field.name, 0):
+                values = np.where(values >= 0, values + further, values).astype(values.dtype)
+            arrays.append(pa.array(values, field.type))
+        return pa.Table.from_arrays(arrays, schema=TABLES[name])
 
 
-def _table(name: str, rows: dict[str, Any], order: tuple[str, ...]) -> pa.Table:
-    """A table of the right schema, sorted by the last of `order` first."""
-    if order:
-        by = np.lexsort([rows[column] for column in order])
-        rows = {column: values[by] for column, values in rows.items()}
-    arrays = [
-        pa.array(np.asarray(rows[field.name]).astype(field.type.to_pandas_dtype()), field.type)
-        for field in TABLES[name]
-    ]
-    return pa.Table.from_arrays(arrays, schema=TABLES[name])
+def ranks(complete: Array) -> Array:
+    """The number of each op, by the time of its completion."""
+    number = np.empty(len(complete), np.int64)
+    number[np.argsort(complete, kind="stable")] = np.arange(len(complete))
+    return number
 
 
 def expected(history: History) -> dict[str, int]:
@@ -324,54 +354,72 @@ def _inversions(history: History) -> int:
     return len(inverted)
 
 
-def write(run: Run, synthetic: Synthetic, seed: int) -> dict[str, int]:
-    """Write the whole run folder; the expected findings."""
-    history = History(synthetic)
+def write(run: Run, messages: int, seed: int, *, partitions: int = TPS, parts: int = 1) -> dict[str, int]:
+    """Write the whole run folder; the expected findings. messages: of all parts; partitions: of each."""
+
+    def made(part: int) -> History:
+        return History(Synthetic(messages // parts, seed + part, partitions), part)
+
     for name in ("sends", "reads"):
         (run.history / name).mkdir(parents=True)
+    numbers = _numbers([made(part).complete for part in range(parts)]) if parts > 1 else []
     units: list[Unit] = []
-    group: list[tuple[int, pa.Table, pa.Table]] = []
-    for tp in range(synthetic.partitions):
-        group.append((tp, history.sends(tp), history.reads(tp)))
-        rows = sum(sends.num_rows + reads.num_rows for _, sends, reads in group)
-        if rows >= UNIT_ROWS or tp == synthetic.partitions - 1:
-            units.append(_write_unit(run, group))
-            group = []
-    for name, table in history.others().items():
-        write_table(table, run.table(name))
-    units.sort(key=lambda unit: (-(unit.sends + unit.reads), unit.name))
+    found: Counter[str] = Counter()
+    others: dict[str, list[pa.Table]] = {}
+    end_ns, bounds = 0, list[tuple[str, int, int, int, int]]()
+    for part in range(parts):
+        history = made(part)
+        history.number = numbers[part] if numbers else history.number
+        units += _write_units(run, history)
+        for name, table in history.others().items():
+            others.setdefault(name, []).append(table)
+        found.update(expected(history))
+        end_ns = max(end_ns, history.synthetic.end_ns)
+        bounds += history.listed()
+    for name in tuple(others):
+        whole = pa.concat_tables(others.pop(name))
+        if name == "ops" and parts > 1:
+            whole = whole.take(pa.array(np.argsort(whole.column("op").to_numpy())))
+        write_table(whole.combine_chunks(), run.table(name))
+    _write_events(run, end_ns, tuple(bounds))
+    config = RunConfig(workload="transactions", nemesis="none", seed=seed, partitions=partitions * parts)
+    run.config.write_text(config.model_dump_json(indent=2) + "\n")
+    (run.folder / "expected.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
     names = {
         "format": FORMAT, "run": run.name, "start_ns": START_NS,
-        "start_wall": "2026-01-01T00:00:00+00:00", "units": units, "f": list(F), "error": [],
-        "group": ["readers"], "txn_id": [f"producer-{slot}" for slot in range(SLOTS)],
+        "start_wall": "2026-01-01T00:00:00+00:00", "units": largest_first(units), "f": list(F), "error": [],
+        "group": ["readers"], "txn_id": [f"producer-{slot}" for slot in range(parts * SLOTS)],
     }  # fmt: skip
-    _write_events(run, history)
-    config = RunConfig(workload="transactions", nemesis="none", seed=seed, partitions=synthetic.partitions)
-    run.config.write_text(config.model_dump_json(indent=2) + "\n")
-    found = expected(history)
-    (run.folder / "expected.json").write_text(json.dumps(found, indent=2) + "\n")
     run.names.write_bytes(msgspec.json.encode(names))
-    return found
+    return dict(found)
 
 
-def _write_unit(run: Run, group: list[tuple[int, pa.Table, pa.Table]]) -> Unit:
-    sends, reads = (pa.concat_tables([each[n] for each in group]) for n in (1, 2))
-    return write_unit(run.history, [tp for tp, _, _ in group], sends, reads)
+def _numbers(complete: list[Array]) -> list[Array]:
+    """The numbers of the ops of each part in the whole history."""
+    ends = np.cumsum([len(each) for each in complete])
+    return np.split(ranks(np.concatenate(complete)), ends[:-1])
 
 
-def _write_events(run: Run, history: History) -> None:
-    end = history.synthetic.end_ns
-    rows = tuple(
-        ("bench", tp, int(level), 0, int(offset))
-        for tp, offset in enumerate(history.ends())
-        for level in (RU, RC)
-    )
+def _write_units(run: Run, history: History) -> Iterator[Unit]:
+    """Write the partitions of a part."""
+    group: list[tuple[int, pa.Table, pa.Table]] = []
+    last = history.synthetic.partitions - 1
+    for tp in range(last + 1):
+        group.append((tp + history.moved["tp"], history.sends(tp), history.reads(tp)))
+        rows = sum(sends.num_rows + reads.num_rows for _, sends, reads in group)
+        if rows >= UNIT_ROWS or tp == last:
+            sends, reads = (pa.concat_tables([each[n] for each in group]) for n in (1, 2))
+            yield write_unit(run.history, [tp for tp, _, _ in group], sends, reads)
+            group = []
+
+
+def _write_events(run: Run, end: int, bounds: tuple[tuple[str, int, int, int, int], ...]) -> None:
     events: list[ev.Event] = [
         ev.RunStarted(ns=START_NS, wall="2026-01-01T00:00:00+00:00", run=run.name, versions={}),
         ev.PhaseStarted(ns=START_NS, phase=Phase.FAULTS),
         ev.PhaseStarted(ns=end, phase=Phase.RECOVER),
         ev.Recovered(ns=end, recovered=True, seconds=0.0),
-        ev.BoundsListed(ns=end, rows=rows, stable=True),
+        ev.BoundsListed(ns=end, rows=bounds, stable=True),
         ev.PhaseStarted(ns=end + 1, phase=Phase.FINAL),
     ]
     run.events.write_bytes(jsonl.encode(events))
@@ -382,7 +430,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--partitions", type=int, default=TPS)
+    parser.add_argument("--partitions", type=int, default=TPS, help="of each part")
+    parser.add_argument("--parts", type=int, default=1)
     parser.add_argument("run", type=Path, help="folder to write; must not exist")
     options = parser.parse_args()
     if options.run.exists():
@@ -390,7 +439,7 @@ def main() -> None:
     begin = time.monotonic()
     options.run.mkdir(parents=True)
     found = write(
-        Run(options.run), Synthetic(options.messages, options.seed, options.partitions), options.seed
+        Run(options.run), options.messages, options.seed, partitions=options.partitions, parts=options.parts
     )
     print(json.dumps(found))
     print(f"written in {time.monotonic() - begin:.1f} s")

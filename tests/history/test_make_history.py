@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.check_scale import INFORMATIONAL
 from benchmarks.make_history import write
-from benchmarks.synthetic import PLANTED, Synthetic
+from benchmarks.synthetic import PLANTED, TPS, Synthetic
 from checkers.api import check_history
 from history.reader import History, load
 from history.run_folder import Run
@@ -15,11 +15,20 @@ from history.run_folder import Run
 SEED = 5
 
 
+MESSAGES = 12_000
+"""Of a part."""
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def parts(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> History:
+def sealed(tmp_path_factory: pytest.TempPathFactory, parts: int) -> History:
     folder = tmp_path_factory.mktemp("synthetic") / "run"
     folder.mkdir()
-    write(Run(folder), Synthetic(12_000, SEED), SEED)
+    write(Run(folder), parts * MESSAGES, SEED, parts=parts)
     return load(Run(folder))
 
 
@@ -35,19 +44,20 @@ def test_exactly_what_is_planted_is_found(sealed: History) -> None:
     assert [doubt for doubt in tally.doubts if doubt.check in ("durability", "atomicity")] == []
 
 
-def test_the_tables_fit_together(sealed: History) -> None:
+def test_the_tables_fit_together(sealed: History, parts: int) -> None:
     ops, bounds = sealed.tables["ops"].to_pandas(), sealed.tables["bounds"].to_pandas()
     units = sealed.names.units
     assert ops["op"].tolist() == list(range(len(ops)))
     assert ops["complete_ns"].is_monotonic_increasing
-    assert ops["n_sends"].sum() == sum(unit.sends for unit in units) == 12_000
+    assert ops["n_sends"].sum() == sum(unit.sends for unit in units) == parts * MESSAGES
     assert ops["n_reads"].sum() == sum(unit.reads for unit in units)
     assert bounds["complete"].all()
-    assert sorted(tp for unit in units for tp in unit.tps) == list(range(32))
+    assert sorted(tp for unit in units for tp in unit.tps) == list(range(parts * TPS))
+    assert len(sealed.tps) == len(set(sealed.tps.values())) == parts * TPS
 
 
 def test_the_seed_decides_and_every_kind_is_planted() -> None:
-    one, same, other = (Synthetic(12_000, seed) for seed in (1, 1, 2))
+    one, same, other = (Synthetic(MESSAGES, seed) for seed in (1, 1, 2))
     assert one.plan == same.plan != other.plan
     assert (one.messages.offset == same.messages.offset).all()
     assert set(one.plan.one) | set(one.plan.two) == set(PLANTED)
