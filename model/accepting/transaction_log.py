@@ -185,7 +185,7 @@ def following(before: TransactionRecord, after: TransactionRecord, kept: Kept) -
     nothing where it does not write that one, several states where the log does not tell them apart."""
     found = []
     for known, made in _made(before, after, kept):
-        if not _unlike(made, after):
+        if not (_unlike(made, after) or _used_again(before, made)):
             known.complete(made)
             found.append(known.record)
     return found
@@ -196,8 +196,11 @@ def broken(before: TransactionRecord, after: TransactionRecord, kept: Kept) -> t
     made = [record for _, record in _made(before, after, kept)]
     if not made:
         return (STATE, f"{after.state} does not follow {before.state}")
-    nearest = min(made, key=lambda one: len(_unlike(one, after)))
-    (field, *_) = _unlike(nearest, after)
+    unlike = min((_unlike(one, after) for one in made), key=len)
+    if not unlike:
+        told = f"producer id {after.producer_id}, where another one has to follow its epoch {before.epoch}"
+        return (_RULES["producer_id"], told)
+    field = unlike[0]
     wanted = " or ".join(dict.fromkeys(str(getattr(one, field)) for one in made))
     name = field.replace("_", " ")
     return (_RULES[field], f"{name} {getattr(after, field)}, where {wanted} has to follow")
@@ -210,6 +213,11 @@ def _unlike(made: TransactionRecord, after: TransactionRecord) -> list[str]:
         for name in _RULES
         if getattr(made, name) != (said := getattr(after, name)) and said != _NOT_SAID.get(name)
     ]
+
+
+def _used_again(before: TransactionRecord, made: TransactionRecord) -> bool:
+    """Whether a damaged log goes back to an earlier epoch of one producer id: Kafka takes unused ids."""
+    return made.producer_id == before.producer_id and made.epoch < before.epoch
 
 
 _Prepared = tuple[TransactionMetadata, TransactionRecord]

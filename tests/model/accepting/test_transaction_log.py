@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.java_hash import java_hash
@@ -115,6 +115,8 @@ STATES = st.builds(
 
 
 @given(STATES, STATES, st.booleans())
+@example(record(EMPTY, 9), record(EMPTY, 0), True)
+@example(record(PREPARE_COMMIT, 2, next_id=5), record(COMPLETE_COMMIT, 0), True)
 def test_any_two_records_get_an_answer(
     before: TransactionRecord, after: TransactionRecord, ids_logged: bool
 ) -> None:
