@@ -38,6 +38,8 @@ WATCH_S = TIMEOUT_S + 30.0
 COMPLETE_S = 5.0
 """A completed transaction gets no marker any more; one that is on its way arrives much sooner."""
 PAUSE_S = 0.5
+TOLD = 5
+"""Anomalies of one run that its text names."""
 
 
 class Shows(StrEnum):
@@ -209,7 +211,9 @@ def judge_sent(stage: FiveBrokers, performed: Sent, shows: Set[str], good: bool)
     if not wrong:
         acknowledged, sent = len(performed.acknowledged), len(performed.sent)
         return ScheduleRun(shows=Shows.CLEAN, text=f"{acknowledged} of {sent} records were acknowledged")
-    text = "; ".join(f"{name}: {sentence}" for name, sentence in wrong)
+    text = "; ".join(f"{name}: {sentence}" for name, sentence in wrong[:TOLD])
+    if len(wrong) > TOLD:
+        text += f"; and {len(wrong) - TOLD} more"
     as_said = good or {name for name, _ in wrong} == shows
     return ScheduleRun(shows=Shows.SHOWN if as_said else Shows.UNREACHED, text=text)
 

@@ -80,11 +80,13 @@ class PlainProducer:
     """A producer without transactions. sent: what the application sent, in order. acknowledged: what was
     reported as delivered."""
 
-    def __init__(self, stage: FiveBrokers, settings: Mapping[str, str | int | bool]) -> None:
-        """settings: of librdkafka, beside IMPATIENT."""
+    def __init__(
+        self, stage: FiveBrokers, settings: Mapping[str, str | int | bool], *, says: bool = True
+    ) -> None:
+        """settings: of librdkafka, beside IMPATIENT. says: what happens to each record."""
         self.sent: list[tuple[TopicPartition, str]] = []
         self.acknowledged: set[tuple[TopicPartition, str]] = set()
-        self._stage = stage
+        self._say = stage.say if says else lambda _: None
         self._producer = Producer({**IMPATIENT, **stage.cluster.endpoint().args, **settings})
 
     def send(self, tp: TopicPartition, *values: str) -> None:
@@ -95,7 +97,7 @@ class PlainProducer:
             if error is None:
                 self.acknowledged.add((tp, value))
             where = f"at offset {message.offset()}" if error is None else str(error)
-            self._stage.say(f"{value[:20]!r}, to {tp.topic}-{tp.partition}: {where}")
+            self._say(f"{value[:20]!r}, to {tp.topic}-{tp.partition}: {where}")
 
         for value in values:
             self.sent.append((tp, value))

@@ -70,7 +70,9 @@ Finding it is a check of Inquest, and the idempotent twin one of Kafka.""",
 *Records lost with acks=1.* Kafka permits this.
 
 A leader that is cut off from the other brokers and from the controllers acknowledges records that no other
-replica has. Another leader is elected; the old one cuts its log off when it follows.""",
+replica has. Another leader is elected; the old one cuts its log off when it follows. A failure is not needed:
+where the leader is moved on purpose, what it acknowledged last is in no follower yet
+([KAFKA-20554](https://issues.apache.org/jira/browse/KAFKA-20554)).""",
     "unclean-election": """\
 *Records lost with an unclean election.* Kafka permits this.
 

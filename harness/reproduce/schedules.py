@@ -31,6 +31,7 @@ from harness.reproduce.sendings import (
     epoch_bump,
     last_replica,
     late_produce,
+    moved,
     refused_first,
     unclean,
 )
@@ -284,6 +285,15 @@ REPRODUCTIONS = {
         good="acks=all, min.insync.replicas=2",
         versions=("4.3.1", "4.3.1"),
         play=alone,
+        label="acks1",
+        shows=frozenset([LOST]),
+    ),
+    "acks1-moved": Reproduction(
+        title="A leader is moved, and nothing fails: the next leader lacks acknowledged records (acks=1).",
+        bad="acks=1; elections of preferred leaders",
+        good="the same elections, and an idempotent producer (acks=all)",
+        versions=("4.3.1", "4.3.1"),
+        play=moved,
         label="acks1",
         shows=frozenset([LOST]),
     ),

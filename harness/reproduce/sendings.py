@@ -1,7 +1,11 @@
-"""Schedules of plain producers: one request late, refused or unanswered, or one leader alone."""
+"""Schedules of plain producers: one request late, refused or unanswered, a leader alone, one that moves."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
+from threading import Event
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -12,13 +16,17 @@ from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule
+from harness.kafka.waiting import NotYet, until
 from harness.reproduce.library_producer import PlainProducer
-from harness.reproduce.stage import FiveBrokers, NotReached
+from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
 
 SEEN_S: Final = 20.0
 LARGE: Final = 3000
 """Bytes of a record that a topic refuses whose `max.message.bytes` is SMALL."""
 SMALL: Final = 2000
+MOVES: Final = 6
+AT_ONCE: Final = 20
+"""Records that a producer sends before it waits for them, while leaders move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +44,17 @@ class Sent:
 
 def anomalies(performed: Sent, logs: Mapping[TopicPartition, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """What the logs show, by class and in a sentence. logs: the values in each partition, by offset."""
+    found = {tp: Counter(values) for tp, values in logs.items()}
     for tp, value in performed.sent:
-        copies = logs[tp].count(value)
+        copies = found[tp][value]
         if copies > 1:
             yield DUPLICATE, f"{value[:20]!r} is {copies} times in {tp.topic}-{tp.partition}"
         if not copies and (tp, value) in performed.acknowledged:
             yield LOST, f"{value[:20]!r}, which was acknowledged, is not in {tp.topic}-{tp.partition}"
     for tp in performed.tps:
-        order = [value for at, value in performed.sent if at == tp and value in logs[tp]]
-        if order != sorted(order, key=logs[tp].index):
+        first = {value: place for place, value in reversed(list(enumerate(logs[tp])))}
+        order = [value for at, value in performed.sent if at == tp and value in first]
+        if order != sorted(order, key=first.__getitem__):
             yield DISORDER, f"{tp.topic}-{tp.partition} has {', '.join(dict.fromkeys(logs[tp]))}"
 
 
@@ -131,6 +141,43 @@ def alone(stage: FiveBrokers, name: str, good: bool) -> Sent:
     stage.heal()
     producer.wait()
     producer.write(tp, "two")
+    return _performed(producer)
+
+
+def moved(stage: FiveBrokers, name: str, good: bool) -> Sent:
+    """A partition's leader moves to a follower and back while records are sent, as an operator or a rebalance
+    moves it. No node and no link fails."""
+    (tp,) = stage.create(name, [(stage.d, stage.e, stage.c)])
+    settings = {"enable.idempotence": True} if good else {"acks": 1, "max.in.flight": 1}
+    producer = PlainProducer(stage, settings, says=False)
+    producer.write(tp, "zero")
+
+    def replicated() -> None:
+        if stage.stable(tp) < 1:
+            raise NotYet("the followers do not fetch")
+
+    until(STEP_S, PAUSE_S, replicated)
+    moves, enough = 0, Event()
+
+    def send() -> None:
+        for number in count(step=AT_ONCE):
+            producer.send(tp, *(str(number + one) for one in range(AT_ONCE)))
+            producer.wait()
+            if enough.wait(0.001):
+                return
+
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(send)
+        try:
+            for moves in range(1, MOVES + 1):
+                order = (stage.e, stage.d, stage.c) if moves % 2 else (stage.d, stage.e, stage.c)
+                stage.reorder(tp, order)
+                run_blocking(stage.cluster.elect_preferred([tp]))
+                stage.leads(order[0], tp, stage.a)
+        finally:
+            enough.set()
+        sending.result()
+    stage.say(f"the leader moved {moves} times; {len(producer.acknowledged)} records were acknowledged")
     return _performed(producer)
 
 

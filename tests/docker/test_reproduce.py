@@ -18,6 +18,8 @@ from harness.reproduce.stage import FiveBrokers
 SIDES = [
     ("acks1", False, Shows.SHOWN),
     ("acks1", True, Shows.CLEAN),
+    ("acks1-moved", False, Shows.SHOWN),
+    ("acks1-moved", True, Shows.CLEAN),
     ("duplicate", False, Shows.SHOWN),
     ("duplicate", True, Shows.CLEAN),
     ("kafka-14402", True, Shows.CLEAN),
