@@ -147,12 +147,7 @@ def _deliver(stage: FiveBrokers, late: int) -> int | None:
 
 def _acted(stage: FiveBrokers, tp: TopicPartition, offset: int) -> None:
     """Wait until a partition has the marker of what a request ended. Raises: NotReached."""
-
-    def acted() -> None:
-        if stage.stable(tp) <= offset:
-            raise NotYet("the late request ended nothing")
-
     try:
-        until(ACTS_S, PAUSE_S, acted)
+        stage.stable_beyond(tp, offset, "the late request ended nothing", ACTS_S)
     except NotYet as error:
         raise NotReached(str(error)) from error

@@ -37,6 +37,7 @@ from harness.reproduce.sendings import (
 )
 from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
 
+NO_MARKER = "partition 0 has no abort marker"
 APPENDED_S = 1.0
 """A coordinator has appended a commit much sooner."""
 ANSWERED_S = 3.0
@@ -149,12 +150,7 @@ def uncommitted_abort(stage: FiveBrokers, name: str, good: bool) -> Performed:
     with meanwhile(stage, "InitProducerId of a second instance", second.init_once) as sent:
         expect(stage, sent, good)
         hand_over(stage, first, stage.a, stage.b)
-
-        def aborted() -> None:
-            if stage.stable(p0) < 2:
-                raise NotYet("partition 0 has no abort marker")
-
-        until(STEP_S, PAUSE_S, aborted)
+        stage.stable_beyond(p0, 1, NO_MARKER)
         stage.say("partition 0 has an abort marker")
         state = hand_over(stage, first, stage.b, stage.c)
     if state != "Ongoing 0,1" and not good:
@@ -185,12 +181,7 @@ def late_record(stage: FiveBrokers, name: str, good: bool) -> Performed:
     late.write(p0, "zero", stage.d)
     batch = late.batch(p0, "late")
     late.end(commit=False)
-
-    def aborted() -> None:
-        if stage.stable(p0) < 2:
-            raise NotYet("partition 0 has no abort marker")
-
-    until(STEP_S, PAUSE_S, aborted)
+    stage.stable_beyond(p0, 1, NO_MARKER)
     stage.say("partition 0 has the abort marker; a record of that transaction arrives now")
     try:
         late.send(p0, "late", stage.d, batch)

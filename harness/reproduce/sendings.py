@@ -16,9 +16,8 @@ from checkers.checks.uniqueness import DUPLICATE
 from core.op import TopicPartition
 from core.runtime import run_blocking
 from core.wire import Action, Rule
-from harness.kafka.waiting import NotYet, until
 from harness.reproduce.library_producer import PlainProducer
-from harness.reproduce.stage import PAUSE_S, STEP_S, FiveBrokers, NotReached
+from harness.reproduce.stage import FiveBrokers, NotReached
 
 SEEN_S: Final = 20.0
 LARGE: Final = 3000
@@ -151,12 +150,7 @@ def moved(stage: FiveBrokers, name: str, good: bool) -> Sent:
     settings = {"enable.idempotence": True} if good else {"acks": 1, "max.in.flight": 1}
     producer = PlainProducer(stage, settings, says=False)
     producer.write(tp, "zero")
-
-    def replicated() -> None:
-        if stage.stable(tp) < 1:
-            raise NotYet("the followers do not fetch")
-
-    until(STEP_S, PAUSE_S, replicated)
+    stage.stable_beyond(tp, 0, "the followers do not fetch")
     moves, enough = 0, Event()
 
     def send() -> None:

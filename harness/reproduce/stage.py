@@ -251,6 +251,18 @@ class FiveBrokers:
             raise NotYet(f"no broker tells the last stable offset of {tp}")
         return offsets[tp][1]
 
+    def stable_beyond(self, tp: TopicPartition, offset: int, otherwise: str, seconds: float = STEP_S) -> None:
+        """Wait until the last stable offset is greater than this one. otherwise: what that it is not means.
+
+        Raises: NotYet.
+        """
+
+        def beyond() -> None:
+            if self.stable(tp) <= offset:
+                raise NotYet(otherwise)
+
+        until(seconds, PAUSE_S, beyond)
+
     def committed(self, tps: Sequence[TopicPartition]) -> set[tuple[TopicPartition, int]]:
         """Where the records are that a reader at read_committed gets up to the last stable offsets.
 
