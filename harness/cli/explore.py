@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.verdict import Master, WithoutSpark
-
 
 def explore(
     seeds: Annotated[
@@ -27,8 +25,12 @@ def explore(
         bool, typer.Option("--logs", help="Ask the rules about brokers' logs too; a third slower.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    master: Master = None,
-    without_spark: WithoutSpark = False,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that make the runs (default: one for each processor).")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Spark master, whose executors then make the runs: spark://host:7077 …")
+    ] = None,
 ) -> None:
     """Simulate many seeds: runs without a planted bug must be clean, and each planted bug must be found."""
     from harness.explore.exploration import explore as search
@@ -43,8 +45,8 @@ def explore(
             mutants=mutants,
             era=era or MODERN,
             logs=logs,
+            processes=processes,
             master=master,
-            without_spark=without_spark,
             say=display.status,
         )
     finally:

@@ -1,8 +1,10 @@
 """Many short simulated runs, with and without planted bugs; shrinking a run.
 
-exploration  `inquest explore`: batches of seeds without planted bugs, and rounds of runs
-             for each planted bug, on Spark.
+exploration  `inquest explore`: runs of seeds without planted bugs, and runs for each
+             planted bug until one shows it.
 explained    Findings that known weaknesses of Kafka explain, in simulated runs.
+forked       Work in processes of this machine, forked from this one: each takes the next
+             piece as soon as it is free.
 logs         What the rules about logs find in simulated runs, without any client: in
              sound ones, and with planted bugs.
 profile      From a seed to a run: which workload under which nemesis, on which

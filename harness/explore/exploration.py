@@ -1,59 +1,39 @@
-"""`inquest explore`: batches of seeds without planted bugs, and rounds of runs for each planted bug.
+"""`inquest explore`: runs of seeds without planted bugs, and runs for each planted bug until one shows it.
 
     result = explore(seeds=60, mutants="all", say=print)
 
-Each round of a mutant has more runs than the one before: a bug that shows at once costs little, and one that
-hides keeps all processors busy. The first run that shows a bug does not depend on their number: within a
-round the lowest run counts.
+Runs are made by processes of this machine, one after the other (`harness.explore.forked`), or by Spark where
+a master is named. Mutants take turns, and one that a run has shown gets no further runs. The first run that
+shows a mutant does not depend on the number of processes: those behind it do not count.
 """
 
 import contextlib
 import functools
-import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
-from checkers.engine.spark import scatter, spark
-from core.errors import ConfigError, SparkError
+from core.errors import ConfigError
 from core.progress import Stage
+from harness.explore.forked import Undone, answered, forked, processors
 from harness.explore.profile import MODERN, clean, hunted, hunting, without_mutant
 from harness.explore.result import Exploration, MutantResult
-from harness.explore.trial import Trial, trial
+from harness.explore.trial import Trial, settings, trial
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-BATCHES_AT_A_TIME = 4
-"""For each processor. More delay the progress line."""
-JOBS_AT_A_TIME = 2
-"""So that the last batches of a job leave no processor idle."""
-CLEAN_BATCH = 2
-"""Seeds. Starting a batch costs a fiftieth of that; larger ones leave more processors idle at the end."""
-ROUNDS = (2, 6, 24, 96)
-"""Runs of a mutant in each round; all later rounds are as long as the last one here."""
-HUNT_BATCH = 6
+TASKS_AT_A_TIME = 8
+"""Runs of a Spark job, for each processor. More delay the progress line, fewer leave processors idle."""
 
 
-class TrialBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Without a mutant: seeds `begin` to `begin` + `count` - 1. With one: its runs with these numbers, whose
-    seeds count from `first`, up to the first that shows it. logs: see `trial`; of runs without a mutant."""
+class Attempt(NamedTuple):
+    """One run to make: without a planted bug, or of a mutant, whose runs have workloads and nemeses by their
+    number. The seed is the number plus the first seed."""
 
-    mutant: str = ""
-    begin: int
-    count: int
-    first: int = 0
-    era: str
-    logs: bool = False
-
-
-Runner = Callable[[Sequence[TrialBatch]], Iterable[list[Trial]]]
-"""Makes the runs of batches; those of each batch come in the same order."""
+    mutant: str
+    number: int
 
 
 def explore(
@@ -63,29 +43,36 @@ def explore(
     mutants: str = "none",
     era: str = MODERN,
     logs: bool = False,
+    processes: int | None = None,
     master: str | None = None,
-    without_spark: bool = False,
     say: Callable[[str], None],
 ) -> Exploration:
     """Run `seeds` seeds from `first` on, and up to as many runs for each mutant.
 
     mutants: "all", "none", or names joined by commas. logs: seeds without planted bugs must satisfy the rules
-    about brokers' logs too. master: Spark's; all processors of this machine if
-    None. say: gets a line of progress after each batch. Ctrl-C ends it with the batches so far. Raises:
-    ConfigError, before the first run.
+    about brokers' logs too. processes: that make the runs; None = one for each processor. master: Spark's,
+    whose executors make the runs then. say: gets a line of progress after each run. Ctrl-C ends it with the
+    runs so far. Raises: ConfigError, before the first run; SparkError.
     """
     names = named(mutants)
     if era not in ERAS:
         raise ConfigError(f"unknown era {era!r}; known: {', '.join(ERAS)}")
     if seeds < 1 or first < 0:
         raise ConfigError("seeds must be at least 1, and the first one at least 0")
-    found = Exploration(seeds=seeds, clean=[], mutants={name: MutantResult() for name in names})
+    if processes is not None and (processes < 1 or master is not None):
+        raise ConfigError("processes must be at least 1, and none are made where Spark has a master")
+    made = Made(seeds=seeds, mutants=names)
+    work = functools.partial(make, first=first, era=era, logs=logs)
+    interrupted = False
     try:
-        with _runner(master, without_spark) as runner:
-            run_clean(found.clean, seeds, first, era, runner, say, logs=logs)
-            hunt(found.mutants, seeds, first, era, runner, say)
+        with contextlib.closing(_done(work, made.left(), processes or processors(), master)) as done:
+            for attempt, one in done:
+                made.take(attempt, _undone(attempt, one, first, era) if isinstance(one, Undone) else one)
+                say(made.progress)
     except KeyboardInterrupt:
-        found.interrupted = True
+        interrupted = True
+    found = made.result()
+    found.interrupted = interrupted
     if mutants == "all":
         found.mutants |= {name: MutantResult(hunted=False) for name in MUTANTS if name not in names}
     return found
@@ -105,65 +92,57 @@ def named(mutants: str) -> list[str]:
     return names
 
 
-def run_clean(
-    found: list[Trial],
-    seeds: int,
-    first: int,
-    era: str,
-    runner: Runner,
-    say: Callable[[str], None],
-    *,
-    logs: bool = False,
-) -> None:
-    """Run the seeds without planted bugs. found: takes them, batch by batch."""
-    end = first + seeds
-    batches = [
-        TrialBatch(begin=begin, count=min(CLEAN_BATCH, end - begin), era=era, logs=logs)
-        for begin in range(first, end, CLEAN_BATCH)
-    ]
-    for trials in runner(batches):
-        found += trials
-        say(f"{len(found)} of {seeds} seeds, {sum(bool(one.failures) for one in found)} failed")
+class Made:
+    """The runs that are done: `seeds` without planted bugs, then up to as many of each mutant."""
+
+    def __init__(self, seeds: int, mutants: Iterable[str]) -> None:
+        self.seeds = seeds
+        self.runs: dict[str, dict[int, Trial]] = {"": {}, **{name: {} for name in mutants}}
+        self._shown: dict[str, int] = {}
+        """By mutant: the lowest run so far that shows it."""
+        self._failed = 0
+        self._latest = 0
+
+    def left(self) -> Iterator[Attempt]:
+        """The runs to make, of each mutant only those before one that shows it."""
+        yield from (Attempt("", number) for number in range(self.seeds))
+        for number in range(self.seeds):
+            for name in self.runs:
+                if name and number < self._shown.get(name, self.seeds):
+                    self._latest = number + 1
+                    yield Attempt(name, number)
+
+    def take(self, attempt: Attempt, one: Trial) -> None:
+        """A run is done."""
+        self.runs[attempt.mutant][attempt.number] = one
+        if one.shows:
+            before = self._shown.get(attempt.mutant, self.seeds)
+            self._shown[attempt.mutant] = min(attempt.number, before)
+        self._failed += not attempt.mutant and bool(one.failures)
+
+    @property
+    def progress(self) -> str:
+        """In one line."""
+        if self._latest:
+            return f"{len(self._shown)} of {len(self.runs) - 1} mutants found, runs up to {self._latest}"
+        return f"{len(self.runs[''])} of {self.seeds} seeds, {self._failed} failed"
+
+    def result(self) -> Exploration:
+        """By number, of each mutant up to the first that shows it."""
+        found = {
+            name: [runs[n] for n in sorted(runs) if n <= self._shown.get(name, n)]
+            for name, runs in self.runs.items()
+        }
+        clean_runs = found.pop("")
+        shown = {name: MutantResult(trials=trials) for name, trials in found.items()}
+        return Exploration(seeds=self.seeds, clean=clean_runs, mutants=shown)
 
 
-def hunt(
-    found: dict[str, MutantResult],
-    seeds: int,
-    first: int,
-    era: str,
-    runner: Runner,
-    say: Callable[[str], None],
-) -> None:
-    """Run up to `seeds` runs of each of these mutants, until one shows it. found: takes their runs, batch
-    by batch."""
-    begin, size, rounds = 0, 0, iter(ROUNDS)
-    while begin < seeds and (left := [name for name, one in found.items() if not one.anomaly]):
-        size = min(next(rounds, size), seeds - begin)
-        end = begin + size
-        batches = [
-            TrialBatch(mutant=name, begin=at, count=min(HUNT_BATCH, end - at), first=first, era=era)
-            for name in left
-            for at in range(begin, end, HUNT_BATCH)
-        ]
-        for batch, trials in zip(batches, runner(batches), strict=True):
-            if not found[batch.mutant].anomaly:  # runs behind the one that shows it do not count
-                found[batch.mutant].trials += trials
-            count = sum(bool(one.anomaly) for one in found.values())
-            say(f"{count} of {len(found)} mutants found, runs up to {end}")
-        begin = end
-
-
-def run_batch(batch: TrialBatch) -> list[Trial]:
-    """Run a batch in this process."""
-    trials: list[Trial] = []
-    for number in range(batch.begin, batch.begin + batch.count):
-        if batch.mutant:
-            trials.append(hunt_once(batch.mutant, number, batch.first, batch.era))
-        else:
-            trials.append(trial(clean(number, batch.era), logs=batch.logs))
-        if trials[-1].shows:
-            break
-    return trials
+def make(attempt: Attempt, *, first: int = 0, era: str = MODERN, logs: bool = False) -> Trial:
+    """Make a run. first: the first seed. logs: see `trial`; of runs without a mutant."""
+    if attempt.mutant:
+        return hunt_once(attempt.mutant, attempt.number, first, era)
+    return trial(clean(first + attempt.number, era), logs=logs)
 
 
 def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> Trial:
@@ -179,40 +158,31 @@ def hunt_once(mutant: str, number: int, first: int = 0, era: str = MODERN) -> Tr
     return one if proves_nothing else msgspec.structs.replace(one, shows=anomaly)
 
 
-@contextlib.contextmanager
-def _runner(master: str | None, without_spark: bool) -> Iterator[Runner]:
-    """Runs batches on Spark; in this process where Spark is not wanted or does not start."""
-    with contextlib.ExitStack() as stack:
-        if not without_spark:
-            try:
-                session = stack.enter_context(spark(master))
-            except SparkError as error:
-                print(f"inquest: {error}; exploring in this process instead", file=sys.stderr)
-            else:
-                width = BATCHES_AT_A_TIME * session.sparkContext.defaultParallelism
-                yield lambda batches: _on_spark(session, batches, width)
-                return
-        yield lambda batches: map(run_batch, batches)
+def _undone(attempt: Attempt, undone: Undone, first: int, era: str) -> Trial:
+    """A run that the harness failed to make or to judge."""
+    name, number = attempt
+    config = hunting(name, number, first, era) if name else clean(first + number, era)
+    return Trial(seed=config.seed, config=settings(config), harness=undone.why)
 
 
-def _on_spark(session: "SparkSession", batches: Sequence[TrialBatch], width: int) -> Iterator[list[Trial]]:
-    """`width` batches a job, so that there is progress to show between jobs."""
-    decoder = msgspec.json.Decoder(list[Trial])
-    jobs: deque[Future[list[bytes]]] = deque()
-    pool = ThreadPoolExecutor(JOBS_AT_A_TIME)
-    try:
-        for at in range(0, len(batches), width):
-            some = tuple(batches[at : at + width])
-            work = functools.partial(_encoded_result, some)
-            stage = Stage(name="exploring", tasks="batches", sizes=[1] * len(some))
-            jobs.append(pool.submit(scatter, session, stage, work))
-            if len(jobs) == JOBS_AT_A_TIME:
-                yield from map(decoder.decode, jobs.popleft().result())
-        while jobs:
-            yield from map(decoder.decode, jobs.popleft().result())
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # an interrupt must not wait for a job
+def _done(
+    work: Callable[[Attempt], Trial], left: Iterator[Attempt], processes: int, master: str | None
+) -> Generator[tuple[Attempt, Trial | Undone], None, None]:
+    return forked(work, left, processes) if master is None else _on_spark(work, left, master)
 
 
-def _encoded_result(batches: Sequence[TrialBatch], number: int) -> list[bytes]:
-    return [msgspec.json.encode(run_batch(batches[number]))]
+def _on_spark(
+    work: Callable[[Attempt], Trial], left: Iterator[Attempt], master: str
+) -> Generator[tuple[Attempt, Trial | Undone], None, None]:
+    from checkers.engine.spark import scatter, spark
+
+    with spark(master) as session:
+        width = TASKS_AT_A_TIME * session.sparkContext.defaultParallelism
+        while some := list(islice(left, width)):
+            stage = Stage(name="exploring", tasks="runs", sizes=[1] * len(some))
+            done = scatter(session, stage, functools.partial(_answer, work, some))
+            yield from zip(some, done, strict=True)
+
+
+def _answer(work: Callable[[Attempt], Trial], some: list[Attempt], number: int) -> list[Trial | Undone]:
+    return [answered(work, some[number])]

@@ -45,6 +45,11 @@ class MutantResult:
         return self.hunted and not self.anomaly
 
     @property
+    def undone(self) -> bool:
+        """The harness failed to make or to judge one of the runs, which might have shown it."""
+        return any(one.harness for one in self.trials)
+
+    @property
     def rate(self) -> float | None:
         """Expected finds in a hundred simulated seconds; None = not found."""
         return round(100 / self.simulated_s, 3) if self.anomaly and self.simulated_s else None
@@ -75,17 +80,28 @@ class Exploration:
         return dict(sorted(found.items()))
 
     @property
+    def undone(self) -> list[tuple[str, Trial]]:
+        """Runs that the harness failed to make or to judge, with their mutants ("" = none)."""
+        runs = [("", one) for one in self.clean]
+        runs += [(name, one) for name, found in self.mutants.items() for one in found.trials]
+        return [(name, one) for name, one in runs if one.harness]
+
+    @property
     def code(self) -> int:
-        """130 if interrupted, 0 where every seed is clean and every mutant that some run can show was found,
-        else 1."""
+        """130 if interrupted, 0 where every seed is clean and every mutant that some run can show was found;
+        70 where only runs that the harness failed to make keep it from that, else 1."""
         if self.interrupted:
             return ExitCode.INTERRUPTED
-        as_expected = not self.failed and not any(one.missed for one in self.mutants.values())
-        return ExitCode.VALID if as_expected else ExitCode.ANOMALY
+        missed = [one for one in self.mutants.values() if one.missed]
+        if any(not one.harness for one in self.failed) or any(not one.undone for one in missed):
+            return ExitCode.ANOMALY
+        return ExitCode.HARNESS if self.undone else ExitCode.VALID
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` prints it."""
+        """As `--json` prints it. harness: only where there are such runs."""
+        undone = [{"mutant": name, **_to_repeat(one)} for name, one in self.undone]
         return {
+            **({"harness": undone} if undone else {}),
             "interrupted": self.interrupted,
             "clean": {
                 "seeds": len(self.clean),
@@ -144,6 +160,7 @@ class Exploration:
             for name, runs in self.weak.items():
                 seeds = " ".join(str(one.seed) for one in runs)
                 said.append(f"known weakness {name}: in {len(runs)} seeds: {seeds}")
+        said += [f"mutant {name}, seed {one.seed}: {one.why}" for name, one in self.undone if name]
         if self.interrupted:
             said.append(f"interrupted: {len(self.clean)} of {self.seeds} seeds without planted bugs were run")
         if self.mutants:

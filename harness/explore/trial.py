@@ -1,6 +1,5 @@
 """One run of an exploration: simulated in memory, checked in this process, judged."""
 
-import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from checkers.logs.judgement import Judgement
 from core.client_settings import ProducerConfig
 from core.config import RunConfig
 from harness.explore.explained import explained_by
+from harness.explore.forked import last_lines
 from harness.simulation.evidence import evidence
 from harness.simulation.run import Simulated, seldom_collecting, simulate
 from history import events as ev
@@ -32,7 +32,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     do not fail the run. unknown: what the checks could not decide. broken: invariants of the model that
     did not hold. refused: rules about brokers' logs → places that they refuse, where they were asked and no
     known weakness did harm. unfinished: what the cluster left undone. crashed: the exception that ended the
-    simulation. simulated_s: of the simulated clock.
+    simulation. harness: what kept the harness from making or judging the run, which says nothing about it.
+    simulated_s: of the simulated clock.
     """
 
     seed: int
@@ -46,6 +47,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, int] = {}
     unfinished: tuple[str, ...] = ()
     crashed: str = ""
+    harness: str = ""
     simulated_s: float = 0.0
 
     @property
@@ -55,7 +57,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         found += [f"brokers' logs: {rule} ({count})" for rule, count in self.refused.items()]
         told = {"unknown": self.unknown, "broken": self.broken, "unfinished": self.unfinished}
         found += [f"{word}: {why}" for word, reasons in told.items() for why in reasons]
-        return found + ([f"crashed: {self.crashed}"] if self.crashed else [])
+        found += [f"crashed: {self.crashed}"] if self.crashed else []
+        return found + ([f"a failure of the harness: {self.harness}"] if self.harness else [])
 
     @property
     def why(self) -> str:
@@ -74,12 +77,11 @@ def trial(config: RunConfig, *, invariants: bool = True, logs: bool = False) -> 
 
 
 def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
-    told = config.model_dump(mode="json", exclude_defaults=True)
+    told = settings(config)
     try:
         done = simulate(config, invariants=invariants)
     except Exception as error:  # noqa: BLE001 (a fault of the model is a failure of this run only)
-        where = "".join(traceback.format_exception(error, limit=-2)).strip().splitlines()
-        return Trial(seed=config.seed, config=told, crashed=" | ".join(map(str.strip, where[-3:])))
+        return Trial(seed=config.seed, config=told, crashed=last_lines(error))
     tally = checked(done)
     found = findings(config, done, tally)
     explained = explained_by(done.weak, done.journals, found)
@@ -97,6 +99,11 @@ def _trial(config: RunConfig, *, invariants: bool, logs: bool) -> Trial:
         unfinished=tuple(done.unfinished),
         simulated_s=round(done.simulated_s, 3),
     )
+
+
+def settings(config: RunConfig) -> dict[str, Any]:
+    """Those that differ from the defaults."""
+    return config.model_dump(mode="json", exclude_defaults=True)
 
 
 def checked(done: Simulated) -> Tally:

@@ -1,9 +1,11 @@
 """Exploring: clean seeds are clean, outcomes are told right, whoever makes the runs."""
 
 import json
+import os
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from collections.abc import Callable
+from itertools import islice, product
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +16,7 @@ from core.errors import ConfigError, ExitCode
 from harness.cli.main import app
 from harness.explore import exploration, profile
 from harness.explore import trial as trials
-from harness.explore.exploration import Runner, TrialBatch, explore, hunt, named, run_batch, run_clean
+from harness.explore.exploration import Attempt, Made, explore, make, named
 from harness.explore.profile import clean, drawn, hunted, hunting
 from harness.explore.result import Exploration, MutantResult
 from harness.explore.trial import Trial, trial
@@ -108,58 +110,48 @@ def test_everything_that_is_wrong_fails_a_run() -> None:
     assert Trial(seed=1, config={}).failures == []
 
 
-# ---- rounds
+# ---- runs and their order
 
 
-def fake(finds: dict[str, int]) -> tuple[list[TrialBatch], Runner]:
-    """A runner whose runs of this number show the mutant, and the batches that it was given."""
-    given: list[TrialBatch] = []
+def shows_at(finds: dict[str, int]) -> Callable[[Attempt], Trial]:
+    """Runs of which the one with this number shows the mutant, and each later one too."""
 
-    def runner(batches: Sequence[TrialBatch]) -> list[list[Trial]]:
-        given.extend(batches)
-        return [list(done(batch)) for batch in batches]
+    def made(attempt: Attempt) -> Trial:
+        shows = "duplicate" if attempt.number >= finds.get(attempt.mutant, 10**6) else ""
+        return Trial(seed=attempt.number, config={}, shows=shows, simulated_s=1)
 
-    def done(batch: TrialBatch) -> Iterator[Trial]:
-        for number in range(batch.begin, batch.begin + batch.count):
-            shows = "duplicate" if number == finds.get(batch.mutant) else ""
-            yield Trial(seed=number, config={"seed": number}, shows=shows, simulated_s=1)
-            if shows:
-                return
-
-    return given, runner
-
-
-def hunted_by(runner: Runner, seeds: int, *mutants: str) -> dict[str, MutantResult]:
-    found = {name: MutantResult() for name in mutants}
-    hunt(found, seeds, 0, "4.2", runner, lambda _: None)
-    return found
+    return made
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 40, 99])
-def test_the_first_run_that_shows_a_mutant_counts(number: int) -> None:
-    _, runner = fake({"keep-tail": number})
-    found = hunted_by(runner, 100, "keep-tail", "votes-twice")
-    assert len(found["keep-tail"].trials) == number + 1
-    assert found["keep-tail"].simulated_s == number + 1
-    assert found["keep-tail"].anomaly == "duplicate"
-    assert (found["votes-twice"].anomaly, len(found["votes-twice"].trials)) == ("", 100)
-    told = Exploration(clean=[], mutants=found).as_json()["mutants"]
+@pytest.mark.parametrize("late", [1, 2, 5])
+def test_the_first_run_that_shows_a_mutant_counts(number: int, late: int) -> None:
+    """late: runs that are under way at a time; the newest of them ends first."""
+    work, made = shows_at({"keep-tail": number}), Made(100, ["keep-tail", "votes-twice"])
+    left, given = made.left(), 0
+    while some := list(islice(left, late)):
+        for attempt in reversed(some):
+            made.take(attempt, work(attempt))
+        given += len(some)
+    found = made.result()
+    assert len(found.clean) == 100
+    assert 100 + number + 1 + 100 <= given <= 100 + number + 1 + 100 + late
+    assert len(found.mutants["keep-tail"].trials) == number + 1
+    assert found.mutants["keep-tail"].simulated_s == number + 1
+    assert found.mutants["keep-tail"].anomaly == "duplicate"
+    assert (found.mutants["votes-twice"].anomaly, len(found.mutants["votes-twice"].trials)) == ("", 100)
+    told = found.as_json()["mutants"]
     assert told["keep-tail"]["seeds_to_detection"] == number + 1
     assert told["votes-twice"]["seeds_to_detection"] is None
 
 
-def test_rounds_end_with_the_one_that_shows_a_mutant() -> None:
-    given, runner = fake({"keep-tail": 1})
-    hunted_by(runner, 100, "keep-tail")
-    assert {batch.begin for batch in given} == {0}
-
-
-def test_every_seed_runs_once() -> None:
-    given, runner = fake({})
-    clean_seeds: list[Trial] = []
-    run_clean(clean_seeds, 37, 5, "4.2", runner, lambda _: None)
-    assert sorted(b.begin + n for b in given for n in range(b.count)) == list(range(5, 42))
-    assert len(clean_seeds) == 37
+def test_every_seed_runs_once_and_the_result_has_them_in_order() -> None:
+    made = Made(37, [])
+    given = list(made.left())
+    assert given == [("", number) for number in range(37)]
+    for attempt in reversed(given):
+        made.take(attempt, Trial(seed=attempt.number, config={}))
+    assert [one.seed for one in made.result().clean] == list(range(37))
 
 
 def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
@@ -173,21 +165,23 @@ def finds(*seeds: int, mutant: bool) -> Callable[..., Trial]:
     return made
 
 
-def test_a_batch_ends_with_the_run_that_shows_its_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+def hunted_until(mutant: str, seeds: int) -> list[Trial]:
+    """The runs of a mutant."""
+    return explore(seeds=seeds, mutants=mutant, processes=1, say=lambda _: None).mutants[mutant].trials
+
+
+def test_the_runs_of_a_mutant_end_with_the_one_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(3, mutant=False))
-    done = run_batch(TrialBatch(begin=1, count=4, era="4.2"))
+    done = explore(seeds=4, first=1, processes=1, say=lambda _: None).clean
     assert [bool(one.failures) for one in done] == [False, False, True, False]
     monkeypatch.setattr(exploration, "trial", finds(3, mutant=True))
-    done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=9, era="4.2"))
-    assert [one.shows for one in done] == ["", "", "", "duplicate"]
-    done = run_batch(TrialBatch(mutant="commit-writes-abort", begin=0, count=9, era="4.2"))
-    assert [one.shows for one in done] == [""] * 9
+    assert [one.shows for one in hunted_until("repeats-not-recognised", 9)] == ["", "", "", "duplicate"]
+    assert [one.shows for one in hunted_until("commit-writes-abort", 9)] == [""] * 9
 
 
 def test_what_a_run_shows_without_the_planted_bug_too_is_no_find(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(2, mutant=False))
-    done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
-    assert [one.shows for one in done] == [""] * 4
+    assert [one.shows for one in hunted_until("repeats-not-recognised", 4)] == [""] * 4
 
 
 @pytest.mark.parametrize(
@@ -198,13 +192,12 @@ def test_a_find_whose_twin_says_nothing_is_none(twin: Trial, monkeypatch: pytest
         return finds(2, mutant=True)(config) if config.short()["mutant"] else twin
 
     monkeypatch.setattr(exploration, "trial", made)
-    done = run_batch(TrialBatch(mutant="repeats-not-recognised", begin=0, count=4, era="4.2"))
-    assert [one.shows for one in done] == [""] * 4
+    assert [one.shows for one in hunted_until("repeats-not-recognised", 4)] == [""] * 4
 
 
 def test_all_names_the_mutants_that_no_run_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", finds(mutant=True))
-    outcome = explore(seeds=1, mutants="all", without_spark=True, say=lambda _: None)
+    outcome = explore(seeds=1, mutants="all", processes=1, say=lambda _: None)
     assert set(outcome.mutants) == set(MUTANTS)
     unseen = [name for name, one in outcome.mutants.items() if not one.hunted]
     assert unseen == [name for name in MUTANTS if name not in hunted()]
@@ -238,7 +231,7 @@ def test_a_known_weakness_is_counted_and_is_no_failure(capsys: pytest.CaptureFix
 def test_json_of_the_command() -> None:
     mutants = "commit-writes-abort,abort-answers-commit"
     result = CliRunner().invoke(
-        app, ["explore", "--seeds", "2", "--without-spark", "--json", "--mutants", mutants]
+        app, ["explore", "--seeds", "2", "--processes", "1", "--json", "--mutants", mutants]
     )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -256,7 +249,7 @@ def test_json_of_what_is_not_as_it_should_be(monkeypatch: pytest.MonkeyPatch) ->
         return Trial(seed=7, config={"seed": 7}, unknown=("nothing was sent or read",))
 
     monkeypatch.setattr(exploration, "trial", fails)
-    options = ["--seeds", "1", "--first", "7", "--without-spark", "--json", "--mutants", "keep-tail"]
+    options = ["--seeds", "1", "--first", "7", "--processes", "1", "--json", "--mutants", "keep-tail"]
     result = CliRunner().invoke(app, ["explore", *options])
     assert result.exit_code == 1
     told = json.loads(result.stdout)
@@ -275,7 +268,7 @@ def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.Monke
         return Trial(seed=0, config={}, anomalies=bad, simulated_s=10)
 
     monkeypatch.setattr(exploration, "trial", finds)
-    options = ["--seeds", "2", "--without-spark", "--mutants", "bump-in-flight,keep-tail"]
+    options = ["--seeds", "2", "--processes", "1", "--mutants", "bump-in-flight,keep-tail"]
     result = CliRunner().invoke(app, ["explore", *options])
     assert result.exit_code == 1
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -295,7 +288,7 @@ def test_the_table_names_who_was_found_and_who_was_not(monkeypatch: pytest.Monke
     ],
 )
 def test_wrong_wishes_are_usage_errors(options: list[str], told: str) -> None:
-    result = CliRunner().invoke(app, ["explore", "--without-spark", *options])
+    result = CliRunner().invoke(app, ["explore", "--processes", "1", *options])
     assert isinstance(result.exception, ConfigError)  # `harness.cli.main` makes it exit code 64
     assert told in str(result.exception)
 
@@ -313,12 +306,12 @@ def interrupted_at(seed: int) -> Callable[..., Trial]:
 
 def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploration, "trial", interrupted_at(5))
-    options = ["explore", "--seeds", "9", "--without-spark", "--mutants", "keep-tail"]
+    options = ["explore", "--seeds", "9", "--processes", "1", "--mutants", "keep-tail"]
     result = CliRunner().invoke(app, options)
     assert result.exit_code == ExitCode.INTERRUPTED
-    assert "4 seeds without planted bugs (8 simulated seconds): 2 failed" in result.stdout
+    assert "5 seeds without planted bugs (10 simulated seconds): 2 failed" in result.stdout
     assert "  seed 3: duplicate (1)" in result.stdout
-    assert "interrupted: 4 of 9 seeds without planted bugs were run" in result.stdout
+    assert "interrupted: 5 of 9 seeds without planted bugs were run" in result.stdout
     assert "no run yet" in result.stdout
     told = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert told["interrupted"]
@@ -333,12 +326,12 @@ def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> Non
 
     mutants = "repeats-not-recognised,votes-twice"
     monkeypatch.setattr(exploration, "trial", made)
-    found = explore(seeds=5, first=2, mutants=mutants, without_spark=True, say=lambda _: None)
+    found = explore(seeds=5, first=2, mutants=mutants, processes=1, say=lambda _: None)
     assert (found.code, len(found.clean)) == (ExitCode.INTERRUPTED, 5)
     assert found.mutants["repeats-not-recognised"].anomaly == "duplicate"
     assert len(found.mutants["votes-twice"].trials) == 2
     monkeypatch.setattr(exploration, "trial", finds(2, mutant=True))
-    whole = explore(seeds=5, first=2, mutants=mutants, without_spark=True, say=lambda _: None)
+    whole = explore(seeds=5, first=2, mutants=mutants, processes=1, say=lambda _: None)
     assert (whole.interrupted, whole.code) == (False, ExitCode.ANOMALY)
 
 
@@ -350,11 +343,55 @@ def test_names_of_mutants() -> None:
         named("keep-tail,")
 
 
+@pytest.mark.slow
+def test_processes_make_the_same_runs() -> None:
+    mutants = "repeats-not-recognised,abort-answers-commit"
+    here = explore(seeds=2, mutants=mutants, processes=1, say=lambda _: None)
+    there = explore(seeds=2, mutants=mutants, processes=3, say=lambda _: None)
+    assert json.dumps(there.as_json()) == json.dumps(here.as_json())
+    assert len(here.clean) == 2
+
+
+def one_fails(seed: int, how: Callable[[], None]) -> Callable[..., Trial]:
+    """In place of `trial`: the harness fails at this seed."""
+
+    def made(config: RunConfig, **asked: bool) -> Trial:
+        if config.seed == seed:
+            how()
+        return finds(2, mutant=True)(config)
+
+    return made
+
+
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raising() -> None:
+    raise MemoryError("no room")
+
+
+@pytest.mark.parametrize(("how", "why"), [(killed, "signal SIGKILL"), (raising, "MemoryError: no room")])
+def test_a_failure_of_the_harness_is_no_pass_and_no_finding(
+    how: Callable[[], None], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exploration, "trial", one_fails(5, how))
+    options = ["explore", "--seeds", "9", "--processes", "2"]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == ExitCode.HARNESS
+    assert "9 seeds without planted bugs (16 simulated seconds): 1 failed" in result.stdout
+    assert "  seed 5: a failure of the harness: " in result.stdout
+    assert why in result.stdout
+    told = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    assert [(one["mutant"], one["seed"]) for one in told["harness"]] == [("", 5)]
+    assert [one["seed"] for one in told["clean"]["failures"]] == [5]
+
+
 @pytest.mark.spark
 @pytest.mark.sampled(2)
 def test_spark_makes_the_same_runs() -> None:
     mutants = "repeats-not-recognised,abort-answers-commit"
-    here = explore(seeds=2, mutants=mutants, without_spark=True, say=lambda _: None)
+    here = explore(seeds=2, mutants=mutants, processes=1, say=lambda _: None)
     there = explore(seeds=2, mutants=mutants, master="local[2]", say=lambda _: None)
     assert there.as_json() == here.as_json()
     assert len(here.clean) == 2
@@ -366,11 +403,11 @@ def test_the_rules_about_logs_are_asked_on_request(monkeypatch: pytest.MonkeyPat
         return Judgement(counts=Counter({"replicas-equal": 2}), crashed={"log-matching": "why"})
 
     monkeypatch.setattr("harness.explore.trial.judge_all", refusing)
-    (asked,) = run_batch(TrialBatch(begin=1, count=1, era="4.2", logs=True))
+    asked = make(Attempt("", 1), logs=True)
     assert asked.refused == {"replicas-equal": 2}
     assert asked.failures == [
         "brokers' logs: replicas-equal (2)",
         "unknown: the rule log-matching about logs crashed",
     ]
-    (silent,) = run_batch(TrialBatch(begin=1, count=1, era="4.2"))
+    silent = make(Attempt("", 1))
     assert (silent.refused, silent.failures) == ({}, [])
