@@ -52,6 +52,9 @@ ANY: Final = (-(2**63), 2**63 - 1)
 """The range of all numbers."""
 Ranges = Callable[[str], tuple[int, int]]
 """Numbers that enclose a column in a row group, by its name."""
+CLOSE: Final = 1 << 30
+TABLE: Final = 1 << 22
+"""Numbers below the one, and ranges below the other, get a table with a flag for each (`NumberSet`)."""
 BLOCK_ROWS: Final = 1 << 22
 """Rows that are in memory where a unit is read piece by piece."""
 
@@ -395,6 +398,8 @@ class History:
             except (OSError, pa.ArrowException) as error:
                 raise HistoryError(f"{path}: {storage.line(error)}") from None
 
+        if not where:
+            return
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding does not hold Python's lock
             for rows in threads.map(of_unit, self.names.units):
                 yield from rows
@@ -440,13 +445,19 @@ def _range(column: Any) -> tuple[int, int]:
 
 
 class NumberSet:
-    """A set of numbers, and quickly which of a column are among them."""
+    """A set of numbers, and quickly which of a column are among them.
+
+    A table of flags, by number where they lie close together, else by a hash that sorts out most others.
+    """
 
     def __init__(self, some: Iterable[int]) -> None:
         self.ordered = np.sort(np.fromiter(some, np.int64))
+        least, greatest = self.ordered[[0, -1]].tolist() if len(self.ordered) else (0, 0)
+        self.close = least > -CLOSE and greatest < CLOSE and greatest - least < TABLE
+        self.before = least - 1
         self.bits = len(self.ordered).bit_length() + 6
-        self.marked = np.zeros(1 << self.bits, bool)
-        self.marked[self._hash(self.ordered)] = True
+        self.marked = np.zeros(greatest - least + 3 if self.close else 1 << self.bits, bool)
+        self.marked[self.ordered - self.before if self.close else self._hash(self.ordered)] = True
 
     def _hash(self, values: Array) -> Array:
         return np.asarray((values ^ (values >> 29)) & ((1 << self.bits) - 1))
@@ -458,12 +469,16 @@ class NumberSet:
 
     def rows(self, values: Array) -> Array:
         """Rows whose value is one of them."""
+        if self.close:
+            return np.flatnonzero(self.flags(values))
         maybe = np.flatnonzero(self.marked[self._hash(values.astype(np.int64, copy=False))])
         at = np.searchsorted(self.ordered, values[maybe])
         return np.asarray(maybe[np.append(self.ordered, 0)[at] == values[maybe]])
 
     def flags(self, values: Array) -> Array:
         """Of each of these values: whether it is one of them."""
+        if self.close:  # numbers outside of the table meet its first or last flag, which are not set
+            return np.take(self.marked, values - self.before, mode="clip")
         found = np.zeros(len(values), bool)
         found[self.rows(values)] = True
         return found

@@ -89,8 +89,11 @@ class Cycle(Finding):
 
     @property
     def wanted(self) -> Wanted:
-        """The records of the ops of the cycle."""
-        return Wanted(ops=self.ops)
+        """The records that make its edges."""
+        sent = [(edge.tp, edge.a) for edge in self.edges if edge.kind != "rt"]
+        sent += [(edge.tp, edge.b) for edge in self.edges if edge.kind == "ww"]
+        read = [(edge.tp, edge.b) for edge in self.edges if edge.kind == "wr"]
+        return Wanted(sends=tuple(sent), reads=tuple(read))
 
     def more(self, fetched: FetchedRecords) -> list[Shown]:
         """For each edge the records that make it."""
@@ -172,9 +175,8 @@ def _wr(p: KernelView) -> Edges:
     vertex, relay = p.known.vertex, p.known.relay
     if not relay.any():
         return _no_edges()
-    related = p.of_writer(relay[p.sends["op"]], 0) | relay[p.reads["op"]]
-    rows = np.flatnonzero(related & (p.reads["isolation"] == RC))
-    rows = p.of_reads(rows[p.writer[rows] >= 0])
+    rows = np.flatnonzero((p.reads["isolation"] == RC) & (p.writer >= 0))
+    rows = p.of_reads(rows[relay[p.sends["op"]][p.writer[rows]] | relay[p.reads["op"][rows]]])
     w, r = p.sends["op"][p.writer[rows]], p.reads["op"][rows]
     kept = vertex[w] & vertex[r] & (w != r)
     return _once(w[kept], r[kept])
@@ -518,7 +520,8 @@ def _inside(graph: Graph, found: Components, labels: Array, kinds: tuple[str, ..
             edges = {"wr": part.wr, "ww": part.ww}.get(kind)
             if edges is None or not edges.shape[1]:
                 continue
-            edges = edges[:, members[edges[0]] & members[edges[1]]]
+            leaving = np.flatnonzero(members[edges[0]])
+            edges = edges[:, leaving[members[edges[1][leaving]]]]
             if kind == "wr" and "rt" in kinds:
                 edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
             mine = found.label[edges[0]]

@@ -16,12 +16,15 @@ from history.reader import EVERYWHERE, History, ReadRow, SendRow
 class Wanted:
     """What one finding needs.
 
-    ops: all records of these ops; of `written` also every read of what they sent. inputs: what was read
-    at these places (partition, offset), and the copies of it.
+    ops: all records of these ops. written: what these ops sent, and every read of it. sends, reads: what an
+    op sent to a partition, or read there (partition, op). inputs: what was read at these places (partition,
+    offset), and the copies of it.
     """
 
     ops: tuple[int, ...] = ()
     written: tuple[int, ...] = ()
+    sends: tuple[tuple[int, int], ...] = ()
+    reads: tuple[tuple[int, int], ...] = ()
     inputs: tuple[tuple[int, int], ...] = ()
 
 
@@ -50,17 +53,14 @@ def fetch(history: History, wanted: Iterable[Wanted]) -> FetchedRecords:
     Raises: HistoryError, where a file cannot be read.
     """
     everything = list(wanted)
+    ops = {op for each in everything for op in each.ops}
     written = {op for each in everything for op in each.written}
-    ops = written.union(*(each.ops for each in everything))
     inputs = {place for each in everything for place in each.inputs}
-    if not ops and not inputs:
-        return FetchedRecords()
-    by_op = {EVERYWHERE: {"op": ops}}
     sends: dict[int, list[SendRow]] = defaultdict(list)
     reads: dict[int, list[ReadRow]] = defaultdict(list)
-    for send in history.sends(by_op) if ops else ():
+    for send in history.sends(_of_ops(ops | written, (place for each in everything for place in each.sends))):
         sends[send.op].append(send)
-    for read in history.reads(by_op) if ops else ():
+    for read in history.reads(_of_ops(ops, (place for each in everything for place in each.reads))):
         reads[read.op].append(read)
     reads_of: dict[tuple[int, int], list[ReadRow]] = defaultdict(list)
     values: dict[int, set[int]] = defaultdict(set)
@@ -69,6 +69,14 @@ def fetch(history: History, wanted: Iterable[Wanted]) -> FetchedRecords:
     for read in history.reads({tp: {"value": some} for tp, some in values.items()}):
         reads_of[read.tp, read.value].append(read)
     return FetchedRecords(sends, reads, reads_of, _inputs(history, inputs))
+
+
+def _of_ops(ops: set[int], places: Iterable[tuple[int, int]]) -> dict[int, dict[str, set[int]]]:
+    """The condition: of these ops, or of an op in a partition."""
+    found = {EVERYWHERE: {"op": ops}} if ops else {}
+    for tp, op in places:
+        found.setdefault(tp, {"op": set()})["op"].add(op)
+    return found
 
 
 def _inputs(history: History, places: Iterable[tuple[int, int]]) -> dict[tuple[int, int], InputRecords]:

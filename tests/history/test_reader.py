@@ -6,12 +6,13 @@ Not here: folders that cannot be read (`tests/checkers/test_sealed.py`).
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from core.op import End, Isolation, Outcome, value_of
 from history import reader, seal
-from history.reader import load, read_columns
+from history.reader import NumberSet, load, read_columns
 from history.tables import CLUSTERED, PLACED, TABLES
 from tests.histories.built import Built, Op, Process, Read, Send
 from tests.histories.folders import write_run
@@ -131,3 +132,14 @@ def test_of_a_read_the_file_has_only_a_value_that_is_not_placed_there(tmp_path: 
         (5, value_of(1, 2)),
         (6, value_of(1, 2)),
     ]
+
+
+@pytest.mark.parametrize("some", [(), (0,), (-3, 2, 40), (5, 2**40), (-(2**63), 7), (2**30,), (1, 9_000_000)])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_a_set_of_numbers_knows_its_own(some: tuple[int, ...], dtype: type[np.signedinteger]) -> None:
+    kind = np.iinfo(dtype)
+    near = [one + n for one in (*some, 0) for n in (-1, 0, 1)]
+    column = np.array([one for one in (*near, kind.min, kind.max) if kind.min <= one <= kind.max], dtype)
+    there = [one in some for one in column.tolist()]
+    assert NumberSet(some).flags(column).tolist() == there
+    assert NumberSet(some).rows(column).tolist() == np.flatnonzero(there).tolist()
