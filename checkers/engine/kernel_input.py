@@ -26,6 +26,8 @@ READS: Final = (
 )  # fmt: skip
 """Columns that the kernels use."""
 
+TABLE: Final = 1 << 22
+"""Processes with lower numbers are found in a table."""
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
 OPS: Final = (
@@ -107,7 +109,11 @@ class KernelInput:
 
     def process_rows(self, processes: Array) -> Array:
         """Positions in `processes`."""
-        return np.searchsorted(self.processes, processes)
+        if not len(self.processes) or self.processes[0] < 0 or self.processes[-1] >= TABLE:
+            return np.searchsorted(self.processes, processes)
+        position = np.zeros(int(self.processes[-1]) + 1, np.int32)  # for each search 13 steps, here one
+        position[self.processes] = np.arange(len(self.processes))
+        return position[processes]
 
 
 @dataclass(frozen=True, kw_only=True)

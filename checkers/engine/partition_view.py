@@ -113,12 +113,12 @@ class KernelView:
         odd = told[np.append(values, NOTHING)[writer[told]] != read[told]]
         writer[odd] = -1
         if len(odd) and len(values):
-            by_value = np.argsort(values, kind="stable")
             wanted = read[odd]
-            found = np.searchsorted(values, wanted, sorter=by_value)
-            row = by_value[np.minimum(found, len(values) - 1)]
-            hit = values[row] == wanted
-            writer[odd[hit]] = row[hit]
+            rows = np.flatnonzero(among(values, distinct(wanted)))  # few, where few reads are odd
+            rows = rows[np.argsort(values[rows], kind="stable")]
+            found = np.searchsorted(values[rows], wanted)
+            hit = np.append(values[rows], NOTHING)[found] == wanted
+            writer[odd[hit]] = rows[found[hit]]
         return writer, odd
 
     def _decide(self) -> None:
