@@ -67,7 +67,8 @@ class Connection:
     process: number of the client's process, -1 = the harness itself, or a node. closed: the client's side is;
     answers are dropped. broken: the server's process died. severed: a proxy has closed it, and the client is
     about to learn it. unopened: the packets that open it are dropped. stuck_since: when the oldest message
-    that waits began to, of the newest cut.
+    that waits began to, of the newest cut. requests: that were sent; on_break: what to call, by the number of
+    a request that has no answer yet.
     """
 
     number: int
@@ -83,11 +84,19 @@ class Connection:
     there: Way = field(init=False)
     back: Way = field(init=False)
     stuck_since: int = 0
-    on_break: list[Callable[[], None]] = field(default_factory=list)
+    requests: int = 0
+    on_break: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.there = Way((self.client, self.server, self.listener))
         self.back = Way((self.server, self.client, self.listener))
+
+    def awaits(self, call: Callable[[], None]) -> int:
+        """Call when the connection breaks; the number by which `on_break` has it."""
+        number = self.requests
+        self.requests = number + 1
+        self.on_break[number] = call
+        return number
 
     @property
     def ended(self) -> bool:
@@ -212,6 +221,7 @@ class Network:
         connection.closed = True
         connection.closed_at = self._scheduler.now
         connection.on_break.clear()
+        connection.requests = 0
         if connection.unopened:
             connection.there.waiting.clear()  # nothing was ever sent over it
         if not connection.there.waiting:
@@ -225,10 +235,12 @@ class Network:
             connection.there.waiting.clear()
             connection.back.waiting.clear()
             self._forget(connection)
-            calls, connection.on_break = connection.on_break, []
+            calls, connection.on_break = connection.on_break, {}
             if connection.back.link not in self._blocked:
-                for call in calls:
-                    self._scheduler.after(self._rng.randint(*DELAY_US), call)
+                for number in range(connection.requests):
+                    delay = self._rng.randint(*DELAY_US)  # also for what was answered: seeds keep their runs
+                    if number in calls:
+                        self._scheduler.after(delay, calls[number])
 
     def sever(self, connection: Connection, wait: int) -> None:
         """What stands between closes the connection: from now on it takes nothing, but what is on its way
@@ -243,7 +255,7 @@ class Network:
         if connection.back.newest > self._scheduler.now:
             self._scheduler.at(connection.back.newest, self._learn, connection)
             return
-        calls = list(connection.on_break)
+        calls = list(connection.on_break.values())
         self.close(connection)
         for call in calls:
             call()

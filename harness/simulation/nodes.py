@@ -81,22 +81,25 @@ class Caller:
                 if not self._network.is_cut(self._client, node.me):
                     self._scheduler.after(REFUSED_US, call.give_up)
                 return
-            connection.on_break.append(call.give_up)
+            call.number = connection.awaits(call.give_up)
         self._network.send(connection, request, node.request, call.answer)
 
 
 class _Call(msgspec.Struct, eq=False):
-    """A request that waits for its answer. answered: called once, with None where no answer came in time."""
+    """A request that waits for its answer. answered: called once, with None where no answer came in time.
+    number: among those that learn of a break of the connection, -1 = it is not."""
 
     network: Network
     connection: Connection
     answered: Callable[[Message | None], None]
     waits: bool = True
+    number: int = -1
 
     def answer(self, message: Message | None) -> None:
         """The answer, unless the caller has given up."""
         if self.waits:
             self.waits = False
+            self.connection.on_break.pop(self.number, None)
             self.answered(message)
 
     def give_up(self) -> None:

@@ -29,7 +29,7 @@ class OneNode:
     def connect(self, process: int = 0, client: int = CLIENTS) -> Connection:
         listener = Listener.CLIENT if client == CLIENTS else Listener.BROKER
         made = self.network.connect(client, 1, listener, process)
-        made.on_break.append(lambda: self.broke.append((made.number, self.scheduler.now)))
+        made.awaits(lambda: self.broke.append((made.number, self.scheduler.now)))
         return made
 
     def ask(self, connection: Connection, request: Any) -> None:
