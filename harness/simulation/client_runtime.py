@@ -69,6 +69,13 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
     future: Future[None]
 
 
+class _Deadline(msgspec.Struct, eq=False):
+    """The end of the time that a verb may wait (`harness.simulation.scheduler.Expiring`)."""
+
+    give_up: Callable[[], None]
+    waits: bool = True
+
+
 class Machines:
     """See the module. `dead`: the client's process has ended, and a verb under way never returns. A
     paused client neither sends nor sees anything."""
@@ -199,7 +206,8 @@ class Machines:
     async def _until(self, done: Callable[[], bool], microseconds: int) -> bool:
         """Wait until something holds or the time has passed; whether it holds."""
         ends = self._scheduler.now + microseconds
-        self._scheduler.at(ends, self._look)
+        deadline = _Deadline(self._look)
+        self._scheduler.expire(microseconds, deadline)
         while self.dead or self._going is not None or not done():
             if self.dead:
                 await Future[None]()  # the process has ended in the middle of this verb
@@ -211,6 +219,7 @@ class Machines:
                 waiting = _Waiting(done, ends, Future())
                 self._waiting.append(waiting)
                 await waiting.future
+        deadline.waits = False
         return done()
 
 

@@ -303,7 +303,7 @@ class SimNode:
     def _ask(self, wanted: Ask) -> None:
         incarnation = self.incarnation
 
-        def answered(message: Message | None) -> None:
+        def answered(message: "Message | None") -> None:
             if not self.up or incarnation != self.incarnation:
                 return
             if self.paused:

@@ -7,6 +7,7 @@ time run in the order in which they were asked for. No thread, no asyncio, no cl
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -43,6 +44,11 @@ class Future(Generic[T]):
             call()
         else:
             self._then.append(call)
+
+    def forget(self, call: Callable[[], None]) -> None:
+        """Do not make this call, where it is still to be made."""
+        if call in self._then:
+            self._then.remove(call)
 
     async def join(self) -> T:
         """Suspend until the result is there (`core.runtime.SpawnedTask`)."""
@@ -189,9 +195,11 @@ class VirtualClock:
         if seconds <= 0 or self.stop.done:
             return
         woken: Future[None] = Future()
-        self.scheduler.after(int(seconds * 1e6), woken.set, None)
-        self.stop.then(lambda: woken.set(None))
+        wake = partial(woken.set, None)
+        self.scheduler.after(int(seconds * 1e6), wake)
+        self.stop.then(wake)
         await woken
+        self.stop.forget(wake)
 
 
 class VirtualRuntime:

@@ -146,7 +146,7 @@ class Consumer(KafkaClient):
         offsets: dict[Partition, int],
         take: Callable[[Partition, TopicPartitionState, R], KafkaError],
     ) -> None:
-        def then(answer: R | None, now: int) -> None:
+        def then(answer: "R | None", now: int) -> None:  # a text: a closure evaluates others each time
             del self._flights[node]
             for tp, offset in offsets.items():
                 position = self.positions.get(tp)

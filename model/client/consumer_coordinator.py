@@ -146,7 +146,7 @@ class ConsumerCoordinator(KafkaClient):
     ) -> None:
         """Ask the coordinator. failed: gets every error, and NONE where there is no `done`."""
 
-        def then(answer: E | None, now: int) -> None:
+        def then(answer: "E | None", now: int) -> None:
             error = KafkaError.REQUEST_TIMED_OUT if answer is None else answer.error
             if self._state == "left":
                 return

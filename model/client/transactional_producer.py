@@ -202,7 +202,7 @@ class TransactionalProducer(Producer):
         self._request(node, "end", request, self._end_answered)
 
     def _request(self, node: int, channel: str, request: Request[E], done: Callable[[E], None]) -> None:
-        def then(answer: E | None, now: int) -> None:
+        def then(answer: "E | None", now: int) -> None:
             if channel == "end" and answer is None and "silent-end-is-done" in self.settings.bugs:
                 self._ended(*self._identity)
             elif self._usable(channel, answer, now) and answer is not None:
