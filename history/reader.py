@@ -687,20 +687,21 @@ def numbers(table: pa.Table, name: str) -> Array:
     return np.asarray(whole[array.offset :])
 
 
-def arrow_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Numbers, flags, texts or lists of them as an Arrow array.
+def arrow_array(values: Sequence[Any] | Array, kind: pa.DataType) -> pa.Array:
+    """Numbers, flags, texts, bytes or lists of them as an Arrow array.
 
     `pa.array` would do, but imports pandas (see `numbers`).
     """
-    if pa.types.is_string(kind) or pa.types.is_list(kind):
+    flat = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    if flat or pa.types.is_list(kind):
         parts = [each.encode() for each in values] if pa.types.is_string(kind) else values
         ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
-        if pa.types.is_string(kind):
+        if flat:
             data = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
             return pa.Array.from_buffers(kind, len(values), data)
         children = [arrow_array([one for part in parts for one in part], kind.value_type)]
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends)], children=children)
-    row = np.array(values, np.dtype(kind.to_pandas_dtype()))
+    row = np.ascontiguousarray(values, np.dtype(kind.to_pandas_dtype()))
     if pa.types.is_boolean(kind):
         row = np.packbits(row, bitorder="little")
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(row)])

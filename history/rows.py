@@ -18,11 +18,13 @@ from msgspec.structs import asdict
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
 from history import journal as j
+from history.reader import arrow_array
 from history.run_folder import FORMAT
 from history.tables import CLUSTERED, OPEN, TABLES
 
 Values = npt.NDArray[np.signedinteger]
 Cell = int | str | bytes
+CELL: Final = (int, str, bytes)
 _CODES = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "b"}
 POSITION_KEPT = (AssignmentKind.REWIND,)
 """Kinds after which reads continue from where the last completed op left them."""
@@ -42,10 +44,12 @@ class Columns:
         """Append `count` rows; each value is a sequence of that length or one for all of them."""
         for name, column in self.columns.items():
             value = values[name]
-            if isinstance(value, int | str | bytes):
-                column.extend([value] * count)
-            else:
+            if not isinstance(value, CELL):
                 column.extend(value)
+            elif count == 1:
+                column.append(value)
+            else:
+                column.extend([value] * count)
         self.rows += count
 
     def extend(self, other: "Columns", **replaced: Values) -> None:
@@ -70,11 +74,11 @@ class Columns:
         arrays = []
         for f in self.schema:
             if f.name in replaced:
-                arrays.append(pa.array(replaced[f.name], type=f.type))
+                arrays.append(arrow_array(replaced[f.name], f.type))
             elif str(f.type) in _CODES:
-                arrays.append(pa.array(self.numpy(f.name), type=f.type))
+                arrays.append(arrow_array(self.numpy(f.name), f.type))
             else:
-                arrays.append(pa.array(self.columns[f.name], type=f.type))
+                arrays.append(arrow_array(self.columns[f.name], f.type))
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
 
@@ -228,9 +232,9 @@ class Rows:
         order = sorted(self._tps)
         made["tps"] = pa.table(
             {
-                "tp": pa.array(range(len(order)), pa.int32()),
-                "topic": pa.array([topic for topic, _ in order], pa.string()),
-                "partition": pa.array([partition for _, partition in order], pa.int32()),
+                "tp": arrow_array(range(len(order)), pa.int32()),
+                "topic": arrow_array([topic for topic, _ in order], pa.string()),
+                "partition": arrow_array([partition for _, partition in order], pa.int32()),
             },
             schema=TABLES["tps"],
         )

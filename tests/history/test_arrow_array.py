@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,9 +20,12 @@ from history.reader import arrow_array
         ([(), (1, 2), (3,)], pa.list_(pa.int32())),
         ([(), ()], pa.list_(pa.int64())),
         ([], pa.bool_()),
+        ([b"", b"\x00\xff"], pa.binary()),
+        (np.arange(9, dtype=np.int16)[::2], pa.int16()),
+        (np.array([1, 0, 1], np.int8), pa.bool_()),
     ],
 )
 def test_values_come_back(values: list[Any], kind: pa.DataType) -> None:
     made = arrow_array(values, kind)
     made.validate(full=True)
-    assert made.equals(pa.array(values, kind))
+    assert made.equals(pa.array(list(map(bool, values)) if pa.types.is_boolean(kind) else values, kind))
