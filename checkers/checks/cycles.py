@@ -55,6 +55,8 @@ SHOWN = 16
 """Components of a class that are searched for a cycle."""
 SEARCH = 24
 """Edges from which a shortest cycle of a component is looked for."""
+FEW = 16
+"""Where there are fewer edges than ops divided by this, only ops with edges enter the graph."""
 BATCH_OPS = 1 << 22
 """Windows are searched together until they have this many ops."""
 
@@ -289,7 +291,19 @@ def components(
     clock: columns of `ops`, indexed by op number. joined: None = without real time. inner: components of some
     of these edges; each is one node of the graph here.
     """
-    node, nodes = _nodes(inner, len(clock["outcome"]))
+    size = len(clock["outcome"])
+    if not edges.size and joined is None and inner is None:
+        return Components(np.full(size, -1, np.int32), 0)
+    if joined is None and inner is None and edges.shape[1] < size // FEW:
+        ops = distinct(edges.ravel())
+        found = components(
+            np.searchsorted(ops, edges).astype(np.int32),
+            {name: column[ops] for name, column in clock.items()},
+        )
+        label = np.full(size, -1, np.int32)
+        label[ops] = found.label
+        return Components(label, found.count)
+    node, nodes = _nodes(inner, size)
     between = edges if inner is None else node[edges]
     if inner is not None:
         between = between[:, between[0] != between[1]]

@@ -295,7 +295,12 @@ def partitions(sends: Columns, reads: Columns) -> Iterator[tuple[int, Columns, C
 
 def here(results: Sequence[PartitionResult]) -> Checked:
     """Results that are in this process, with what kernels kept."""
-    return Checked(results, lambda question: list(map(question, results)))
+
+    def ask(question: Question[T]) -> list[T]:
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as threads:
+            return list(threads.map(question, results))
+
+    return Checked(results, ask)
 
 
 def _asked(check: str, question: Callable[[object], T], result: PartitionResult) -> tuple[int, T] | None:
