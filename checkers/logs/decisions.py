@@ -7,6 +7,10 @@ decision before it and no younger than its own, and its markers are no older tha
 clients of a run have one clock. At the very millisecond of a decision the order of the log says which: a
 marker ends what stands before it.
 
+Where a broker stamps records with the time of the append (offsets of groups, topics with LogAppendTime), a
+request that came late may be younger than the decision of its transaction. Until the coordinator has
+completed that one, the next has no records; so the order of the log says which up to then.
+
 Logs that may have lost what was committed (an unclean election, a loss of power) make doubts, not findings.
 """
 
@@ -23,6 +27,7 @@ from checkers.logs.elections import Elections, elections, survivor
 from checkers.logs.judgement import Judgement, LogFinding, LogRule
 from checkers.logs.replicas import Array, Replica, replicas
 from checkers.logs.transactions import NEVER, PREPARED, Transaction, TransactionLogs, transaction_logs
+from core.cluster import GROUP_TOPIC
 from core.op import TopicPartition
 from history.evidence import Evidence
 from history.reader import History
@@ -106,7 +111,7 @@ def judge(evidence: Evidence, history: History | None = None) -> Judgement:
     """Apply the rules to the whole of the evidence; what clients saw is not asked."""
     found = _Decisions(evidence)
     for tp in evidence.partitions():
-        if not tp.topic.startswith("__") or tp.topic == "__consumer_offsets":
+        if not tp.topic.startswith("__") or tp.topic == GROUP_TOPIC:
             found.partition(tp)
     found.agree()
     found.marked()
@@ -155,7 +160,8 @@ class _Decisions:
     ) -> None:
         """The markers, and then the transactional batches, of one producer in a partition."""
         every = self.logs.of.get(producer_id, [])
-        owner, tie = _earliest(every, batches)
+        stamped = batches["log_append_time"] | (tp.topic == GROUP_TOPIC)
+        owner, tie = _earliest(every, batches, stamped)
         closing = np.searchsorted([marker.offset for marker in markers], batches["base"])
         closes = np.full(len(markers) + 1, -1)
         np.maximum.at(closes, closing, owner)
@@ -405,7 +411,7 @@ class _Decisions:
         )
 
 
-_WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "max_timestamp")
+_WANTED: Final = ("base", "producer_id", "producer_epoch", "base_timestamp", "log_append_time")
 
 
 def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> Iterable[Marker]:
@@ -426,9 +432,9 @@ def _markers(evidence: Evidence, tp: TopicPartition, log: Replica) -> Iterable[M
             )
 
 
-def _earliest(every: Sequence[Transaction], batches: dict[str, Array]) -> tuple[Array, Array]:
+def _earliest(every: Sequence[Transaction], batches: dict[str, Array], stamped: Array) -> tuple[Array, Array]:
     """Of each batch: index of the earliest transaction that it can be of, -1 = none; and of the one after,
-    where the batch is of the very millisecond of the decision between them, else -1."""
+    where it may be of that one, too, else -1. stamped: whether a broker gave the batch its time."""
     owner, tie = (np.full(len(batches["base"]), -1, np.int64) for _ in range(2))
     for epoch in np.unique(batches["producer_epoch"]).tolist():
         numbers = [number for number, one in enumerate(every) if one.epoch == epoch]
@@ -437,15 +443,20 @@ def _earliest(every: Sequence[Transaction], batches: dict[str, Array]) -> tuple[
         group = np.array([n for n in numbers if every[n].decisions or n == numbers[-1]], np.int64)
         if not group.size:
             continue
-        rows = np.flatnonzero(batches["producer_epoch"] == epoch)
-        times = batches["base_timestamp"][rows]
-        decided = np.array([every[number].decided_ms for number in group.tolist()], np.int64)
-        at = np.searchsorted(decided, times, "left")
-        if any(not one.commit or one.epoch != epoch for one in every[int(group[-1])].decisions):
-            # a coordinator aborts while the client still writes; of version 2, no later one has this epoch
-            at = np.minimum(at, len(group) - 1)
-        inside = np.minimum(at, len(group) - 1)
-        after = np.minimum(inside + 1, len(group) - 1)
-        owner[rows] = np.where(at < len(group), group[inside], -1)
-        tie[rows] = np.where((decided[inside] == times) & (after > inside), group[after], -1)
+        mine = [every[number] for number in group.tolist()]
+        decided = np.array([one.decided_ms for one in mine], np.int64)
+        completed = np.array([one.completed_ms for one in mine], np.int64)
+        completed[-1] = completed[-1] if mine[-1].completed >= 0 else NEVER
+        aborts = any(not one.commit or one.epoch != epoch for one in mine[-1].decisions)
+        for stamp, until in ((False, decided), (True, np.maximum(decided, completed))):
+            rows = np.flatnonzero((batches["producer_epoch"] == epoch) & (stamped == stamp))
+            times = batches["base_timestamp"][rows]
+            at = np.searchsorted(until, times, "left")
+            if aborts:
+                # a coordinator aborts while a client writes; of version 2, no later one has this epoch
+                at = np.minimum(at, len(group) - 1)
+            inside = np.minimum(at, len(group) - 1)
+            after = np.minimum(inside + 1, len(group) - 1)
+            owner[rows] = np.where(at < len(group), group[inside], -1)
+            tie[rows] = np.where((decided[inside] <= times) & (after > inside), group[after], -1)
     return owner, tie

@@ -51,8 +51,9 @@ class Cluster:
         place = {"take": 1, "offset": offset, "timestamp": ms, "leader_epoch": 4}
         self.made["transaction_log"].append(at(LOG, 1, **place, **known, partitions=named, **row))
 
-    def records(self, tp: TopicPartition, ms: int, epoch: int = 0) -> int:
-        return self._batch(tp, ms, {"transactional": True, "producer_id": PRODUCER, "producer_epoch": epoch})
+    def records(self, tp: TopicPartition, ms: int, epoch: int = 0, *, stamped: bool = False) -> int:
+        producer = {"producer_id": PRODUCER, "producer_epoch": epoch}
+        return self._batch(tp, ms, {**producer, "transactional": True, "log_append_time": stamped})
 
     def marker(self, tp: TopicPartition, ms: int, name: str, epoch: int = 0, coordinator: int = 4) -> int:
         producer = {"producer_id": PRODUCER, "producer_epoch": epoch}
@@ -230,6 +231,55 @@ def test_at_one_millisecond_the_order_of_the_log_decides() -> None:
     assert not cluster.judged().findings
     cluster.records(P1, 101)  # before that decision: no transaction of today
     assert places(cluster.judged()) == [("partitions-marked", P1, 2)]
+
+
+def offsets(cluster: Cluster) -> TopicPartition:
+    """A partition of the groups' topic, in place of P1."""
+    tp = TopicPartition("__consumer_offsets", 1)
+    cluster.made["partitions"].append(at(tp, 1, take=1, start=0, files=1, bytes=9))
+    cluster.ends[tp] = 0
+    cluster.metadata(["q", TOPIC, tp.topic])
+    return tp
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_late_commit_of_offsets_between_a_decision_and_its_marker(last: bool, version: int) -> None:
+    """The broker stamps it; as the transaction is open there, it asks no coordinator."""
+    cluster = Cluster()
+    tp = offsets(cluster)
+    for ms, epoch in ((100, 0), (200, version - 1))[: 2 - last]:
+        cluster.coordinator("Ongoing", ms, P0, tp, epoch=epoch, start_ms=ms)
+        for one in (P0, tp):
+            cluster.records(one, ms + 1, epoch)
+        ended = {"epoch": epoch + version - 1, "client_transaction_version": version, "start_ms": ms}
+        cluster.coordinator("PrepareCommit", ms + 2, P0, tp, **ended)
+        cluster.records(tp, ms + 3, epoch)
+        for one in (P0, tp):
+            cluster.marker(one, ms + 4, "COMMIT", epoch + version - 1)
+        cluster.coordinator("CompleteCommit", ms + 5, **ended)
+    found = cluster.judged()
+    assert not found.findings
+    assert not found.doubts
+    late = cluster.records(tp, ms + 6, epoch)
+    after = "partitions-named" if version == 1 else "partitions-marked"
+    assert places(cluster.judged()) == [(after, tp, late)]
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_whether_a_broker_or_a_client_stamped_a_record_after_the_decision(stamped: bool) -> None:
+    cluster = clean()
+    cluster.coordinator("Ongoing", 300, P0, P1, start_ms=300)
+    cluster.records(P0, 301)
+    first = cluster.records(P1, 301)
+    cluster.coordinator("PrepareCommit", 302, P0, P1, start_ms=300)
+    cluster.records(P1, 303, stamped=stamped)
+    cluster.marker(P0, 304, "COMMIT")
+    end = cluster.marker(P1, 304, "COMMIT")
+    cluster.coordinator("CompleteCommit", 305, start_ms=300)
+    cluster.transaction(400, P0, P1)
+    wrong = [] if stamped else [("marker-decided", P1, end), ("partitions-marked", P1, first)]
+    assert places(cluster.judged()) == wrong
 
 
 def test_markers_at_the_millisecond_of_the_next_decision_belong_to_their_own() -> None:
