@@ -5,7 +5,8 @@ are the other two. Every replication factor is 3, min.insync.replicas is 2, uncl
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from core.config import run_config
 from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
+from core.wire import Action, Rule
 from harness.kafka.admin import broker_views, protocol
 from harness.kafka.admin.connection import AdminError, check
 from harness.kafka.cluster import KafkaCluster
@@ -239,6 +241,29 @@ class FiveBrokers:
                 [Cut(node=one, direction=way, peer=peer) for one, peer in pairs for way in Direction]
             )
         )
+
+    @contextmanager
+    def no_fetches(self, leader: int, followers: Sequence[int]) -> Iterator[None]:
+        """Inside the block these followers fetch nothing from a leader: their requests wait at its proxy. All
+        other traffic of the brokers continues. The cluster has proxies between brokers.
+
+        Raises: NotYet, where they do not fetch.
+        """
+        number = self.cluster.wire.number()
+        rule = Rule(number=number, api="fetch", action=Action.HOLD, nodes=(leader,), times=0, between=True)
+
+        def waiting() -> None:
+            seen = run_blocking(self.cluster.seen(number))
+            for node in followers:
+                if not any(one.client_id.startswith(f"broker-{node}-fetcher-") for one in seen):
+                    raise NotYet(f"broker {node} does not fetch from broker {leader}")
+
+        run_blocking(self.cluster.rule([rule]))
+        try:
+            until(STEP_S, PAUSE_S, waiting)
+            yield
+        finally:
+            run_blocking(self.cluster.lift([number]))
 
     def kill(self, node: int) -> None:
         """SIGKILL."""
