@@ -5,7 +5,8 @@
 A run folder with the journals of 8 producers and 8 consumers is written (no faults, no anomalies) and sealed
 and checked by a standalone cluster whose workers have one core each. `--history`: check this sealed run, too,
 for example one of `benchmarks.make_history`. Printed, one line a job: its wall time on the driver, from the
-first task to the last answer, and the ratio to one worker. The sealed files have to be the same each time.
+first task to the last answer, and the ratio to one worker; of a check also the time of its tasks alone,
+without what the driver does after them. The sealed files have to be the same each time.
 
 The machine needs a core for each worker and little else to do: the load before is printed.
 """
@@ -17,13 +18,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from checkers.api import check_history
 from checkers.engine import spark as engine
-from checkers.engine.pipeline import spark_runner
+from checkers.engine.kernel_input import KernelInput
+from checkers.engine.pipeline import Checked, Kernels, Runner, Task, spark_runner
 from core.client_settings import SessionSpec
 from core.config import RunConfig
 from core.op import End, Isolation, Outcome, Phase, Poll, Send, TopicPartition
@@ -108,6 +110,17 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - begin, found
 
 
+def clocked(runner: Runner, times: list[float]) -> Runner:
+    """The runner; the wall time of each of its jobs is added to the times."""
+
+    def run(tasks: Sequence[Task], kernels: Kernels, known: KernelInput) -> Checked:
+        seconds, checked = timed(lambda: runner(tasks, kernels, known))
+        times.append(seconds)
+        return checked
+
+    return run
+
+
 def main() -> None:
     """Measure with each number of workers."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -128,8 +141,11 @@ def main() -> None:
                     shutil.rmtree(run.history, ignore_errors=True)
                     spent = {"seal": timed(lambda: seal_in_tasks(run, engine.runner(session)))[0]}
                     for judged in [run, *(Run(each) for each in options.history or ())]:
-                        work = functools.partial(check_history, load(judged), spark_runner(session))
-                        spent[f"check {judged.name}"], tally = timed(work)
+                        tasks: list[float] = []
+                        runner = clocked(spark_runner(session), tasks)
+                        name = f"check {judged.name}"
+                        spent[name], tally = timed(functools.partial(check_history, load(judged), runner))
+                        spent[f"{name}, tasks"] = sum(tasks)
                         assert not tally.crashed, tally.crashed
             finally:
                 spark_cluster.stop(folder)
