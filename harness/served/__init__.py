@@ -30,8 +30,10 @@ node_process       A node of the model as the harness holds it: its process, and
                    was asked to do.
 packing            Values of the model as bytes, and back: for messages between nodes,
                    and for a node's disk.
-peers              Messages between nodes: packed values of the model, on a listener
-                   that only nodes dial.
+peer_frames        Frames between nodes: Kafka's headers, markers as Kafka encodes them,
+                   and packed values of the model.
+peers              Connections between nodes, on a listener that only nodes dial: what
+                   they carry is in `peer_frames`.
 records            Batches of records between Kafka's wire and the model's logs.
 
 The broker of the model is the one that the simulation runs, in the same eras and with the same planted bugs.
@@ -41,7 +43,8 @@ on Kafka, and only the broker is another one. One process a node, with one event
     frame → request of kio → requests of the model → the broker → its answers → response of kio → frame
 
 Before a node sends an answer it writes what is durable. A client's batch stays the bytes that it sent. Nodes
-speak to each other with packed values of the model, not with Kafka's protocol. The clock is the machine's.
+speak to each other with packed values of the model in Kafka's frames; only markers are Kafka's own, so that
+`wire:markers` can hold them back. The clock is the machine's.
 
 What is not Kafka's protocol closes its connection; an error of the model ends its node with exit code 70, and
 the run, without a verdict. A cut link of processes stands still at its ends, as TCP does while packets are

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from harness.served.calls import Api, Call, by_topic, milliseconds
+from harness.served.peer_frames import answer_values, requested
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
     AddOffsetsToTxn,
@@ -15,10 +16,7 @@ from model.protocol.coordinator_messages import (
     EndTxn,
     InitProducerId,
     ProducerIdResponse,
-    TxnMarker,
     TxnOffsetCommit,
-    WriteTxnMarkers,
-    WriteTxnMarkersResponse,
 )
 from model.protocol.messages import Partition
 from model.protocol.requests import ErrorResponse
@@ -135,30 +133,8 @@ def _end_txn(call: Call) -> None:
 
 def _markers(call: Call) -> None:
     """What coordinators ask leaders for, and administrators who end a hanging transaction."""
-    wanted = [
-        TxnMarker(
-            int(one.producer_id),
-            int(one.producer_epoch),
-            int(one.coordinator_epoch),
-            bool(one.transaction_result),
-            _places(one.topics, "partition_indexes"),
-            int(getattr(one, "transaction_version", 0)),
-        )
-        for one in call.request.markers
-    ]
-
-    def written(answer: WriteTxnMarkersResponse) -> None:
-        found = []
-        for one in wanted:
-            parts = (
-                (tp, {"partition_index": tp[1], "error_code": answer.results[one.producer_id, tp]})
-                for tp in one.partitions
-            )
-            topics = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
-            found.append({"producer_id": one.producer_id, "topics": topics})
-        call.respond(markers=found)
-
-    call.ask(WriteTxnMarkers(wanted), written)
+    wanted = requested(call.request)
+    call.ask(wanted, lambda answer: call.respond(markers=answer_values(wanted, answer)))
 
 
 def _txn_offset_commit(call: Call) -> None:

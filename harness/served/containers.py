@@ -15,7 +15,7 @@ import msgspec
 from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
-from harness.kafka.broker_config import DATA, HARNESS_PORT, PORTS
+from harness.kafka.broker_config import BEHIND_PORT, DATA, HARNESS_PORT, PORTS
 from harness.kafka.cluster import READY_DEADLINE_S, KafkaCluster
 from harness.kafka.containers.data import Limit, copy_data, put_files
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, kill_all
@@ -44,7 +44,6 @@ class ModelContainers(KafkaCluster):
     """As `KafkaCluster`; a power loss is a SIGKILL after which a node finds what it had flushed."""
 
     PROPERTIES = "/etc/inquest/node.json"
-    use_wire_between = None  # type: ignore[assignment] # not Kafka's protocol is spoken between its nodes
 
     def __init__(
         self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
@@ -78,6 +77,7 @@ class ModelContainers(KafkaCluster):
                 put_files(one.own, {LOST_POWER: b""})
             one.start()
             self._links.reapply(one.number)
+            self._stand_between(one)
         self._powerless.difference_update(one.number for one in down)
 
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
@@ -141,6 +141,8 @@ class ModelContainers(KafkaCluster):
 
     def _properties(self, node: int) -> str:
         addresses = {number: self._node_address(number) for number in self.nodes}
+        if self._between is not None and node in self.brokers:  # a proxy has the port that others dial
+            addresses[node] = msgspec.structs.replace(addresses[node], nodes=BEHIND_PORT)
         settings = node_settings(
             self._config, node, addresses, self.run, DATA, self._wall_ms, bind=EVERYWHERE
         )

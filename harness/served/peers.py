@@ -1,22 +1,17 @@
-"""Messages between nodes: packed values of the model, on a listener that only nodes dial.
-
-A frame is four bytes of size and a packed tuple. The first one of a connection says who dials and which
-listener of Kafka the connection stands for; then come requests as (number, request), and back (number,
-answer). Brokers of the model speak to each other only; Kafka's own protocol is for clients.
-"""
+"""Connections between nodes, on a listener that only nodes dial: what they carry is in `peer_frames`."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from core.cluster import Listener
 from harness.served.gates import Gates, Link
 from harness.served.node import Answered, NodeAddress
-from harness.served.packing import pack, unpack
-from harness.wire.frames import SIZE, FrameError, Splitter, frame
-from model.protocol.requests import AnyRequest, Request, Response
+from harness.served.peer_frames import answer_frame, read_answer, read_request, request_frame
+from harness.wire.frames import Splitter, correlation_id
+from model.protocol.requests import AnyRequest, Response
 
 Submit = Callable[[AnyRequest, Answered], None]
 CONNECT_S: Final = 2.0
@@ -27,12 +22,12 @@ class _Dialled(asyncio.Protocol):
 
     def __init__(self, gates: Gates, me: int, peer: int, listener: Listener) -> None:
         self._gates = gates
-        self._hello = (me, listener.value)
+        self._client_id = f"node-{me}-{listener.value}"
         self._place = (peer, listener)
         self._splitter = Splitter()
         self._link: Link | None = None
         self._unsent: list[bytes] = []
-        self._waiting: dict[int, tuple[Answered, asyncio.TimerHandle]] = {}
+        self._waiting: dict[int, tuple[AnyRequest, Answered, asyncio.TimerHandle]] = {}
         self._number = 0
         self.ended = False
 
@@ -40,8 +35,8 @@ class _Dialled(asyncio.Protocol):
         """Send a request, or give it up with the connection when no answer came in time."""
         self._number += 1
         timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self.give_up)
-        self._waiting[self._number] = (answered, timer)
-        data = frame(pack((self._number, request)))
+        self._waiting[self._number] = (request, answered, timer)
+        data = request_frame(request, self._number, self._client_id)
         if self._link is None:
             self._unsent.append(data)
         else:
@@ -53,7 +48,7 @@ class _Dialled(asyncio.Protocol):
         if self._link is not None:
             self._link.close()
         waiting, self._waiting = self._waiting, {}
-        for answered, timer in waiting.values():
+        for _, answered, timer in waiting.values():
             timer.cancel()
             answered(None)
 
@@ -61,7 +56,6 @@ class _Dialled(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._link = Link(transport, *self._place)
         self._gates.add(self._link)
-        self._link.write(frame(pack(self._hello)))
         for data in self._unsent:
             self._link.write(data)
         self._unsent.clear()
@@ -69,12 +63,19 @@ class _Dialled(asyncio.Protocol):
             self._link.close()
 
     def data_received(self, data: bytes) -> None:
-        for one in self._splitter.feed(data):
-            number, answer = unpack(one[SIZE:])
-            answered, timer = self._waiting.pop(number, (None, None))
-            if answered is not None and timer is not None:
-                timer.cancel()
-                answered(answer)
+        done = []
+        try:
+            for one in self._splitter.feed(data):
+                number = correlation_id(one)
+                if number in self._waiting:
+                    request, answered, timer = self._waiting[number]
+                    done.append((answered, read_answer(one, request)))
+                    del self._waiting[number]
+                    timer.cancel()
+        except (ValueError, TypeError):  # no node sends that
+            self.give_up()
+        for answered, answer in done:
+            answered(answer)
 
     def connection_lost(self, error: Exception | None) -> None:
         assert self._link is not None
@@ -139,36 +140,29 @@ class _Accepted(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         try:
-            requests = [self._read(unpack(one[SIZE:])) for one in self._splitter.feed(data)]
-        except (FrameError, ValueError, TypeError) as error:
+            for one in self._splitter.feed(data):
+                request, number, client_id = read_request(one)
+                if self._link is None:
+                    _, peer, listener = client_id.split("-")
+                    self._link = Link(self._transport, int(peer), Listener(listener), self._serve)
+                    self._gates.add(self._link)
+                self._requests.append((number, request))
+        except (ValueError, TypeError) as error:
             self._note(f"a connection of a node is closed: {error}")
             self._transport.abort()
             return
-        self._requests.extend(filter(None, requests))
         self._serve()
 
     def _serve(self) -> None:
-        """Hand over what came; not what came with the first frame over a link that is cut."""
+        """Hand over what came; not what came over a link that is cut."""
         while self._requests and self._link is not None and not self._link.deaf:
             number, request = self._requests.popleft()
-            self._submit(request, partial(self._answer, number))
+            self._submit(request, partial(self._answer, request, number))
 
-    def _read(self, value: Any) -> tuple[int, AnyRequest] | None:
-        """A request and its number; None = the first frame. Raises: ValueError, TypeError."""
-        first, second = value
-        if self._link is None:
-            assert self._transport is not None
-            self._link = Link(self._transport, int(first), Listener(second), self._serve)
-            self._gates.add(self._link)
-            return None
-        if not isinstance(second, Request):
-            raise ValueError(f"{type(second).__name__} is not a request")
-        return first, second
-
-    def _answer(self, number: int, answer: Response) -> None:
+    def _answer(self, request: AnyRequest, number: int, answer: Response) -> None:
         assert self._link is not None
         if not self._link.transport.is_closing():
-            self._link.write(frame(pack((number, answer))))
+            self._link.write(answer_frame(request, answer, number))
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._link is not None:

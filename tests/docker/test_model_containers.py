@@ -8,15 +8,17 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from core.cluster import Cut, Direction
+from core.cluster import TRANSACTION_TOPIC, Cut, Direction
 from core.config import run_config
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
+from core.wire import Action, Rule, Seen
 from harness.served.containers import ModelContainers
 from history import evidence
 from tests.docker.conftest import until
 
 TP = TopicPartition("kept", 0)
+MARKED = [TopicPartition("marked", number) for number in range(3)]
 WAIT_S = 60.0
 RECORDS = 20
 
@@ -26,8 +28,10 @@ def cluster(tmp_path: Path) -> Iterator[ModelContainers]:
     folder = tmp_path / f"model-containers-{time.time_ns()}"
     made = ModelContainers(run_config({"sut": "model", "seed": 1, "containers": True}), folder)
     try:
+        run_blocking(made.use_wire_between())
         run_blocking(made.start())
         run_blocking(made.create_topic(TP.topic, 1, 3, {}))
+        run_blocking(made.create_topic(MARKED[0].topic, len(MARKED), 3, {}))
         yield made
     finally:
         run_blocking(made.stop())
@@ -86,9 +90,46 @@ def loses_what_was_not_flushed(cluster: ModelContainers) -> None:
     assert end(cluster) < before
 
 
+def delays_markers(cluster: ModelContainers) -> None:
+    """Markers that a rule holds between brokers: their partitions are unstable until it lets them go."""
+    tid = "held"
+    made = Producer({**cluster.endpoint().args, "transactional.id": tid, "log_level": "0"})
+    made.init_transactions(WAIT_S)
+    roles = run_blocking(cluster.roles())
+    coordinator = roles.coordinator(TRANSACTION_TOPIC, tid)
+    away = {tp for tp in MARKED if roles.leaders[tp] != coordinator}
+    assert away
+    run_blocking(
+        cluster.rule([Rule(number=1, api="write_txn_markers", action=Action.HOLD, times=0, between=True)])
+    )
+    made.begin_transaction()
+    for tp in MARKED:
+        made.produce(tp.topic, b"x", partition=tp.partition)
+    made.commit_transaction(WAIT_S)
+
+    def unstable() -> set[TopicPartition]:
+        committed = run_blocking(cluster.offsets(MARKED, Isolation.READ_COMMITTED))
+        return {tp for tp in MARKED if committed.get(tp, (0, 0))[1] < 2}  # the record and its marker
+
+    def seen(what: str) -> list[Seen]:
+        return [one for one in run_blocking(cluster.seen(1)) if one.what == what]
+
+    def named() -> set[str]:
+        return {name for one in seen("caught") for name in one.named.split(", ")}
+
+    until(lambda: named() >= {str(tp) for tp in away}, WAIT_S, "all markers are held")
+    assert any(name.startswith("producer ") for name in named())
+    assert unstable() >= away
+    run_blocking(cluster.lift([1]))
+    until(lambda: not unstable(), WAIT_S, "all markers are written")
+    until(lambda: len(seen("answered")) == len(seen("caught")), WAIT_S, "the leaders answer")
+    assert {one.error for one in seen("answered")} == {0}
+
+
 def test_faults_of_containers_hit_the_models_brokers_and_evidence_says_so(
     cluster: ModelContainers, tmp_path: Path
 ) -> None:
+    delays_markers(cluster)
     replaces_leaders(cluster)
     loses_what_was_not_flushed(cluster)
     assert run_blocking(cluster.take_evidence(tmp_path / "evidence")) == []

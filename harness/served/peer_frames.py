@@ -1,0 +1,133 @@
+"""Frames between nodes: Kafka's headers, markers as Kafka encodes them, and packed values of the model.
+
+So the proxies between brokers, which know Kafka's frames, can stand between nodes of the model, too. The
+client id of a request names the node that asks, and the listener of Kafka that its connection stands for:
+`node-1-broker`. WriteTxnMarkers, the one request between brokers that rules of the wire take, is Kafka's own
+(version 2); all others are packed, under an API key that Kafka does not have.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as MarkersRequest
+from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
+
+from harness.served.calls import Values, build, by_topic
+from harness.served.packing import pack, unpack
+from harness.wire.frames import SIZE, FrameError, frame, request_header
+from harness.wire.payloads import decode_request, decode_response, encode_request, encode_response
+from model.errors import KafkaError
+from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
+from model.protocol.messages import Partition
+from model.protocol.requests import AnyRequest, Request, Response
+
+OWN: Final = -1
+"""API key of what is packed."""
+_HEADER: Final = struct.Struct(">hhih")
+_ANSWER: Final = struct.Struct(">i")
+
+
+def request_frame(request: AnyRequest, number: int, client_id: str) -> bytes:
+    """The frame of a request. number: its correlation id."""
+    if isinstance(request, WriteTxnMarkers):
+        return encode_request(build(MarkersRequest, _request_values(request)), number, client_id)
+    name = client_id.encode()
+    return frame(_HEADER.pack(OWN, 0, number, len(name)) + name + pack(request))
+
+
+def read_request(data: bytes) -> tuple[AnyRequest, int, str]:
+    """The request of a frame, its number, and its client id. Raises: ValueError, FrameError among them."""
+    header = request_header(data)
+    client_id = header.client_id or ""
+    if (header.api_key, header.version) == (MarkersRequest.__api_key__, MarkersRequest.__version__):
+        return requested(decode_request(data, MarkersRequest)), header.correlation_id, client_id
+    if header.api_key != OWN:
+        raise FrameError(f"a request of API key {header.api_key}, version {header.version}")
+    request = unpack(data[SIZE + _HEADER.size + len(client_id.encode()) :])
+    if not isinstance(request, Request):
+        raise ValueError(f"{type(request).__name__} is not a request")
+    return request, header.correlation_id, client_id
+
+
+def answer_frame(request: AnyRequest, answer: Response, number: int) -> bytes:
+    """The frame of the answer to a request."""
+    if isinstance(request, WriteTxnMarkers):
+        assert isinstance(answer, WriteTxnMarkersResponse)
+        values = {"markers": answer_values(request, answer)}
+        return encode_response(build(MarkersResponse, values), number)
+    return frame(_ANSWER.pack(number) + pack(answer))
+
+
+def read_answer(data: bytes, request: AnyRequest) -> Any:
+    """The answer to this request. Raises: ValueError, FrameError among them."""
+    if isinstance(request, WriteTxnMarkers):
+        return _answered(decode_response(data, MarkersResponse))
+    return unpack(data[SIZE + _ANSWER.size :])
+
+
+# ---- markers
+
+
+def requested(request: Any) -> WriteTxnMarkers:
+    """The markers that a request of Kafka, of any version, asks for."""
+    return WriteTxnMarkers(
+        tuple(
+            TxnMarker(
+                int(one.producer_id),
+                int(one.producer_epoch),
+                int(one.coordinator_epoch),
+                bool(one.transaction_result),
+                tuple(
+                    (str(each.name), int(number)) for each in one.topics for number in each.partition_indexes
+                ),
+                int(getattr(one, "transaction_version", 0)),
+            )
+            for one in request.markers
+        )
+    )
+
+
+def answer_values(request: WriteTxnMarkers, answer: WriteTxnMarkersResponse) -> list[Values]:
+    """The values of Kafka's response."""
+    found: list[Values] = []
+    for one in request.markers:
+        parts = (
+            (tp, {"partition_index": tp[1], "error_code": answer.results[one.producer_id, tp]})
+            for tp in one.partitions
+        )
+        found.append({"producer_id": one.producer_id, "topics": _topics(by_topic(parts), "partitions")})
+    return found
+
+
+def _request_values(request: WriteTxnMarkers) -> Values:
+    markers = []
+    for one in request.markers:
+        indexes: dict[str, list[int]] = {}
+        for topic, number in one.partitions:
+            indexes.setdefault(topic, []).append(number)
+        markers.append(
+            {
+                "producer_id": one.producer_id,
+                "producer_epoch": one.producer_epoch,
+                "coordinator_epoch": one.coordinator_epoch,
+                "transaction_result": one.commit,
+                "transaction_version": one.transaction_version,
+                "topics": _topics(indexes, "partition_indexes"),
+            }
+        )
+    return {"markers": markers}
+
+
+def _topics(of: Mapping[str, list[Any]], name: str) -> Sequence[Values]:
+    return [{"name": topic, name: its} for topic, its in of.items()]
+
+
+def _answered(response: MarkersResponse) -> WriteTxnMarkersResponse:
+    results: dict[tuple[int, Partition], KafkaError] = {}
+    for one in response.markers:
+        for topic in one.topics:
+            for each in topic.partitions:
+                tp = (str(topic.name), int(each.partition_index))
+                results[int(one.producer_id), tp] = KafkaError(int(each.error_code))
+    return WriteTxnMarkersResponse(results)
