@@ -65,9 +65,11 @@ def test_a_process_that_dies_leaves_its_piece_undone_and_nothing_else() -> None:
 
 
 PROGRAM = """
-import os, sys, time
+import os, signal, sys, time
 from contextlib import closing
 from harness.explore.forked import forked
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def work(piece):
     if piece:
@@ -91,7 +93,10 @@ def test_ctrl_c_ends_all_processes_at_once(to_all: bool) -> None:
     members = children(program.pid)
     assert len(members) == 3
     (os.killpg if to_all else os.kill)(program.pid, signal.SIGINT)
-    _, error = program.communicate(timeout=20)
+    try:
+        _, error = program.communicate(timeout=20)
+    finally:
+        program.kill()
     assert program.returncode == -signal.SIGINT
     assert error.count("Traceback") == 1
     gone_by(members, time.monotonic() + 10)
