@@ -292,6 +292,7 @@ def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster
 
 
 def test_established_connections_live_while_no_new_one_can_be_made(cluster: KafkaCluster) -> None:
+    node = staying_leader(cluster)
     acknowledged: list[int] = []
     producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
 
@@ -305,7 +306,6 @@ def test_established_connections_live_while_no_new_one_can_be_made(cluster: Kafk
         assert producer.flush(30) == 0
 
     write()
-    node = staying_leader(cluster)
     peer = other(cluster, node)
     cut = Cut(node=node, direction=IN, opening=True)
     run_blocking(cluster.cut([cut]))
