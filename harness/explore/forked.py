@@ -5,7 +5,7 @@
 
 A forked process has all modules already, and what tests replaced in them. The kernel ends a process where
 memory is short, and a fault of a library can: then the piece that it had is `Undone`, a new process takes its
-place, and the others do not notice.
+place, and the others continue.
 """
 
 import contextlib

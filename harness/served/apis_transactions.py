@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from harness.served.calls import Api, Call, by_topic, milliseconds
+from harness.served.calls import Api, Call, by_topic, milliseconds, places
 from harness.served.peer_frames import answer_values, requested
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import (
@@ -57,7 +57,7 @@ def _add_partitions(call: Call) -> None:
     if hasattr(request, "transactions"):
         _add_batches(call)
         return
-    tps = _places(request.v3_and_below_topics, "partitions")
+    tps = places(request.v3_and_below_topics, "partitions")
     wanted = AddPartitionsToTxn(
         str(request.v3_and_below_transactional_id),
         int(request.v3_and_below_producer_id),
@@ -73,7 +73,7 @@ def _add_batches(call: Call) -> None:
             str(one.transactional_id),
             int(one.producer_id),
             int(one.producer_epoch),
-            _places(one.topics, "partitions"),
+            places(one.topics, "partitions"),
             verify=bool(one.verify_only),
         )
         for one in call.request.transactions
@@ -87,10 +87,6 @@ def _add_batches(call: Call) -> None:
         call.respond(results_by_transaction=found)
 
     call.ask_all(wanted, added)
-
-
-def _places(topics: Any, numbers: str) -> list[Partition]:
-    return [(str(topic.name), int(number)) for topic in topics for number in getattr(topic, numbers)]
 
 
 def _added(tps: Sequence[Partition], answer: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
@@ -21,6 +21,7 @@ from model.protocol.messages import Partition
 from model.protocol.requests import AnyRequest
 
 Values = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,17 @@ def milliseconds(duration: timedelta) -> int:
     return round(duration.total_seconds() * 1000)
 
 
-def by_topic(items: Iterable[tuple[Partition, Values]]) -> dict[str, list[Values]]:
+def by_topic(items: Iterable[tuple[Partition, T]]) -> dict[str, list[T]]:
     """Values of partitions by topic."""
-    found: dict[str, list[Values]] = {}
-    for (topic, _), values in items:
-        found.setdefault(topic, []).append(values)
+    found: dict[str, list[T]] = {}
+    for (topic, _), value in items:
+        found.setdefault(topic, []).append(value)
     return found
+
+
+def places(topics: Any, numbers: str) -> list[Partition]:
+    """The partitions that topics of a request name. numbers: the field that has them."""
+    return [(str(topic.name), int(number)) for topic in topics for number in getattr(topic, numbers)]
 
 
 def error_of(answer: Any) -> KafkaError:

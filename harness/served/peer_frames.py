@@ -7,13 +7,12 @@ client id of a request names the node that asks, and the listener of Kafka that 
 """
 
 import struct
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as MarkersRequest
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
 
-from harness.served.calls import Values, build, by_topic
+from harness.served.calls import Values, build, by_topic, places
 from harness.served.packing import pack, unpack
 from harness.wire.frames import SIZE, FrameError, frame, request_header
 from harness.wire.payloads import decode_request, decode_response, encode_request, encode_response
@@ -78,9 +77,7 @@ def requested(request: Any) -> WriteTxnMarkers:
                 int(one.producer_epoch),
                 int(one.coordinator_epoch),
                 bool(one.transaction_result),
-                tuple(
-                    (str(each.name), int(number)) for each in one.topics for number in each.partition_indexes
-                ),
+                tuple(places(one.topics, "partition_indexes")),
                 int(getattr(one, "transaction_version", 0)),
             )
             for one in request.markers
@@ -96,16 +93,15 @@ def answer_values(request: WriteTxnMarkers, answer: WriteTxnMarkersResponse) -> 
             (tp, {"partition_index": tp[1], "error_code": answer.results[one.producer_id, tp]})
             for tp in one.partitions
         )
-        found.append({"producer_id": one.producer_id, "topics": _topics(by_topic(parts), "partitions")})
+        topics = [{"name": topic, "partitions": its} for topic, its in by_topic(parts).items()]
+        found.append({"producer_id": one.producer_id, "topics": topics})
     return found
 
 
 def _request_values(request: WriteTxnMarkers) -> Values:
     markers = []
     for one in request.markers:
-        indexes: dict[str, list[int]] = {}
-        for topic, number in one.partitions:
-            indexes.setdefault(topic, []).append(number)
+        indexes = by_topic((tp, tp[1]) for tp in one.partitions)
         markers.append(
             {
                 "producer_id": one.producer_id,
@@ -113,14 +109,10 @@ def _request_values(request: WriteTxnMarkers) -> Values:
                 "coordinator_epoch": one.coordinator_epoch,
                 "transaction_result": one.commit,
                 "transaction_version": one.transaction_version,
-                "topics": _topics(indexes, "partition_indexes"),
+                "topics": [{"name": topic, "partition_indexes": its} for topic, its in indexes.items()],
             }
         )
     return {"markers": markers}
-
-
-def _topics(of: Mapping[str, list[Any]], name: str) -> Sequence[Values]:
-    return [{"name": topic, name: its} for topic, its in of.items()]
 
 
 def _answered(response: MarkersResponse) -> WriteTxnMarkersResponse:
