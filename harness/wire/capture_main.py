@@ -79,6 +79,31 @@ class Tables:
             writer.close()
 
 
+class Clock:
+    """Times of packets as times of the run, in the order in which the packets are seen.
+
+    A core takes a packet's time before it queues the packet, so two cores may queue in another order than
+    that of the times. The clocks are compared again each second, and an interruption between the two looks
+    makes the difference too small. Either way a time could be before the last one.
+    No time is later than now, even where someone sets the clock of the machine.
+    """
+
+    def __init__(self) -> None:
+        self._behind = self._last = 0
+        self._compared = -CLOCK_EVERY_NS
+
+    def when(self, wall_ns: int | None) -> When:
+        """Of the next packet. wall_ns: when the kernel had it, since 1970; None = now."""
+        now = time.monotonic_ns()
+        if now - self._compared >= CLOCK_EVERY_NS:
+            self._compared = now
+            self._behind = max(time.time_ns() - time.monotonic_ns() for _ in range(3))
+        if wall_ns is None:
+            wall_ns = now + self._behind
+        self._last = max(self._last, min(wall_ns - self._behind, now))
+        return When(self._last, (self._last + self._behind) // 1_000_000)
+
+
 class Eye:
     """Looks until its time has come."""
 
@@ -89,8 +114,7 @@ class Eye:
         self._recorded = Recorded(nodes, watch.brokers, watch.others)
         self._tables = Tables(Path(watch.into))
         self._buffer = bytearray(LONGEST)
-        self._behind = 0
-        self._set = -CLOCK_EVERY_NS
+        self._clock = Clock()
         self.packets = self.lost = 0
 
     def look(self, ended: threading.Event) -> None:
@@ -119,16 +143,11 @@ class Eye:
 
     def _time(self, ancillary: list[tuple[int, int, bytes]]) -> When:
         """When the kernel had a packet."""
-        now = time.monotonic_ns()
-        if now - self._set >= CLOCK_EVERY_NS:
-            self._set = now
-            self._behind = time.time_ns() - time.monotonic_ns()
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
                 seconds, nanoseconds = _TIME.unpack(data)
-                wall = int(seconds) * 1_000_000_000 + int(nanoseconds)
-                return When(wall - self._behind, wall // 1_000_000)
-        return When(now, (now + self._behind) // 1_000_000)
+                return self._clock.when(int(seconds) * 1_000_000_000 + int(nanoseconds))
+        return self._clock.when(None)
 
     def _write(self) -> None:
         self._count()

@@ -2,6 +2,7 @@
 
 import random
 import struct
+import time
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
 from core.errors import ClusterError
 from harness.wire.capture import Capture
-from harness.wire.capture_main import Watch
+from harness.wire.capture_main import Clock, Watch
 from harness.wire.frames import frame, request_header
 from harness.wire.packets import ACK, FIN, HELD, RST, SYN, packet
 from harness.wire.payloads import encode_request, encode_response
@@ -268,6 +269,23 @@ def test_what_is_no_packet_of_tcp_is_passed_over() -> None:
         assert packet(whole[:end]) is None
     assert packet(b"\x60" + whole[1:]) is None
     assert all(packet(one) for one, _ in pairwise(conversation().packets))
+
+
+def test_times_of_packets_never_go_back() -> None:
+    """Two cores queue packets in another order than that of their times."""
+    clock, wall = Clock(), time.time_ns() - 10**9
+    first, earlier, later = (clock.when(wall + ahead) for ahead in (5_000, 4_000, 7_000))
+    assert earlier == first
+    assert later.ns == first.ns + 2_000
+    assert later.ms == (wall + 7_000) // 1_000_000
+    assert abs(time.monotonic_ns() - 10**9 - first.ns) < 10**9
+
+
+def test_no_time_of_a_packet_is_later_than_now() -> None:
+    clock = Clock()
+    assert clock.when(time.time_ns() + 3600 * 10**9).ns <= time.monotonic_ns()
+    before = time.monotonic_ns()
+    assert before <= clock.when(None).ns <= time.monotonic_ns()
 
 
 def test_where_there_is_no_such_network_an_error_says_what_it_takes(tmp_path: Path) -> None:
