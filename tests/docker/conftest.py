@@ -68,9 +68,13 @@ def whole(cluster: KafkaCluster, topic: str = TOPIC) -> Roles:
 
 @pytest.fixture(scope="session")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A running cluster of three with the topic `shared`; tests take `cluster` instead."""
+    """A running cluster of three with the topic `shared`; tests take `cluster` instead.
+
+    Its controller balances no leaders: a leader that a test has seen moves only where the test makes it.
+    """
     folder = tmp_path_factory.mktemp("docker") / f"docker-tests-{time.time_ns()}"
-    cluster = KafkaCluster(run_config({"seed": 1}), folder)
+    settings = {"auto.leader.rebalance.enable": "false"}
+    cluster = KafkaCluster(run_config({"seed": 1, "broker_settings": settings}), folder)
     try:
         run_blocking(cluster.start())
         run_blocking(cluster.create_topic(TOPIC, 6, 3, {}))

@@ -32,13 +32,6 @@ def leader(cluster: KafkaCluster) -> int:
     return run_blocking(cluster.roles()).leaders[TP]
 
 
-def staying_leader(cluster: KafkaCluster) -> int:
-    """The leader, once it is the preferred one: a controller that balances leaders leaves it where it is."""
-    run_blocking(cluster.elect_preferred([TP]))
-    wished = run_blocking(cluster.replicas())[TP][0]
-    return roles_when(cluster, lambda r: r.leaders[TP] == wished, 30, "the preferred one leads").leaders[TP]
-
-
 def other(cluster: KafkaCluster, *nodes: int) -> int:
     return next(node for node in cluster.nodes if node not in nodes)
 
@@ -255,7 +248,7 @@ def test_a_paused_node_can_be_killed_and_a_dead_one_not_paused(cluster: KafkaClu
 def test_an_isolated_leader_is_replaced_and_outvoted(
     cluster: KafkaCluster, directions: tuple[Direction, ...]
 ) -> None:
-    victim = staying_leader(cluster)
+    victim = leader(cluster)
     cuts = isolation(cluster, victim, *directions)
     run_blocking(cluster.cut(cuts))
 
@@ -292,7 +285,7 @@ def test_a_cut_by_listener_leaves_the_other_listener_alone(cluster: KafkaCluster
 
 
 def test_established_connections_live_while_no_new_one_can_be_made(cluster: KafkaCluster) -> None:
-    node = staying_leader(cluster)
+    node = leader(cluster)
     acknowledged: list[int] = []
     producer = Producer({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
 

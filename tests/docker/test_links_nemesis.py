@@ -168,6 +168,7 @@ def test_the_harness_sees_the_cluster_whole_while_all_links_of_clients_are_bad(
 
 
 def test_one_broker_with_bad_links_leaves_the_others_alone(behind: KafkaCluster, stage: Environment) -> None:
+    roles_when(behind, _all_preferred, 60, "no leader is about to move")
     client = Client(behind)
     assert client.round_trip(10) is not None
     injected = hit(stage, "links:reset@leader")
@@ -292,7 +293,7 @@ def test_markers_wait_on_their_way_to_other_brokers_and_arrive_when_they_are_rel
 
 
 def test_leaders_are_shuffled_at_once(behind: KafkaCluster, stage: Environment) -> None:
-    before = whole(behind, TOPIC).leaders
+    before = roles_when(behind, _all_preferred, 60, "no leader is about to move").leaders
     begin = time.monotonic()
     injected = hit(stage, "elections:shuffle")
     print(f"shuffled in {time.monotonic() - begin:.2f} s")
