@@ -57,10 +57,7 @@ SESSION_MS: Final = "10000"
 """The same for a broker of the model. One that was killed comes back when this time has passed."""
 ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
 NOT_SERVED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("out-of-range", "unknown-producer-taken"), "it deletes records"),
-    **dict.fromkeys(
-        ("join-group", "leave-group", "overtaken-rebalance"), "it reads the topic of the group coordinators"
-    ),
+    **dict.fromkeys(("out-of-range", "unknown-producer-taken"), "it deletes records")
 }
 """Scenarios that ask for what brokers of the model do not serve, and what that is."""
 

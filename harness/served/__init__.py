@@ -1,40 +1,35 @@
 """The system `model`: brokers of the reference model behind Kafka's own protocol, as processes or containers.
 
-apis_cluster       What every broker serves: versions, metadata, and what administrators
-                   ask.
-apis_data          What leaders of partitions serve: Produce, Fetch, ListOffsets,
-                   OffsetForLeaderEpoch, DescribeProducers.
-apis_groups        What coordinators of consumer groups serve.
-apis_transactions  What coordinators of transactions serve, and what concerns producer
-                   ids.
-calls              Requests of clients as a broker serves them: what an API is made of,
-                   and the responses that it builds.
-clients            Connections of clients: frames of Kafka's protocol in, responses out,
-                   one request after the other.
-cluster            A cluster of the model's brokers as processes of this machine, behind
-                   Kafka's own protocol.
-containers         A cluster of the model's brokers in containers, on the network that Kafka's
-                   would have.
-disk               The disk of a node: everything that is durable, in one file that only
-                   grows.
-embedded           Subscriptions and assignments of Kafka's consumers, version 0, which
-                   group coordinators pass on.
-gates              Links of a node that are cut: what it sends over them waits, and what
-                   comes over them it does not read.
-image              The image of the model's nodes: Python, what a node imports, and the
-                   project's own code.
-node               One broker or controller of the model in real time: its events, its
-                   answers, what it asks other nodes.
-node_main          The process of a node: `python -m harness.served.node_main`.
-node_process       A node of the model as the harness holds it: its process, and what it
-                   was asked to do.
-packing            Values of the model as bytes, and back: for messages between nodes,
-                   and for a node's disk.
-peer_frames        Frames between nodes: Kafka's headers, markers as Kafka encodes them,
-                   and packed values of the model.
-peers              Connections between nodes, on a listener that only nodes dial: what
-                   they carry is in `peer_frames`.
-records            Batches of records between Kafka's wire and the model's logs.
+apis_cluster         What every broker serves: versions, metadata, and what administrators ask.
+apis_data            What leaders of partitions serve: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch,
+                     DescribeProducers.
+apis_groups          What coordinators of consumer groups serve.
+apis_transactions    What coordinators of transactions serve, and what concerns producer ids.
+calls                Requests of clients as a broker serves them: what an API is made of, and the responses
+                     that it builds.
+clients              Connections of clients: frames of Kafka's protocol in, responses out, one request after
+                     the other.
+cluster              A cluster of the model's brokers as processes of this machine, behind Kafka's own
+                     protocol.
+containers           A cluster of the model's brokers in containers, on the network that Kafka's would have.
+coordinator_records  Records of the coordinators as Kafka's logs have them.
+disk                 The disk of a node: everything that is durable, in one file that only grows.
+embedded             Subscriptions and assignments of Kafka's consumers, version 0, which group coordinators
+                     pass on.
+gates                Links of a node that are cut: what it sends over them waits, and what comes over them it
+                     does not read.
+image                The image of the model's nodes: Python, what a node imports, and the project's own code.
+node                 One broker or controller of the model in real time: its events, its answers, what it
+                     asks other nodes.
+node_main            The process of a node: `python -m harness.served.node_main`.
+node_process         A node of the model as the harness holds it: its process, and what it was asked to do.
+packing              Values of the model as bytes, and back: for messages between nodes, and for a node's
+                     disk.
+peer_frames          Frames between nodes: Kafka's headers, markers as Kafka encodes them, and packed values
+                     of the model.
+peers                Connections between nodes, on a listener that only nodes dial: what they carry is in
+                     `peer_frames`.
+records              Batches of records between Kafka's wire and the model's logs.
 
 The broker of the model is the one that the simulation runs, in the same eras and with the same planted bugs.
 Here librdkafka (or any client) speaks to it, so that clients, wire, admin calls and checks are those of a run
@@ -55,5 +50,5 @@ Clients of any library are served: librdkafka and Kafka's Java clients are teste
 
 Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics and of records,
 changes of settings, quotas, security, groups of any type but consumers', the newer group protocol, eras on
-ZooKeeper. Records of coordinators are not read by clients. All clients of a cluster speak one transaction
+ZooKeeper. All clients of a cluster speak one transaction
 version, that of its era: librdkafka needs an era with 1, Java clients speak both."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from harness.served.calls import Api, Call, by_topic, milliseconds
 from harness.served.records import CorruptBatch, batch_of, fetched
+from model.eras import Era
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
@@ -25,11 +26,10 @@ from model.protocol.messages import (
 
 CORRUPT_MESSAGE: Final = 2
 INVALID_TOPIC: Final = 17
-NOT_AUTHORIZED: Final = 29
 UNSUPPORTED_FOR_FORMAT: Final = 43
 """Errors of Kafka that the model does not have."""
 INTERNAL: Final = (TRANSACTION_TOPIC, GROUP_TOPIC)
-"""Topics whose records the model keeps in its own form: clients neither write nor read them."""
+"""Topics that only coordinators write."""
 MOST: Final = 10_000
 """Records that a fetch brings, beyond the first batch."""
 LATEST: Final = -1
@@ -75,13 +75,10 @@ def _produced(tp: Partition, error: int, base: int) -> dict[str, Any]:
 
 def _fetch(call: Call) -> None:
     request = call.request
-    parts, limits, refused = {}, {}, []
+    parts, limits = {}, {}
     for topic in request.topics:
         for one in topic.partitions:
             tp = (str(topic.topic), int(one.partition))
-            if tp[0] in INTERNAL:
-                refused.append((tp, _brought(tp, FetchedPartition(NOT_AUTHORIZED), 0)))  # type: ignore[arg-type]
-                continue
             epoch = int(getattr(one, "current_leader_epoch", -1))
             parts[tp] = FetchPartition(int(one.fetch_offset), epoch)
             limits[tp] = int(one.partition_max_bytes)
@@ -89,13 +86,15 @@ def _fetch(call: Call) -> None:
         -1,
         parts,
         committed=bool(getattr(request, "isolation_level", 0)),
-        max_wait_ms=0 if refused else milliseconds(request.max_wait),
+        max_wait_ms=milliseconds(request.max_wait),
         most=MOST,
     )
 
     def brought(answer: FetchResponse) -> None:
-        found = [(tp, _brought(tp, part, limits[tp])) for tp, part in answer.parts.items()]
-        topics = by_topic([*found, *refused]).items()
+        node = call.node
+        era, wall_ms = node.settings.era, node.given.wall_ms
+        found = [(tp, _brought(tp, part, limits[tp], era, wall_ms)) for tp, part in answer.parts.items()]
+        topics = by_topic(found).items()
         call.respond(responses=[{"topic": topic, "partitions": its} for topic, its in topics], session_id=0)
 
     if not parts:  # KafkaApis answers at once; a Java consumer that closes its session asks for no partition
@@ -104,12 +103,13 @@ def _fetch(call: Call) -> None:
     call.ask(wanted, brought)
 
 
-def _brought(tp: Partition, part: FetchedPartition, limit: int) -> dict[str, Any]:
-    """What a fetch says of one partition. limit: bytes, which only the first batch may exceed."""
+def _brought(tp: Partition, part: FetchedPartition, limit: int, era: Era, wall_ms: int) -> dict[str, Any]:
+    """What a fetch says of one partition. limit: bytes, which only the first batch may exceed. era, wall_ms:
+    see `fetched`."""
     records: list[bytes] = []
     size = 0
     for batch in part.batches:
-        data = fetched(batch)
+        data = fetched(batch, era, wall_ms)
         size += len(data)
         if records and size > limit:
             break

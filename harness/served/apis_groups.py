@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.evidence.cursor import Malformed
 from harness.served.apis_transactions import committed, respond_committed
 from harness.served.calls import Api, Call, by_topic, milliseconds
+from harness.served.coordinator_records import CONSUMER
 from harness.served.embedded import assigned, assignment, subscribed, subscription
 from model.coordinator.classic_group import EMPTY
 from model.errors import KafkaError
@@ -31,8 +32,6 @@ from model.protocol.coordinator_messages import (
 INCONSISTENT_PROTOCOL: Final = 23
 INVALID_REQUEST: Final = 42
 """Errors of Kafka that the model does not have."""
-CONSUMER: Final = "consumer"
-"""The one type of groups that is served."""
 GROUP_KEY: Final = 0
 
 

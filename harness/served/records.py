@@ -15,7 +15,9 @@ from crc32c import crc32c
 from harness.evidence.cursor import Cursor
 from harness.evidence.records import records_of
 from harness.evidence.segments import CHECKED_FROM, COMPRESSION, CONTROL, HEADER, MAGIC, PREFIX, TRANSACTIONAL
-from model.log.unified_log import ABORT, RecordBatch
+from harness.served.coordinator_records import KeyAndValue, key_and_value, varint
+from model.eras import Era
+from model.log.unified_log import ABORT, REMOVED, RecordBatch
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _NAMES: Final = tuple(HEADER.names or ())
@@ -92,16 +94,16 @@ def batch_of(raw: bytes) -> RecordBatch:
     return RecordBatch(-1, -1, WireRecords(raw), producer, epoch, sequence, transactional)
 
 
-def fetched(batch: RecordBatch) -> bytes:
-    """The batch as a fetch brings it. Raises: CorruptBatch, for records of a coordinator."""
-    if batch.control:
-        begin = _marker(
-            batch.control, batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, batch.appended_ms
-        )
-    elif isinstance(batch.records, WireRecords):
+def fetched(batch: RecordBatch, era: Era, wall_ms: int = 0) -> bytes:
+    """The batch as a fetch brings it. era: by which coordinators write. wall_ms: what the clock of the model
+    lacks to the wall clock."""
+    if isinstance(batch.records, WireRecords):
         begin = batch.records.raw
+    elif batch.control:
+        ms = batch.appended_ms + wall_ms
+        begin = _marker(batch.control, batch.producer_id, batch.producer_epoch, batch.coordinator_epoch, ms)
     else:
-        raise CorruptBatch("records of a coordinator are not for clients")
+        begin = _of_coordinator(batch, era, wall_ms)
     return _PLACE.pack(batch.base, len(begin) - PREFIX, batch.epoch) + begin[_PLACE.size :]
 
 
@@ -110,9 +112,41 @@ def _marker(kind: str, producer_id: int, producer_epoch: int, coordinator_epoch:
     """A control batch with one marker (ControlRecordType, EndTxnMarker.json). At offset 0."""
     key = _MARKER_KEY.pack(0, 0 if kind == ABORT else 1)
     value = _MARKER_VALUE.pack(0, coordinator_epoch)
-    body = bytes((0, 0, 0, 2 * len(key))) + key + bytes((2 * len(value),)) + value + b"\0"
-    record = bytes((2 * len(body),)) + body
-    length = _HEADER.size + len(record) - PREFIX
-    header = (TRANSACTIONAL | CONTROL, 0, ms, ms, producer_id, producer_epoch, -1, 1)
-    checked = _HEADER.pack(0, length, -1, MAGIC, 0, *header)[CHECKED_FROM:] + record
-    return _HEADER.pack(0, length, -1, MAGIC, crc32c(checked), *header) + record
+    fields = (TRANSACTIONAL | CONTROL, 0, ms, ms, producer_id, producer_epoch, -1, 1)
+    return _batch(fields, _record(0, (key, value)))
+
+
+def _of_coordinator(batch: RecordBatch, era: Era, wall_ms: int) -> bytes:
+    """A batch of a coordinator's log. Records that compaction removed leave their offsets behind; a batch
+    without any record stays, so that a reader gets beyond it."""
+    records = [
+        _record(n, key_and_value(record, era, batch.appended_ms, wall_ms))
+        for n, record in enumerate(batch.records)
+        if record is not REMOVED
+    ]
+    ms = batch.appended_ms + wall_ms
+    attributes = TRANSACTIONAL if batch.transactional else 0
+    producer = (batch.producer_id, batch.producer_epoch, batch.sequence)
+    return _batch((attributes, batch.size - 1, ms, ms, *producer, len(records)), b"".join(records))
+
+
+def _record(delta: int, pair: KeyAndValue) -> bytes:
+    """A record without headers, of its batch's time. delta: its offset in the batch."""
+    body = b"\0\0" + _signed(delta) + b"".join(map(_nullable, pair)) + b"\0"
+    return _signed(len(body)) + body
+
+
+def _nullable(value: bytes | None) -> bytes:
+    return _signed(-1) if value is None else _signed(len(value)) + value
+
+
+def _signed(value: int) -> bytes:
+    """A signed (zigzag) number of variable length."""
+    return varint(value << 1 if value >= 0 else ~(value << 1))
+
+
+def _batch(fields: tuple[int, ...], records: bytes) -> bytes:
+    """A batch at offset 0. fields: of its header, from the attributes on."""
+    length = _HEADER.size + len(records) - PREFIX
+    checked = _HEADER.pack(0, length, -1, MAGIC, 0, *fields)[CHECKED_FROM:] + records
+    return _HEADER.pack(0, length, -1, MAGIC, crc32c(checked), *fields) + records

@@ -127,7 +127,7 @@ class _Node:
         if topic == TRANSACTION_TOPIC:
             self._add("transaction_log", transactions(log, self._settings), tp)
         elif topic == GROUP_TOPIC:
-            self._add("offset_log", _offsets(log), tp)
+            self._add("offset_log", offsets(log), tp)
             self._add("group_log", _groups(log), tp)
         self._add("epochs", log.epochs, tp)
         self._add("ends", self._ends(tp, log), tp)
@@ -255,7 +255,8 @@ def transactions(log: UnifiedLog, settings: Settings) -> Iterator[Row]:
         )
 
 
-def _offsets(log: UnifiedLog) -> Iterator[Row]:
+def offsets(log: UnifiedLog) -> Iterator[Row]:
+    """A partition of `__consumer_offsets` as rows of `OFFSET_LOG`."""
     for offset, batch, record in log.records():
         if isinstance(record, OffsetRecord):
             place = offset, batch.epoch, _time(batch), batch.producer_id, batch.producer_epoch

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from harness.served.packing import kinds, pack, unpack
 from harness.served.records import CorruptBatch, WireRecords, batch_of, fetched
 from model.coordinator.transaction_metadata import TransactionRecord, TransactionState
+from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import COMMIT, RecordBatch
 from model.metadata.image import PartitionRecord
 from model.protocol.controller_messages import QuorumFetchResponse
 from model.protocol.messages import Fetch, FetchedPartition, FetchPartition, FetchResponse, PartitionState
 
+ERA = ERAS["4.3"]
 VALUE = b"\0\0\0\0\0\x02v\0"
 """A record without key with the value v, after its length."""
 
@@ -79,7 +81,7 @@ def test_a_batch_keeps_its_bytes_but_for_its_place() -> None:
         True,
     )
     assert list(batch.records) == [b"v", b"v"]
-    brought = fetched(replace(batch, base=10, epoch=4))
+    brought = fetched(replace(batch, base=10, epoch=4), ERA)
     assert brought[16:] == raw[16:]
     assert struct.unpack_from(">qii", brought) == (10, len(raw) - 12, 4)
 
@@ -100,13 +102,8 @@ def test_what_is_not_a_clients_batch_is_refused(spoil, why: str) -> None:  # typ
         batch_of(spoil(wire_batch()))
 
 
-def test_records_of_coordinators_are_not_sent_to_clients() -> None:
-    with pytest.raises(CorruptBatch, match="not for clients"):
-        fetched(RecordBatch(0, 0, ("x",)))
-
-
 def test_a_marker_is_a_control_batch() -> None:
-    raw = fetched(RecordBatch(5, 2, (), 7, 3, control=COMMIT, coordinator_epoch=9, appended_ms=1))
+    raw = fetched(RecordBatch(5, 2, (), 7, 3, control=COMMIT, coordinator_epoch=9, appended_ms=1), ERA)
     assert struct.unpack_from(">qii", raw) == (5, len(raw) - 12, 2)
     assert crc32c(raw[21:]) == struct.unpack_from(">I", raw, 17)[0]
     assert WireRecords(raw)[0] == struct.pack(">hi", 0, 9)
