@@ -55,8 +55,6 @@ SHOWN = 16
 """Components of a class that are searched for a cycle."""
 SEARCH = 24
 """Edges from which a shortest cycle of a component is looked for."""
-FEW = 16
-"""Where there are fewer edges than ops divided by this, only ops with edges enter the graph."""
 BATCH_OPS = 1 << 22
 """Windows are searched together until they have this many ops."""
 
@@ -292,13 +290,19 @@ def components(
     of these edges; each is one node of the graph here.
     """
     size = len(clock["outcome"])
-    if not edges.size and joined is None and inner is None:
+    part = np.ones(size, bool)
+    if joined is None or _by_completion(clock):
+        part = _covered(edges, size)
+    ops = np.flatnonzero(part)
+    if not ops.size:
         return Components(np.full(size, -1, np.int32), 0)
-    if joined is None and inner is None and edges.shape[1] < size // FEW:
-        ops = distinct(edges.ravel())
+    if len(ops) < size // 2:
+        number = np.cumsum(part, dtype=np.int32) - np.int32(1)
         found = components(
-            np.searchsorted(ops, edges).astype(np.int32),
+            number[edges[:, part[edges[0]] & part[edges[1]]]],
             {name: column[ops] for name, column in clock.items()},
+            None if joined is None else number[joined[part[joined]]],
+            None if inner is None else Components(inner.label[ops], inner.count),
         )
         label = np.full(size, -1, np.int32)
         label[ops] = found.label
@@ -308,7 +312,7 @@ def components(
     if inner is not None:
         between = between[:, between[0] != between[1]]
     if joined is not None:
-        chain, nodes = _real_time(_timed(edges, joined, clock), clock, node, nodes)
+        chain, nodes = _real_time(_timed(edges, joined, part), clock, node, nodes)
         between = np.concatenate((between, chain), axis=1)
     # imported here: lists of checks and anomalies need no scipy
     from scipy.sparse import csr_array
@@ -332,17 +336,20 @@ def _nodes(inner: Components | None, size: int) -> tuple[Array, int]:
     return np.where(alone, number, inner.label).astype(np.int32), inner.count + int(alone.sum())
 
 
-def _timed(edges: Edges, joined: Array, clock: Columns) -> Array:
-    """The ops with edges that may lie on a cycle with real time. joined: further ops that have some."""
-    part = np.zeros(len(clock["outcome"]), bool)
-    part[joined] = True
-    part[edges.ravel()] = True
-    if _by_completion(clock):  # then backward edges cover each cycle
-        back = np.flatnonzero(edges[0] > edges[1])
-        change = np.bincount(edges[1][back], minlength=len(part) + 1)
-        change -= np.bincount(edges[0][back] + 1, minlength=len(part) + 1)
-        part &= np.cumsum(change[:-1]) > 0
-    return np.flatnonzero(part)
+def _covered(edges: Edges, size: int) -> Array:
+    """Flags by op: between the ends of a backward edge, or one of them. All other ops lie on no cycle."""
+    back = np.flatnonzero(edges[0] > edges[1])
+    change = np.bincount(edges[1][back], minlength=size + 1)
+    change -= np.bincount(edges[0][back] + 1, minlength=size + 1)
+    return np.cumsum(change[:-1]) > 0
+
+
+def _timed(edges: Edges, joined: Array, part: Array) -> Array:
+    """The ops with edges, of those of `part`. joined: further ops that have some."""
+    some = np.zeros(len(part), bool)
+    some[joined] = True
+    some[edges.ravel()] = True
+    return np.flatnonzero(some & part)
 
 
 def _real_time(ops: Array, clock: Columns, node: Array, nodes: int) -> tuple[Edges, int]:
@@ -506,7 +513,7 @@ def _add(
 ) -> None:
     """Add the wanted components to those of a class."""
     labels = np.flatnonzero(wanted)
-    labels = labels[np.argsort(found.sizes[labels], kind="stable")]
+    labels = labels[np.lexsort((found.lowest[labels], found.sizes[labels]))]
     inside = _inside(graph, found, labels[:SHOWN], kinds)
     for number, label in enumerate(labels[:cap].tolist(), len(circles.sizes)):
         edges: list[Edge] = []
