@@ -1,18 +1,14 @@
 """Requests of clients as a broker serves them: what an API is made of, and the responses that it builds.
 
-A response is built from plain values: `respond(topics=[{"name": …, "partitions": […]}])`. Each value goes
-into the field of that name in the schema of the request's version; fields that a version does not have are
-left out, and those that are not given are empty, 0 ms, or -1. So one function serves all versions of an API.
+A response is built from plain values: `respond(topics=[{"name": …, "partitions": […]}])`, for all versions
+of an API: see `harness.wire.encoding`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import timedelta
-from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, TypeVar
 
-from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
+import msgspec
 
 from core.cluster import Address
 from harness.served.node import Node
@@ -20,12 +16,10 @@ from model.errors import KafkaError
 from model.protocol.messages import Partition
 from model.protocol.requests import AnyRequest
 
-Values = Mapping[str, Any]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request that waits for its response. node: of the broker. addresses: what this listener tells clients
     of brokers. respond: called once, with the values of the response; or `silent`, where the client expects
     none. client_id: of the request's header."""
@@ -90,71 +84,3 @@ def error_of(answer: Any) -> KafkaError:
     """The error of a whole answer."""
     found: KafkaError = getattr(answer, "error", KafkaError.NONE)
     return found
-
-
-def build(kind: type, values: Values) -> Any:
-    """A value of a schema, from plain values."""
-    return _builder(kind)(values)
-
-
-@cache
-def _builder(kind: type) -> Callable[[Values], Any]:
-    """What makes values of a schema."""
-    hints = get_type_hints(kind)
-    parts: list[tuple[str, Callable[[Any], Any] | None, Any]] = []
-    for field in fields(kind):
-        hint = hints[field.name]
-        parts.append((field.name, _converter(hint), _default(field, hint)))
-
-    def make(values: Values) -> Any:
-        made = {}
-        for name, convert, default in parts:
-            if name in values:
-                made[name] = values[name] if convert is None else convert(values[name])
-            elif default is not MISSING:
-                made[name] = default
-        return kind(**made)
-
-    return make
-
-
-def _converter(hint: Any) -> Callable[[Any], Any] | None:
-    if get_origin(hint) is tuple:
-        element = get_args(hint)[0]
-        if is_dataclass(element):
-            assert isinstance(element, type)
-            each = _builder(element)
-            return lambda values: tuple(map(each, values))
-        return tuple
-    options = get_args(hint) or (hint,)
-    if any(get_origin(one) is tuple for one in options):
-        (nested,) = (one for one in options if get_origin(one) is tuple)
-        convert = _converter(nested)
-        assert convert is not None
-        return lambda values: None if values is None else convert(values)
-    if ErrorCode in options:
-        return lambda value: ErrorCode(int(value))
-    return None
-
-
-def _default(field: Any, hint: Any) -> Any:
-    if field.default is not MISSING:
-        return MISSING
-    if get_origin(hint) is tuple:
-        return ()
-    if hint is ErrorCode:
-        return ErrorCode.none
-    options: Final = get_args(hint) or (hint,)
-    if type(None) in options:
-        return None
-    if hint is i32Timedelta:
-        return timedelta(0)
-    if hint is bool:
-        return False
-    return "" if _is_text(hint) else -1
-
-
-def _is_text(hint: Any) -> bool:
-    while hasattr(hint, "__supertype__"):
-        hint = hint.__supertype__
-    return hint is str or (isinstance(hint, type) and issubclass(hint, str))

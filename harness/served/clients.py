@@ -12,18 +12,12 @@ from typing import Any, Final
 
 from core.cluster import Address, Listener
 from harness.served.apis_cluster import apis, versions
-from harness.served.calls import Call, build
+from harness.served.calls import Call
 from harness.served.gates import CLIENTS, Gates, Link
 from harness.served.node import Node
+from harness.wire.encoding import response_frame
 from harness.wire.frames import FrameError, RequestHeader, Splitter, request_header
-from harness.wire.payloads import (
-    API_KEYS,
-    api_name,
-    decode_request,
-    encode_response,
-    request_type,
-    response_type,
-)
+from harness.wire.payloads import API_KEYS, api_name, decode_request, request_type, response_type
 from model.errors import KafkaError
 
 QUEUED: Final = 16
@@ -119,7 +113,7 @@ class _Connection(asyncio.Protocol):
 
     def _respond(self, kind: type, correlation_id: int, **values: Any) -> None:
         if not self._link.transport.is_closing():
-            self._link.write(encode_response(build(kind, values), correlation_id))
+            self._link.write(response_frame(kind, values, correlation_id))
         self._done()
 
     def _done(self) -> None:

@@ -12,10 +12,13 @@ from typing import Any, Final
 from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest as MarkersRequest
 from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse as MarkersResponse
 
-from harness.served.calls import Values, build, by_topic, places
+from harness.served.calls import by_topic, places
 from harness.served.packing import pack, unpack
+from harness.wire.encoding import Values
+from harness.wire.encoding import request_frame as kafka_request
+from harness.wire.encoding import response_frame as kafka_response
 from harness.wire.frames import SIZE, FrameError, frame, request_header
-from harness.wire.payloads import decode_request, decode_response, encode_request, encode_response
+from harness.wire.payloads import decode_request, decode_response
 from model.errors import KafkaError
 from model.protocol.coordinator_messages import TxnMarker, WriteTxnMarkers, WriteTxnMarkersResponse
 from model.protocol.messages import Partition
@@ -30,7 +33,7 @@ _ANSWER: Final = struct.Struct(">i")
 def request_frame(request: AnyRequest, number: int, client_id: str) -> bytes:
     """The frame of a request. number: its correlation id."""
     if isinstance(request, WriteTxnMarkers):
-        return encode_request(build(MarkersRequest, _request_values(request)), number, client_id)
+        return kafka_request(MarkersRequest, _request_values(request), number, client_id)
     name = client_id.encode()
     return frame(_HEADER.pack(OWN, 0, number, len(name)) + name + pack(request))
 
@@ -53,8 +56,7 @@ def answer_frame(request: AnyRequest, answer: Response, number: int) -> bytes:
     """The frame of the answer to a request."""
     if isinstance(request, WriteTxnMarkers):
         assert isinstance(answer, WriteTxnMarkersResponse)
-        values = {"markers": answer_values(request, answer)}
-        return encode_response(build(MarkersResponse, values), number)
+        return kafka_response(MarkersResponse, {"markers": answer_values(request, answer)}, number)
     return frame(_ANSWER.pack(number) + pack(answer))
 
 

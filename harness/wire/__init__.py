@@ -3,6 +3,7 @@
 bounds      Whether a payload can be decoded safely: every length in it fits into the bytes that are there.
 capture     The capture as the harness holds it: one process that records all frames on a run's network.
 capture_main  The process that looks at a run's network.
+encoding    Requests and responses from plain values, straight to bytes, by Kafka's own schemas.
 frames      Where a frame ends in a stream of bytes, and what its header says.
 link        One connection of a client through the proxy, and the connection to the broker that carries it on.
 packets     TCP packets that were seen, put together again as the streams of bytes that they carried.
