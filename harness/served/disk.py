@@ -1,9 +1,9 @@
 """The disk of a node: everything that is durable, in one file that only grows.
 
-After each event of its broker a node writes what changed, before it sends an answer. It writes into the page
-cache and never waits for the medium: the file survives a SIGKILL of the process. What a power loss would
-leave is in it as well, as the place up to which each log was flushed. A record that was cut off by a
-SIGKILL ends the file.
+Before it sends anything a node writes what its broker changed, as one record. It writes into the page cache
+and never waits for the medium: the file survives a SIGKILL of the process. What a power loss would leave is
+in it as well, as the place up to which each log was flushed. A record that a SIGKILL cut off ends the file;
+so the changes of one record are there all or none.
 """
 
 import os
@@ -25,7 +25,7 @@ from model.settings import Settings
 
 _LENGTH: Final = struct.Struct(">I")
 BATCHES, LOG, GONE, QUORUM, NODE = "batches", "log", "gone", "quorum", "node"
-"""Kinds of records: batches from a number on, what else a log says, a log that was deleted, the quorum's
+"""Kinds of changes: batches from a number on, what else a log says, a log that was deleted, the quorum's
 state and entries from a number on, the checkpoint and the clean epoch."""
 
 
@@ -34,7 +34,11 @@ class _Written:
     """What the file has of one log."""
 
     batches: list[RecordBatch] = field(default_factory=list)
-    rest: tuple[object, ...] = ()
+    start: int = -1
+    flushed: int = -1
+    epochs: int = 0
+    epoch: tuple[int, int] | None = None
+    """How many leader epochs, and the newest."""
 
 
 class Disk:
@@ -57,7 +61,8 @@ class Disk:
         """Write what changed. Raises: OSError."""
         changes = self._changes()
         if changes:
-            os.write(self._file, b"".join(_LENGTH.pack(len(one)) + one for one in map(pack, changes)))
+            data = pack(changes)
+            os.write(self._file, _LENGTH.pack(len(data)) + data)
 
     def close(self) -> None:
         """Close the file."""
@@ -70,15 +75,20 @@ class Disk:
             if known is None:
                 known = self._logs[tp] = _Written()
             mine, batches = known.batches, log.batches
-            # `_differ` in place: this is done for every log, after every event
+            # in place, and without calls: this is done for every log, before everything that is sent
             if len(mine) != len(batches) or (batches and batches[-1] is not mine[-1]):
                 keep = _common(mine, batches)
                 found.append((BATCHES, tp, keep, tuple(batches[keep:])))
                 mine[keep:] = batches[keep:]
             epochs = log.epochs
-            rest = (log.start, log.flushed, len(epochs), epochs[-1] if epochs else None)
-            if rest != known.rest:
-                known.rest = rest
+            if (
+                log.start != known.start
+                or log.flushed != known.flushed
+                or len(epochs) != known.epochs
+                or (epochs and epochs[-1] != known.epoch)
+            ):
+                known.start, known.flushed = log.start, log.flushed
+                known.epochs, known.epoch = len(epochs), epochs[-1] if epochs else None
                 found.append((LOG, tp, log.start, log.flushed, tuple(epochs)))
         if len(self._logs) > len(durable.logs):
             for tp in [tp for tp in self._logs if tp not in durable.logs]:
@@ -128,9 +138,9 @@ def _read(path: Path, settings: Settings, later_ms: int = 0) -> tuple[Durable, i
     durable, whole = Durable(), 0
     batches: dict[Partition, list[RecordBatch]] = {}
     rest: dict[Partition, tuple[int, int, tuple[tuple[int, int], ...]]] = {}
-    for record, end in _records(path):
+    for change, end in _changes_of(path):
         whole = end
-        match record:
+        match change:
             case (kind, tp, keep, added) if kind == BATCHES:
                 batches.setdefault(tp, [])[keep:] = [_later(batch, later_ms) for batch in added]
             case (kind, tp, start, flushed, epochs) if kind == LOG:
@@ -161,7 +171,8 @@ def _later(batch: RecordBatch, ms: int) -> RecordBatch:
     return replace(batch, records=records or batch.records, appended_ms=batch.appended_ms + ms)
 
 
-def _records(path: Path) -> Iterator[tuple[Any, int]]:
+def _changes_of(path: Path) -> Iterator[tuple[Any, int]]:
+    """Each change in the file, and where its record ends."""
     data = path.read_bytes() if path.exists() else b""
     at = 0
     while at + _LENGTH.size <= len(data):
@@ -169,7 +180,8 @@ def _records(path: Path) -> Iterator[tuple[Any, int]]:
         end = at + _LENGTH.size + length
         if end > len(data):
             return
-        yield unpack(data[at + _LENGTH.size : end]), end
+        for change in unpack(data[at + _LENGTH.size : end]):
+            yield change, end
         at = end
 
 

@@ -95,8 +95,10 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 BASE_MS: Final = BASE_NS // 1_000_000
 """What `harness.simulation` adds to times of the model."""
-AT_ONCE: Final = 16
-"""Requests of a node to itself that are handled one after the other."""
+AT_ONCE: Final = 32
+"""Requests of a node to itself, and answers to them, that are handled one after the other."""
+ITSELF, OTHERS = 0, 1
+"""Connections, as the model counts them: of what a node asks itself, and of all others."""
 DISK: Final = "disk"
 """Name of a node's file in its folder."""
 LOST_POWER: Final = "lost-power"
@@ -152,7 +154,8 @@ class Node:
         self._note = note
         self._numbers = itertools.count()
         self._waiting: dict[int, Answered] = {}
-        self._own: deque[Ask] = deque()
+        self._asked: dict[int, Ask] = {}
+        self._own: deque[tuple[Ask, Response | None]] = deque()
         self._asks_itself = False
         self._loop = asyncio.get_running_loop()
 
@@ -169,7 +172,7 @@ class Node:
         """A request came; `answered` is called once with the answer, or never."""
         number = next(self._numbers)
         self._waiting[number] = answered
-        self._do(self.broker.receive, now_ms(), number, number, request)
+        self._do(self.broker.receive, now_ms(), OTHERS, number, request)
 
     def submit_unanswered(self, request: AnyRequest) -> None:
         """A request came whose sender does not wait for an answer."""
@@ -184,9 +187,37 @@ class Node:
             self._ended()
 
     def _do(self, event: Callable[..., None], *arguments: Any) -> None:
-        """Let the broker handle an event, write what is durable, and then do what it wants done."""
+        """Let the broker handle an event, write what is durable, and then do what it wants done.
+
+        What it asks itself comes after that, so that a client has its answer first. An event that wants
+        nothing of others cannot be seen: it is written together with what the node asks itself.
+        """
         event(*arguments)
-        wanted = self.broker.take_out()
+        wanted = self._of_others()
+        if wanted or not self._own:
+            self._carry_out(wanted)
+        if self._own and not self._asks_itself:
+            self._ask_itself()
+
+    def _of_others(self) -> list[Reply | Ask]:
+        """What the broker wants done by others now; what it wants of itself is queued, answers first."""
+        others: list[Reply | Ask] = []
+        answers: list[tuple[Ask, Response]] = []
+        for one in self.broker.take_out():
+            if isinstance(one, Reply):
+                if one.connection == ITSELF:
+                    answers.append((self._asked.pop(one.correlation), one.answer))
+                else:
+                    others.append(one)
+            elif one.node == self.given.me:
+                self._own.append((one, None))
+            else:
+                others.append(one)
+        self._own.extendleft(reversed(answers))
+        return others
+
+    def _carry_out(self, wanted: list[Reply | Ask]) -> None:
+        """Write what is durable; then answer and ask others."""
         self.disk.save()
         lines = self.disk.durable.server_log
         if lines:
@@ -194,27 +225,28 @@ class Node:
                 self._note(text(later(line, self.given.wall_ms - BASE_MS)))
             lines.clear()
         for one in wanted:
-            if isinstance(one, Reply):
-                answered = self._waiting.pop(one.correlation, None)
-                if answered is not None:
-                    answered(one.answer)
-            elif one.node == self.given.me:
-                self._own.append(one)
-            else:
+            if isinstance(one, Ask):
                 self._ask(one)
-        self._ask_itself()
+            elif (answered := self._waiting.pop(one.correlation, None)) is not None:
+                answered(one.answer)
 
     def _ask_itself(self) -> None:
-        """Handle what the node asked itself, in order; after `AT_ONCE` of them others come first."""
-        if self._asks_itself:
-            return
+        """Handle what the node asked itself, and the answers; after `AT_ONCE` of them others come first."""
         self._asks_itself = True
+        wanted: list[Reply | Ask] = []
         for _ in range(AT_ONCE):
             if not self._own:
                 break
-            wanted = self._own.popleft()
-            self.submit(wanted.request, partial(self._answered, wanted))
+            asked, answer = self._own.popleft()
+            if answer is None:
+                number = next(self._numbers)
+                self._asked[number] = asked
+                self.broker.receive(now_ms(), ITSELF, number, asked.request)
+            else:
+                self.broker.answered(now_ms(), asked, answer)
+            wanted += self._of_others()
         self._asks_itself = False
+        self._carry_out(wanted)
         if self._own:
             self._loop.call_soon(self._ask_itself)
 

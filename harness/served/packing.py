@@ -8,12 +8,13 @@ of the model are made from bytes.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from harness.served.records import WireRecords
 from model import __name__ as model
@@ -66,6 +67,11 @@ def _plain(value: Any) -> Any:
     return writer(value)
 
 
+def _parts(values: Sequence[Any]) -> list[Any]:
+    """The plain forms of several values; most are atoms, for which a call would be the most of the work."""
+    return [one if type(one) in ATOMS else _plain(one) for one in values]
+
+
 _WRITERS: Final[dict[type, Callable[[Any], list[Any]]]] = {}
 
 
@@ -73,7 +79,7 @@ def _writer(kind: type[Any]) -> Callable[[Any], list[Any]]:
     """What writes values of a class."""
     name = kind.__name__
     if kind is tuple:
-        return lambda value: [TUPLE, *map(_plain, value)]
+        return lambda value: [TUPLE, *_parts(value)]
     if kind is WireRecords:
         return lambda value: [RECORDS, value.raw]
     if issubclass(kind, Mapping):
@@ -84,11 +90,10 @@ def _writer(kind: type[Any]) -> Callable[[Any], list[Any]]:
         if issubclass(kind, Enum):
             return lambda value: [name, value.value]
         if issubclass(kind, msgspec.Struct):
-            names = kind.__struct_fields__
-            return lambda value: [name, *(_plain(getattr(value, one)) for one in names)]
-        return lambda value: [name, *map(_plain, value)]
+            return lambda value: [name, *_parts(astuple(value))]
+        return lambda value: [name, *_parts(value)]
     if issubclass(kind, list):
-        return lambda value: [LIST, *map(_plain, value)]
+        return lambda value: [LIST, *_parts(value)]
     raise TypeError(f"{kind.__module__}.{name} has no packed form")
 
 

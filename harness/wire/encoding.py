@@ -14,7 +14,7 @@ bytes are those that kio writes. Fields of a fixed size that follow each other a
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from io import BytesIO
 from itertools import groupby
@@ -56,11 +56,11 @@ class _Fixed(NamedTuple):
     convert: Callable[[Any], Any] | None = None
 
 
-def _milliseconds(duration: Any) -> int:
+def _milliseconds(duration: timedelta) -> int:
     return round(duration.total_seconds() * 1000)
 
 
-def _time(time: Any) -> int:
+def _time(time: datetime | None) -> int:
     return -1 if time is None else round(time.timestamp() * 1000)
 
 
@@ -285,7 +285,7 @@ def _tags(kind: type[Entity]) -> Write:
             if values.get(name) is not None:
                 data = bytearray()
                 write(data, values[name])
-                if data != default:
+                if default is None or data != default:
                     found.append((tag, data))
         _varint(out, len(found))
         for tag, data in found:
