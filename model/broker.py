@@ -15,6 +15,7 @@ from model.kraft.kafka_raft_client import KafkaRaftClient
 from model.kraft.kraft_metadata import KRaftMetadata
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse, ProducerState
 from model.protocol.messages import (
+    DeleteRecords,
     Fetch,
     ListOffsets,
     Metadata,
@@ -75,6 +76,7 @@ class Broker:
         self._handlers = handlers = Handlers()
         handlers.on(Produce, self.replica_manager.produce)
         handlers.on(Fetch, self.replica_manager.fetch)
+        handlers.on(DeleteRecords, self.replica_manager.delete_records)
         handlers.at_once(OffsetForLeaderEpoch, self.replica_manager.epoch_ends)
         handlers.at_once(ListOffsets, self.replica_manager.list_offsets)
         handlers.at_once(Metadata, self._metadata)

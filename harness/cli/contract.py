@@ -25,7 +25,7 @@ def contract(
     """Compare the model with a real broker, or its own broker behind Kafka's protocol, by scenarios and by
     random requests; exit code 1 for a difference not listed."""
     from core.config import KAFKA_VERSION
-    from harness.contract.cluster import BROKERS, NOT_SERVED, compare
+    from harness.contract.cluster import BROKERS, compare
     from harness.contract.played import NOT_PLAYED, PLAYED
 
     if sut not in BROKERS:
@@ -51,14 +51,13 @@ def contract(
             names=names,
             start=BROKERS[sut],
         )
-    left_out = NOT_PLAYED if sut == "kafka" else {**NOT_PLAYED, **NOT_SERVED}
     outcome, played = compared.requests, compared.scenarios
     answers = [f"{count:9} {kind} {error}" for (kind, error), count in sorted(outcome.answers.items())]
     explained = [f"{count:9} explained: {name}" for name, count in sorted(outcome.explained.items())]
     tables = [
         *(f"played: {name}" for name in played.played),
         *(f"not played: {name}: of brokers of another time" for name in played.skipped),
-        *(f"not played: {name}: {reason}" for name, reason in left_out.items()),
+        *(f"not played: {name}: {reason}" for name, reason in NOT_PLAYED.items()),
     ]
     lines = [compared.text, *compared.differences, *explained, *answers, *tables]
     (folder / "contract.txt").write_text("\n".join(lines) + "\n")

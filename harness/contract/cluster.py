@@ -56,11 +56,6 @@ PATIENT: Final = {
 SESSION_MS: Final = "10000"
 """The same for a broker of the model. One that was killed comes back when this time has passed."""
 ALONE: Final = {"seed": 1, "brokers": 1, "replication_factor": 1, "min_insync_replicas": 1}
-NOT_SERVED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("out-of-range", "unknown-producer-taken"), "it deletes records")
-}
-"""Scenarios that ask for what brokers of the model do not serve, and what that is."""
-
 Start = Callable[[Version, int, Path, Mapping[str, str]], AbstractContextManager[Cluster]]
 """Starts a broker for clients of a transaction version; its logs are in the folder afterwards. The mapping:
 settings of the broker. Raises: ClusterError."""
@@ -156,8 +151,6 @@ def compare(
     apart = start is not kafka_broker
     alike: dict[tuple[int, tuple[tuple[str, str], ...]], list[str]] = {}
     for name in names:
-        if apart and name in NOT_SERVED:
-            continue
         _, settings = settings_of(SCENARIOS[name], version)
         spoken = settings.era.client_transaction_version if apart else 0
         alike.setdefault((spoken, tuple(broker_settings(name).items())), []).append(name)

@@ -31,6 +31,7 @@ VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "produce": (10, 12),
     "fetch": (11, 11),
     "list_offsets": (5, 5),
+    "delete_records": (2, 2),
     "init_producer_id": (4, 5),
     "add_partitions_to_txn": (3, 3),
     "add_offsets_to_txn": (3, 4),

@@ -18,18 +18,14 @@ from threading import Thread
 from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
-from kio.schema.delete_records.v2 import request as delete_records
-from kio.schema.delete_records.v2.response import DeleteRecordsResponse
-from kio.schema.types import TopicName
-from kio.static.primitive import i32, i64
 
 from core.java_hash import java_hash
 from core.runtime import run_blocking
-from harness.contract.dialect import Dialect, Names, milliseconds
+from harness.contract.dialect import Dialect, Names
 from harness.contract.sides import BROKER
 from harness.contract.wire import decode, encode
 from harness.kafka.admin import broker_views
-from harness.kafka.admin.connection import AdminError, check
+from harness.kafka.admin.connection import AdminError
 from harness.kafka.cluster import KafkaCluster
 from harness.kafka.waiting import NotYet, until
 from harness.served.cluster import ModelCluster
@@ -51,7 +47,7 @@ from model.protocol.requests import AnyRequest, Response
 from model.replication.node import TRANSACTION_TOPIC, Reply
 from model.replication.replica import Replica
 from model.scenarios.drivers.clients import ClientStage
-from model.scenarios.drivers.cluster import GROUP, ClusterStage, data
+from model.scenarios.drivers.cluster import GROUP, ClusterStage
 from model.scenarios.drivers.raw_member import RawMemberStage
 from model.scenarios.drivers.raw_producer import IN, RawProducerStage
 from model.settings import Settings
@@ -61,7 +57,6 @@ READY_S: Final = 60.0
 RESTART_S: Final = 240.0
 """A killed broker registers again when its old session has ended: 2 minutes (`cluster.PATIENT`)."""
 SETTLED_S: Final = 5.0
-DELETE_MS: Final = 20_000
 PACE: Final = 4
 """Real time for each time of the story, also of sessions and time-outs: no time of the story passes while a
 step does its work, which takes a busy machine seconds; no session must end meanwhile."""
@@ -174,15 +169,6 @@ class Place:
         with self.cluster.admin.connect(node, CALL_S) as connection:
             connection.send(told)
             connection.call(asked, kind)
-
-    def delete_before(self, tp: Partition, offset: int, node: int) -> None:
-        """DeleteRecords. Raises: AdminError."""
-        part = delete_records.DeleteRecordsPartition(partition_index=i32(tp[1]), offset=i64(offset))
-        topic = delete_records.DeleteRecordsTopic(name=TopicName(self.inward(tp[0])), partitions=(part,))
-        request = delete_records.DeleteRecordsRequest(topics=(topic,), timeout=milliseconds(DELETE_MS))
-        with self.cluster.admin.connect(node, CALL_S) as connection:
-            answer = connection.call(request, DeleteRecordsResponse)
-        check("DeleteRecords", answer.topics[0].partitions[0].error_code)
 
 
 class WaitingFetch(NamedTuple):
@@ -319,11 +305,6 @@ class OnKafka(ClusterStage):
     def replica(self, tp: Partition, n: int = -1) -> Replica | None:
         """Raises: NotOnKafka."""
         raise NotOnKafka("no client looks into a real broker")
-
-    def delete_before(self, offset: int, number: int = 0) -> Self:
-        """See `ClusterStage`."""
-        self.place.delete_before(data(number), offset, BROKER)
-        return self
 
     # ---- messages, processes and time
 

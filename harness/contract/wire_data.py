@@ -26,6 +26,8 @@ from harness.evidence.segments import CONTROL, TRANSACTIONAL, gather, walk_lengt
 from model.log.unified_log import ABORT, COMMIT, AbortedTxn, RecordBatch
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse, ProducerState
 from model.protocol.messages import (
+    DeleteRecords,
+    DeleteRecordsResponse,
     Fetch,
     FetchedPartition,
     FetchResponse,
@@ -194,6 +196,31 @@ def _listed_offsets(answer: Any, request: ListOffsets, names: Names) -> Response
     return ListOffsetsResponse({tp: (error_of(one.error_code), int(one.offset)) for tp, one in found.items()})
 
 
+def _delete_records(request: DeleteRecords, dialect: Dialect, names: Names) -> RequestPayload:
+    kafka = dialect.schema("delete_records", "request")
+    topics = tuple(
+        kafka.DeleteRecordsTopic(
+            name=topic,
+            partitions=tuple(
+                kafka.DeleteRecordsPartition(
+                    partition_index=i32(number), offset=i64(request.offsets[topic, number])
+                )
+                for number in numbers
+            ),
+        )
+        for topic, numbers in by_topic(request.offsets).items()
+    )
+    made: RequestPayload = kafka.DeleteRecordsRequest(topics=topics, timeout=milliseconds(WAIT_MS))
+    return made
+
+
+def _deleted_records(answer: Any, request: DeleteRecords, names: Names) -> Response:
+    found = partitions_of(answer, "topics", "partitions", "partition_index")
+    return DeleteRecordsResponse(
+        {tp: (error_of(one.error_code), int(one.low_watermark)) for tp, one in found.items()}
+    )
+
+
 def _describe_producers(request: DescribeProducers, dialect: Dialect, names: Names) -> RequestPayload:
     kafka = dialect.schema("describe_producers", "request")
     topics = tuple(
@@ -224,6 +251,7 @@ OF_LEADERS: Final[Mapping[type[AnyRequest], Translation]] = {
     Produce: Translation("ProduceResponse", _produce, _produced),
     Fetch: Translation("FetchResponse", _fetch, _fetched),
     ListOffsets: Translation("ListOffsetsResponse", _list_offsets, _listed_offsets),
+    DeleteRecords: Translation("DeleteRecordsResponse", _delete_records, _deleted_records),
     DescribeProducers: Translation("DescribeProducersResponse", _describe_producers, _described_producers),
 }
 """By kind of request."""

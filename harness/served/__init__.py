@@ -1,8 +1,8 @@
 """The system `model`: brokers of the reference model behind Kafka's own protocol, as processes or containers.
 
 apis_cluster         What every broker serves: versions, metadata, and what administrators ask.
-apis_data            What leaders of partitions serve: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch,
-                     DescribeProducers.
+apis_data            What leaders of partitions serve: Produce, Fetch, ListOffsets, DeleteRecords,
+                     OffsetForLeaderEpoch, DescribeProducers.
 apis_groups          What coordinators of consumer groups serve.
 apis_transactions    What coordinators of transactions serve, and what concerns producer ids.
 calls                Requests of clients as a broker serves them: what an API is made of, and the responses
@@ -45,10 +45,11 @@ What is not Kafka's protocol closes its connection; an error of the model ends i
 the run, without a verdict. A cut link of processes stands still at its ends, as TCP does while packets are
 dropped; with `--set containers=true` brokers are containers, and all faults are those of Kafka's containers.
 
-`inquest contract --sut model` compares such a broker with the model in the same process: nothing differs.
+`inquest contract --sut model` compares such a broker with the model in the same process, by the scenarios
+that Kafka's brokers play and by random requests: nothing differs.
 Clients of any library are served: librdkafka and Kafka's Java clients are tested.
 
-Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics and of records,
-changes of settings, quotas, security, groups of any type but consumers', the newer group protocol, eras on
-ZooKeeper. All clients of a cluster speak one transaction
-version, that of its era: librdkafka needs an era with 1, Java clients speak both."""
+Not there: topic ids, sessions of fetches, search of offsets by time, deletion of topics, changes of settings,
+quotas, security, groups of any type but consumers', the newer group protocol, eras on ZooKeeper. All clients
+of a cluster speak one transaction version, that of its era: librdkafka needs an era with 1, Java clients
+speak both."""

@@ -1,4 +1,5 @@
-"""What leaders of partitions serve: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers."""
+"""What leaders of partitions serve: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch,
+DescribeProducers."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,6 +12,8 @@ from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import DescribeProducers, DescribeProducersResponse
 from model.protocol.messages import (
+    DeleteRecords,
+    DeleteRecordsResponse,
     Fetch,
     FetchedPartition,
     FetchPartition,
@@ -25,7 +28,6 @@ from model.protocol.messages import (
 )
 
 CORRUPT_MESSAGE: Final = 2
-INVALID_TOPIC: Final = 17
 UNSUPPORTED_FOR_FORMAT: Final = 43
 """Errors of Kafka that the model does not have."""
 INTERNAL: Final = (TRANSACTION_TOPIC, GROUP_TOPIC)
@@ -44,7 +46,7 @@ def _produce(call: Call) -> None:
         for one in topic.partition_data:
             tp = (str(topic.name), int(one.index))
             if tp[0] in INTERNAL:
-                refused[tp] = (INVALID_TOPIC, -1)
+                refused[tp] = (KafkaError.INVALID_TOPIC_EXCEPTION, -1)
                 continue
             try:
                 batches[tp] = batch_of(one.records or b"")
@@ -176,6 +178,23 @@ def _listed(call: Call, tp: Partition, error: int, offset: int) -> dict[str, Any
     }
 
 
+def _delete_records(call: Call) -> None:
+    offsets = {
+        (str(topic.name), int(one.partition_index)): int(one.offset)
+        for topic in call.request.topics
+        for one in topic.partitions
+    }
+
+    def deleted(answer: DeleteRecordsResponse) -> None:
+        found = (
+            (tp, {"partition_index": tp[1], "low_watermark": low, "error_code": error})
+            for tp, (error, low) in answer.parts.items()
+        )
+        call.respond(topics=[{"name": topic, "partitions": its} for topic, its in by_topic(found).items()])
+
+    call.ask(DeleteRecords(offsets, milliseconds(call.request.timeout)), deleted)
+
+
 def _epoch_ends(call: Call) -> None:
     parts = {
         (str(topic.topic), int(one.partition)): (int(one.current_leader_epoch), int(one.leader_epoch))
@@ -224,6 +243,7 @@ OF_LEADERS: Final[Mapping[str, Api]] = {
     "produce": Api(3, 11, _produce),
     "fetch": Api(4, 11, _fetch),
     "list_offsets": Api(1, 5, _list_offsets),
+    "delete_records": Api(0, 2, _delete_records),
     "offset_for_leader_epoch": Api(2, 4, _epoch_ends),
     "describe_producers": Api(0, 0, _producers),
 }

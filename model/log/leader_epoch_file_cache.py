@@ -62,6 +62,13 @@ class LeaderEpochFileCache(list[tuple[int, int]]):
         if epoch > self.last:
             self.append((epoch, base))
 
+    def begin(self, log_start: int) -> None:
+        """The log begins here: of the epochs before, the newest begins here too, and the others are forgotten
+        (LeaderEpochFileCache.truncateFromStart)."""
+        gone = bisect_right(self, log_start, key=lambda entry: entry[1])
+        if gone:
+            self[:gone] = [(self[gone - 1][0], log_start)]
+
     def cut(self, log_end: int) -> None:
         """The log ends here: epochs without a record are forgotten."""
         while self and self[-1][1] >= log_end:

@@ -341,14 +341,15 @@ class UnifiedLog:
         return self.epochs.end_of(epoch, self.end)
 
     def first_unstable(self, high_watermark: int) -> int:
-        """First offset of a transaction that is open, or whose marker is not replicated yet."""
+        """First offset of a transaction that is open, or whose marker is not replicated yet; the log start
+        where that was deleted (UnifiedLog.maybeIncrementFirstUnstableOffset)."""
         first = self.producer_states.first_ongoing(self.end)
         if self.completed and self.completed[-1].last >= high_watermark:
             for done in reversed(self.completed):
                 if done.last < high_watermark:
                     break
                 first = min(first, done.first)
-        return first
+        return first if first > self.start else self.start
 
     def stable(self, high_watermark: int) -> int:
         """Last stable offset: readers at read_committed stop here."""
@@ -386,7 +387,8 @@ class UnifiedLog:
     # ---- losing
 
     def truncate(self, to: int) -> None:
-        """Cut the log back so that it ends at `to`, or at the begin of the batch that holds it.
+        """Cut the log back so that it ends at `to`, or at the begin of the batch that holds it. A log that
+        begins later has nothing left, and begins at `to` (UnifiedLog.truncateTo).
 
         Epochs without a record are forgotten, since 2.8 also where there was nothing to cut
         (KAFKA-10706).
@@ -394,6 +396,9 @@ class UnifiedLog:
         if to >= self.end:
             if not self.era.zookeeper:
                 self.epochs.cut(self.end)
+            return
+        if to < self.start:
+            self.restart(to)
             return
         keep = bisect_right(self._bases, to)
         while keep and self.batches[keep - 1].last >= to:
@@ -423,28 +428,33 @@ class UnifiedLog:
         self.flushed = self.end
 
     def lose_power(self) -> int:
-        """What was not flushed is gone; how many batches."""
+        """What was not flushed is gone; how many batches. The log start is known all the same
+        (LogLoader.recoverLog)."""
         had = len(self.batches)
-        self.truncate(self.flushed)
+        self.truncate(max(self.flushed, self.start))
         return had - len(self.batches)
 
     def delete_before(self, offset: int) -> None:
-        """DeleteRecords or retention: whole batches below `offset` go. Where unknown producers are refused
-        (before KIP-360 and KAFKA-7190) producers go with their last batch."""
-        self.start = max(self.start, min(offset, self.end))
+        """DeleteRecords or retention: whole batches below `offset` go (in Kafka segments, some time after).
+        What is known of producers stays until the log is read again; where unknown producers are refused
+        (before KIP-360 and KAFKA-7190) they go with their last batch."""
+        if offset <= self.start:
+            return
+        self.start = min(offset + ("deletes-one-too-many" in self.bugs), self.end)
+        self.epochs.begin(self.start)
         gone = 0
         while gone < len(self.batches) and self.batches[gone].last < self.start:
             gone += 1
         del self.batches[:gone]
         del self._bases[:gone]
-        if self.era.unknown_producer_refused:
+        if self.era.unknown_producer_refused or "producers-deleted-with-records" in self.bugs:
             left = {batch.producer_id for batch in self.batches}
             for producer_id, producer in list(self.producers.items()):
                 if producer_id not in left and producer.began < 0:
                     del self.producers[producer_id]
 
     def restart(self, offset: int) -> None:
-        """Throw everything away and begin at `offset`: the leader has nothing older."""
+        """Throw everything away and begin at `offset`."""
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
@@ -452,7 +462,8 @@ class UnifiedLog:
         self._reload()
 
     def _reload(self) -> None:
-        """Producer state from the batches that are left (Kafka: from a snapshot and what follows)."""
+        """Producer state from the batches that are left, as in Kafka where no snapshot stands behind the log
+        start (ProducerStateManager.truncateAndReload)."""
         self.producer_states.clear()
         for batch in self.batches:
             if batch.producer_id != NO_PRODUCER:

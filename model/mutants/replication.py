@@ -77,6 +77,20 @@ REPLICATION: Final[Areas] = {
             ),
         ),
     },
+    "deletion": {
+        "deletes-one-too-many": Mutant(
+            wrong="DeleteRecords removes the record at its offset as well",
+            right="those before it (KIP-107)",
+            anomalies=("lost-write",),
+            hunt=None,
+        ),
+        "producers-deleted-with-records": Mutant(
+            wrong="producers are forgotten with the last of their records",
+            right="they are known until producer.id.expiration.ms (KAFKA-7190)",
+            anomalies=("duplicate",),
+            hunt=None,
+        ),
+    },
     "election": {
         "elects-any-replica": Mutant(
             wrong="the first live replica becomes leader",

@@ -53,10 +53,12 @@ class ProduceResponse(Response, frozen=True):
 
 
 class FetchPartition(msgspec.Struct, frozen=True):
-    """What a Fetch asks of one partition. `leader_epoch` -1: not checked (before KIP-320, or unknown)."""
+    """What a Fetch asks of one partition. `leader_epoch` -1: not checked (before KIP-320, or unknown).
+    `start`: log start offset of a follower, -1 of a consumer."""
 
     offset: int
     leader_epoch: int = -1
+    start: int = -1
 
 
 class Fetch(Request["FetchResponse"], frozen=True):
@@ -111,6 +113,20 @@ class ListOffsets(Request["ListOffsetsResponse"], frozen=True):
 
 class ListOffsetsResponse(Response, frozen=True):
     """(error, offset) by partition."""
+
+    parts: Mapping[Partition, tuple[KafkaError, int]]
+
+
+class DeleteRecords(Request["DeleteRecordsResponse"], frozen=True):
+    """Key 21: the records below these offsets go; -1 = below the high watermark."""
+
+    offsets: Mapping[Partition, int]
+    timeout_ms: int = 2000
+
+
+class DeleteRecordsResponse(Response, frozen=True):
+    """(error, low watermark) by partition. The low watermark is the lowest log start offset among the
+    replicas on live brokers."""
 
     parts: Mapping[Partition, tuple[KafkaError, int]]
 

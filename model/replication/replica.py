@@ -28,9 +28,10 @@ BELOW_MINIMUM: Final = frozenset({"hw-below-min-isr", "min-isr-ignored"})
 class RemoteReplica:
     """What a leader knows of a follower. `caught_up_ms`: when it last had everything that there was;
     `fetch_ms`, `fetch_end`: time of its newest fetch, and the leader's log end then; `broker_epoch`: the
-    one that it fetched with, -1 = it said none (KIP-903)."""
+    one that it fetched with, -1 = it said none (KIP-903). `start`: its log start offset."""
 
     end: int = UNKNOWN
+    start: int = UNKNOWN
     caught_up_ms: int = -1
     fetch_ms: int = -1
     fetch_end: int = 0
@@ -167,8 +168,11 @@ class Replica:
         self._flush()
         return placed
 
-    def fetched_by(self, follower: int, offset: int, now: int, broker_epoch: int = -1) -> bool:
-        """A follower fetches from `offset`: it has everything below. Whether the high watermark moved."""
+    def fetched_by(
+        self, follower: int, offset: int, now: int, broker_epoch: int = -1, start: int = 0
+    ) -> bool:
+        """A follower, whose log begins at `start`, fetches from `offset`: it has everything between. Whether
+        the high watermark moved."""
         remote = self.remotes.get(follower)
         if remote is None:
             return False
@@ -179,7 +183,7 @@ class Replica:
             # It has what there was when it fetched last: then it was caught up (KAFKA-2988).
             remote.caught_up_ms = max(remote.caught_up_ms, remote.fetch_ms)
         remote.end, remote.fetch_ms, remote.fetch_end = offset, now, end
-        remote.broker_epoch = broker_epoch
+        remote.broker_epoch, remote.start = broker_epoch, start
         if "isr-expands-early" in self.bugs and follower not in self.state.isr:
             remote.caught_up_ms = now
         return (self.high_watermark < self.log.end or bool(self.bugs)) and self.advance(now)
@@ -211,6 +215,21 @@ class Replica:
             self.high_watermark = lowest
             return True
         return False
+
+    def delete_before(self, offset: int) -> None:
+        """Records below `offset` go (Partition.deleteRecordsOnLeader).
+
+        Raises: Refused (OFFSET_OUT_OF_RANGE: they are not all committed).
+        """
+        if not 0 <= offset <= self.high_watermark:
+            raise Refused(KafkaError.OFFSET_OUT_OF_RANGE)
+        self.log.delete_before(offset)
+
+    def low_watermark(self, alive: Collection[int]) -> int:
+        """The lowest log start offset, as this leader knows it, of its own replica and those on `alive`
+        brokers; -1 where one of them has not fetched yet (Partition.lowWatermarkIfLeader)."""
+        starts = (remote.start for node, remote in self.remotes.items() if node in alive)
+        return min(self.log.start, *starts) if self.remotes else self.log.start
 
     def latest_offset(self, *, committed: bool) -> int:
         """The end of the log that clients receive: the last stable offset if `committed`, else the high
@@ -283,8 +302,9 @@ class Replica:
         self.high_watermark = min(self.high_watermark, self.log.end)
         return not self.truncating
 
-    def take(self, batches: Sequence[RecordBatch], high_watermark: int) -> None:
-        """Append what the leader gave, and take its high watermark over as far as the log reaches."""
+    def take(self, batches: Sequence[RecordBatch], high_watermark: int, start: int = 0) -> None:
+        """Append what the leader gave, and take over its log start, and its high watermark as far as the log
+        reaches."""
         log = self.log
         if batches:
             for batch in batches:
@@ -297,6 +317,8 @@ class Replica:
             self._flush()
         if high_watermark > self.high_watermark < log.end:
             self.high_watermark = min(high_watermark, log.end)
+        if start > log.start:
+            log.delete_before(min(start, self.high_watermark))
 
     def _copy(self, batch: RecordBatch) -> None:
         log = self.log

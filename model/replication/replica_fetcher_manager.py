@@ -75,7 +75,7 @@ class ReplicaFetcherManager:
         node = self.node
         now, fenced = node.now, node.settings.era.fenced_fetch
         parts = {
-            tp: FetchPartition(r.log.end, r.state.leader_epoch if fenced else -1)
+            tp: FetchPartition(r.log.end, r.state.leader_epoch if fenced else -1, r.log.start)
             for tp, r in replicas.items()
             if not r.truncating and r.delayed_until <= now
         }
@@ -121,7 +121,7 @@ class ReplicaFetcherManager:
             error = found.error
             if error is NO_ERROR:
                 before = replica.high_watermark
-                replica.take(found.batches, found.high_watermark)
+                replica.take(found.batches, found.high_watermark, found.start)
                 if replica.high_watermark != before:
                     moved.append(tp)
             elif error is KafkaError.OFFSET_OUT_OF_RANGE:

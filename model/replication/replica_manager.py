@@ -2,7 +2,7 @@
 
 A produce with acks=all waits until the high watermark has passed its records; a fetch waits until there is
 something to bring or its time has run out. Both are looked at again whenever a partition that they concern
-moved.
+moved. A deletion of records waits until followers fetch with the new log start offset.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from model.errors import NO_ERROR, KafkaError, Refused
 from model.log.unified_log import NO_PRODUCER, RecordBatch
 from model.protocol.messages import (
+    DeleteRecords,
+    DeleteRecordsResponse,
     Fetch,
     FetchedPartition,
     FetchPartition,
@@ -29,7 +31,7 @@ from model.protocol.messages import (
 )
 from model.protocol.requests import Answer
 from model.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
-from model.replication.node import GROUP_TOPIC, NodeState
+from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, NodeState
 from model.replication.replica import Replica
 
 Done = Callable[[dict[Partition, tuple[KafkaError, int]]], None]
@@ -45,6 +47,7 @@ RETRIED: Final = frozenset(
     }
 )
 """Errors of a verification that a producer receives as NOT_ENOUGH_REPLICAS, so that it sends again."""
+INTERNAL_TOPICS: Final = (TRANSACTION_TOPIC, GROUP_TOPIC)
 NO_GUARDS: Final[Mapping[Partition, int]] = {}
 NO_ERRORS: Final[Mapping[Partition, KafkaError]] = {}
 
@@ -58,6 +61,15 @@ class DelayedProduce(msgspec.Struct, eq=False):
     until: int
     done: Done
     unloaded: bool = False
+
+
+class DelayedDeleteRecords(msgspec.Struct, eq=False):
+    """A deletion that waits for followers. `needs`: low watermark by partition."""
+
+    needs: dict[Partition, int]
+    results: dict[Partition, tuple[KafkaError, int]]
+    until: int
+    answer: Answer
 
 
 class DelayedFetch(msgspec.Struct, eq=False):
@@ -79,6 +91,7 @@ class ReplicaManager:
     verification: AddPartitionsToTxnManager = field(init=False)
     appends: dict[Partition, list[DelayedProduce]] = field(default_factory=dict)
     parked: dict[Partition, list[DelayedFetch]] = field(default_factory=dict)
+    deletions: list[DelayedDeleteRecords] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.verification = AddPartitionsToTxnManager(self.node)
@@ -213,11 +226,13 @@ class ReplicaManager:
                 if replica is None:
                     continue
                 if part.leader_epoch == replica.state.leader_epoch or not self._stale(replica, part):
-                    moved = replica.fetched_by(request.replica, part.offset, node.now, request.broker_epoch)
+                    who, epoch = request.replica, request.broker_epoch
+                    moved = replica.fetched_by(who, part.offset, node.now, epoch, part.start)
                     if request.replica not in replica.state.isr:
                         self.fetched(tp, request.replica)
                     if moved:
                         self.moved(tp)
+            self._settle_deletions()
         if request.max_wait_ms <= 0 or not self._brings_nothing(request):
             found, empty = self._read(request)
             if not empty or request.max_wait_ms <= 0:
@@ -334,6 +349,7 @@ class ReplicaManager:
     def tick(self) -> None:
         """Answer requests whose time has run out."""
         now = self.node.now
+        self._settle_deletions()
         for tp, waits in self.appends.items():
             if not waits:
                 continue
@@ -350,6 +366,60 @@ class ReplicaManager:
                 self.parked[tp] = left
             else:
                 del self.parked[tp]
+
+    # ---- deletion
+
+    def delete_records(self, request: DeleteRecords, answer: Answer) -> None:
+        """Key 21: answered when all replicas on live brokers have deleted as well
+        (ReplicaManager.deleteRecords)."""
+        waiting = DelayedDeleteRecords({}, {}, self.node.now + request.timeout_ms, answer)
+        for tp, offset in request.offsets.items():
+            try:
+                replica = self._deletes(tp)
+                wanted = replica.high_watermark if offset == -1 else offset
+                replica.delete_before(wanted)
+            except Refused as refused:
+                waiting.results[tp] = (refused.error, -1)
+                continue
+            waiting.needs[tp] = wanted
+            waiting.results[tp] = (NO_ERROR, replica.low_watermark(self.node.image.alive()))
+        if not self._settle_deletion(waiting):
+            self.deletions.append(waiting)
+
+    def _deletes(self, tp: Partition) -> Replica:
+        """The replica that leads. Raises: Refused."""
+        if tp[0] in INTERNAL_TOPICS:
+            raise Refused(KafkaError.INVALID_TOPIC_EXCEPTION)
+        if tp not in self.node.image.partitions:
+            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        replica = self.node.leader_of(tp)
+        if replica is None:
+            raise Refused(KafkaError.NOT_LEADER_OR_FOLLOWER)
+        return replica
+
+    def _settle_deletions(self) -> None:
+        """Answer those that wait for nothing more."""
+        if self.deletions:
+            self.deletions = [one for one in self.deletions if not self._settle_deletion(one)]
+
+    def _settle_deletion(self, waiting: DelayedDeleteRecords) -> bool:
+        """Take out what is decided; whether all is, and was answered (DelayedDeleteRecords.tryComplete)."""
+        alive = self.node.image.alive()
+        for tp, needed in list(waiting.needs.items()):
+            replica = self.node.leader_of(tp)
+            if replica is None:
+                waiting.results[tp] = (KafkaError.NOT_LEADER_OR_FOLLOWER, -1)
+            elif (low := replica.low_watermark(alive)) >= needed:
+                waiting.results[tp] = (NO_ERROR, low)
+            elif self.node.now >= waiting.until:
+                waiting.results[tp] = (KafkaError.REQUEST_TIMED_OUT, waiting.results[tp][1])
+            else:
+                continue
+            del waiting.needs[tp]
+        if waiting.needs:
+            return False
+        waiting.answer(DeleteRecordsResponse(waiting.results))
+        return True
 
     # ---- other questions
 

@@ -47,7 +47,7 @@ class BrokerMetadataPublisher:
         node = self.node
         for tp, log in self.durable.logs.items():
             replica = Replica(node.me, settings_of(node.settings, tp[0]), log)
-            replica.high_watermark = min(self.durable.checkpoint.get(tp, 0), log.end)
+            replica.high_watermark = max(min(self.durable.checkpoint.get(tp, 0), log.end), log.start)
             node.replicas[tp] = replica
             if "producers-lost-on-restart" in node.settings.bugs:
                 log.producers.clear()

@@ -32,6 +32,56 @@ def refused(log: UnifiedLog, batch: RecordBatch) -> KafkaError:
     return raised.value.error
 
 
+def test_deleted_records_take_what_only_they_had() -> None:
+    log = log_of((1, 3), (4, 2))
+    log.delete_before(2)
+    assert (log.start, log.end, [batch.base for batch in log.batches]) == (2, 5, [2, 3, 4])
+    assert log.epochs == [(1, 2), (4, 3)]
+    assert log.end_of(1) == (1, 3)
+    log.delete_before(1)
+    assert log.start == 2
+    log.delete_before(9)
+    assert (log.start, log.end, log.batches, log.epochs) == (5, 5, [], [(4, 5)])
+
+
+def test_a_batch_goes_with_its_last_record() -> None:
+    log = UnifiedLog(ERAS["4.3"])
+    log.append(RecordBatch(-1, -1, ("a", "b", "c")), 0)
+    log.delete_before(2)
+    assert (log.start, len(log.batches)) == (2, 1)
+    log.delete_before(3)
+    assert (log.start, len(log.batches)) == (3, 0)
+
+
+def test_the_last_stable_offset_is_not_before_the_log_start() -> None:
+    log = UnifiedLog(ERAS["4.3"])
+    for sequence in range(3):
+        log.append(sent(7, 0, sequence, "x", txn=True), 0)
+    assert log.stable(3) == 0
+    log.delete_before(2)
+    assert log.stable(3) == 2
+    log.append(marker(7, 0, ABORT), 0)
+    assert log.stable(4) == 4
+    assert [(a.first, a.last) for a in log.aborted_between(2, 4)] == [(0, 3)]
+
+
+def test_a_log_that_is_cut_back_to_before_its_start_begins_there() -> None:
+    log = log_of((1, 5))
+    log.delete_before(4)
+    log.truncate(3)
+    assert (log.start, log.end, log.batches, log.epochs) == (3, 3, [], [])
+
+
+@pytest.mark.parametrize(("flushed", "end"), [(3, 4), (5, 5)])
+def test_a_power_loss_leaves_the_log_start(flushed: int, end: int) -> None:
+    log = log_of((1, 5))
+    log.flushed = flushed
+    log.delete_before(4)
+    log.append(RecordBatch(-1, -1, ("x",)), 1)
+    log.lose_power()
+    assert (log.start, log.end) == (4, end)
+
+
 def test_where_an_epoch_ends_is_where_the_next_one_begins() -> None:
     # KIP-101's own example: a follower whose newest epoch is 1 asks a leader with epochs that begin
     # (1, 20), (2, 80), (3, 120), and is told to cut back to 80.

@@ -38,6 +38,7 @@ BROKEN = (
     ("pipelining", "sequence-not-checked"),
     ("producer-state-failover", "producers-lost-on-election"),
     ("producer-state-restart", "producers-lost-on-restart"),
+    ("unknown-producer-taken", "producers-deleted-with-records"),
     ("bump-keeps-numbers", "bump-in-flight"),
     ("metadata-refresh", "retry-gets-new-sequence"),
     ("send-modes", "silence-is-an-ack"),

@@ -27,7 +27,7 @@ from model.eras import ERAS
 from model.errors import KafkaError
 from model.log.unified_log import RecordBatch
 from model.protocol.coordinator_messages import OffsetFetch
-from model.protocol.messages import CreateTopics, ListOffsets, Partition
+from model.protocol.messages import CreateTopics, DeleteRecords, ListOffsets, Partition
 from model.protocol.requests import AnyRequest, Response
 from model.replication.node import GROUP_TOPIC, TRANSACTION_TOPIC, Ask, Reply
 from model.replication.replica import Replica
@@ -168,9 +168,9 @@ class ClusterStage:
 
     def delete_before(self, offset: int, number: int = 0) -> Self:
         """DeleteRecords: what stands before the offset goes."""
-        replica = self.replica(data(number))
-        assert replica is not None
-        replica.log.delete_before(offset)
+        tp = data(number)
+        answer = self.ask(DeleteRecords({tp: offset}), to=self.leader(tp))
+        assert answer.parts[tp][0] is KafkaError.NONE, answer
         return self
 
     def read(self, number: int, *, committed: bool, begin: int = 0) -> list[str]:

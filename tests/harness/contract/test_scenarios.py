@@ -37,6 +37,11 @@ BUGS = {
     "verification": "verification-skipped",
     "offsets-without-members": "generation-not-checked",
     "late-end-refused": "end-txn-ignores-epoch",
+    "out-of-range": "deletes-one-too-many",
+    "unknown-producer-taken": "producers-deleted-with-records",
+    "join-group": "partitions-given-twice",
+    "leave-group": "generation-not-bumped",
+    "overtaken-rebalance": "generation-not-bumped",
 }
 """Scenario -> a planted bug that it shows."""
 

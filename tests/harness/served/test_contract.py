@@ -7,8 +7,7 @@ import pytest
 
 from core.config import KAFKA_VERSION
 from core.errors import UsageError
-from harness.contract.cluster import NOT_SERVED, compare, model_broker
-from harness.contract.played import PLAYED
+from harness.contract.cluster import compare, model_broker
 from harness.contract.versions import version_of
 
 REQUESTS = 300
@@ -49,7 +48,3 @@ def test_a_planted_bug_of_the_broker_is_a_difference(tmp_path: Path, monkeypatch
 def test_a_version_that_no_era_is_like_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no era of the model is Kafka 3\.9\.1 with transaction version 2"):
         model_broker(version_of("3.9.1"), 2, tmp_path)
-
-
-def test_what_is_not_served_is_played_on_kafka() -> None:
-    assert NOT_SERVED.keys() < set(PLAYED)

@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
 
-from core.cluster import Cut, Direction
+from core.cluster import GROUP_TOPIC, Cut, Direction
+from core.java_hash import java_hash
 from core.op import Isolation, TopicPartition
 from core.runtime import run_blocking
+from harness.evidence.cursor import Cursor
+from harness.evidence.messages import decode
 from harness.served.cluster import ModelCluster
+from harness.served.disk import load
+from harness.served.node import DISK
 from harness.wire.frames import frame
+from model.settings import Settings
 
 WAIT_S = 30.0
 TP = TopicPartition("kept", 0)
@@ -128,6 +136,51 @@ def test_what_was_acknowledged_survives_a_kill_of_all(cluster: ModelCluster, top
     more = sent(made, 1)
     until(lambda: len(more()) == 1, "an acknowledgement after the kill")
     assert more() == [end(cluster) - 1]
+
+
+@pytest.mark.usefixtures("whole")
+def test_deleted_records_stay_deleted(cluster: ModelCluster) -> None:
+    """On all replicas, and after a kill of all."""
+    topic = TopicPartition("deleted", 0)
+    run_blocking(cluster.create_topic(topic.topic, 1, 3, {}))
+    made = producer(cluster)
+    for number in range(6):
+        made.produce(topic.topic, f"{number}", partition=0)
+        made.flush(WAIT_S)
+    admin = AdminClient({"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]})
+    (deleted,) = admin.delete_records([Place(topic.topic, 0, 4)]).values()
+    assert deleted.result(WAIT_S).low_watermark == 4
+    (refused,) = admin.delete_records([Place(topic.topic, 0, 7)]).values()
+    with pytest.raises(KafkaException) as raised:
+        refused.result(WAIT_S)
+    assert raised.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE
+
+    def begins() -> bool:
+        found = run_blocking(cluster.offsets([topic], Isolation.READ_COMMITTED))
+        return found.get(topic) == (4, 6)
+
+    until(begins, "the log begins with offset 4")
+    run_blocking(cluster.kill(cluster.nodes))
+    starts = {
+        node: load(cluster._processes[node].folder / DISK, Settings(), 0).logs.get((topic.topic, 0))
+        for node in cluster.brokers
+    }
+    assert {node: log.start for node, log in starts.items() if log is not None} == {1: 4, 2: 4, 3: 4}
+    run_blocking(cluster.revive(cluster.nodes))
+    until(begins, "the log begins with offset 4 after a kill of all")
+
+
+def test_clients_read_the_log_of_the_group_coordinator(cluster: ModelCluster, topic: TopicPartition) -> None:
+    servers = {"bootstrap.servers": cluster.endpoint().args["bootstrap.servers"]}
+    group = Consumer({**servers, "group.id": "logged"})
+    group.commit(offsets=[Place(topic.topic, 0, 3)], asynchronous=False)
+    group.close()
+    reader = Consumer({**servers, "group.id": "reader"})
+    reader.assign([Place(GROUP_TOPIC, java_hash("logged") % 3, 0)])
+    (record,) = reader.consume(1, WAIT_S)
+    reader.close()
+    key = decode("OffsetCommitKey", 0, Cursor(record.key() or b"", 2))
+    assert key == {"group": "logged", "topic": topic.topic, "partition": 0}
 
 
 @pytest.mark.usefixtures("whole")
