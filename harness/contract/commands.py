@@ -42,7 +42,15 @@ from model.protocol.coordinator_messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from model.protocol.messages import Fetch, FetchPartition, ListOffsets, Partition, Produce, ProduceResponse
+from model.protocol.messages import (
+    DeleteRecords,
+    Fetch,
+    FetchPartition,
+    ListOffsets,
+    Partition,
+    Produce,
+    ProduceResponse,
+)
 from model.protocol.requests import AnyRequest, ErrorResponse, Response
 
 TIMEOUT_MS: Final = 600_000
@@ -314,6 +322,10 @@ def _fetch(s: Situation, c: Command) -> AnyRequest:
     return Fetch(-1, parts, committed=c.yes, max_wait_ms=0)
 
 
+def _delete(s: Situation, c: Command) -> AnyRequest:
+    return DeleteRecords(dict.fromkeys(s.tps(c), c.number))
+
+
 class Kind(NamedTuple):
     """Of commands. weight: how often, relative to others. draw: what it sets apart from who, and
     deviations; owners: who may send it."""
@@ -341,6 +353,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "leave": Kind(4, MEMBERS, _leave, ("other",)),
     "verify": Kind(2, "AAC", _owned(_verify), ("epoch", "other")),
     "fetch": Kind(4, "P", _fetch, (), lambda r: r.choice((0, 0, 0, 1, 2, 5, 40))),
+    "delete": Kind(2, "P", _delete, (), lambda r: r.choice((-2, -1, 0, 1, 2, 3, 5, 40))),
     "ends": Kind(1, "P", lambda s, c: ListOffsets(s.tps(c), earliest=not c.yes)),
     "producers": Kind(1, "P", lambda s, c: DescribeProducers(s.tps(c))),
     "transactions": Kind(1, "P", lambda s, c: DescribeTransactions((*s.ids, f"{s.ids[0]}-none"))),

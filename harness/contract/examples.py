@@ -27,7 +27,7 @@ from model.protocol.coordinator_messages import (
     OffsetFetch,
     SyncGroup,
 )
-from model.protocol.messages import Fetch, FetchPartition
+from model.protocol.messages import Fetch, FetchPartition, ListOffsets
 from model.protocol.requests import AnyRequest, Response
 
 ROUNDS: Final = 60
@@ -154,7 +154,7 @@ class _Play:
                 self.newest = after, command
                 self.played.requests += 1
                 self._one(command, request)
-        for look in last_looks(self.situation):
+        for look in last_looks(self.situation, self.modelled):
             self._look(look)
         self._waiting()
 
@@ -228,17 +228,19 @@ def looks(situation: Situation, command: Command, modelled: ModelSide) -> Iterat
     yield OffsetFetch(situation.group, tps)
 
 
-def last_looks(situation: Situation) -> Iterator[AnyRequest]:
-    """Questions about the state after an example: also what is in the logs, each offset and the
-    group."""
+def last_looks(situation: Situation, modelled: ModelSide) -> Iterator[AnyRequest]:
+    """Questions about the state after an example: also where the logs begin and what is in them, each offset
+    and the group."""
     tps = situation.partitions
+    starts = modelled.starts(tps)
+    yield ListOffsets(tps, earliest=True)
     yield DescribeTransactions(situation.ids)
     yield DescribeProducers(tps)
     for tp in tps:
         yield OffsetFetch(situation.group, (tp,))
     yield DescribeGroup(situation.group)
     for committed in (False, True):
-        yield Fetch(-1, {tp: FetchPartition(0) for tp in tps}, committed=committed, max_wait_ms=0)
+        yield Fetch(-1, {tp: FetchPartition(starts[tp]) for tp in tps}, committed=committed, max_wait_ms=0)
 
 
 def errors(answer: Response) -> Iterator[str]:

@@ -89,6 +89,11 @@ class ModelSide:
         replicas = self.stage.nodes[BROKER].node.replicas
         return {tp: replicas[tp].high_watermark for tp in tps}
 
+    def starts(self, tps: Iterable[Partition]) -> dict[Partition, int]:
+        """Log start offsets."""
+        replicas = self.stage.nodes[BROKER].node.replicas
+        return {tp: replicas[tp].log.start for tp in tps}
+
 
 def settings_of(era: Era, bugs: frozenset[str] = frozenset()) -> Settings:
     """Settings of the model that are those of the real broker."""

@@ -11,6 +11,8 @@ from harness.contract.cluster import compare, model_broker
 from harness.contract.versions import version_of
 
 REQUESTS = 300
+SCENARIOS = ("join-group", "out-of-range")
+"""They read the log of the group coordinator, and delete records."""
 
 
 def test_clients_get_the_models_answers(tmp_path: Path) -> None:
@@ -20,10 +22,11 @@ def test_clients_get_the_models_answers(tmp_path: Path) -> None:
         seed=20261123,
         folder=tmp_path / "contract",
         say=lambda _: None,
-        names=(),
+        names=SCENARIOS,
         start=model_broker,
     )
     assert compared.differences == []
+    assert compared.scenarios.played == list(SCENARIOS)
     outcome = compared.requests
     assert outcome.requests >= REQUESTS
     assert outcome.explained == {}
