@@ -7,37 +7,27 @@ time leads onwards only, so every cycle has a backward edge. A window is a range
 cover without a gap. Each op of a cycle lies in one, since the cycle has to come back over it; and two
 windows share no cycle, since the edge back from the later to the earlier one would cover the gap.
 
-Components are scipy's. Real time needs no quadratic number of edges: a chain of nodes in order of
-completion stands for it.
-
 References: Adya, Weak Consistency (MIT, 1999) for G0 and G1c; Kingsbury & Alvaro, Elle (VLDB 2020)
 for real-time edges.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
 from checkers.allowed import always, never
 from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.components import Components, Edges, by_completion, components
 from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import (
-    INFO,
-    NEVER,
-    OK,
-    RC,
-    Finding,
-    PartitionResult,
-    Shown,
-    at,
-    got,
-    reader,
-    sent,
-)
+from checkers.engine.findings import INFO, OK, RC, Finding, PartitionResult, Shown, at, got, reader, sent
 from checkers.engine.partition_view import KernelView, distinct
 from history.reader import Array, Columns, History, columns
 from history.tables import OPEN
@@ -48,15 +38,22 @@ G1C_WW = "G1c-ww"
 G0 = "G0"
 G0_REALTIME = "G0-realtime"
 
-Edges = Array
-"""Shape (2, n): from, to."""
-
 SHOWN = 16
 """Components of a class that are searched for a cycle."""
 SEARCH = 24
 """Edges from which a shortest cycle of a component is looked for."""
 BATCH_OPS = 1 << 22
-"""Windows are searched together until they have this many ops."""
+"""The join asks for the edges of windows together until these have this many ops."""
+GRAPH_OPS = 1 << 17
+"""Windows are searched together until they have this many ops: what is looked up then stays in the caches."""
+KINDS = {
+    G1C: ("wr",),
+    G1C_REALTIME: ("wr", "rt"),
+    G0: ("ww",),
+    G0_REALTIME: ("ww", "rt"),
+    G1C_WW: ("wr", "ww"),
+}
+"""The kinds of edges of each class; the first one is in each of its cycles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +131,9 @@ def _records(edge: Edge, fetched: FetchedRecords) -> list[Shown]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionEdges:
-    """The edges that one partition shows, each once: writer to reader, writer to next writer.
+    """The edges that one partition shows, each once, sorted: writer to reader, writer to next writer.
 
-    wr_ops, ww_ops: of those within some windows: ops there whose other edges lead out of them.
+    wr_ops, ww_ops, sorted: of those within some windows: ops there whose other edges lead out of them.
     """
 
     wr: Edges
@@ -203,33 +200,6 @@ def _once(a: Array, b: Array) -> Edges:
     return np.stack((keys >> 32, keys & 0xFFFFFFFF)).astype(np.int32)
 
 
-@dataclass(slots=True)
-class Components:
-    """Strongly connected components of at least two ops. label: of each op, -1 = in none."""
-
-    label: Array
-    count: int
-    ops: Array = field(init=False)
-    sizes: Array = field(init=False)
-    lowest: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ops = np.flatnonzero(self.label >= 0)
-        mine = self.label[self.ops]
-        self.sizes = np.bincount(mine, minlength=self.count)
-        self.lowest = np.zeros(self.count, np.int64)
-        self.lowest[mine[::-1]] = self.ops[::-1]  # the last one assigned stays
-
-    def same(self, other: "Components") -> Array:
-        """Which of these are, as sets of ops, components of `other`."""
-        mine, theirs = self.label[self.ops], other.label[self.ops]
-        at_lowest = other.label[self.lowest]
-        elsewhere = np.zeros(self.count, bool)
-        elsewhere[mine[theirs != at_lowest[mine]]] = True
-        sizes = np.append(other.sizes, -1)[at_lowest]
-        return np.asarray(~elsewhere & (sizes == self.sizes))
-
-
 def _windows(edges: Edges) -> Array:
     """Ranges of ops that backward edges cover without a gap, shape (2, n): the first op, the last one."""
     back = np.flatnonzero(edges[0] > edges[1])
@@ -268,110 +238,17 @@ class Cut:
 
         Ops are counted from the first op of the first window.
         """
-        if not edges.size:
-            return _no_edges(), _no_edges()[0]
-        before = self.windows[0, 0] - np.int32(1)
-        near = np.clip(edges, before, before + np.int32(len(self.number) - 1)) - before
+        first, last = self.windows[0, 0], self.windows[1, -1]
+        low, high = np.searchsorted(edges[0], np.array((first, last + 1), np.int32))
+        before = first - np.int32(1)
+        near = np.clip(edges[:, low:high], before, last + np.int32(1)) - before
         window = self.number[near[0]], self.number[near[1]]
         within = (window[0] == window[1]) & (window[0] > 0)
-        leaving = np.zeros(len(self.number), bool)
-        for end in near:
-            leaving[end[~within]] = True
-        ops = np.flatnonzero(leaving & (self.number > 0)).astype(np.int32)
-        return np.stack([end[within] for end in near]) - np.int32(1), ops - np.int32(1)
-
-
-def components(
-    edges: Edges, clock: Columns, joined: Array | None = None, inner: Components | None = None
-) -> Components:
-    """Components of these edges, and of real time between the ops that have some, and those `joined`.
-
-    clock: columns of `ops`, indexed by op number. joined: None = without real time. inner: components of some
-    of these edges; each is one node of the graph here.
-    """
-    size = len(clock["outcome"])
-    part = np.ones(size, bool)
-    if joined is None or _by_completion(clock):
-        part = _covered(edges, size)
-    ops = np.flatnonzero(part)
-    if not ops.size:
-        return Components(np.full(size, -1, np.int32), 0)
-    if len(ops) < size // 2:
-        number = np.cumsum(part, dtype=np.int32) - np.int32(1)
-        found = components(
-            number[edges[:, part[edges[0]] & part[edges[1]]]],
-            {name: column[ops] for name, column in clock.items()},
-            None if joined is None else number[joined[part[joined]]],
-            None if inner is None else Components(inner.label[ops], inner.count),
-        )
-        label = np.full(size, -1, np.int32)
-        label[ops] = found.label
-        return Components(label, found.count)
-    node, nodes = _nodes(inner, size)
-    between = edges if inner is None else node[edges]
-    if inner is not None:
-        between = between[:, between[0] != between[1]]
-    if joined is not None:
-        chain, nodes = _real_time(_timed(edges, joined, part), clock, node, nodes)
-        between = np.concatenate((between, chain), axis=1)
-    # imported here: lists of checks and anomalies need no scipy
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    ones = np.ones(between.shape[1])  # as csgraph wants them, else it copies
-    matrix = csr_array((ones, (between[0], between[1])), shape=(nodes, nodes))
-    _, label = connected_components(matrix, directed=True, connection="strong")
-    label = label[node]
-    big = np.bincount(label, minlength=nodes) > 1
-    number = np.cumsum(big, dtype=np.int32) - np.int32(1)
-    return Components(np.where(big, number, -1)[label], int(big.sum()))
-
-
-def _nodes(inner: Components | None, size: int) -> tuple[Array, int]:
-    """The node of each op, and how many there are: one for each component and each op that is in none."""
-    if inner is None:
-        return np.arange(size, dtype=np.int32), size
-    alone = inner.label < 0
-    number = np.cumsum(alone, dtype=np.int32) + np.int32(inner.count - 1)
-    return np.where(alone, number, inner.label).astype(np.int32), inner.count + int(alone.sum())
-
-
-def _covered(edges: Edges, size: int) -> Array:
-    """Flags by op: between the ends of a backward edge, or one of them. All other ops lie on no cycle."""
-    back = np.flatnonzero(edges[0] > edges[1])
-    change = np.bincount(edges[1][back], minlength=size + 1)
-    change -= np.bincount(edges[0][back] + 1, minlength=size + 1)
-    return np.cumsum(change[:-1]) > 0
-
-
-def _timed(edges: Edges, joined: Array, part: Array) -> Array:
-    """The ops with edges, of those of `part`. joined: further ops that have some."""
-    some = np.zeros(len(part), bool)
-    some[joined] = True
-    some[edges.ravel()] = True
-    return np.flatnonzero(some & part)
-
-
-def _real_time(ops: Array, clock: Columns, node: Array, nodes: int) -> tuple[Edges, int]:
-    """Edges through a chain of further nodes, one for each node of a completed op, in order of completion;
-    and how many nodes there are then. node: of each op.
-
-    Of a node of several ops, the first completion and the last invocation count.
-    """
-    done = ops[clock["outcome"][ops] == OK]
-    first, last = np.full(nodes, NEVER), np.full(nodes, -NEVER)
-    np.minimum.at(first, node[done], clock["complete_ns"][done])
-    np.maximum.at(last, node[ops], clock["invoke_ns"][ops])
-    left = np.flatnonzero(first < NEVER)
-    left = left[np.argsort(first[left], kind="stable")].astype(np.int32)
-    chain = np.arange(nodes, nodes + len(left), dtype=np.int32)
-    entered = np.flatnonzero(last > -NEVER).astype(np.int32)
-    before = np.searchsorted(first[left], last[entered], side="left") - 1
-    late = before >= 0
-    into = np.stack((left, chain))
-    along = np.stack((chain[:-1], chain[1:]))
-    out = np.stack((chain[before[late]], entered[late]))
-    return np.concatenate((into, along, out), axis=1), nodes + len(left)
+        into = np.concatenate((edges[1, :low], edges[1, high:]))
+        into = into[(into >= first) & (into <= last)] - before
+        leaving = np.concatenate((*near[:, ~within], into))
+        ops = distinct(leaving[self.number[leaving] > 0])
+        return near[:, within] - np.int32(1), ops - np.int32(1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -410,15 +287,32 @@ class Graph:
 
 @dataclass(slots=True)
 class Circles:
-    """Components of one class. sizes: of each; made: findings of the smallest ones of each graph, by position
-    in `sizes`."""
+    """Components of one class. sizes, lowest: of the smallest ones of each graph, the number of ops and the
+    first of them; edges: of some, by their first op, a cycle."""
 
-    sizes: list[int] = field(default_factory=list)
-    made: dict[int, Finding] = field(default_factory=dict)
+    count: int = 0
+    sizes: list[Array] = field(default_factory=list)
+    lowest: list[Array] = field(default_factory=list)
+    edges: dict[int, tuple[Edge, ...]] = field(default_factory=dict)
 
-    def report(self, name: str, tally: Tally) -> None:
+    def report(self, name: str, clock: Columns, tally: Tally) -> None:
         """All of them, the smallest first."""
-        tally.report(name, np.argsort(self.sizes, kind="stable"), self.made.__getitem__)
+        if not self.count:
+            return
+        sizes, lowest = np.concatenate(self.sizes), np.concatenate(self.lowest)
+        order = np.lexsort((lowest, sizes))
+
+        def made(number: int) -> Finding:
+            first, size = int(lowest[order[number]]), int(sizes[order[number]])
+            edges = self.edges.get(first, ())
+            return Cycle(
+                key=(-1, first, size),
+                ops=tuple(edge.a for edge in edges),
+                at_ns=max((int(clock["invoke_ns"][edge.a]) for edge in edges), default=-1),
+                edges=edges,
+            )
+
+        tally.report(name, np.arange(self.count), made)
 
 
 def _join(run: WholeRun, tally: Tally) -> None:
@@ -428,18 +322,17 @@ def _join(run: WholeRun, tally: Tally) -> None:
     clock, seams = _clock(run), _seams(parts)
     windows = [part.windows for _, part in parts]
     windows += [_windows(seam.ww) for _, seam in seams]
-    found = {name: Circles() for name in (G1C, G1C_REALTIME, G0, G0_REALTIME, G1C_WW)}
-    for some in _batches(windows, clock):
-        base, end, cut = int(some[0, 0]), int(some[1, -1]) + 1, Cut(some)
-        graph = Graph(
-            base=base,
-            clock={name: column[base:end] for name, column in clock.items()},
-            relay=run.known.relay[base:end],
-            parts=[*run.ask(NAME, cut), *((tp, cut(seam)) for tp, seam in seams)],
-        )
-        _search(graph, found, tally.cap)
+    found = {name: Circles() for name in KINDS}
+    for some in _groups(_all_windows(windows, clock), BATCH_OPS):
+        cut = Cut(some)
+        asked = [*run.ask(NAME, cut), *((tp, cut(seam)) for tp, seam in seams)]
+        graphs = list(_graphs(some, asked, clock, run.known.relay))
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            searched = list(threads.map(partial(_search, cap=tally.cap), graphs))
+        for name, circles in found.items():
+            _add(name, circles, graphs, [each[name] for each in searched])
     for name, circles in found.items():
-        circles.report(name, tally)
+        circles.report(name, clock, tally)
 
 
 def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdges]]:
@@ -454,41 +347,104 @@ def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdg
     return found
 
 
-def _batches(parts: Sequence[Array], clock: Columns) -> Iterator[Array]:
-    """The windows of all partitions, in groups of about `BATCH_OPS` ops."""
-    if not _by_completion(clock):
-        yield np.array([[0], [len(clock["outcome"]) - 1]], np.int32)
-        return
+def _all_windows(parts: Sequence[Array], clock: Columns) -> Array:
+    """The windows of the edges of all partitions."""
+    if not by_completion(clock):
+        return np.array([[0], [len(clock["outcome"]) - 1]], np.int32)
     first, last = np.concatenate(parts, axis=1)
-    windows = _windows(np.stack((last, first)))
-    batch = np.cumsum(windows[1] - windows[0], dtype=np.int64) // BATCH_OPS
-    yield from np.split(windows, np.flatnonzero(batch[1:] != batch[:-1]) + 1, axis=1) if windows.size else ()
+    return _windows(np.stack((last, first)))
 
 
-def _by_completion(clock: Columns) -> bool:
-    """Ops are numbered in the order of their completion, and none completed before it was invoked."""
-    done = clock["complete_ns"]
-    return not ((done[1:] < done[:-1]).any() or (done < clock["invoke_ns"]).any())
+def _groups(windows: Array, ops: int) -> Sequence[Array]:
+    """The windows in groups; `ops`: about how many a group has."""
+    number = np.cumsum(windows[1] - windows[0], dtype=np.int64) // ops
+    return np.split(windows, np.flatnonzero(number[1:] != number[:-1]) + 1, axis=1) if windows.size else ()
 
 
-def _search(graph: Graph, found: Mapping[str, Circles], cap: int) -> None:
-    """Add the components of a graph to those found; cap: findings made of one class."""
+def _graphs(
+    windows: Array, parts: Iterable[tuple[int, PartitionEdges]], clock: Columns, relay: Array
+) -> Iterator[Graph]:
+    """Graphs of about `GRAPH_OPS` ops. parts: what lies within the windows, ops counted from the first."""
+    groups = _groups(windows, GRAPH_OPS)
+    before = int(windows[0, 0])
+    limits = np.array([*(some[0, 0] for some in groups), windows[1, -1] + 1], np.int32) - np.int32(before)
+    cuts = [
+        (
+            tp,
+            part,
+            [
+                np.searchsorted(of, limits).tolist()
+                for of in (part.wr[0], part.ww[0], part.wr_ops, part.ww_ops)
+            ],
+        )
+        for tp, part in parts
+    ]
+    for n, (first, end) in enumerate(pairwise(limits.tolist())):
+        yield Graph(
+            base=before + first,
+            clock={name: column[before + first : before + end] for name, column in clock.items()},
+            relay=relay[before + first : before + end],
+            parts=[
+                (
+                    tp,
+                    PartitionEdges(
+                        wr=part.wr[:, wr[n] : wr[n + 1]] - np.int32(first),
+                        ww=part.ww[:, ww[n] : ww[n + 1]] - np.int32(first),
+                        wr_ops=part.wr_ops[wr_ops[n] : wr_ops[n + 1]] - np.int32(first),
+                        ww_ops=part.ww_ops[ww_ops[n] : ww_ops[n + 1]] - np.int32(first),
+                    ),
+                )
+                for tp, part, (wr, ww, wr_ops, ww_ops) in cuts
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    """Components of one class in one graph. count: of all. sizes, lowest: of the smallest ones, the number of
+    ops and the first of them; members: of the very smallest ones, all ops."""
+
+    count: int
+    sizes: Array
+    lowest: Array
+    members: Sequence[Array]
+
+
+def _search(graph: Graph, cap: int) -> dict[str, Smallest]:
+    """The components of each class. cap: components that are wanted; of others only their number."""
+    return {name: _smallest(found, wanted, graph.base, cap) for name, found, wanted in _classes(graph)}
+
+
+def _classes(graph: Graph) -> Iterator[tuple[str, Components, Array]]:
+    """Class, components, and flags of those that belong to it."""
     clock, inner = graph.clock, graph.inner
     wr, ww = components(inner, clock), components(graph.ww, clock)
-    _add(graph, found[G1C], wr, np.ones(wr.count, bool), ("wr",), cap)
+    yield G1C, wr, np.ones(wr.count, bool)
     rt = components(graph.soon, clock, graph.wr_ops)
-    _add(graph, found[G1C_REALTIME], rt, ~rt.same(wr), ("wr", "rt"), cap)
-    if not graph.ww.shape[1]:
-        return
-    _add(graph, found[G0], ww, np.ones(ww.count, bool), ("ww",), cap)
+    yield G1C_REALTIME, rt, ~rt.same(wr)
+    yield G0, ww, np.ones(ww.count, bool)
     ww_rt = components(graph.ww, clock, graph.ww_ops, ww)
-    _add(graph, found[G0_REALTIME], ww_rt, ~ww_rt.same(ww), ("ww", "rt"), cap)
+    yield G0_REALTIME, ww_rt, ~ww_rt.same(ww)
     both = components(np.concatenate((inner, graph.ww), axis=1), clock, inner=ww)
     crossing = both.label[inner[0]]
     with_wr = np.zeros(both.count + 1, bool)
     with_wr[crossing[crossing == both.label[inner[1]]]] = True
-    wanted = with_wr[:-1] & ~both.same(wr) & ~both.same(ww)
-    _add(graph, found[G1C_WW], both, wanted, ("wr", "ww"), cap)
+    yield G1C_WW, both, with_wr[:-1] & ~both.same(wr) & ~both.same(ww)
+
+
+def _smallest(found: Components, wanted: Array, base: int, cap: int) -> Smallest:
+    labels = np.flatnonzero(wanted)
+    labels = labels[np.lexsort((found.lowest[labels], found.sizes[labels]))]
+    rank = np.full(found.count + 1, -1)
+    rank[labels[:SHOWN]] = np.arange(len(labels[:SHOWN]))
+    ranks = rank[found.label]
+    ops = np.flatnonzero(ranks >= 0)
+    return Smallest(
+        count=len(labels),
+        sizes=found.sizes[labels[:cap]],
+        lowest=found.lowest[labels[:cap]] + base,
+        members=[ops[ranks[ops] == n] for n in range(len(labels[:SHOWN]))],
+    )
 
 
 def _clock(run: WholeRun) -> Columns:
@@ -508,47 +464,42 @@ def _clock(run: WholeRun) -> Columns:
     return indexed
 
 
-def _add(
-    graph: Graph, circles: Circles, found: Components, wanted: Array, kinds: tuple[str, ...], cap: int
-) -> None:
-    """Add the wanted components to those of a class."""
-    labels = np.flatnonzero(wanted)
-    labels = labels[np.lexsort((found.lowest[labels], found.sizes[labels]))]
-    inside = _inside(graph, found, labels[:SHOWN], kinds)
-    for number, label in enumerate(labels[:cap].tolist(), len(circles.sizes)):
-        edges: list[Edge] = []
-        if label in inside:
-            edges = shortest(graph, np.flatnonzero(found.label == label), inside[label], kinds)
-        circles.made[number] = Cycle(
-            key=(-1, graph.base + int(found.lowest[label]), int(found.sizes[label])),
-            ops=tuple(graph.base + edge.a for edge in edges),
-            at_ns=max((int(graph.clock["invoke_ns"][edge.a]) for edge in edges), default=-1),
-            edges=tuple(replace(e, a=graph.base + e.a, b=graph.base + e.b) for e in edges),
-        )
-    circles.sizes += found.sizes[labels].tolist()
+def _add(name: str, circles: Circles, graphs: Sequence[Graph], found: Sequence[Smallest]) -> None:
+    """Add the components of some graphs to those of a class; for the smallest ones look for a cycle."""
+    circles.count += sum(each.count for each in found)
+    circles.sizes += [each.sizes for each in found]
+    circles.lowest += [each.lowest for each in found]
+    few = [(len(ops), n, ops) for n, each in enumerate(found) for ops in each.members]
+    chosen: dict[int, list[Array]] = {}
+    for _, n, ops in sorted(few, key=itemgetter(0))[:SHOWN]:
+        chosen.setdefault(n, []).append(ops)
+    for n, members in chosen.items():
+        graph = graphs[n]
+        for ops, steps in zip(members, _inside(graph, members, KINDS[name]), strict=True):
+            edges = shortest(graph, ops, steps, KINDS[name])
+            circles.edges[graph.base + int(ops[0])] = tuple(
+                replace(edge, a=graph.base + edge.a, b=graph.base + edge.b) for edge in edges
+            )
 
 
-def _inside(graph: Graph, found: Components, labels: Array, kinds: tuple[str, ...]) -> dict[int, list[Edge]]:
-    """Edges within each of these components (by label), without future reads where time counts."""
-    steps: dict[int, list[Edge]] = {label: [] for label in labels.tolist()}
-    if not steps:
-        return steps
-    members = np.zeros(len(graph.clock["outcome"]), bool)
-    members[np.isin(found.label, labels)] = True
+def _inside(graph: Graph, components: Sequence[Array], kinds: tuple[str, ...]) -> list[list[Edge]]:
+    """Edges within each of these components, without future reads where time counts."""
+    steps: list[list[Edge]] = [[] for _ in components]
+    number = np.full(len(graph.clock["outcome"]), -1)
+    for n, ops in enumerate(components):
+        number[ops] = n
     done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
     for kind in kinds:
         for tp, part in graph.parts:
             edges = {"wr": part.wr, "ww": part.ww}.get(kind)
             if edges is None or not edges.shape[1]:
                 continue
-            leaving = np.flatnonzero(members[edges[0]])
-            edges = edges[:, leaving[members[edges[1][leaving]]]]
+            mine = number[edges[0]]
+            edges = edges[:, (mine >= 0) & (mine == number[edges[1]])]
             if kind == "wr" and "rt" in kinds:
                 edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
-            mine = found.label[edges[0]]
-            same = mine == found.label[edges[1]]
-            for label, a, b in zip(mine[same].tolist(), *edges[:, same].tolist(), strict=True):
-                steps[label].append(Edge(kind=kind, a=a, b=b, tp=tp))
+            for n, a, b in zip(number[edges[0]].tolist(), *edges.tolist(), strict=True):
+                steps[n].append(Edge(kind=kind, a=a, b=b, tp=tp))
     return steps
 
 

@@ -6,7 +6,7 @@ by default.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -60,18 +60,19 @@ def test_kernel_and_oracle_agree_on_damaged_histories(first: int) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("name", ["BATCH_OPS", "GRAPH_OPS"])
 def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    batches, several = cycles._batches, []
+    groups, several = cycles._groups, []
 
-    def counted(*given: Any) -> Iterator[Array]:
-        found = list(batches(*given))
+    def counted(*given: Any) -> Sequence[Array]:
+        found = groups(*given)
         several.append(len(found) > 1)
-        yield from found
+        return found
 
-    monkeypatch.setattr(cycles, "BATCH_OPS", 1)
-    monkeypatch.setattr(cycles, "_batches", counted)
+    monkeypatch.setattr(cycles, name, 1)
+    monkeypatch.setattr(cycles, "_groups", counted)
     assert [found for seed in range(20) if (found := difference(seed))] == []
     assert any(several)
 
