@@ -315,5 +315,7 @@ def _producers(log: UnifiedLog) -> Iterator[Row]:
 
 
 def _aborted(segment: int, log: UnifiedLog) -> Iterator[Row]:
+    """The index goes with the segment that has the markers."""
     for one in log.aborted:
-        yield segment, *one
+        if one.last >= segment:
+            yield segment, *one
