@@ -35,20 +35,22 @@ def explore(
     """Simulate many seeds: runs without a planted bug must be clean, and each planted bug must be found."""
     from harness.explore.exploration import explore as search
     from harness.explore.profile import MODERN
+    from harness.processes.interrupts import Interrupts
     from harness.run.progress import Display
 
     display = Display()
     try:
-        found = search(
-            seeds=seeds,
-            first=first,
-            mutants=mutants,
-            era=era or MODERN,
-            logs=logs,
-            processes=processes,
-            master=master,
-            say=display.status,
-        )
+        with Interrupts():
+            found = search(
+                seeds=seeds,
+                first=first,
+                mutants=mutants,
+                era=era or MODERN,
+                logs=logs,
+                processes=processes,
+                master=master,
+                say=display.status,
+            )
     finally:
         display.close()
     if as_json:

@@ -44,8 +44,8 @@ def forked(
     """Each piece and its answer, in the order in which they are done; 1 process: this one, in their order.
 
     pieces: the next one is taken when a process is free for it, so it may depend on the answers so far.
-    Answers and pieces must be picklable. The end, of whatever kind, ends the processes at once; Ctrl-C
-    reaches this process only.
+    Answers and pieces must be picklable. The end, of whatever kind, ends the processes at once; Ctrl-C and
+    SIGTERM to all of them reach this process only.
     """
     if processes == 1:
         for piece in pieces:
@@ -100,7 +100,9 @@ class _Worker(Generic[P, A]):
         self.process: ForkProcess = FORK.Process(
             target=_serve, args=(work, theirs, (self.pipe, *others)), daemon=True
         )
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a fork keeps that
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM}
+        )  # a fork keeps that
         try:
             self.process.start()
         finally:

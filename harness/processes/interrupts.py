@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while a run or a soak is under way."""
+"""SIGINT and SIGTERM while a run, a soak or an exploration is under way."""
 
 import signal
 import threading
@@ -13,7 +13,8 @@ class Interrupts:
     set the first one also raises KeyboardInterrupt.
 
     A run sets `immediate` until it has recorded something; afterwards it heals, stops, seals and checks what
-    it recorded, and kills its clients at the second signal. A soak passes every signal on to its run.
+    it recorded, and kills its clients at the second signal. A soak passes every signal on to its run. An
+    exploration ends with the first one.
     """
 
     def __init__(self, *, immediate: bool = True) -> None:

@@ -2,10 +2,15 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from itertools import islice, product
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -27,6 +32,7 @@ from tests.harness.simulation import stored
 from workloads.registry import WORKLOADS
 
 SEEDS = 60
+WAIT_S = 60.0
 
 
 @pytest.mark.sampled(6)
@@ -333,6 +339,24 @@ def test_ctrl_c_in_a_hunt_keeps_its_runs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(exploration, "trial", finds(2, mutant=True))
     whole = explore(seeds=5, first=2, mutants=mutants, processes=1, say=lambda _: None)
     assert (whole.interrupted, whole.code) == (False, ExitCode.ANOMALY)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_all_processes_and_prints_what_was_found(number: signal.Signals) -> None:
+    """Also one that reaches all of them, as Ctrl-C does."""
+    command = [sys.executable, "-m", "harness.cli.main", "explore", "--processes", "2", "--seeds", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as started:
+        children = Path(f"/proc/{started.pid}/task/{started.pid}/children")
+        deadline = time.monotonic() + WAIT_S
+        while len(made := children.read_text().split()) < 2:
+            assert time.monotonic() < deadline, "no processes"
+            assert started.poll() is None
+            time.sleep(0.05)
+        os.killpg(started.pid, number)
+        told, _ = started.communicate(timeout=WAIT_S)
+        assert started.returncode == ExitCode.INTERRUPTED
+    assert re.search(r"interrupted: \d+ of 100000 seeds", told)
+    assert not [pid for pid in made if Path(f"/proc/{pid}").exists()]
 
 
 def test_names_of_mutants() -> None:
