@@ -2,10 +2,12 @@
 
 kio reserves memory for as many elements as an array claims to have before it reads one, and the process ends
 where that fails: a frame of thirty bytes can ask for 16 GB. So the lengths are walked first, by the same
-schemas; an element has at least one byte, so what kio reserves is in proportion to the frame.
+schemas; an element has at least one byte, so what kio reserves is in proportion to the frame. Each schema is
+compiled once; fields of a fixed size that follow each other are one step.
 """
 
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final
@@ -26,7 +28,9 @@ from harness.wire.frames import FrameError
 
 Data = bytes | memoryview
 Walk = Callable[[Data, int], int]
-"""From the place of a value to the place after it. Raises: FrameError."""
+"""From the place of a value to the place after it. Raises: FrameError, struct.error, IndexError."""
+Size = int | Walk
+"""What a value takes: as many bytes as all of its kind, or what its lengths say."""
 
 _FIXED: Final = {
     "int8": 1,
@@ -53,30 +57,52 @@ def check(kind: type[Entity], data: Data, at: int) -> int:
 
     Raises: FrameError, where a length does not fit into the data.
     """
-    return walk_of(kind)(data, at)
+    try:
+        return _walk(_size_of(kind))(data, at)
+    except (struct.error, IndexError) as error:
+        raise FrameError(f"{kind.__name__} does not end within {len(data)} bytes") from error
 
 
 @cache
-def walk_of(kind: type[Entity]) -> Walk:
-    """The walk over a schema."""
-    plain, tagged = [], {}
+def _size_of(kind: type[Entity]) -> Size:
+    """The size of a schema."""
+    steps: list[Size] = []
+    tagged: dict[int, Walk] = {}
     for field in fields(kind):
         tag = get_field_tag(field)
         value = _field(kind, field, optional=tag is None and is_optional(field))
-        if tag is None:
-            plain.append(value)
+        if tag is not None:
+            tagged[int(tag)] = _walk(value)
+        elif steps and isinstance(value, int) and isinstance(last := steps[-1], int):
+            steps[-1] = last + value
         else:
-            tagged[int(tag)] = value
+            steps.append(value)
+    if kind.__flexible__:
+        steps.append(_tags(tagged))
+    if len(steps) == 1:
+        return steps[0]
+    walks = [_walk(step) for step in steps]
 
     def walk(data: Data, at: int) -> int:
-        for one in plain:
+        for one in walks:
             at = one(data, at)
-        return _tags(tagged, data, at) if kind.__flexible__ else at
+        return at
 
     return walk
 
 
-def _field(kind: type[Entity], field: Any, *, optional: bool) -> Walk:
+@cache
+def _walk(size: Size) -> Walk:
+    if not isinstance(size, int):
+        return size
+
+    def fixed(data: Data, at: int) -> int:
+        return _within(data, at + size)
+
+    return fixed
+
+
+def _field(kind: type[Entity], field: Any, *, optional: bool) -> Size:
     flexible = kind.__flexible__
     match classify_field(field):
         case PrimitiveField():
@@ -86,35 +112,39 @@ def _field(kind: type[Entity], field: Any, *, optional: bool) -> Walk:
         case PrimitiveTupleField():
             return _array(_primitive(get_schema_field_type(field), flexible=flexible), flexible=flexible)
         case EntityField(type_=nested):
-            return _nullable(walk_of(nested)) if optional else walk_of(nested)
+            return _nullable(_walk(_size_of(nested))) if optional else _size_of(nested)
         case EntityTupleField(type_=nested):
-            return _array(walk_of(nested), flexible=flexible)
+            return _array(_size_of(nested), flexible=flexible)
     raise AssertionError(field)
 
 
-def _primitive(name: str, *, flexible: bool) -> Walk:
+def _primitive(name: str, *, flexible: bool) -> Size:
     if (size := _FIXED.get(name)) is not None:
-
-        def fixed(data: Data, at: int) -> int:
-            return _within(data, at + size)
-
-        return fixed
-    width = 2 if name == "string" else 4
+        return size
+    read = _COMPACT if flexible else _STRING if name == "string" else _BYTES
 
     def sized(data: Data, at: int) -> int:
-        length, at = _length(data, at) if flexible else _number(data, at, width)
-        return _within(data, at + max(length, 0))
+        length, at = read(data, at)
+        end = at + length if length > 0 else at
+        if end > len(data):
+            raise FrameError(f"{end} bytes are needed, {len(data)} are there")
+        return end
 
     return sized
 
 
-def _array(element: Walk, *, flexible: bool) -> Walk:
+def _array(element: Size, *, flexible: bool) -> Walk:
+    read = _COMPACT if flexible else _BYTES
+    size, walk = element if isinstance(element, int) else 0, _walk(element)
+
     def array(data: Data, at: int) -> int:
-        count, at = _length(data, at) if flexible else _number(data, at, 4)
+        count, at = read(data, at)
         if count > len(data) - at:
             raise FrameError(f"an array of {count} elements in {len(data) - at} bytes")
+        if size:
+            return _within(data, at + max(count, 0) * size)
         for _ in range(count):
-            at = element(data, at)
+            at = walk(data, at)
         return at
 
     return array
@@ -124,49 +154,66 @@ def _nullable(walk: Walk) -> Walk:
     """A struct that may be absent: KIP-893."""
 
     def nullable(data: Data, at: int) -> int:
-        there, at = _number(data, at, 1)
-        return walk(data, at) if there == 1 else at
+        return walk(data, at + 1) if data[at] == 1 else at + 1
 
     return nullable
 
 
-def _tags(known: dict[int, Walk], data: Data, at: int) -> int:
-    count, at = _varint(data, at)
-    for _ in range(count):
-        tag, at = _varint(data, at)
-        size, at = _varint(data, at)
-        end = _within(data, at + size)
-        if tag in known:
-            known[tag](data[:end], at)
-        at = end
-    return at
+def _tags(known: dict[int, Walk]) -> Walk:
+    def tags(data: Data, at: int) -> int:
+        count, at = _varint(data, at)
+        for _ in range(count):
+            tag, at = _varint(data, at)
+            size, at = _varint(data, at)
+            end = _within(data, at + size)
+            if tag in known:
+                known[tag](data[:end], at)
+            at = end
+        return at
+
+    return tags
 
 
-def _number(data: Data, at: int, width: int) -> tuple[int, int]:
-    end = _within(data, at + width)
-    return int.from_bytes(data[at:end], signed=True), end
+def _number(code: str) -> Callable[[Data, int], tuple[int, int]]:
+    """What reads a number, and the place after it."""
+    form = struct.Struct(f">{code}")
+    unpack, width = form.unpack_from, form.size
+
+    def number(data: Data, at: int) -> tuple[int, int]:
+        return unpack(data, at)[0], at + width
+
+    return number
 
 
 def _length(data: Data, at: int) -> tuple[int, int]:
     """A length of the compact form: one more than it is, 0 = null."""
+    number = data[at]
+    if number < 0x80:
+        return number - 1, at + 1
     number, at = _varint(data, at)
     return number - 1, at
 
 
 def _varint(data: Data, at: int) -> tuple[int, int]:
-    number = 0
-    for place, byte in _septets(data, at):
+    number = data[at]
+    if number < 0x80:
+        return number, at + 1
+    number &= 0x7F
+    for place in range(1, _LONGEST_VARINT):
+        byte = data[at + place]
         number |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return number, at + place + 1
     raise FrameError(f"a variable-length number without end at byte {at}")
 
 
-def _septets(data: Data, at: int) -> Iterator[tuple[int, int]]:
-    return enumerate(data[at : at + _LONGEST_VARINT])
-
-
 def _within(data: Data, end: int) -> int:
     if end > len(data):
         raise FrameError(f"{end} bytes are needed, {len(data)} are there")
     return end
+
+
+_STRING: Final = _number("h")
+_BYTES: Final = _number("i")
+_COMPACT: Final = _length
+"""What reads the length of a value: of strings, of bytes and arrays, and of the compact form of both."""
