@@ -53,6 +53,8 @@ ANY: Final = (-(2**63), 2**63 - 1)
 Ranges = Callable[[str], tuple[int, int]]
 """Numbers that enclose a column in a row group, by its name."""
 CLOSE: Final = 1 << 30
+BLOCK_BITS: Final = 8
+"""Bits of a number by which `Positions` tells those of one block apart."""
 TABLE: Final = 1 << 22
 """Numbers below the one, and ranges below the other, get a table with a flag for each (`NumberSet`)."""
 BLOCK_ROWS: Final = 1 << 22
@@ -482,6 +484,30 @@ class NumberSet:
         found = np.zeros(len(values), bool)
         found[self.rows(values)] = True
         return found
+
+
+class Positions:
+    """Where numbers stand among sorted distinct ones: no search, but a table of the blocks that hold some."""
+
+    def __init__(self, ordered: Array) -> None:
+        self.ordered = ordered
+        self.negative = bool((ordered < 0).any())
+        block = ordered >> BLOCK_BITS
+        held = np.flatnonzero(np.append(True, block[1:] != block[:-1])[: len(block)])
+        self.start = np.zeros(0 if self.negative else int(block.max(initial=-1)) + 1, np.int32)
+        self.table = np.zeros(len(held) << BLOCK_BITS, np.int32)
+        if not self.negative:
+            self.start[block[held]] = np.arange(len(held)) << BLOCK_BITS
+            self.table[self._place(ordered)] = np.arange(len(ordered))
+
+    def _place(self, numbers: Array) -> Array:
+        place = self.start[numbers >> BLOCK_BITS]
+        place += numbers & ((1 << BLOCK_BITS) - 1)
+        return np.asarray(place)
+
+    def __call__(self, numbers: Array) -> Array:
+        """The position of each of these numbers, which are all among them."""
+        return np.searchsorted(self.ordered, numbers) if self.negative else self.table[self._place(numbers)]
 
 
 def _named(names: Sequence[str], code: int, otherwise: str) -> str:

@@ -106,7 +106,7 @@ def _join(run: WholeRun, tally: Tally) -> None:
     names = ("op", "process", "outcome", "txn", "invoke_ns", "complete_ns")
     ops = columns(run.tables["ops"], names)
     commits = columns(run.tables["commits"], ("op", "process", "kind", "invoke_ns"))
-    fenced = tenure.fenced[run.known.process_rows(commits["process"])]
+    fenced = tenure.fenced[run.known.positions(commits["process"])]
     too_late = (commits["kind"] == CommitKind.TXN) & (commits["invoke_ns"] > fenced)
     suspects = distinct(np.concatenate([*(ops for _, ops in late), commits["op"][too_late]]))
     rows = np.flatnonzero(np.isin(ops["op"], suspects) & (ops["txn"] == 1))

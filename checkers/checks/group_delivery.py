@@ -126,7 +126,7 @@ def _spans(p: KernelView) -> _Spans:
     process, assignment = p.reads["process"], p.reads["assignment"]
     new = (process[1:] != process[:-1]) | (assignment[1:] != assignment[:-1])
     start = np.flatnonzero(np.append(True, new)[: len(process)])
-    at = p.known.process_rows(process[start])
+    at = p.known.positions(process[start])
     return _Spans(
         start=start,
         end=np.append(start[1:], len(process))[: len(start)],

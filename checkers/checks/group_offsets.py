@@ -14,7 +14,7 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, RC, Finding, Shown, What
 from checkers.engine.kernel_input import done_ns
 from core.op import AssignmentKind, CommitKind
-from history.reader import Array, Columns, History, columns
+from history.reader import Array, Columns, History, columns, grouped
 
 REGRESSION = "offset-commit-regression"
 
@@ -41,16 +41,14 @@ def _join(run: WholeRun, tally: Tally) -> None:
     assignments = columns(run.tables["assignments"])
     processes = columns(run.tables["processes"], ("process", "isolation"))
     rc = set(processes["process"][processes["isolation"] == RC].tolist())
-    keys = np.stack((commits["group"], commits["tp"]), axis=1)
     found: dict[tuple[int, ...], Finding] = {}
-    for group, tp in np.unique(keys[commits["group"] >= 0], axis=0).tolist():
-        mine = (commits["group"] == group) & (commits["tp"] == tp)
-        rows = {name: column[mine] for name, column in commits.items()}
-        changes = {name: c[assignments["tp"] == tp] for name, c in assignments.items()}
-        for rule in (_forgotten(rows, rc), _own(rows, changes), _later(rows, changes, rc)):
-            for earlier, later in rule:
-                finding = _finding(rows, earlier, later)
-                found.setdefault(finding.key, finding)
+    for group, of_group in grouped(commits["group"], commits):
+        for tp, rows in grouped(of_group["tp"], of_group) if group >= 0 else ():
+            changes = {name: c[assignments["tp"] == tp] for name, c in assignments.items()}
+            for rule in (_forgotten(rows, rc), _own(rows, changes), _later(rows, changes, rc)):
+                for earlier, later in rule:
+                    finding = _finding(rows, earlier, later)
+                    found.setdefault(finding.key, finding)
     tally.add(REGRESSION, found.values())
 
 

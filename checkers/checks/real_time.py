@@ -5,9 +5,9 @@ import numpy as np
 
 from checkers.checks.durability import loss
 from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import ACKS, Finding, PartitionResult, at
+from checkers.engine.findings import ACKS, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import KernelView
-from history.reader import History
+from history.reader import Array, History
 
 INVERSION = "offset-realtime-inversion"
 
@@ -31,6 +31,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     second = p.of_sends(np.flatnonzero(sends["place"] >= 0))
     if not len(first) or not len(second):
         return
+    first, second = _opposed(p, first, second)
     first = first[np.argsort(sends["ack_ns"][first], kind="stable")]
     highest = np.maximum.accumulate(sends["offset"][first])
     before = np.searchsorted(sends["ack_ns"][first], sends["invoke_ns"][second], side="left")
@@ -48,6 +49,18 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
     acks = p.known.acks[p.owner[earlier]]
     result.report(INVERSION, np.arange(len(hits)), inversion, acks, ACKS)
+
+
+def _opposed(p: KernelView, first: Array, second: Array) -> tuple[Array, Array]:
+    """Those of `first` acknowledged before one of `second` below them was sent, and the reverse: few."""
+    offsets, places = p.slots(p.sends["offset"][first]), p.slots(p.sends["place"][second])
+    acked, sent = p.sends["ack_ns"][first], p.sends["invoke_ns"][second]
+    above, below = np.full(p.slots.size + 1, NEVER), np.full(p.slots.size + 1, -NEVER)
+    np.minimum.at(above, offsets, acked)
+    np.maximum.at(below, places + 1, sent)
+    above = np.minimum.accumulate(above[::-1])[::-1]
+    below = np.maximum.accumulate(below)
+    return first[below[offsets] > acked], second[above[places + 1] < sent]
 
 
 CHECK = Check(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from core.op import CommitKind, End
-from history.reader import Array, Bound, Columns, bounds, by_tp, columns, grouped
+from history.reader import Array, Bound, Columns, Positions, bounds, by_tp, columns, grouped
 from history.tables import OPEN
 
 SENDS: Final = (
@@ -26,8 +26,6 @@ READS: Final = (
 )  # fmt: skip
 """Columns that the kernels use."""
 
-TABLE: Final = 1 << 22
-"""Processes with lower numbers are found in a table."""
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
 OPS: Final = (
@@ -80,7 +78,8 @@ class KernelInput:
     """What a kernel knows beside the rows of its partition.
 
     on_record: what else the history holds.
-    processes, acks, idempotent, group, isolation: one entry a process, sorted by process number.
+    processes, acks, idempotent, group, isolation: one entry a process, sorted by process number;
+    positions: of process numbers among these.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
@@ -92,6 +91,7 @@ class KernelInput:
 
     on_record: OnRecord
     processes: Array
+    positions: Positions
     acks: Array
     idempotent: Array
     vertex: Array
@@ -106,14 +106,6 @@ class KernelInput:
     unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     cap: int = CAP
-
-    def process_rows(self, processes: Array) -> Array:
-        """Positions in `processes`."""
-        if not len(self.processes) or self.processes[0] < 0 or self.processes[-1] >= TABLE:
-            return np.searchsorted(self.processes, processes)
-        position = np.zeros(int(self.processes[-1]) + 1, np.int32)  # for each search 13 steps, here one
-        position[self.processes] = np.arange(len(self.processes))
-        return position[processes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +166,7 @@ def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int =
     return KernelInput(
         on_record=record,
         processes=process["process"],
+        positions=Positions(process["process"]),
         acks=process["acks"],
         idempotent=process["idempotent"],
         group=process["group"],
@@ -251,7 +244,7 @@ def tenure(process: Columns, ops: Columns) -> Tenure | None:
     size = len(process["process"])
     begun, first = np.full(size, NEVER), np.full(size, NEVER)
     txn = ops["txn"] == 1
-    owner = np.searchsorted(process["process"], ops["process"])
+    owner = Positions(process["process"])(ops["process"])
     np.minimum.at(first, owner[txn], ops["invoke_ns"][txn])
     ok = txn & (ops["outcome"] == OK)
     np.minimum.at(begun, owner[ok], ops["complete_ns"][ok])

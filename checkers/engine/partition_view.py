@@ -196,7 +196,7 @@ class KernelView:
     @cached_property
     def owner(self) -> Array:
         """Position in the kernel input of the process of each send."""
-        return self.known.process_rows(self.sends["process"])
+        return self.known.positions(self.sends["process"])
 
     @property
     def bounds(self) -> tuple[Bound | None, Bound | None]:

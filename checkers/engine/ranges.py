@@ -252,7 +252,7 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
     odd = distinct(reads["value"][~fits])
     here = np.isin(sends["value"], odd)
     written = np.append(distinct(writer[fits]), np.flatnonzero(here))
-    size, owner = len(known.processes), known.process_rows(sends["process"])
+    size, owner = len(known.processes), known.positions(sends["process"])
     first, lowest, values = (np.full(size, NEVER) for _ in range(3))
     np.minimum.at(first, owner[placed], sends["row"][placed])
     np.minimum.at(lowest, owner[placed], sends["place"][placed])
@@ -412,7 +412,7 @@ def _placed(file: UnitFile, group: int, of: Range, known: KernelInput) -> tuple[
     the kernel input, their row, and whether they are own."""
     rows = file.read(group, ("tp", "process", "place"))
     kept = (rows["tp"] == of.tp) & (rows["place"] >= 0)
-    return known.process_rows(rows["process"][kept]), rows["row"][kept], file.own(rows, of)[kept]
+    return known.positions(rows["process"][kept]), rows["row"][kept], file.own(rows, of)[kept]
 
 
 def _reads_before(file: UnitFile, of: Range, known: KernelInput) -> Array:
