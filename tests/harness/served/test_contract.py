@@ -11,8 +11,8 @@ from harness.contract.cluster import compare, model_broker
 from harness.contract.versions import version_of
 
 REQUESTS = 300
-SCENARIOS = ("join-group", "out-of-range")
-"""They read the log of the group coordinator, and delete records."""
+SCENARIOS = ("join-group",)
+"""It reads the log of the group coordinator."""
 
 
 def test_clients_get_the_models_answers(tmp_path: Path) -> None:
