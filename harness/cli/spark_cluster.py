@@ -47,7 +47,8 @@ def start(
         raise SparkError(f"a Spark cluster of {folder} runs already; stop it first")
     folder.mkdir(parents=True, exist_ok=True)
     known = {**os.environ, **(environment or {}), "SPARK_LOCAL_IP": HOST, "SPARK_PUBLIC_DNS": HOST}
-    known["SPARK_DAEMON_JAVA_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    # executors inherit it: what they run is Python, and their JVM moves bytes
+    known["JDK_JAVA_OPTIONS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     known["SPARK_DAEMON_MEMORY"] = "256m"
     listens = ["--host", HOST, "--webui-port", "0"]
     try:
