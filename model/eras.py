@@ -69,6 +69,8 @@ class Era:
     offsets_when_committed: KIP-848, KAFKA-16973 (4.0): a new group coordinator answers an offset that it read
         in its log once that is committed; the one before (the default up to 3.9) answers it at once, and
         makes a group for a TxnOffsetCommit that it refuses.
+    stable_at_batch: KAFKA-17803 (4.0): where the begin of an open transaction was deleted, the last stable
+        offset is the base of the batch that holds the log start; else the log start.
     unloads_late: KAFKA-20634 (4.0.0 to 4.3.0): a group coordinator that leads no more takes the high
         watermark that it hears as a follower for that of its own records, and answers what was cut off.
     acts_when_committed: no release has it: a transaction coordinator that loads answers
@@ -103,6 +105,7 @@ class Era:
     ids_logged: bool = True
     leaderless_deleted: bool = True
     offsets_when_committed: bool = True
+    stable_at_batch: bool = True
     unloads_late: bool = False
     acts_when_committed: bool = False
     zookeeper: bool = False
@@ -121,6 +124,7 @@ V3_9: Final = replace(
     pending_first=False,
     old_epoch_first=False,
     offsets_when_committed=False,
+    stable_at_batch=False,
     unloads_late=False,
 )
 V3_6: Final = replace(V3_9, committed_by_minimum=False, whole_reassignment=False, unclean_by_setting=False)

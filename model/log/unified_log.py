@@ -341,15 +341,17 @@ class UnifiedLog:
         return self.epochs.end_of(epoch, self.end)
 
     def first_unstable(self, high_watermark: int) -> int:
-        """First offset of a transaction that is open, or whose marker is not replicated yet; the log start
-        where that was deleted (UnifiedLog.maybeIncrementFirstUnstableOffset)."""
+        """First offset of a transaction that is open, or whose marker is not replicated yet. Where that was
+        deleted, the log start or the base of its batch (UnifiedLog.maybeIncrementFirstUnstableOffset)."""
         first = self.producer_states.first_ongoing(self.end)
         if self.completed and self.completed[-1].last >= high_watermark:
             for done in reversed(self.completed):
                 if done.last < high_watermark:
                     break
                 first = min(first, done.first)
-        return first if first > self.start else self.start
+        if first >= self.start:
+            return first
+        return self._bases[0] if self._bases and self.era.stable_at_batch else self.start
 
     def stable(self, high_watermark: int) -> int:
         """Last stable offset: readers at read_committed stop here."""

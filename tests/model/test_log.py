@@ -53,16 +53,19 @@ def test_a_batch_goes_with_its_last_record() -> None:
     assert (log.start, len(log.batches)) == (3, 0)
 
 
-def test_the_last_stable_offset_is_not_before_the_log_start() -> None:
-    log = UnifiedLog(ERAS["4.3"])
-    for sequence in range(3):
-        log.append(sent(7, 0, sequence, "x", txn=True), 0)
-    assert log.stable(3) == 0
+@pytest.mark.parametrize(("era", "within"), [("3.9", 3), ("4.3", 2)])
+def test_the_last_stable_offset_is_not_before_what_is_left(era: str, within: int) -> None:
+    log = UnifiedLog(ERAS[era])
+    for sequence in (0, 2, 4):
+        log.append(sent(7, 0, sequence, "x", "y", txn=True), 0)
+    assert log.stable(6) == 0
     log.delete_before(2)
-    assert log.stable(3) == 2
+    assert log.stable(6) == 2
+    log.delete_before(3)
+    assert log.stable(6) == within  # KAFKA-17803
     log.append(marker(7, 0, ABORT), 0)
-    assert log.stable(4) == 4
-    assert [(a.first, a.last) for a in log.aborted_between(2, 4)] == [(0, 3)]
+    assert log.stable(7) == 7
+    assert [(a.first, a.last) for a in log.aborted_between(3, 7)] == [(0, 6)]
 
 
 def test_a_log_that_is_cut_back_to_before_its_start_begins_there() -> None:
