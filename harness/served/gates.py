@@ -54,8 +54,9 @@ class Link:
 
     def mute(self, *, muted: bool) -> None:
         """Read nothing more, or continue."""
-        self._muted = muted
-        self._read()
+        if muted != self._muted:
+            self._muted = muted
+            self._read()
 
     def gate(self, *, silent: bool, deaf: bool) -> None:
         """Whether it sends nothing, and receives nothing."""
