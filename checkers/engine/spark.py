@@ -83,7 +83,9 @@ def spark(master: str | None, *, archive: bool = True) -> Iterator["SparkSession
         return
     if SUBMITTED in os.environ:
         with tempfile.TemporaryDirectory(prefix="inquest-spark-") as scratch:
+            found = list(sys.path)
             session = SparkSession.builder.getOrCreate()
+            sys.path[:] = found  # what it adds ends with it, and this process has the code
             try:
                 _supply(session, Path(scratch))
                 yield session
