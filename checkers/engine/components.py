@@ -54,6 +54,8 @@ def components(
     part = np.ones(size, bool)
     if joined is None or by_completion(clock):
         part = _covered(edges, size)
+    if joined is not None:
+        joined = _timed(edges, joined, part)
     ops = np.flatnonzero(part)
     if not ops.size:
         return Components(np.full(size, -1, np.int32), 0)
@@ -62,7 +64,7 @@ def components(
         found = components(
             number[edges[:, part[edges[0]] & part[edges[1]]]],
             {name: column[ops] for name, column in clock.items()},
-            None if joined is None else number[joined[part[joined]]],
+            None if joined is None else number[joined],
             None if inner is None else Components(inner.label[ops], inner.count),
         )
         label = np.full(size, -1, np.int32)
@@ -73,7 +75,7 @@ def components(
     if inner is not None:
         between = between[:, between[0] != between[1]]
     if joined is not None:
-        chain, nodes = _real_time(_timed(edges, joined, part), clock, node, nodes)
+        chain, nodes = _real_time(joined, clock, node, nodes)
         between = np.concatenate((between, chain), axis=1)
     # imported here: lists of checks and anomalies need no scipy
     from scipy.sparse import csr_array

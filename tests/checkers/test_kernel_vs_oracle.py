@@ -60,6 +60,10 @@ def test_kernel_and_oracle_agree_on_damaged_histories(first: int) -> None:
     assert wrong == []
 
 
+def test_an_op_whose_edges_all_lead_elsewhere_is_of_the_circle_that_real_time_closes_over_it() -> None:
+    assert difference(20595) == ""
+
+
 @pytest.mark.parametrize("name", ["BATCH_OPS", "GRAPH_OPS"])
 def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
     monkeypatch: pytest.MonkeyPatch, name: str
