@@ -103,6 +103,25 @@ def test_a_record_that_a_kill_cut_off_is_left_out_and_overwritten(disk: Disk, tm
     assert again(tmp_path).end == 2
 
 
+def test_of_changes_that_were_written_together_a_kill_leaves_all_or_none(disk: Disk, tmp_path: Path) -> None:
+    other = disk.durable.logs["t", 1] = UnifiedLog(SETTINGS.era)
+    disk.save()
+    appended(disk.durable.logs[TP], 0, 0)
+    appended(other, 0, 0)
+    disk.save()
+    size = (tmp_path / "disk").stat().st_size
+    assert {tp: log.end for tp, log in load(tmp_path / "disk", SETTINGS, 0).logs.items()} == {
+        TP: 1,
+        ("t", 1): 1,
+    }
+    with (tmp_path / "disk").open("r+b") as file:
+        file.truncate(size - 1)
+    assert {tp: log.end for tp, log in load(tmp_path / "disk", SETTINGS, 0).logs.items()} == {
+        TP: 0,
+        ("t", 1): 0,
+    }
+
+
 def test_nothing_is_written_where_nothing_changed(disk: Disk, tmp_path: Path) -> None:
     disk.save()
     before = (tmp_path / "disk").stat().st_size
