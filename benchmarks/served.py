@@ -14,9 +14,11 @@ import numpy as np
 
 from checkers.served import served_share
 from core.op import Phase
+from history.columns import Array
 from history.events import FaultHealed, FaultStarted, PhaseStarted
-from history.reader import Array, History, load, read_columns
+from history.reader import History, load
 from history.run_folder import Run
+from history.unit_files import read_columns
 
 
 def acknowledged(history: History) -> Array:

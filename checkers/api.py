@@ -34,9 +34,10 @@ from checkers.verdict import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, SparkError, UsageError
 from core.progress import Watch, unwatched
+from history.columns import arrow_array
 from history.events import Event
 from history.evidence import Evidence
-from history.reader import History, arrow_array, load
+from history.reader import History, load
 from history.run_folder import Run, write_atomically
 from history.seal import recorded
 from history.storage import location, make_folder, reaching

@@ -15,8 +15,8 @@ import pyarrow as pa
 from core.config import RunConfig
 from core.errors import HistoryError
 from history import jsonl
+from history.columns import numbers
 from history.events import Event, RunStarted
-from history.reader import numbers
 from history.run_folder import Run, write_atomically
 from history.seal import write_history
 from history.tables import NAMES, TABLES

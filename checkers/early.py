@@ -30,7 +30,8 @@ from checkers.checks.send_order import BETWEEN_OPS, INSIDE_OP
 from checkers.checks.uniqueness import DUPLICATE
 from checkers.engine import pipeline
 from checkers.engine.findings import INFO, Finding, Level
-from history.reader import Array, History, columns, numbers
+from history.columns import Array, columns, numbers
+from history.reader import History
 from history.tables import OPEN, TABLES
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {

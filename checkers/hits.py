@@ -15,9 +15,11 @@ from checkers.engine.findings import FAIL, INFO, OK
 from core.cluster import GROUP_TOPIC, TRANSACTION_TOPIC
 from core.java_hash import java_hash
 from core.session import UNAWAITED
+from history.columns import Array, columns
 from history.events import Event, FaultHealed, FaultStarted, RolesSeen
-from history.reader import EVERYWHERE, Array, History, SendRow, columns
+from history.reader import History, SendRow
 from history.tables import OPEN
+from history.unit_files import EVERYWHERE
 from history.verdict import FaultHits, Liveness
 
 LATE_NS: Final = 2_000_000_000

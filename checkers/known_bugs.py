@@ -40,8 +40,9 @@ from checkers.marker_evidence import (
     uncommitted_wanted,
 )
 from core.session import UNAWAITED
+from history.columns import numbers
 from history.evidence import Evidence
-from history.reader import History, OpRecord, numbers
+from history.reader import History, OpRecord
 
 STATISTICS_NS: Final = 2_000_000_000
 """Statistics come once a second: they may show a change this much later than it happened."""

@@ -15,8 +15,8 @@ from checkers.checks.recovery import BIN_NS, ServedTimes
 from checkers.served import TimeSpan, served_share
 from checkers.witness import RunFaults
 from core.op import Phase
+from history.columns import Array
 from history.events import Event, FaultHealed, FaultStarted, PhaseStarted
-from history.reader import Array
 from history.verdict import FaultLiveness, Liveness, Stall
 
 STALL_NS: Final = 1_000_000_000

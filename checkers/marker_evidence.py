@@ -22,7 +22,8 @@ from checkers.engine.findings import FAIL, NEVER, OK, RC, Finding, What
 from checkers.late_requests import MARKING, late_markers, late_requests
 from core.cluster import OpenTransaction
 from history.broker_logs import MarkersSent
-from history.reader import History, OpRecord, numbers
+from history.columns import numbers
+from history.reader import History, OpRecord
 from history.transaction_log import TransactionRecord
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from history.reader import Array
+from history.columns import Array
 
 REACH_NS: Final = 1_000_000_000
 """How long after an acknowledgement the time still counts as served."""

@@ -25,8 +25,9 @@ from checkers.repeat import repro
 from checkers.witness import EXAMPLES, RunFaults, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
+from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, incomplete
-from history.reader import History, numbers
+from history.reader import History
 from history.tables import OPEN
 from history.verdict import Anomaly, CheckResult, Fault, Liveness, Verdict
 

@@ -4,10 +4,12 @@ broker_logs  The brokers' logs of a run (`cluster/<node>/server.log`), for what 
             needs of them.
 evidence    The evidence of a run: what brokers left on disk, as Arrow tables
             (`evidence/<table>.parquet`).
+columns     Columns of Arrow tables as numpy arrays, and back.
 events      What the harness itself did and saw during a run (`events.jsonl`).
 journal     What each process was asked, and what it saw, as it happened (`journal/`).
 jsonl       JSON Lines: files of one JSON value a line, appended as things happen and
             readable after any crash.
+number_sets  Sets of numbers, and columns looked up in them.
 parts       Sealing in tasks: the tables of a large run, made in many processes.
 prefix      The journals of a run that is still being recorded, as tables.
 reader      The reader of a sealed run folder: the one that checker and report share.
@@ -25,6 +27,8 @@ transaction_log  The transaction coordinators' log of a run, as the evidence of 
             has it.
 trace       The trace of a simulated run: messages and states of its nodes
             (`trace.jsonl`).
+unit_files  The Parquet files of a run's tables: whole ones, some columns of a unit, or
+            the few rows that are asked for.
 verdict     The verdict of a run: `verdict.json`, written by the checker, read by the
             report and by people.
 

@@ -254,7 +254,7 @@ class Evidence:
     def table(self, name: str) -> pa.Table:
         """A table, with the columns of `schema`."""
         found = self._tables.get(name)
-        # `empty_table` would do, but imports pandas (`history.reader.numbers`)
+        # `empty_table` would do, but imports pandas (`history.columns.numbers`)
         return pa.Table.from_batches([], schema=schema(name)) if found is None else found
 
     def of(self, name: str, tp: TopicPartition) -> pa.Table:

@@ -13,52 +13,30 @@ Not here: the meaning of the tables (`history.tables`).
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from core.errors import HistoryError
 from core.op import End, Isolation, Outcome, Phase
 from history import storage
 from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
+from history.columns import Array, Columns, columns, numbers
 from history.events import Event, decode
 from history.evidence import Evidence
 from history.run_folder import FORMAT, Run
-from history.stored import SCHEMAS, decoded, enclosed, needed, values_at
+from history.stored import values_at
 from history.tables import CLUSTERED, OPEN, PLACED, TABLES
 from history.transaction_log import TransactionLog, transaction_log
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-
-Array = npt.NDArray[Any]
-Columns = Mapping[str, Array]
-"""Columns of a table by name, all of one length."""
-Where = Mapping[str, Iterable[int]]
-"""A condition: rows that have one of these values in at least one of these columns."""
-EVERYWHERE: Final = -1
-"""In place of a partition: all of them."""
-ANY: Final = (-(2**63), 2**63 - 1)
-"""The range of all numbers."""
-Ranges = Callable[[str], tuple[int, int]]
-"""Numbers that enclose a column in a row group, by its name."""
-CLOSE: Final = 1 << 30
-BLOCK_BITS: Final = 8
-"""Bits of a number by which `Positions` tells those of one block apart."""
-TABLE: Final = 1 << 22
-"""Numbers below the one, and ranges below the other, get a table with a flag for each (`NumberSet`)."""
-BLOCK_ROWS: Final = 1 << 22
-"""Rows that are in memory where a unit is read piece by piece."""
+from history.unit_files import EVERYWHERE, Where, matching, read_columns, read_table, verify
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
 """Tables of one file each, read whole; `ops` may have millions of rows, the others are small."""
@@ -394,120 +372,13 @@ class History:
     ) -> Iterator[tuple[int, ...]]:
         def of_unit(unit: Unit) -> list[tuple[int, ...]]:
             mine = {tp: where[tp] for tp in (EVERYWHERE, *unit.tps) if tp in where}
-            path = self.run.table(table) / f"{unit.name}.parquet"
-            try:
-                return _matching(path, table, wanted, mine) if mine else []
-            except (OSError, pa.ArrowException) as error:
-                raise HistoryError(f"{path}: {storage.line(error)}") from None
+            return matching(self.run, table, unit.name, wanted, mine) if mine else []
 
         if not where:
             return
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # decoding does not hold Python's lock
             for rows in threads.map(of_unit, self.names.units):
                 yield from rows
-
-
-def _matching(
-    path: Path, table: str, wanted: tuple[str, ...], where: Mapping[int, Where]
-) -> list[tuple[int, ...]]:
-    """Rows of a file that satisfy a condition.
-
-    Row groups whose statistics exclude every condition are not read. Of the others it reads first the
-    columns that the conditions name, and the remaining columns only where a row satisfies one.
-    """
-    file, found = storage.parquet_file(path), list[tuple[int, ...]]()
-    conditions = [(tp, name, NumberSet(some)) for tp, each in where.items() for name, some in each.items()]
-    for number in range(file.num_row_groups):
-        ranges_of = _ranges(file, table, number)
-        ranges = {name: ranges_of(name) for name in {"tp"}.union(*where.values())}
-        asked = [
-            (tp, name, some)
-            for tp, name, some in conditions
-            if (tp == EVERYWHERE or ranges["tp"][0] <= tp <= ranges["tp"][1]) and some.overlap(*ranges[name])
-        ]
-        if not asked:
-            continue
-        keys = columns_of_groups(file, table, ["tp", *(name for _, name, _ in asked)], [number])
-        matches = np.zeros(len(keys["tp"]), bool)
-        for tp, name, some in asked:
-            rows = some.rows(keys[name])
-            matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
-        if matches.any():
-            told = columns_of_groups(file, table, wanted, [number])
-            found += zip(*(told[name][matches].tolist() for name in wanted), strict=True)
-    return found
-
-
-def _range(column: Any) -> tuple[int, int]:
-    """Least and greatest number of a column of a row group; where it is not on record, any."""
-    known = column.statistics
-    if known is None or not known.has_min_max:
-        return ANY
-    return known.min, known.max
-
-
-class NumberSet:
-    """A set of numbers, and quickly which of a column are among them.
-
-    A table of flags, by number where they lie close together, else by a hash that sorts out most others.
-    """
-
-    def __init__(self, some: Iterable[int]) -> None:
-        self.ordered = np.sort(np.fromiter(some, np.int64))
-        least, greatest = self.ordered[[0, -1]].tolist() if len(self.ordered) else (0, 0)
-        self.close = least > -CLOSE and greatest < CLOSE and greatest - least < TABLE
-        self.before = least - 1
-        self.bits = len(self.ordered).bit_length() + 6
-        self.marked = np.zeros(greatest - least + 3 if self.close else 1 << self.bits, bool)
-        self.marked[self.ordered - self.before if self.close else self._hash(self.ordered)] = True
-
-    def _hash(self, values: Array) -> Array:
-        return np.asarray((values ^ (values >> 29)) & ((1 << self.bits) - 1))
-
-    def overlap(self, least: int, greatest: int) -> bool:
-        """Whether one of them lies in a range."""
-        at = int(np.searchsorted(self.ordered, least))
-        return at < len(self.ordered) and int(self.ordered[at]) <= greatest
-
-    def rows(self, values: Array) -> Array:
-        """Rows whose value is one of them."""
-        if self.close:
-            return np.flatnonzero(self.flags(values))
-        maybe = np.flatnonzero(self.marked[self._hash(values.astype(np.int64, copy=False))])
-        at = np.searchsorted(self.ordered, values[maybe])
-        return np.asarray(maybe[np.append(self.ordered, 0)[at] == values[maybe]])
-
-    def flags(self, values: Array) -> Array:
-        """Of each of these values: whether it is one of them."""
-        if self.close:  # numbers outside of the table meet its first or last flag, which are not set
-            return np.take(self.marked, values - self.before, mode="clip")
-        found = np.zeros(len(values), bool)
-        found[self.rows(values)] = True
-        return found
-
-
-class Positions:
-    """Where numbers stand among sorted distinct ones: no search, but a table of the blocks that hold some."""
-
-    def __init__(self, ordered: Array) -> None:
-        self.ordered = ordered
-        self.negative = bool((ordered < 0).any())
-        block = ordered >> BLOCK_BITS
-        held = np.flatnonzero(np.append(True, block[1:] != block[:-1])[: len(block)])
-        self.start = np.zeros(0 if self.negative else int(block.max(initial=-1)) + 1, np.int32)
-        self.table = np.zeros(len(held) << BLOCK_BITS, np.int32)
-        if not self.negative:
-            self.start[block[held]] = np.arange(len(held)) << BLOCK_BITS
-            self.table[self._place(ordered)] = np.arange(len(ordered))
-
-    def _place(self, numbers: Array) -> Array:
-        place = self.start[numbers >> BLOCK_BITS]
-        place += numbers & ((1 << BLOCK_BITS) - 1)
-        return np.asarray(place)
-
-    def __call__(self, numbers: Array) -> Array:
-        """The position of each of these numbers, which are all among them."""
-        return np.searchsorted(self.ordered, numbers) if self.negative else self.table[self._place(numbers)]
 
 
 def _named(names: Sequence[str], code: int, otherwise: str) -> str:
@@ -533,7 +404,7 @@ def load(run: Run) -> History:
     events = read_events(run)
     for unit in names.units:
         for table in CLUSTERED:
-            _verify(run.table(table) / f"{unit.name}.parquet", table, getattr(unit, table))
+            verify(run, table, unit.name, getattr(unit, table))
     tables = {name: read_table(run.table(name), name) for name in SMALL}
     return History(run=run, names=names, config=config, events=events, tables=tables)
 
@@ -579,174 +450,6 @@ def _json(path: Path) -> Any:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HistoryError(f"{path}: {error}") from None
-
-
-def _verify(path: Path, table: str, rows: int) -> None:
-    """Check a unit's file by its footer; its pages are checked when they are read."""
-    try:
-        with storage.parquet_file(path) as file:
-            meta, schema = file.metadata, file.schema_arrow
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {storage.line(error)}") from None
-    if not schema.equals(SCHEMAS[table]):
-        raise HistoryError(f"{path}: its columns are not those of the table {table}")
-    if meta.num_rows != rows:
-        raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
-
-
-def read_table(path: Path, name: str) -> pa.Table:
-    """A table's file.
-
-    Raises: HistoryError.
-    """
-    try:
-        table = storage.parquet_file(path).read()
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {storage.line(error)}") from None
-    expected = TABLES[name]
-    if not table.schema.equals(expected):
-        raise HistoryError(f"{path}: its columns are not those of the table {name}")
-    return table.combine_chunks()
-
-
-def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:
-    """Some columns of a unit's rows of a table; values of reads may be `PLACED`.
-
-    Where a row group has one value in a column by its statistics, that column is not decoded: many columns
-    hold one value over thousands of rows, such as the process of reads.
-
-    Raises: HistoryError.
-    """
-    with _unit_file(run, table, unit) as file:
-        return columns_of_groups(file, table, wanted, range(file.num_row_groups))
-
-
-def read_blocks(
-    run: Run, table: str, unit: str, wanted: Sequence[str], groups: Callable[[Ranges], bool] | None = None
-) -> Iterator[dict[str, Array]]:
-    """What `read_columns` yields, about `BLOCK_ROWS` rows at a time; `groups`: only of these row groups.
-
-    Raises: HistoryError.
-    """
-    with _unit_file(run, table, unit) as file:
-        meta = file.metadata
-        numbers = [n for n in range(file.num_row_groups) if groups is None or groups(_ranges(file, table, n))]
-        before = np.cumsum([meta.row_group(n).num_rows for n in numbers]) // BLOCK_ROWS
-        for block in np.split(np.array(numbers, np.int64), np.flatnonzero(np.diff(before)) + 1):
-            if len(block):
-                yield columns_of_groups(file, table, wanted, block.tolist())
-
-
-@contextmanager
-def _unit_file(run: Run, table: str, unit: str) -> Iterator["pq.ParquetFile"]:
-    path = run.table(table) / f"{unit}.parquet"
-    try:
-        with storage.parquet_file(path) as file:
-            yield file
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {storage.line(error)}") from None
-
-
-def _ranges(file: "pq.ParquetFile", table: str, group: int) -> Ranges:
-    meta, schema = file.metadata.row_group(group), file.schema_arrow
-
-    def held(name: str) -> tuple[int, int]:
-        place = schema.get_field_index(name)
-        return ANY if place < 0 else _range(meta.column(place))
-
-    return lambda name: enclosed(table, name, held)
-
-
-def columns_of_groups(
-    file: "pq.ParquetFile", table: str, wanted: Sequence[str], groups: Sequence[int]
-) -> dict[str, Array]:
-    """Columns of the table, of the rows of some row groups."""
-    schema = file.schema_arrow
-    meta = [file.metadata.row_group(group) for group in groups]
-    ends = np.cumsum([0, *(each.num_rows for each in meta)]).tolist()
-    found: dict[str, Array] = {}
-    alike: dict[tuple[int, ...], list[str]] = {}  # positions in `groups` to decode -> columns
-    for name in needed(table, wanted):
-        place = schema.get_field_index(name)
-        found[name] = np.empty(ends[-1], np.dtype(schema.field(name).type.to_pandas_dtype()))
-        varied = []
-        for at, each in enumerate(meta):
-            least, greatest = _range(each.column(place))
-            if least == greatest:
-                found[name][ends[at] : ends[at + 1]] = least
-            else:
-                varied.append(at)
-        alike.setdefault(tuple(varied), []).append(name)
-    for some, names in alike.items():
-        if not some:
-            continue
-        read = file.read_row_groups([groups[at] for at in some], columns=names, use_threads=False)
-        rows = columns(read.combine_chunks())
-        if len(some) == len(groups):
-            found |= rows
-            continue
-        begin = 0
-        for at in some:
-            end = begin + meta[at].num_rows
-            for name, column in rows.items():
-                found[name][ends[at] : ends[at + 1]] = column[begin:end]
-            begin = end
-    return decoded(table, found, wanted)
-
-
-def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:
-    """Columns of a table as numpy arrays."""
-    return {name: numbers(table, name) for name in names or table.column_names}
-
-
-def numbers(table: pa.Table, name: str) -> Array:
-    """An integer column as a numpy array, without a copy.
-
-    `to_numpy` would do, but imports pandas, which takes longer than most checks.
-    """
-    chunks = table.column(name).chunks
-    array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else None
-    dtype = np.dtype(table.schema.field(name).type.to_pandas_dtype())
-    if array is None or not len(array):
-        return np.zeros(0, dtype)
-    whole = np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))
-    return np.asarray(whole[array.offset :])
-
-
-def arrow_array(values: Sequence[Any] | Array, kind: pa.DataType) -> pa.Array:
-    """Numbers, flags, texts, bytes or lists of them as an Arrow array.
-
-    `pa.array` would do, but imports pandas (see `numbers`).
-    """
-    flat = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    if flat or pa.types.is_list(kind):
-        parts = [each.encode() for each in values] if pa.types.is_string(kind) else values
-        ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
-        if flat:
-            data = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
-            return pa.Array.from_buffers(kind, len(values), data)
-        children = [arrow_array([one for part in parts for one in part], kind.value_type)]
-        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends)], children=children)
-    row = np.ascontiguousarray(values, np.dtype(kind.to_pandas_dtype()))
-    if pa.types.is_boolean(kind):
-        row = np.packbits(row, bitorder="little")
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(row)])
-
-
-def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:
-    """Rows of each partition, their order kept."""
-    return grouped(numbers(table, "tp"), columns(table, names))
-
-
-def grouped(tp: Array, rows: Columns) -> Iterator[tuple[int, Columns]]:
-    """Rows of each partition, their order kept; `tp`: of each row."""
-    if len(tp) and bool((tp[1:] < tp[:-1]).any()):
-        order = np.argsort(tp, kind="stable")
-        tp, rows = tp[order], {name: column[order] for name, column in rows.items()}
-    starts = np.flatnonzero(np.append(True, tp[1:] != tp[:-1])[: len(tp)])
-    ends = np.append(starts[1:], len(tp))[: len(starts)]
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield int(tp[start]), {name: column[start:end] for name, column in rows.items()}
 
 
 def bounds(table: pa.Table) -> dict[int, dict[int, Bound]]:

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, Copy, End, Isolation, Outcome, Poll, Send
 from history import journal as j
-from history.reader import arrow_array
+from history.columns import arrow_array
 from history.run_folder import FORMAT
 from history.tables import CLUSTERED, OPEN, TABLES
 

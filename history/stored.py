@@ -10,7 +10,7 @@ can be stored: a wrong prediction costs bytes, no more.
     reads.value    other_value        PLACED, where the read returned the record whose send has its place at
                                       that offset (of several sends, the last one); else the value
 
-`read_columns` of `history.reader` gives the columns of the tables; values of reads stay `PLACED`.
+`history.unit_files.read_columns` gives the columns of the tables; values of reads stay `PLACED`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -14,7 +14,8 @@ from checkers.checks.durability import passed_over
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, Finding, OfTransaction, PartitionResult
 from checkers.engine.partition_view import KernelView
-from history.reader import Array, History, value_text
+from history.columns import Array
+from history.reader import History, value_text
 
 TORN = "torn-txn"
 

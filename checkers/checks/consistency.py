@@ -9,7 +9,8 @@ from checkers.allowed import Answer, Ground, always, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import NOTHING, KernelView, among, distinct
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 INCONSISTENT = "inconsistent-offsets"
 REUSE = "offset-reuse"

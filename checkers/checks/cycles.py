@@ -1,23 +1,18 @@
 """cycles: dependency cycles over all partitions, and records read before they were sent (docs/checks.md,
 "Cycles").
 
-Edges come from the kernel, deduplicated int32 pairs, and stay where it made them. The join collects only
-edges that may lie on a cycle, some ops at a time: those inside *windows*. In the order of completion real
-time leads onwards only, so every cycle has a backward edge. A window is a range of ops that backward edges
-cover without a gap. Each op of a cycle lies in one, since the cycle has to come back over it; and two
-windows share no cycle, since the edge back from the later to the earlier one would cover the gap.
+Edges come from the kernel and stay where it made them. The join collects only those that may lie on a cycle
+(`checkers.engine.dependencies`), some ops at a time.
 
 References: Adya, Weak Consistency (MIT, 1999) for G0 and G1c; Kingsbury & Alvaro, Elle (VLDB 2020)
 for real-time edges.
 """
 
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -26,10 +21,23 @@ from checkers.allowed import always, never
 from checkers.checks.isolation import of_read, one_of_each_op
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.components import Components, Edges, by_completion, components
+from checkers.engine.dependencies import (
+    Cut,
+    Edge,
+    Graph,
+    PartitionEdges,
+    edges_inside,
+    graphs_of,
+    no_edges,
+    shortest,
+    window_groups,
+    windows_of,
+)
 from checkers.engine.evidence import FetchedRecords, Wanted
-from checkers.engine.findings import INFO, OK, RC, Finding, PartitionResult, Shown, at, got, reader, sent
+from checkers.engine.findings import INFO, RC, Finding, PartitionResult, Shown, at, got, reader, sent
 from checkers.engine.partition_view import KernelView, distinct
-from history.reader import Array, Columns, History, columns
+from history.columns import Array, Columns, columns
+from history.reader import History
 from history.tables import OPEN
 
 G1C = "G1c"
@@ -40,12 +48,8 @@ G0_REALTIME = "G0-realtime"
 
 SHOWN = 16
 """Components of a class that are searched for a cycle."""
-SEARCH = 24
-"""Edges from which a shortest cycle of a component is looked for."""
 BATCH_OPS = 1 << 22
 """The join asks for the edges of windows together until these have this many ops."""
-GRAPH_OPS = 1 << 17
-"""Windows are searched together until they have this many ops: what is looked up then stays in the caches."""
 KINDS = {
     G1C: ("wr",),
     G1C_REALTIME: ("wr", "rt"),
@@ -54,16 +58,6 @@ KINDS = {
     G1C_WW: ("wr", "ww"),
 }
 """The kinds of edges of each class; the first one is in each of its cycles."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """One edge of a witness: `kind` wr, ww or rt; tp -1 for rt."""
-
-    kind: str
-    a: int
-    b: int
-    tp: int = -1
 
 
 class FutureRead(Finding):
@@ -130,28 +124,11 @@ def _records(edge: Edge, fetched: FetchedRecords) -> list[Shown]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionEdges:
-    """The edges that one partition shows, each once, sorted: writer to reader, writer to next writer.
-
-    wr_ops, ww_ops, sorted: of those within some windows: ops there whose other edges lead out of them.
-    """
-
-    wr: Edges
-    ww: Edges
-    wr_ops: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    ww_ops: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What the join needs of each range. windows: of its edges; ends: the first and last op of its log."""
 
     windows: Array
     ends: Array
-
-
-def _no_edges() -> Edges:
-    return np.zeros((2, 0), np.int32)
 
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
@@ -161,7 +138,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     if wr.shape[1] or ww.shape[1]:
         result.kept[NAME] = PartitionEdges(wr=wr, ww=ww)
     if len(line) or wr.shape[1]:
-        windows = _windows(np.concatenate((wr, ww), axis=1))
+        windows = windows_of(np.concatenate((wr, ww), axis=1))
         result.parts[NAME] = Summary(windows=windows, ends=np.append(line[:1], line[-1:]))
     invoked = p.of_writer(p.sends["invoke_ns"], np.iinfo(np.int64).min)
     early = one_of_each_op(p, np.flatnonzero(p.reads["complete_ns"] < invoked))
@@ -171,7 +148,7 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 def _wr(p: KernelView) -> Edges:
     vertex, relay = p.known.vertex, p.known.relay
     if not relay.any():
-        return _no_edges()
+        return no_edges()
     rows = np.flatnonzero((p.reads["isolation"] == RC) & (p.writer >= 0))
     rows = p.of_reads(rows[relay[p.sends["op"]][p.writer[rows]] | relay[p.reads["op"][rows]]])
     w, r = p.sends["op"][p.writer[rows]], p.reads["op"][rows]
@@ -198,91 +175,6 @@ def _line(p: KernelView) -> Array:
 def _once(a: Array, b: Array) -> Edges:
     keys = distinct(a.astype(np.int64) << 32 | b.astype(np.int64))
     return np.stack((keys >> 32, keys & 0xFFFFFFFF)).astype(np.int32)
-
-
-def _windows(edges: Edges) -> Array:
-    """Ranges of ops that backward edges cover without a gap, shape (2, n): the first op, the last one."""
-    back = np.flatnonzero(edges[0] > edges[1])
-    first, last = edges[1][back], edges[0][back]
-    order = np.argsort(first, kind="stable")
-    first, last = first[order], np.maximum.accumulate(last[order])
-    starts = np.flatnonzero(np.append(True, first[1:] > last[:-1])[: len(first)])
-    ends = np.append(starts[1:], len(first))[: len(starts)] - 1
-    return np.stack((first[starts], last[ends]))
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Edges within some windows: what the join asks of each partition."""
-
-    windows: Array
-
-    @cached_property
-    def number(self) -> Array:
-        """The window of each op, counted from the one before the first window; 0 = none."""
-        first = self.windows[0] - self.windows[0, 0] + np.int32(1)
-        behind = self.windows[1] - self.windows[0, 0] + np.int32(2)
-        change = np.zeros(int(behind[-1]) + 1, np.int32)
-        change[first] = np.arange(1, len(first) + 1)
-        change[behind] -= np.arange(1, len(first) + 1)
-        return np.cumsum(change, dtype=np.int32)
-
-    def __call__(self, part: object) -> PartitionEdges:
-        """What lies within of the edges of a partition."""
-        assert isinstance(part, PartitionEdges)
-        (wr, wr_ops), (ww, ww_ops) = self._within(part.wr), self._within(part.ww)
-        return PartitionEdges(wr=wr, ww=ww, wr_ops=wr_ops, ww_ops=ww_ops)
-
-    def _within(self, edges: Edges) -> tuple[Edges, Array]:
-        """The edges that lie within one window; the ops of windows whose other edges do not.
-
-        Ops are counted from the first op of the first window.
-        """
-        first, last = self.windows[0, 0], self.windows[1, -1]
-        low, high = np.searchsorted(edges[0], np.array((first, last + 1), np.int32))
-        before = first - np.int32(1)
-        near = np.clip(edges[:, low:high], before, last + np.int32(1)) - before
-        window = self.number[near[0]], self.number[near[1]]
-        within = (window[0] == window[1]) & (window[0] > 0)
-        into = np.concatenate((edges[1, :low], edges[1, high:]))
-        into = into[(into >= first) & (into <= last)] - before
-        leaving = np.concatenate((*near[:, ~within], into))
-        ops = distinct(leaving[self.number[leaving] > 0])
-        return near[:, within] - np.int32(1), ops - np.int32(1)
-
-
-@dataclass(slots=True, kw_only=True)
-class Graph:
-    """The edges within some windows, by kind. Ops are counted from `base`.
-
-    clock: columns of `ops` from there on. relay: flags by op. parts: the edges of each partition.
-    """
-
-    base: int
-    clock: Columns
-    relay: Array
-    parts: Sequence[tuple[int, PartitionEdges]]
-    wr: Edges = field(init=False)
-    ww: Edges = field(init=False)
-    wr_ops: Array = field(init=False)
-    ww_ops: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.wr = np.concatenate([_no_edges(), *(part.wr for _, part in self.parts)], axis=1)
-        self.ww = np.concatenate([_no_edges(), *(part.ww for _, part in self.parts)], axis=1)
-        self.wr_ops = np.concatenate([_no_edges()[0], *(part.wr_ops for _, part in self.parts)])
-        self.ww_ops = np.concatenate([_no_edges()[0], *(part.ww_ops for _, part in self.parts)])
-
-    @property
-    def inner(self) -> Edges:
-        """wr edges that may lie on a cycle of such edges."""
-        return self.wr[:, self.relay[self.wr[1]]]
-
-    @property
-    def soon(self) -> Edges:
-        """wr edges that are not future reads on their own."""
-        late = self.clock["complete_ns"][self.wr[1]] < self.clock["invoke_ns"][self.wr[0]]
-        return self.wr[:, ~late]
 
 
 @dataclass(slots=True)
@@ -321,12 +213,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
         return
     clock, seams = _clock(run), _seams(parts)
     windows = [part.windows for _, part in parts]
-    windows += [_windows(seam.ww) for _, seam in seams]
+    windows += [windows_of(seam.ww) for _, seam in seams]
     found = {name: Circles() for name in KINDS}
-    for some in _groups(_all_windows(windows, clock), BATCH_OPS):
+    for some in window_groups(_all_windows(windows, clock), BATCH_OPS):
         cut = Cut(some)
         asked = [*run.ask(NAME, cut), *((tp, cut(seam)) for tp, seam in seams)]
-        graphs = list(_graphs(some, asked, clock, run.known.relay))
+        graphs = list(graphs_of(some, asked, clock, run.known.relay))
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             searched = list(threads.map(partial(_search, cap=tally.cap), graphs))
         for name, circles in found.items():
@@ -342,7 +234,7 @@ def _seams(parts: Iterable[tuple[int, Summary]]) -> list[tuple[int, PartitionEdg
         for op, end in zip(part.ends[:1].tolist(), part.ends[1:].tolist(), strict=True):
             if last[0] == tp and last[1] != op:
                 seam = np.array([[last[1]], [op]], np.int32)
-                found.append((tp, PartitionEdges(wr=_no_edges(), ww=seam)))
+                found.append((tp, PartitionEdges(wr=no_edges(), ww=seam)))
             last = tp, end
     return found
 
@@ -352,51 +244,7 @@ def _all_windows(parts: Sequence[Array], clock: Columns) -> Array:
     if not by_completion(clock):
         return np.array([[0], [len(clock["outcome"]) - 1]], np.int32)
     first, last = np.concatenate(parts, axis=1)
-    return _windows(np.stack((last, first)))
-
-
-def _groups(windows: Array, ops: int) -> Sequence[Array]:
-    """The windows in groups; `ops`: about how many a group has."""
-    number = np.cumsum(windows[1] - windows[0], dtype=np.int64) // ops
-    return np.split(windows, np.flatnonzero(number[1:] != number[:-1]) + 1, axis=1) if windows.size else ()
-
-
-def _graphs(
-    windows: Array, parts: Iterable[tuple[int, PartitionEdges]], clock: Columns, relay: Array
-) -> Iterator[Graph]:
-    """Graphs of about `GRAPH_OPS` ops. parts: what lies within the windows, ops counted from the first."""
-    groups = _groups(windows, GRAPH_OPS)
-    before = int(windows[0, 0])
-    limits = np.array([*(some[0, 0] for some in groups), windows[1, -1] + 1], np.int32) - np.int32(before)
-    cuts = [
-        (
-            tp,
-            part,
-            [
-                np.searchsorted(of, limits).tolist()
-                for of in (part.wr[0], part.ww[0], part.wr_ops, part.ww_ops)
-            ],
-        )
-        for tp, part in parts
-    ]
-    for n, (first, end) in enumerate(pairwise(limits.tolist())):
-        yield Graph(
-            base=before + first,
-            clock={name: column[before + first : before + end] for name, column in clock.items()},
-            relay=relay[before + first : before + end],
-            parts=[
-                (
-                    tp,
-                    PartitionEdges(
-                        wr=part.wr[:, wr[n] : wr[n + 1]] - np.int32(first),
-                        ww=part.ww[:, ww[n] : ww[n + 1]] - np.int32(first),
-                        wr_ops=part.wr_ops[wr_ops[n] : wr_ops[n + 1]] - np.int32(first),
-                        ww_ops=part.ww_ops[ww_ops[n] : ww_ops[n + 1]] - np.int32(first),
-                    ),
-                )
-                for tp, part, (wr, ww, wr_ops, ww_ops) in cuts
-            ],
-        )
+    return windows_of(np.stack((last, first)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,80 +323,11 @@ def _add(name: str, circles: Circles, graphs: Sequence[Graph], found: Sequence[S
         chosen.setdefault(n, []).append(ops)
     for n, members in chosen.items():
         graph = graphs[n]
-        for ops, steps in zip(members, _inside(graph, members, KINDS[name]), strict=True):
+        for ops, steps in zip(members, edges_inside(graph, members, KINDS[name]), strict=True):
             edges = shortest(graph, ops, steps, KINDS[name])
             circles.edges[graph.base + int(ops[0])] = tuple(
                 replace(edge, a=graph.base + edge.a, b=graph.base + edge.b) for edge in edges
             )
-
-
-def _inside(graph: Graph, components: Sequence[Array], kinds: tuple[str, ...]) -> list[list[Edge]]:
-    """Edges within each of these components, without future reads where time counts."""
-    steps: list[list[Edge]] = [[] for _ in components]
-    number = np.full(len(graph.clock["outcome"]), -1)
-    for n, ops in enumerate(components):
-        number[ops] = n
-    done, invoked = graph.clock["complete_ns"], graph.clock["invoke_ns"]
-    for kind in kinds:
-        for tp, part in graph.parts:
-            edges = {"wr": part.wr, "ww": part.ww}.get(kind)
-            if edges is None or not edges.shape[1]:
-                continue
-            mine = number[edges[0]]
-            edges = edges[:, (mine >= 0) & (mine == number[edges[1]])]
-            if kind == "wr" and "rt" in kinds:
-                edges = edges[:, done[edges[1]] >= invoked[edges[0]]]
-            for n, a, b in zip(number[edges[0]].tolist(), *edges.tolist(), strict=True):
-                steps[n].append(Edge(kind=kind, a=a, b=b, tp=tp))
-    return steps
-
-
-def shortest(graph: Graph, members: Array, steps: Sequence[Edge], kinds: tuple[str, ...]) -> list[Edge]:
-    """A shortest cycle of one component through one of its first edges of the first kind.
-
-    members: ops of the component, sorted. steps: its edges but those of real time.
-    """
-    onward: dict[int, list[Edge]] = {}
-    for step in steps:
-        onward.setdefault(step.a, []).append(step)
-    timed = members if "rt" in kinds else members[:0]
-    best: list[Edge] = []
-    for start in [step for step in steps if step.kind == kinds[0]][:SEARCH]:
-        path = _path(graph, onward, timed, start.b, start.a)
-        if path is not None and (not best or len(path) + 1 < len(best)):
-            best = [start, *path]
-    return best
-
-
-def _path(
-    graph: Graph, onward: Mapping[int, list[Edge]], timed: Array, source: int, target: int
-) -> list[Edge] | None:
-    """A shortest path by breadth-first search; real time leads from an op to all later ones."""
-    clock = graph.clock
-    waiting = timed[np.argsort(clock["invoke_ns"][timed], kind="stable")].tolist()
-    came: dict[int, Edge | None] = {source: None}
-    queue = deque([source])
-    while queue and target not in came:
-        op = queue.popleft()
-        for step in onward.get(op, ()):
-            if step.b not in came:
-                came[step.b] = step
-                queue.append(step.b)
-        if timed.size and clock["outcome"][op] == OK:
-            done = int(clock["complete_ns"][op])
-            while waiting and int(clock["invoke_ns"][waiting[-1]]) > done:
-                later = waiting.pop()
-                if later not in came:
-                    came[later] = Edge(kind="rt", a=op, b=later)
-                    queue.append(later)
-    if target not in came:
-        return None
-    path: list[Edge] = []
-    at: Edge | None = came[target]
-    while at is not None:
-        path.append(at)
-        at = came[at.a]
-    return path[::-1]
 
 
 _UNISOLATED = "informational: Kafka does not isolate writes of concurrent transactions"

@@ -9,7 +9,8 @@ from checkers.allowed import Answer, Ground, never, truncation
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import ACKS, INFO, NEVER, OK, RC, Acks, Finding, PartitionResult, What, at
 from checkers.engine.partition_view import KernelView
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 LOST = "lost-write"
 UNSEEN = "unseen"

@@ -28,7 +28,8 @@ from checkers.engine.findings import (
     sent,
 )
 from checkers.engine.partition_view import KernelView, among, distinct
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 TWICE = "eos-duplicate"
 LOST = "eos-loss"

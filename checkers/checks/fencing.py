@@ -24,7 +24,8 @@ from checkers.engine.findings import (
 )
 from checkers.engine.partition_view import KernelView, distinct
 from core.op import CommitKind
-from history.reader import History, columns
+from history.columns import columns
+from history.reader import History
 
 ZOMBIE = "zombie-write"
 

@@ -27,7 +27,8 @@ from checkers.engine.findings import (
 )
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind, CommitKind
-from history.reader import Array, Columns, History, columns
+from history.columns import Array, Columns, columns
+from history.reader import History
 
 AGAIN = "group-duplicate"
 NEVER_GIVEN = "group-skip"

@@ -14,7 +14,8 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import FAIL, OK, RC, Finding, Shown, What
 from checkers.engine.kernel_input import done_ns
 from core.op import AssignmentKind, CommitKind
-from history.reader import Array, Columns, History, columns, grouped
+from history.columns import Array, Columns, columns, grouped
+from history.reader import History
 
 REGRESSION = "offset-commit-regression"
 

@@ -10,7 +10,8 @@ from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, What, at, reader
 from checkers.engine.partition_view import KernelView
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 ABORTED = "aborted-read"
 PRECOMMITTED = "precommitted-read"

@@ -21,7 +21,8 @@ from checkers.engine.findings import (
 )
 from checkers.engine.partition_view import KernelView
 from core.op import AssignmentKind
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 BACK = "nonmonotonic-poll"
 BACK_INSIDE = "int-nonmonotonic-poll"

@@ -7,7 +7,8 @@ from checkers.checks.durability import loss
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import ACKS, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import KernelView
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 INVERSION = "offset-realtime-inversion"
 

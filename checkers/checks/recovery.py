@@ -15,8 +15,9 @@ from checkers.allowed import never
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import SPARSE, KernelView, distinct
+from history.columns import Array
 from history.events import Recovered
-from history.reader import Array, History
+from history.reader import History
 
 NOT_RECOVERED = "not-recovered"
 

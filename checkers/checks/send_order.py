@@ -10,7 +10,8 @@ from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import OK, PLAIN, RU, Finding, PartitionResult, Pending, Plain, Variant, entered
 from checkers.engine.partition_view import KernelView, among, distinct
 from core.op import AssignmentKind
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 BETWEEN_OPS = "nonmonotonic-send"
 INSIDE_OP = "int-nonmonotonic-send"

@@ -11,8 +11,9 @@ from checkers.allowed import unless_truncated
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import RC, RU, Finding, OfTransaction
 from core.cluster import OpenTransaction
+from history.columns import columns
 from history.events import Event, Recovered, TransactionsOpen, incomplete
-from history.reader import Bound, History, columns
+from history.reader import Bound, History
 
 STUCK = "stuck-lso"
 HANGING = "hanging-txn"

@@ -9,7 +9,8 @@ from checkers.allowed import Answer, Ground, truncation
 from checkers.engine.check import AnomalyClass, Check
 from checkers.engine.findings import NEVER, Finding, PartitionResult, Variant, What
 from checkers.engine.partition_view import KernelView, among, distinct
-from history.reader import Array, History
+from history.columns import Array
+from history.reader import History
 
 DUPLICATE = "duplicate"
 

@@ -3,6 +3,8 @@
 check            What a check is: a claim, the classes that contradict it, a kernel for one partition, a
                  join over all.
 components       Strongly connected components of ops, with real time or without.
+dependencies     Dependencies of ops: the edges that partitions show, graphs of those that may lie on a
+                 cycle, and short cycles in them.
 evidence         Records that few findings need and no kernel had, looked up for all examples at once.
 findings         What the checks give: findings with their evidence, and the result of one partition.
 kernel_input     What kernels know beside the rows of their partition, made from the small tables.

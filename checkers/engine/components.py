@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from checkers.engine.findings import NEVER, OK
-from history.reader import Array, Columns
+from history.columns import Array, Columns
 
 Edges = Array
 """Shape (2, n): from, to."""

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from history.reader import EVERYWHERE, History, ReadRow, SendRow
+from history.reader import History, ReadRow, SendRow
+from history.unit_files import EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)

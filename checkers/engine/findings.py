@@ -15,7 +15,8 @@ from typing import Final, Self
 import numpy as np
 
 from checkers.engine.evidence import FetchedRecords, Wanted
-from history.reader import Array, History, ReadRow, SendRow, value_text
+from history.columns import Array
+from history.reader import History, ReadRow, SendRow, value_text
 
 RU: Final = 0
 RC: Final = 1

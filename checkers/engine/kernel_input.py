@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
 from core.op import CommitKind, End
-from history.reader import Array, Bound, Columns, Positions, bounds, by_tp, columns, grouped
+from history.columns import Array, Columns, by_tp, columns, grouped
+from history.number_sets import Positions
+from history.reader import Bound, bounds
 from history.tables import OPEN
 
 SENDS: Final = (

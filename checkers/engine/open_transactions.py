@@ -11,10 +11,12 @@ import numpy as np
 
 from checkers.engine.findings import FINAL, INFO, OK, RC
 from checkers.engine.partition_view import among, distinct
-from history.reader import Array, Columns, NumberSet, Ranges, grouped, read_blocks
+from history.columns import Array, Columns, grouped
+from history.number_sets import NumberSet
 from history.run_folder import Run
 from history.stored import values_at
 from history.tables import PLACED
+from history.unit_files import Ranges, read_blocks
 
 SENDS = ("tp", "op", "op_outcome", "txn", "place", "value")
 READS = ("tp", "isolation", "op_outcome", "phase", "offset", "value")

@@ -12,7 +12,8 @@ import numpy as np
 
 from checkers.engine.findings import FAIL, FINAL, INFO, NEVER, OK, RC, RU, Shown, What
 from checkers.engine.kernel_input import KernelInput
-from history.reader import Array, Bound, Columns
+from history.columns import Array, Columns
+from history.reader import Bound
 from history.tables import PLACED
 
 NOTHING = -(2**63)

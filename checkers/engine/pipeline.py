@@ -39,9 +39,11 @@ from checkers.engine.spark import keep
 from core.errors import HistoryError
 from core.progress import Progress, Stage, Watch, unwatched
 from history import storage
+from history.columns import Array, Columns, columns, grouped, numbers
 from history.events import Event
-from history.reader import Array, Columns, History, Unit, columns, grouped, numbers, read_columns
+from history.reader import History, Unit
 from history.run_folder import Run
+from history.unit_files import read_columns
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

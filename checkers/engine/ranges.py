@@ -32,10 +32,11 @@ from checkers.engine.partition_view import Piece, Slots, among, distinct
 from core.errors import HistoryError
 from core.op import AssignmentKind
 from history import storage
-from history.reader import Array, Columns, columns, columns_of_groups
+from history.columns import Array, Columns, columns
 from history.run_folder import Run
 from history.stored import values_at
 from history.tables import PLACED, TABLES
+from history.unit_files import columns_of_groups
 
 RANGE_ROWS: Final = 1 << 21
 """A partition with more rows is cut into ranges of about this number of rows."""

@@ -17,7 +17,8 @@ from checkers.logs.judgement import Judgement, LogRule
 from checkers.logs.replicas import Array, Replica, compare, finding, replicas
 from core.op import Outcome, TopicPartition
 from history.evidence import Evidence
-from history.reader import History, read_columns
+from history.reader import History
+from history.unit_files import read_columns
 
 EPOCHS_GIVEN: Final = LogRule(
     name="epochs-given",

@@ -20,8 +20,8 @@ from checkers.checks.stability import HANGING, STUCK
 from checkers.engine.findings import FAIL, OK, RC, Finding, What
 from harness.simulation.invariants.weaknesses import Weakness
 from harness.simulation.scheduler import BASE_NS
+from history.columns import numbers
 from history.journal import Line
-from history.reader import numbers
 from history.rows import rows_of
 
 HALF: Final = frozenset({TORN, LOST, ABORTED, SKIP, SKIP_INSIDE, STUCK, HANGING})

@@ -16,13 +16,15 @@ import pyarrow as pa
 
 from core.errors import HistoryError
 from harness.systems import SYSTEMS
+from history.columns import numbers
 from history.events import Event, RunStarted
 from history.evidence import Evidence
-from history.reader import History, Names, numbers, read_events, read_names, read_table
+from history.reader import History, Names, read_events, read_names
 from history.run_folder import Run
 from history.tables import OPEN
 from history.trace import Trace
 from history.trace import decode as decode_trace
+from history.unit_files import read_table
 from history.verdict import Verdict
 
 T = TypeVar("T")

@@ -19,7 +19,8 @@ from checkers.engine.kernel_input import RECORDED, kernel_input
 from checkers.engine.partition_view import Slots
 from checkers.engine.pipeline import kernels_of, partitions
 from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase, value_of
-from history.reader import columns, load
+from history.columns import columns
+from history.reader import load
 from tests.checkers.found import check_tables, findings
 from tests.histories.built import Assign, Bound, Built, Commit, Op, Process, Read, Send
 from tests.histories.folders import write_run

@@ -7,12 +7,14 @@ by default.
 import os
 from collections import Counter
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from checkers.checks import cycles
-from history.reader import Array
+from checkers.engine import dependencies
+from history.columns import Array
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
 from tests.histories.planted import DAMAGE, RECORDED_DAMAGE, random_history
@@ -64,19 +66,19 @@ def test_an_op_whose_edges_all_lead_elsewhere_is_of_the_circle_that_real_time_cl
     assert difference(20595) == ""
 
 
-@pytest.mark.parametrize("name", ["BATCH_OPS", "GRAPH_OPS"])
+@pytest.mark.parametrize(("module", "name"), [(cycles, "BATCH_OPS"), (dependencies, "GRAPH_OPS")])
 def test_windows_that_are_searched_for_cycles_one_by_one_give_the_same(
-    monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
 ) -> None:
-    groups, several = cycles._groups, []
+    groups, several = dependencies.window_groups, []
 
     def counted(*given: Any) -> Sequence[Array]:
         found = groups(*given)
         several.append(len(found) > 1)
         return found
 
-    monkeypatch.setattr(cycles, name, 1)
-    monkeypatch.setattr(cycles, "_groups", counted)
+    monkeypatch.setattr(module, name, 1)
+    monkeypatch.setattr(module, "window_groups", counted)
     assert [found for seed in range(20) if (found := difference(seed))] == []
     assert any(several)
 

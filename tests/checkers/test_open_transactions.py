@@ -10,7 +10,8 @@ from checkers.engine.kernel_input import READS, SENDS, kernel_input, on_record
 from checkers.engine.partition_view import KernelView
 from checkers.engine.pipeline import partitions
 from history import seal
-from history.reader import History, columns, load
+from history.columns import columns
+from history.reader import History, load
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
 
@@ -35,7 +36,7 @@ def shown_by_views(history: History) -> set[int]:
 
 
 def test_a_few_rows_show_what_all_rows_show(sealed: list[History], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("history.reader.BLOCK_ROWS", 7)
+    monkeypatch.setattr("history.unit_files.BLOCK_ROWS", 7)
     expected = [shown_by_views(history) for history in sealed]
     assert sum(map(bool, expected)) > 0
     for history, ops in zip(sealed, expected, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from history.reader import arrow_array
+from history.columns import arrow_array
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ import pytest
 
 from core.op import End, Isolation, Outcome, value_of
 from history import reader, seal
-from history.reader import NumberSet, load, read_columns
+from history.number_sets import NumberSet
+from history.reader import load
 from history.tables import CLUSTERED, PLACED, TABLES
+from history.unit_files import EVERYWHERE, read_columns
 from tests.histories.built import Built, Op, Process, Read, Send
 from tests.histories.folders import write_run
 from tests.histories.planted import random_history
@@ -72,12 +74,12 @@ def test_few_records_are_read_by_any_condition(
     tables = random_history(seed)[0].tables()
     history = load(write_run(tmp_path / "run", tables))
     assert len(history.names.units) > 1
-    everything = {reader.EVERYWHERE: {"tp": history.tps}}
+    everything = {EVERYWHERE: {"tp": history.tps}}
     sends, reads = history.sends(everything), history.reads(everything)
     assert told(sends) == expected(tables["sends"], lambda _: True)
     assert told(reads) == expected(tables["reads"], lambda _: True)
     values = {sends[0].value, sends[-1].value}
-    assert told(history.reads({reader.EVERYWHERE: {"value": values}})) == expected(
+    assert told(history.reads({EVERYWHERE: {"value": values}})) == expected(
         tables["reads"], lambda row: row["value"] in values
     )
     tp = reads[-1].tp

@@ -25,7 +25,8 @@ from harness.report.evidence.choice import (
 )
 from harness.report.inputs import Inputs, Ints, Mask, OpColumns
 from harness.report.wording import Key, in_turn
-from history.reader import EVERYWHERE, History, ReadRow, SendRow
+from history.reader import History, ReadRow, SendRow
+from history.unit_files import EVERYWHERE
 from history.verdict import Example
 
 CLASSES = frozenset(

@@ -20,7 +20,7 @@ from harness.report.messages.diagram import Chosen, Missing
 from harness.report.messages.steps import AROUND_NS, DAMAGE, TURN, Subject, TraceStep
 from harness.report.wording import Key, in_turn
 from history import trace as tr
-from history.reader import EVERYWHERE
+from history.unit_files import EVERYWHERE
 from history.verdict import Example, Fault, Verdict
 
 SCENES_MAX = 6

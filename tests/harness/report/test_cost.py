@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.make_history import write
 from harness.report import build
-from history import reader, seal
+from history import seal, unit_files
 from history.reader import SendRow, load
 from history.run_folder import Run
 from history.stored import needed
@@ -31,7 +31,7 @@ class Cells:
         self.scanned: Counter[str] = Counter()
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        read = reader.columns_of_groups
+        read = unit_files.columns_of_groups
 
         def counted(file: Any, table: str, wanted: Sequence[str], groups: Sequence[int]) -> Any:
             rows = read(file, table, wanted, groups)
@@ -42,7 +42,7 @@ class Cells:
                 self.scanned.update(dict.fromkeys(columns, number))
             return rows
 
-        monkeypatch.setattr(reader, "columns_of_groups", counted)
+        monkeypatch.setattr(unit_files, "columns_of_groups", counted)
 
 
 def example(run: Run, sent: SendRow, name: str) -> Example:

@@ -1,0 +1,70 @@
+"""Columns of Arrow tables as numpy arrays, and back.
+
+Nothing here imports pandas, as Arrow's own conversions do: that takes longer than most checks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Array = npt.NDArray[Any]
+Columns = Mapping[str, Array]
+"""Columns of a table by name, all of one length."""
+
+
+def columns(table: pa.Table, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+    """Columns of a table as numpy arrays."""
+    return {name: numbers(table, name) for name in names or table.column_names}
+
+
+def numbers(table: pa.Table, name: str) -> Array:
+    """An integer column as a numpy array, without a copy.
+
+    `to_numpy` would do, but imports pandas.
+    """
+    chunks = table.column(name).chunks
+    array = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else None
+    dtype = np.dtype(table.schema.field(name).type.to_pandas_dtype())
+    if array is None or not len(array):
+        return np.zeros(0, dtype)
+    whole = np.frombuffer(array.buffers()[1], dtype, array.offset + len(array))
+    return np.asarray(whole[array.offset :])
+
+
+def arrow_array(values: Sequence[Any] | Array, kind: pa.DataType) -> pa.Array:
+    """Numbers, flags, texts, bytes or lists of them as an Arrow array.
+
+    `pa.array` would do, but imports pandas.
+    """
+    flat = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    if flat or pa.types.is_list(kind):
+        parts = [each.encode() for each in values] if pa.types.is_string(kind) else values
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+        if flat:
+            data = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(parts))]
+            return pa.Array.from_buffers(kind, len(values), data)
+        children = [arrow_array([one for part in parts for one in part], kind.value_type)]
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends)], children=children)
+    row = np.ascontiguousarray(values, np.dtype(kind.to_pandas_dtype()))
+    if pa.types.is_boolean(kind):
+        row = np.packbits(row, bitorder="little")
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(row)])
+
+
+def by_tp(table: pa.Table, names: tuple[str, ...] | None = None) -> Iterator[tuple[int, Columns]]:
+    """Rows of each partition, their order kept."""
+    return grouped(numbers(table, "tp"), columns(table, names))
+
+
+def grouped(tp: Array, rows: Columns) -> Iterator[tuple[int, Columns]]:
+    """Rows of each partition, their order kept; `tp`: of each row."""
+    if len(tp) and bool((tp[1:] < tp[:-1]).any()):
+        order = np.argsort(tp, kind="stable")
+        tp, rows = tp[order], {name: column[order] for name, column in rows.items()}
+    starts = np.flatnonzero(np.append(True, tp[1:] != tp[:-1])[: len(tp)])
+    ends = np.append(starts[1:], len(tp))[: len(starts)]
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield int(tp[start]), {name: column[start:end] for name, column in rows.items()}

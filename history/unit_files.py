@@ -1,0 +1,195 @@
+"""The Parquet files of a run's tables: whole ones, columns of a unit, or the few rows that are asked for.
+
+Parquet's statistics tell which row groups cannot hold what is asked for: those are not read. What other
+columns tell is not in a unit's files (`history.stored`); these functions give it back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from core.errors import HistoryError
+from history import storage
+from history.columns import Array, columns
+from history.number_sets import NumberSet
+from history.run_folder import Run
+from history.stored import SCHEMAS, decoded, enclosed, needed
+from history.tables import TABLES
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+Where = Mapping[str, Iterable[int]]
+"""A condition: rows that have one of these values in at least one of these columns."""
+EVERYWHERE: Final = -1
+"""In place of a partition: all of them."""
+ANY: Final = (-(2**63), 2**63 - 1)
+"""The range of all numbers."""
+Ranges = Callable[[str], tuple[int, int]]
+"""Numbers that enclose a column in a row group, by its name."""
+BLOCK_ROWS: Final = 1 << 22
+"""Rows that are in memory where a unit is read piece by piece."""
+
+
+def read_table(path: Path, name: str) -> pa.Table:
+    """A table's file.
+
+    Raises: HistoryError.
+    """
+    try:
+        table = storage.parquet_file(path).read()
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
+    expected = TABLES[name]
+    if not table.schema.equals(expected):
+        raise HistoryError(f"{path}: its columns are not those of the table {name}")
+    return table.combine_chunks()
+
+
+def verify(run: Run, table: str, unit: str, rows: int) -> None:
+    """Check a unit's file by its footer; its pages are checked when they are read.
+
+    Raises: HistoryError.
+    """
+    with _unit_file(run, table, unit) as file:
+        meta, schema, path = file.metadata, file.schema_arrow, _path(run, table, unit)
+    if not schema.equals(SCHEMAS[table]):
+        raise HistoryError(f"{path}: its columns are not those of the table {table}")
+    if meta.num_rows != rows:
+        raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
+
+
+def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:
+    """Some columns of a unit's rows of a table; values of reads may be `PLACED`.
+
+    Where a row group has one value in a column by its statistics, that column is not decoded: many columns
+    hold one value over thousands of rows, such as the process of reads.
+
+    Raises: HistoryError.
+    """
+    with _unit_file(run, table, unit) as file:
+        return columns_of_groups(file, table, wanted, range(file.num_row_groups))
+
+
+def read_blocks(
+    run: Run, table: str, unit: str, wanted: Sequence[str], groups: Callable[[Ranges], bool] | None = None
+) -> Iterator[dict[str, Array]]:
+    """What `read_columns` yields, about `BLOCK_ROWS` rows at a time; `groups`: only of these row groups.
+
+    Raises: HistoryError.
+    """
+    with _unit_file(run, table, unit) as file:
+        meta = file.metadata
+        numbers = [n for n in range(file.num_row_groups) if groups is None or groups(_ranges(file, table, n))]
+        before = np.cumsum([meta.row_group(n).num_rows for n in numbers]) // BLOCK_ROWS
+        for block in np.split(np.array(numbers, np.int64), np.flatnonzero(np.diff(before)) + 1):
+            if len(block):
+                yield columns_of_groups(file, table, wanted, block.tolist())
+
+
+def matching(
+    run: Run, table: str, unit: str, wanted: Sequence[str], where: Mapping[int, Where]
+) -> list[tuple[int, ...]]:
+    """Rows of a unit that satisfy a condition.
+
+    Row groups whose statistics exclude every condition are not read. Of the others it reads first the
+    columns that the conditions name, and the remaining columns only where a row satisfies one.
+
+    Raises: HistoryError.
+    """
+    found = list[tuple[int, ...]]()
+    conditions = [(tp, name, NumberSet(some)) for tp, each in where.items() for name, some in each.items()]
+    with _unit_file(run, table, unit) as file:
+        for number in range(file.num_row_groups):
+            ranges_of = _ranges(file, table, number)
+            ranges = {name: ranges_of(name) for name in {"tp"}.union(*where.values())}
+            asked = [
+                (tp, name, some)
+                for tp, name, some in conditions
+                if (tp == EVERYWHERE or ranges["tp"][0] <= tp <= ranges["tp"][1])
+                and some.overlap(*ranges[name])
+            ]
+            if not asked:
+                continue
+            keys = columns_of_groups(file, table, ["tp", *(name for _, name, _ in asked)], [number])
+            matches = np.zeros(len(keys["tp"]), bool)
+            for tp, name, some in asked:
+                rows = some.rows(keys[name])
+                matches[rows if tp == EVERYWHERE else rows[keys["tp"][rows] == tp]] = True
+            if matches.any():
+                told = columns_of_groups(file, table, wanted, [number])
+                found += zip(*(told[name][matches].tolist() for name in wanted), strict=True)
+    return found
+
+
+def _path(run: Run, table: str, unit: str) -> Path:
+    return run.table(table) / f"{unit}.parquet"
+
+
+@contextmanager
+def _unit_file(run: Run, table: str, unit: str) -> Iterator["pq.ParquetFile"]:
+    path = _path(run, table, unit)
+    try:
+        with storage.parquet_file(path) as file:
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{path}: {storage.line(error)}") from None
+
+
+def _ranges(file: "pq.ParquetFile", table: str, group: int) -> Ranges:
+    meta, schema = file.metadata.row_group(group), file.schema_arrow
+
+    def held(name: str) -> tuple[int, int]:
+        place = schema.get_field_index(name)
+        return ANY if place < 0 else _range(meta.column(place))
+
+    return lambda name: enclosed(table, name, held)
+
+
+def _range(column: Any) -> tuple[int, int]:
+    """Least and greatest number of a column of a row group; where it is not on record, any."""
+    known = column.statistics
+    if known is None or not known.has_min_max:
+        return ANY
+    return known.min, known.max
+
+
+def columns_of_groups(
+    file: "pq.ParquetFile", table: str, wanted: Sequence[str], groups: Sequence[int]
+) -> dict[str, Array]:
+    """Columns of the table, of the rows of some row groups."""
+    schema = file.schema_arrow
+    meta = [file.metadata.row_group(group) for group in groups]
+    ends = np.cumsum([0, *(each.num_rows for each in meta)]).tolist()
+    found: dict[str, Array] = {}
+    alike: dict[tuple[int, ...], list[str]] = {}  # positions in `groups` to decode -> columns
+    for name in needed(table, wanted):
+        place = schema.get_field_index(name)
+        found[name] = np.empty(ends[-1], np.dtype(schema.field(name).type.to_pandas_dtype()))
+        varied = []
+        for at, each in enumerate(meta):
+            least, greatest = _range(each.column(place))
+            if least == greatest:
+                found[name][ends[at] : ends[at + 1]] = least
+            else:
+                varied.append(at)
+        alike.setdefault(tuple(varied), []).append(name)
+    for some, names in alike.items():
+        if not some:
+            continue
+        read = file.read_row_groups([groups[at] for at in some], columns=names, use_threads=False)
+        rows = columns(read.combine_chunks())
+        if len(some) == len(groups):
+            found |= rows
+            continue
+        begin = 0
+        for at in some:
+            end = begin + meta[at].num_rows
+            for name, column in rows.items():
+                found[name][ends[at] : ends[at + 1]] = column[begin:end]
+            begin = end
+    return decoded(table, found, wanted)
