@@ -43,7 +43,7 @@ from history.seal import recorded
 from history.storage import location, make_folder, reaching
 from history.verdict import Verdict
 
-SPARK_ROWS: Final = 60_000_000
+SPARK_ROWS: Final = 300_000_000
 """Sends and reads of a history from which on Spark repays its start (docs/performance.md)."""
 
 Source = str | os.PathLike[str] | Run | Tables

@@ -21,7 +21,7 @@ WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 Master = Annotated[
     str | None,
     typer.Option(
-        help="Spark master: local[4], spark://host:7077 … (default: none for histories below 60 M rows)."
+        help="Spark master: local[4], spark://host:7077 … (default: none for histories below 300 M rows)."
     ),
 ]
 WithoutSpark = Annotated[bool, typer.Option(help="Check in this process, without Spark.")]
