@@ -44,7 +44,8 @@ from history.storage import location, make_folder, reaching
 from history.verdict import Verdict
 
 SPARK_ROWS: Final = 300_000_000
-"""Sends and reads of a history from which on Spark repays its start (docs/performance.md)."""
+"""Of a history with more sends and reads than this, Spark is the default. This process was quicker with all
+histories that were measured, up to 250 million rows (docs/performance.md)."""
 
 Source = str | os.PathLike[str] | Run | Tables
 """What can be judged: a run folder, or a history as tables (`checkers.caller_tables`)."""
@@ -139,7 +140,7 @@ def _checked(run: Run, master: str | None, without_spark: bool, watch: Watch) ->
     begin = time.perf_counter()
     history, evidence = load(run), Evidence.load(run.evidence, missing_ok=True)
     config = recorded_config(run.config)
-    asked = not without_spark and _repays_spark(history, master)
+    asked = not without_spark and _by_spark(history, master)
     tally, logs, failed = _run(history, evidence, master, watch, without_spark=not asked)
     seconds, by_spark = time.perf_counter() - begin, asked and not failed
     judged = JudgedRun(
@@ -149,8 +150,8 @@ def _checked(run: Run, master: str | None, without_spark: bool, watch: Watch) ->
     return Result(verdict=verdict, findings=_table(history, judged.findings), spark_failed=failed)
 
 
-def _repays_spark(history: History, master: str | None) -> bool:
-    """Whether Spark checks a history: it was asked for, it runs already, or the history repays its start."""
+def _by_spark(history: History, master: str | None) -> bool:
+    """Whether Spark checks a history: it was asked for, it runs already, or the history is large."""
     rows = sum(unit.sends + unit.reads for unit in history.names.units)
     return master is not None or rows > SPARK_ROWS or spark_runs()
 

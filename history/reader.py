@@ -1,12 +1,12 @@
 """The reader of a sealed run folder: the one that checker and report share.
 
 Names, events and small tables are read once and stay in memory. Sends and reads stay on disk: kernels
-read whole units (`History.unit`), code that shows single records asks for a few (`History.sends`,
+read whole units (`history.unit_files`), code that shows single records asks for a few (`History.sends`,
 `History.reads`), and Parquet's statistics skip the row groups that cannot hold them.
 
 `load` verifies everything before anything is checked: a folder that is damaged, incomplete or of
 another format is refused with one clear error. A report wants to show what can be read: it composes a
-`History` from `read_names`, `read_events` and `read_table`.
+`History` from `read_names`, `read_events` and `history.unit_files.read_table`.
 
 Not here: the meaning of the tables (`history.tables`).
 """

@@ -40,12 +40,9 @@ def read_table(path: Path, name: str) -> pa.Table:
 
     Raises: HistoryError.
     """
-    try:
-        table = storage.parquet_file(path).read()
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {storage.line(error)}") from None
-    expected = TABLES[name]
-    if not table.schema.equals(expected):
+    with _opened(path) as file:
+        table = file.read()
+    if not table.schema.equals(TABLES[name]):
         raise HistoryError(f"{path}: its columns are not those of the table {name}")
     return table.combine_chunks()
 
@@ -55,8 +52,9 @@ def verify(run: Run, table: str, unit: str, rows: int) -> None:
 
     Raises: HistoryError.
     """
-    with _unit_file(run, table, unit) as file:
-        meta, schema, path = file.metadata, file.schema_arrow, _path(run, table, unit)
+    path = _path(run, table, unit)
+    with _opened(path) as file:
+        meta, schema = file.metadata, file.schema_arrow
     if not schema.equals(SCHEMAS[table]):
         raise HistoryError(f"{path}: its columns are not those of the table {table}")
     if meta.num_rows != rows:
@@ -71,7 +69,7 @@ def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict
 
     Raises: HistoryError.
     """
-    with _unit_file(run, table, unit) as file:
+    with _opened(_path(run, table, unit)) as file:
         return columns_of_groups(file, table, wanted, range(file.num_row_groups))
 
 
@@ -82,7 +80,7 @@ def read_blocks(
 
     Raises: HistoryError.
     """
-    with _unit_file(run, table, unit) as file:
+    with _opened(_path(run, table, unit)) as file:
         meta = file.metadata
         numbers = [n for n in range(file.num_row_groups) if groups is None or groups(_ranges(file, table, n))]
         before = np.cumsum([meta.row_group(n).num_rows for n in numbers]) // BLOCK_ROWS
@@ -103,7 +101,7 @@ def matching(
     """
     found = list[tuple[int, ...]]()
     conditions = [(tp, name, NumberSet(some)) for tp, each in where.items() for name, some in each.items()]
-    with _unit_file(run, table, unit) as file:
+    with _opened(_path(run, table, unit)) as file:
         for number in range(file.num_row_groups):
             ranges_of = _ranges(file, table, number)
             ranges = {name: ranges_of(name) for name in {"tp"}.union(*where.values())}
@@ -131,8 +129,8 @@ def _path(run: Run, table: str, unit: str) -> Path:
 
 
 @contextmanager
-def _unit_file(run: Run, table: str, unit: str) -> Iterator["pq.ParquetFile"]:
-    path = _path(run, table, unit)
+def _opened(path: Path) -> Iterator["pq.ParquetFile"]:
+    """A file to read; the error names it where it cannot be read."""
     try:
         with storage.parquet_file(path) as file:
             yield file
