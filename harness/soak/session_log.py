@@ -70,7 +70,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     none. seconds: of the process. error: why it counts as an error of the harness. available: served share
     of the phase of faults (`history.verdict.Liveness`); recovery_s: seconds; both None if unknown. judged:
     it has a verdict. fired: of a control, whether it found all that it has to find (None: no control, or no
-    verdict).
+    verdict). undecided: how many things the verdict could not decide, whatever it found beside them (an exit
+    code says only the worst).
     """
 
     state: State
@@ -84,6 +85,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     available: float | None = None
     recovery_s: float | None = None
     fired: bool | None = None
+    undecided: int = 0
 
     @classmethod
     def of(
@@ -105,6 +107,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
             available=verdict.liveness.available,
             recovery_s=verdict.recovery_s,
             fired=all(verdict.expect.values()) if verdict.expect and not error else None,
+            undecided=len(verdict.unknown),
         )
 
     @property
@@ -254,16 +257,13 @@ class SoakSession:
     @property
     def code(self) -> int:
         """Exit code of the session (docs/soak.md): 1 > 3 > 4 > 2 > 70 > 0, and 70 where there are errors
-        and no verdict at all. Runs that found accepted bugs only count as valid. 130 comes from the soak
-        itself."""
+        and no verdict at all. Bugs that the matrix accepts are left out of it, and nothing else of the runs
+        that found them. 130 comes from the soak itself."""
         everything = [result for _, result in self.results]
         if any(one.state == "error" for one in everything) and not any(one.judged for one in everything):
             return ExitCode.HARNESS
-        outcomes = [result for result in everything if not self.accepts(result)]
-        states = {outcome.state for outcome in outcomes}
-        if "anomaly" in states or any(
-            found.name != NOT_RECOVERED for outcome in outcomes for found in outcome.forbidden
-        ):
+        states = set().union(*map(self._states, everything))
+        if "anomaly" in states:
             return ExitCode.ANOMALY
         if "not-recovered" in states:
             return ExitCode.NOT_RECOVERED
@@ -273,7 +273,21 @@ class SoakSession:
             return ExitCode.UNKNOWN
         return ExitCode.HARNESS if "error" in states else ExitCode.VALID
 
-    def accepts(self, result: RunResult) -> bool:
+    def _states(self, result: RunResult) -> set[State]:
+        """What a run adds to the code of the session. Its own exit code says the worst alone: under an
+        accepted bug may lie what it could not decide, or a control that stayed silent."""
+        states: set[State] = {result.state}
+        if any(found.name != NOT_RECOVERED for found in result.forbidden):
+            states.add("anomaly")
+        if self._accepts(result):
+            states.discard("anomaly")
+        if result.undecided:
+            states.add("unknown")
+        if result.fired is False:
+            states.add("silent")
+        return states
+
+    def _accepts(self, result: RunResult) -> bool:
         """All that the run found are known bugs that the matrix accepts."""
         known = result.known_bugs
         return result.state == "anomaly" and bool(known) and set(known) <= set(self.accepted)

@@ -195,6 +195,15 @@ ACCEPT = {"accept": {"KAFKA-20734": "open"}}
         (outcome("anomaly", LOST), ACCEPT, 1),
         (outcome("not-recovered", BUG), ACCEPT, 1),
         (outcome("error"), ACCEPT, 70),
+        (
+            outcome("anomaly", BUG, undecided=1),
+            ACCEPT,
+            2,
+        ),  # a check that crashed beside it, an unread partition
+        (outcome("anomaly", BUG, undecided=1), {}, 1),
+        (outcome("unknown", undecided=1), ACCEPT, 2),
+        (outcome("anomaly", BUG, fired=False), ACCEPT, 4),  # a control that lacks what it expects
+        (outcome("anomaly", BUG, fired=True), ACCEPT, 0),
     ],
 )
 def test_a_night_with_accepted_bugs_only_is_green(
