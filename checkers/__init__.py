@@ -26,6 +26,8 @@ marker_evidence  Evidence for transactions that ended differently by partition: 
 portable    Portable histories: small histories of others, or written by hand, as JSON.
 repeat      The command line that repeats a run.
 served      How much of a time lies within a second after an acknowledgement.
+subjects    What a history holds that checks can judge; a check whose subject a run lacks is not
+            asked.
 verdict     The verdict: what was found, whether it is allowed, what could not be decided.
 witness     Examples of findings for people: the sentence, the ops and records, the faults in force.
 

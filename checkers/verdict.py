@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from checkers.allowed import Answer, Ground, ground
-from checkers.catalogue import ANOMALIES
+from checkers.catalogue import ANOMALIES, INFORMATIONAL
 from checkers.checks import CHECKS, recovery
 from checkers.checks.recovery import NOT_RECOVERED, Served
 from checkers.engine.check import Tally
@@ -22,6 +22,7 @@ from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
 from checkers.repeat import repro
+from checkers.subjects import SUBJECTS, Held
 from checkers.witness import EXAMPLES, RunFaults, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
@@ -29,10 +30,12 @@ from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, incomplete
 from history.reader import History
 from history.tables import OPEN
-from history.verdict import Anomaly, CheckResult, Fault, Liveness, Verdict
+from history.verdict import Anomaly, CheckResult, CheckStatus, Fault, Liveness, Verdict
 
 LABELLED: Final = 32_768
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
+
+NOT_ON_RECORD: Final = "the recording does not hold what it needs"
 
 Answers = Mapping[tuple[str, Variant], Answer]
 """(class, variant) -> whether it is allowed here, and why."""
@@ -102,7 +105,7 @@ def judge(run: JudgedRun) -> Verdict:
     anomalies = _anomalies(run, here)
     served, faults = _served(run)
     unknown = _undecided(run)
-    checks = _checks(run, [name for name, anomaly in anomalies.items() if anomaly.disallowed], unknown)
+    checks = _checks(run, anomalies, unknown)
     anomalies = with_logs(anomalies, logs)
     forbidden = [name for name, anomaly in anomalies.items() if anomaly.disallowed]
     reasons = [f"{name}: {why}" for name, some in unknown.items() for why in some]
@@ -240,20 +243,24 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
             if check.content:
                 why = f"the final reads did not reach the end of {names}{more}"
                 reasons.setdefault(name, []).append(why)
-    if not tally.rows:
-        for name in CHECKS:
+    for name, check in CHECKS.items():
+        if not tally.rows:
             reasons.setdefault(name, []).append("nothing was sent or read")
+        elif not run.config.imported and not tally.acknowledged and check.subject == "acknowledgements":
+            reasons.setdefault(name, []).append("no record was acknowledged")
     return reasons
 
 
 def _checks(
-    run: JudgedRun, forbidden: Sequence[str], unknown: Mapping[str, Sequence[str]]
+    run: JudgedRun, anomalies: Mapping[str, Anomaly], unknown: Mapping[str, Sequence[str]]
 ) -> dict[str, CheckResult]:
-    tally = run.tally
+    tally, held = run.tally, Held(run.history, run.tally)
     results: dict[str, CheckResult] = {}
     for name, check in CHECKS.items():
-        bad = [anomaly for anomaly in check.anomalies if anomaly in forbidden]
-        status: Literal["valid", "invalid", "unknown", "crashed", "unasked"] = "valid"
+        found = {anomaly: anomalies[anomaly] for anomaly in check.anomalies if anomaly in anomalies}
+        bad = [anomaly for anomaly, one in found.items() if one.disallowed]
+        lacks, has = SUBJECTS[check.subject] if check.subject else ("", None)
+        status: CheckStatus = "valid"
         why = ""
         if name in tally.crashed:
             status, why = "crashed", tally.crashed[name]
@@ -262,7 +269,12 @@ def _checks(
         elif name in unknown:
             status, why = "unknown", "; ".join(unknown[name])
         elif check.needs and not getattr(run.on_record, check.needs):
-            status, why = "unasked", "the recording does not hold what it needs"
+            status, why = "unasked", NOT_ON_RECORD
+        elif legal := [anomaly for anomaly in found if anomaly not in INFORMATIONAL]:
+            told = (f"found {anomaly}: {found[anomaly].why}" for anomaly in legal)
+            status, why = "permitted", "; ".join(told)
+        elif has is not None and not has(held):
+            status, why = "unasked", f"nothing to judge: {lacks}"
         results[name] = CheckResult(
             claim=check.claim,
             status=status,
@@ -295,6 +307,11 @@ def _stats(run: JudgedRun, faults: Sequence[Fault]) -> dict[str, float]:
     }
 
 
+def _first(reasons: Sequence[str]) -> str:
+    """The first of several reasons, and how many more there are."""
+    return reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
+
+
 def _summary(verdict: Verdict) -> str:
     """The verdict in one sentence."""
     bad = {name: a for name, a in verdict.anomalies.items() if a.disallowed}
@@ -306,18 +323,18 @@ def _summary(verdict: Verdict) -> str:
         bugs = {a.known_bug for a in bad.values()}
         known = f"; all bear the signature of {', '.join(sorted(bugs))}" if "" not in bugs else ""
         cut = "the run was interrupted; " if verdict.interrupted else ""
-        return f"{cut}forbidden here, and found: {told}{known}{also}"
+        beside = f"; not decided: {_first(verdict.unknown)}" if verdict.unknown else ""
+        return f"{cut}forbidden here, and found: {told}{known}{beside}{also}"
     if missing:
         return f"this control had to find {', '.join(missing)}, and did not{also}"
     if verdict.valid == "unknown":
-        first = verdict.unknown[0]
-        more = f" (and {len(verdict.unknown) - 1} more)" if len(verdict.unknown) > 1 else ""
-        return f"nothing forbidden was found, but not everything was decided: {first}{more}{also}"
+        first = _first(verdict.unknown)
+        return f"nothing forbidden was found, but not everything was decided: {first}{also}"
     s = verdict.stats
     fired = f"; the control found {', '.join(verdict.expect)}, as it had to" if verdict.expect else ""
     idle = s["faults that hit nothing"]
     idly = f", {idle:.0f} of them hit nothing" if idle else ""
-    unasked = [name for name, check in verdict.checks.items() if check.status == "unasked"]
+    unasked = [name for name, check in verdict.checks.items() if check.why == NOT_ON_RECORD]
     left = f"; not on record, so not judged: {', '.join(unasked)}" if unasked else ""
     return (
         f"no forbidden anomaly in {s['ops']:.0f} ops, {s['records acknowledged']:.0f} records"

@@ -72,12 +72,16 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     examples: list[Example] = []
 
 
+CheckStatus = Literal["valid", "permitted", "invalid", "unknown", "crashed", "unasked"]
+"""permitted: the claim does not hold, and nothing here promises it. unasked: the run has nothing that the
+check could have refused, or the recording does not hold what it needs."""
+
+
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one check. `why` says what kept it from deciding, or how it crashed. status `unasked`: an
-    imported recording does not hold what it needs."""
+    """The result of one check. `why` says what it found, what kept it from deciding, or how it crashed."""
 
     claim: str
-    status: Literal["valid", "invalid", "unknown", "crashed", "unasked"]
+    status: CheckStatus
     seconds: float
     rows: int
     why: str = ""

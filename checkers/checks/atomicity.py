@@ -127,4 +127,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     content=True,
+    subject="transactions",
 )

@@ -129,4 +129,5 @@ CHECK = Check(
     },
     kernel=_kernel,
     content=True,
+    subject="reads",
 )

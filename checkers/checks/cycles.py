@@ -372,4 +372,5 @@ CHECK = Check(
     },
     kernel=_kernel,
     join=_join,
+    subject="reads",
 )

@@ -159,4 +159,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     content=True,
+    subject="acknowledgements",
 )

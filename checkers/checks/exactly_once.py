@@ -241,4 +241,5 @@ CHECK = Check(
     join=_join,
     content=True,
     needs="commits",
+    subject="copies",
 )

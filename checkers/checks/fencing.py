@@ -146,4 +146,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     needs="recovery",
+    subject="successors",
 )

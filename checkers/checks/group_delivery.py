@@ -357,4 +357,5 @@ CHECK = Check(
     join=_join,
     content=True,
     needs="commits",
+    subject="groups",
 )

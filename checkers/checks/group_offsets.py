@@ -158,4 +158,5 @@ CHECK = Check(
     },
     join=_join,
     needs="commits",
+    subject="offsets",
 )

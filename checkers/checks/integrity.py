@@ -102,4 +102,5 @@ CHECK = Check(
     kernel=_kernel,
     join=_join,
     content=True,
+    subject="reads",
 )

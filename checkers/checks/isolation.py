@@ -125,4 +125,5 @@ CHECK = Check(
     },
     kernel=_kernel,
     content=True,
+    subject="reads",
 )

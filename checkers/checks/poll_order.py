@@ -234,4 +234,5 @@ CHECK = Check(
         ),
     },
     kernel=_kernel,
+    subject="polls",
 )

@@ -76,4 +76,5 @@ CHECK = Check(
         )
     },
     kernel=_kernel,
+    subject="acknowledgements",
 )

@@ -178,4 +178,5 @@ CHECK = Check(
         ),
     },
     kernel=_kernel,
+    subject="sends",
 )

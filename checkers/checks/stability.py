@@ -151,4 +151,5 @@ CHECK = Check(
     },
     join=_join,
     needs="final_reads",
+    subject="sends",
 )

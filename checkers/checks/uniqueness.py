@@ -139,4 +139,5 @@ CHECK = Check(
     },
     kernel=_kernel,
     content=True,
+    subject="sends",
 )

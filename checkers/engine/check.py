@@ -92,7 +92,8 @@ class Check:
     """One claim about the cluster, in a Kafka user's words.
 
     anomalies: the classes that contradict it. content: it judges what the logs hold, so it needs the
-    final reads. needs: the field of `OnRecord` without which it is not asked; "" = none.
+    final reads. needs: the field of `OnRecord` without which it is not asked; "" = none. subject: what a
+    history has to hold, so that the check could fail (`checkers.subjects`); "" = every run has it.
     """
 
     claim: str
@@ -101,3 +102,4 @@ class Check:
     join: Join | None = None
     content: bool = False
     needs: str = ""
+    subject: str = ""

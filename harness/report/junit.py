@@ -92,7 +92,7 @@ def _check(check: CheckResult) -> FinalResult | None:
         error = Error(_text(check.why or "the check crashed"), "crash")
         error.text = _text(check.claim)
         return error
-    if check.status in ("unknown", "unasked"):
+    if check.status in ("unknown", "unasked", "permitted"):
         return Skipped(_text(check.why or "the check could not decide"))
     return None
 

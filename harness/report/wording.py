@@ -299,7 +299,8 @@ def held(verdict: Verdict) -> str:
         ("invalid", "broken"),
         ("unknown", "unknown"),
         ("crashed", "crashed"),
-        ("unasked", "not on record"),
+        ("permitted", "not promised here"),
+        ("unasked", "not asked"),
     ):
         if status in statuses:
             parts.append(f"{statuses.count(status)} {word}")

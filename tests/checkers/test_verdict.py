@@ -66,7 +66,16 @@ def judged(
 def test_a_clean_run_is_valid_and_every_check_says_so(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", history().tables())
     assert (verdict.valid, verdict.exit_code, verdict.anomalies) == (True, 0, {})
-    assert {name: c.status for name, c in verdict.checks.items()} == dict.fromkeys(CHECKS, "valid")
+    idle = {name: c.why for name, c in verdict.checks.items() if c.status == "unasked"}
+    assert idle == {
+        "atomicity": "nothing to judge: no transaction sent a record",
+        "poll-order": "nothing to judge: no client was given a record before the final reads",
+        "group-offsets": "nothing to judge: no offset was committed or asked for",
+        "exactly-once": "nothing to judge: no member of a group produces",
+        "group-delivery": "nothing to judge: no member of a group was given a record",
+        "fencing": "nothing to judge: no two processes had one transactional id",
+    }
+    assert {c.status for name, c in verdict.checks.items() if name not in idle} == {"valid"}
     assert verdict.recovery_s == 2.5
     assert verdict.stats["records acknowledged"] == 4
     assert verdict.stats["records read"] == 8
@@ -114,6 +123,8 @@ def test_a_control_that_loses_is_valid_and_one_that_does_not_is_silent(tmp_path:
     fired = judged(tmp_path / "a", history(read=3, end=3, acks=1).tables(), {"preset": "acks1"})
     assert (fired.valid, fired.exit_code, fired.expect) == (True, 0, {"lost-write": True})
     assert fired.anomalies["lost-write"].allowed
+    durability = fired.checks["durability"]
+    assert (durability.status, "acks=1" in durability.why) == ("permitted", True)  # it does not hold
     assert "acks=1" in fired.anomalies["lost-write"].why
     silent = judged(tmp_path / "b", history(acks=1).tables(), {"preset": "acks1"})
     assert (silent.exit_code, silent.expect) == (4, {"lost-write": False})
@@ -509,6 +520,28 @@ def test_the_verdict_replaces_an_older_one(tmp_path: Path) -> None:
     assert b'"valid": true' in run.verdict.read_bytes()
 
 
+@pytest.mark.parametrize("read", [0, 1])
+def test_a_run_in_which_nothing_was_acknowledged_decides_nothing(tmp_path: Path, read: int) -> None:
+    built = Built(tps=["x"])
+    built.processes[1] = Process()
+    op = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
+    op.outcome = Outcome.INFO
+    op.mops = [Send(tp=0, value=value_of(1, 0), outcome=Outcome.INFO)]
+    built.ops.append(op)
+    verdict = judged(
+        tmp_path / "run", final(built, *[Read(tp=0, offset=0, value=value_of(1, 0))][:read]).tables()
+    )
+    assert (verdict.valid, verdict.exit_code) == ("unknown", 2)
+    assert "no record was acknowledged" in verdict.summary
+
+
+def test_what_a_run_could_not_decide_stands_beside_what_it_found(tmp_path: Path) -> None:
+    halved = Note(ns=S, text="the disk is full", incomplete=True)
+    verdict = judged(tmp_path / "run", history(read=3, end=3).tables(), None, STARTED, halved, RECOVERED)
+    assert (verdict.valid, verdict.exit_code) == (False, 1)
+    assert "not decided: durability: the recording is not whole: the disk is full (and " in verdict.summary
+
+
 SERIAL = Process(idempotent=False, in_flight=1)
 
 
@@ -525,14 +558,19 @@ SERIAL = Process(idempotent=False, in_flight=1)
 def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
     tmp_path: Path, first: Outcome, client: Process, allowed: bool, code: int
 ) -> None:
-    built = Built(tps=["x"])
+    built = Built(tps=["x", "y"])
     built.processes[1] = client
     for n, outcome in enumerate((first, Outcome.INFO)):
         op = Op(process=1, f="send", invoke=(1 + 20 * n) * S, complete=(2 + 20 * n) * S)
         op.outcome = Outcome.INFO
         op.mops = [Send(tp=0, value=value_of(1, n), outcome=outcome)]
         built.ops.append(op)
+    other = Op(process=2, f="send", invoke=1 * S, complete=2 * S)  # without an acknowledgement: unknown
+    other.mops = [Send(tp=1, value=value_of(2, 0), offset=0)]
+    built.processes[2] = Process(slot=2)
+    built.ops.append(other)
     reads = [Read(tp=0, offset=n, value=value_of(1, 1 - n)) for n in (0, 1)]
+    reads.append(Read(tp=1, offset=0, value=value_of(2, 0)))
     verdict = judged(tmp_path / "run", final(built, *reads).tables())
     order = verdict.anomalies["nonmonotonic-send"]
     assert (order.allowed, verdict.exit_code) == (allowed, code)

@@ -11,6 +11,7 @@ from checkers.api import check_history
 from checkers.importers.files import opened
 from checkers.importers.formats import Request, import_config
 from checkers.importers.lines import json_schema
+from checkers.verdict import NOT_ON_RECORD
 from core.errors import ConfigError, HistoryError, UsageError
 from history.reader import load
 from history.verdict import Verdict
@@ -48,8 +49,10 @@ def test_jepsen_a_clean_history_is_valid_and_says_what_was_not_judged(tmp_path: 
     verdict = verdict_of(tmp_path, "jepsen", jepsen(*SENT, ALL_READ))
     assert (verdict.valid, verdict.unknown, found(verdict)) == (True, [], [])
     assert "not on record, so not judged: " in verdict.summary
-    asked = {name for name, check in verdict.checks.items() if check.status == "unasked"}
-    assert asked == {"stability", "recovery", "group-offsets", "group-delivery", "exactly-once", "fencing"}
+    idle = {name: check.why for name, check in verdict.checks.items() if check.status == "unasked"}
+    lacks = {name for name, why in idle.items() if why == NOT_ON_RECORD}
+    assert lacks == {"stability", "recovery", "group-offsets", "group-delivery", "exactly-once", "fencing"}
+    assert idle.keys() - lacks == {"atomicity"}  # no transaction
 
 
 @pytest.mark.parametrize(
