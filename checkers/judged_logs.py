@@ -15,7 +15,7 @@ from checkers.logs.judgement import NOWHERE, Judgement, LogFinding, LogRule
 from checkers.logs.producer_files import PRODUCER_SNAPSHOT
 from checkers.logs.registry import RULES
 from checkers.witness import EXAMPLES
-from history.events import Note
+from history.events import EvidenceMissing
 from history.evidence import Evidence
 from history.reader import History
 from history.verdict import Anomaly, Example, LogPlace, LogRuleResult, Logs, LogTake
@@ -52,8 +52,6 @@ FORGETFUL: Final = (
     ),
 )
 """Settings of brokers with a default of a day: what rules they may explain findings of, and why."""
-MISSING: Final = "evidence is missing: "
-"""How the note of a run begins that says why some of it was not taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +67,7 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
     """The section `logs`. Raises: HistoryError, where a label needs a file that cannot be read."""
     takes = _takes(judged.evidence, history)
     if not takes:
-        missing = [event.text for event in history.events if isinstance(event, Note)]
-        told = [text.removeprefix(MISSING) for text in missing if text.startswith(MISSING)]
+        told = [event.why for event in history.events if isinstance(event, EvidenceMissing)]
         return Logs(why=told[0] if told else "the run kept no evidence of its brokers' logs")
     last_s = max(history.seconds(row["at_ns"]) for row in judged.evidence.table("takes").to_pylist())
     found = configured(judged.judgement, history.config.get("broker_settings") or {}, round(1000 * last_s))

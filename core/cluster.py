@@ -44,6 +44,24 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str = ""
 
 
+class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node ended that the harness had not ended: no fault killed it or shut it down.
+
+    exit_code: as the engine or the system tells it. signal: number of the signal that ended it, 0 = none.
+    oom_killed: its memory was used up, and the kernel killed it. disk_full: it said that no space was left.
+    own_program: it ran the project's own program (a broker of the model), not Kafka. log: the last lines that
+    it wrote.
+    """
+
+    node: int
+    exit_code: int
+    signal: int = 0
+    oom_killed: bool = False
+    disk_full: bool = False
+    own_program: bool = False
+    log: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a listener is reached; as text `host:port`."""

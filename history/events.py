@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.cluster import OpenTransaction
+from core.cluster import NodeEnd, OpenTransaction
 from core.op import Phase
 from core.wire import Seen
 from history import jsonl
@@ -66,6 +66,37 @@ class FaultFailed(msgspec.Struct, frozen=True, kw_only=True, tag="fault-failed",
     why: str
 
 
+class HealFailed(msgspec.Struct, frozen=True, kw_only=True, tag="heal-failed", tag_field="event"):
+    """Healing failed. fault, name: of the one fault that was to be healed then; it stays in force, and is
+    healed again at the end of the phase. fault -1: what healing everything left in force at that end."""
+
+    ns: int
+    fault: int = -1
+    name: str = ""
+    why: str
+
+
+class NodeEnded(msgspec.Struct, frozen=True, kw_only=True, tag="node-ended", tag_field="event"):
+    """A node ended, and no fault and no healing had ended it; `ns`: when that was seen."""
+
+    ns: int
+    end: NodeEnd
+
+
+class ClockJumped(msgspec.Struct, frozen=True, kw_only=True, tag="clock-jumped", tag_field="event"):
+    """The clocks of the machine went apart since the last look at them, which was at `before_ns`.
+
+    wall_s: seconds by which CLOCK_REALTIME went further than CLOCK_MONOTONIC (negative: less far).
+    suspended_s: seconds for which the machine slept (CLOCK_BOOTTIME against CLOCK_MONOTONIC), while the
+    wall's clock continued.
+    """
+
+    before_ns: int
+    ns: int
+    wall_s: float
+    suspended_s: float = 0.0
+
+
 class RequestSeen(msgspec.Struct, frozen=True, kw_only=True, tag="request", tag_field="event"):
     """What a rule of the wire did, or what happened to a request that it took. The rule has the number of its
     fault. Written at the end of the run, each with its own time."""
@@ -106,6 +137,16 @@ class TransactionsOpen(msgspec.Struct, frozen=True, kw_only=True, tag="open-txns
     rows: tuple[OpenTransaction, ...]
 
 
+class EvidenceMissing(msgspec.Struct, frozen=True, kw_only=True, tag="evidence-missing", tag_field="event"):
+    """Some of what nodes left on disk, or of the messages between them, could not be taken; `why`, in words.
+
+    Recordings of earlier versions have a `Note` instead; `decode` gives this event for it.
+    """
+
+    ns: int
+    why: str
+
+
 class Recovered(msgspec.Struct, frozen=True, kw_only=True, tag="recovery", tag_field="event"):
     """The end of the recovery phase; `why` says what was still missing where `recovered` is false."""
 
@@ -119,20 +160,28 @@ class BoundsListed(msgspec.Struct, frozen=True, kw_only=True, tag="bounds", tag_
     """What the final reads have to reach: rows (topic, partition, isolation, start, end).
 
     stable: the ends did not change for 2 s, and LSO = HW everywhere; else `why` says what did.
+    moving: when the wait ended, brokers still answered late or a last stable offset still moved, so that one
+    below its high watermark may have been about to get there; says which, "" = neither.
     """
 
     ns: int
     rows: tuple[tuple[str, int, int, int, int], ...]
     stable: bool
     why: str = ""
+    moving: str = ""
 
 
 class WorkerLost(msgspec.Struct, frozen=True, kw_only=True, tag="worker-lost", tag_field="event"):
-    """A worker process ended unasked, or the harness had to kill it."""
+    """A worker process ended unasked, or the harness had to kill it. It is not started again.
+
+    status: its exit status (negative: the signal); None = the harness killed it, or a recording of an earlier
+    version.
+    """
 
     ns: int
     slot: int
     why: str
+    status: int | None = None
 
 
 class Interrupted(msgspec.Struct, frozen=True, kw_only=True, tag="interrupted", tag_field="event"):
@@ -161,12 +210,16 @@ Event = (
     | FaultStarted
     | FaultHealed
     | FaultFailed
+    | HealFailed
+    | NodeEnded
+    | ClockJumped
     | RequestSeen
     | RolesSeen
     | EndsSeen
     | TransactionsOpen
     | Recovered
     | BoundsListed
+    | EvidenceMissing
     | WorkerLost
     | Interrupted
     | Note
@@ -178,6 +231,8 @@ def incomplete(event: Event) -> str:
     match event:
         case Interrupted():
             return "interrupted"
+        case HealFailed(fault=-1):
+            return f"not everything could be healed: {event.why}"
         case Note(incomplete=True):
             return event.text or "for a reason that was not recorded"
     return ""
@@ -188,7 +243,18 @@ _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 def decode(data: bytes, name: str = "events.jsonl") -> list[Event]:
     """All whole lines of an `events.jsonl`. name: of the file, for the message. Raises: HistoryError."""
-    return jsonl.decode(data, _DECODER, name)
+    return [_today(event) for event in jsonl.decode(data, _DECODER, name)]
+
+
+_MISSING = "evidence is missing: "
+"""How a note of an earlier version began in the place of `EvidenceMissing`."""
+
+
+def _today(event: Event) -> Event:
+    """The event that stands for this one since a later version."""
+    if isinstance(event, Note) and event.text.startswith(_MISSING) and not event.incomplete:
+        return EvidenceMissing(ns=event.ns, why=event.text.removeprefix(_MISSING))
+    return event
 
 
 class Recorder:

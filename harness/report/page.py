@@ -27,7 +27,18 @@ from harness.report.inputs import Inputs
 from harness.report.messages import section
 from harness.report.timeline import cluster_figures, figures
 from harness.report.timeline import numbers as timelines
-from history.events import Event, FaultFailed, Interrupted, Note, Recovered, WorkerLost
+from history.events import (
+    ClockJumped,
+    Event,
+    EvidenceMissing,
+    FaultFailed,
+    HealFailed,
+    Interrupted,
+    NodeEnded,
+    Note,
+    Recovered,
+    WorkerLost,
+)
 from history.verdict import Example, Fault, FaultLiveness, Verdict
 
 BYTES_MAX = 3_900_000
@@ -202,6 +213,14 @@ def note(event: Event) -> tuple[str, str] | None:
     match event:
         case FaultFailed():
             return "fault not made", f"{event.name}: {event.why}"
+        case HealFailed():
+            return "not healed", f"{event.name}: {event.why}" if event.name else event.why
+        case NodeEnded(end=end):
+            return "node ended", "\n".join((f"node {end.node}, exit code {end.exit_code}", *end.log))
+        case ClockJumped():
+            return "clock jumped", f"by {event.wall_s:+.1f} s; the machine slept {event.suspended_s:.1f} s"
+        case EvidenceMissing():
+            return "evidence missing", event.why
         case WorkerLost():
             return "worker lost", f"slot {event.slot}: {event.why}"
         case Interrupted():

@@ -241,7 +241,7 @@ class RunProgram:
                 self._write(ev.RequestSeen(seen=seen))
         await self.cluster.collect(self.logs)
         for why in await self.cluster.take_evidence(self.evidence):
-            self._write(ev.Note(ns=self._now(), text=f"evidence is missing: {why}"))
+            self._write(ev.EvidenceMissing(ns=self._now(), why=why))
             self.display.say(f"evidence is missing: {why}")
 
     # -- supervision --------------------------------------------------------------------------

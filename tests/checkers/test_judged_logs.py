@@ -16,7 +16,7 @@ from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.wording import logs_line
 from harness.soak.session_log import RunResult
-from history.events import Event, Note
+from history.events import Event, EvidenceMissing
 from history.evidence import Evidence, write
 from history.reader import History
 from history.verdict import Verdict
@@ -213,7 +213,7 @@ def test_a_run_without_evidence_is_judged_by_its_clients_and_says_so(tmp_path: P
     verdict = judged(tmp_path / "old", None)
     assert (verdict.valid, verdict.exit_code) == (True, 0)
     assert logs_line(verdict.logs) == "not judged: the run kept no evidence of its brokers' logs"
-    note = Note(ns=2_000_000, text="evidence is missing: no node could be stopped")
+    note = EvidenceMissing(ns=2_000_000, why="no node could be stopped")
     missing = judged(tmp_path / "missing", None, None, note)
     assert missing.logs is not None
     assert (missing.valid, missing.logs.why) == (True, "no node could be stopped")

@@ -149,8 +149,9 @@ def test_evidence_that_is_missing_breaks_no_run(world: World) -> None:
     assert into == world.run_folder.evidence
     assert isinstance(last, ev.PhaseStarted)
     assert last.phase is Phase.COLLECT
-    (note,) = of(events, ev.Note)
-    assert (note.text, note.incomplete) == ("evidence is missing: node 2: the engine does not answer", False)
+    (missing,) = of(events, ev.EvidenceMissing)
+    assert missing.why == "node 2: the engine does not answer"
+    assert not of(events, ev.Note)
 
 
 def test_a_finding_ends_the_faults_before_their_time_and_the_run_as_always(world: World) -> None:
