@@ -82,6 +82,18 @@ class SoakRequest:
     options: Sequence[str] = ()
 
 
+def ending(code: ExitCode, session: SoakSession) -> str:
+    """What a session came to, in words; bugs that the matrix accepts are named, not called valid."""
+    accepted = [result for _, result in session.results if session.accepts(result)]
+    if code != ExitCode.VALID or not accepted:
+        return ENDINGS[code]
+    bugs = sorted({bug for result in accepted for bug in result.known_bugs})
+    return (
+        f"{len(accepted)} of them found nothing but known bugs that the matrix accepts ({', '.join(bugs)}),"
+        " the others nothing that is forbidden; the canary fired"
+    )
+
+
 def soak(request: SoakRequest) -> int:
     """Open or resume a session and bring it to its end; the exit code (docs/soak.md).
 
@@ -106,7 +118,7 @@ def soak(request: SoakRequest) -> int:
     performer.rebuild()  # once more: no process writes to the session now
     say(
         f"session {session.name}: {session.tested} runs beside the canary reached a verdict; "
-        f"{ENDINGS[ExitCode(code)]}"
+        f"{ending(ExitCode(code), session)}"
     )
     say(f"index: {request.results / 'index.html'}")
     return code

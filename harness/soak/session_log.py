@@ -279,7 +279,7 @@ class SoakSession:
         states: set[State] = {result.state}
         if any(found.name != NOT_RECOVERED for found in result.forbidden):
             states.add("anomaly")
-        if self._accepts(result):
+        if self.accepts(result):
             states.discard("anomaly")
         if result.undecided:
             states.add("unknown")
@@ -287,7 +287,7 @@ class SoakSession:
             states.add("silent")
         return states
 
-    def _accepts(self, result: RunResult) -> bool:
+    def accepts(self, result: RunResult) -> bool:
         """All that the run found are known bugs that the matrix accepts."""
         known = result.known_bugs
         return result.state == "anomaly" and bool(known) and set(known) <= set(self.accepted)

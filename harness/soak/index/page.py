@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import pandas as pd
@@ -189,13 +189,18 @@ def _void(session: SoakSession) -> VerdictState:
     return VerdictState("silent", "○", "Void", f"The canary {session.started.canary} {what}")
 
 
+UNDECIDED: Final = ("unknown",)
+"""What a run is beside what it found, where something in it was not decided."""
+
+
 def headline(session: SoakSession, numbers: tables.Row) -> list[VerdictState]:
     """The results of a session: void first, as it qualifies all others, then the most severe."""
     results = session.results
 
     def runs(state: str) -> int:
         return sum(
-            result.state == state or state in {f.name for f in result.forbidden} for _, result in results
+            state in {result.state, *(f.name for f in result.forbidden), *UNDECIDED[: result.undecided]}
+            for _, result in results
         )
 
     silent = sum(result.state == "silent" and task.why != "canary" for task, result in results)

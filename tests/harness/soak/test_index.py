@@ -246,6 +246,8 @@ def headline(results: Path, runs: list[Any], *, over: bool = True) -> list[str]:
         ([(canary(), outcome()), (task(), outcome("anomaly", LOST, UNRECOVERED)),
           (task(seed=2), outcome("not-recovered", UNRECOVERED))],
          ["1 open finding", "2 runs did not recover"]),
+        ([(canary(), outcome()), (task(), outcome("anomaly", TORN, undecided=2))],
+         ["1 finding of known bugs", "1 run unknown"]),
         ([(canary(), outcome()), (task(), outcome("anomaly", TORN, UNRECOVERED))],
          ["1 finding of known bugs", "1 run did not recover"]),
     ],

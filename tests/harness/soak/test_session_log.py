@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from core.errors import ExitCode
+from harness.soak.session import ending
 from harness.soak.session_log import (
     FILE,
     FOLDER,
@@ -216,3 +218,18 @@ def test_a_night_with_accepted_bugs_only_is_green(
     ]
     session = write(tmp_path, NAME, runs, matrix=matrix or {"accept": {}})
     assert session.code == code
+
+
+def test_accepted_bugs_are_named_where_a_night_ends_and_not_called_valid(tmp_path: Path) -> None:
+    runs: list[Run] = [
+        (canary(), outcome(fired=True)),
+        (task(), outcome("anomaly", BUG)),
+        (task(seed=8), outcome()),
+    ]
+    accepted = write(tmp_path, NAME, runs, matrix=ACCEPT)
+    assert "1 of them found nothing but known bugs that the matrix accepts (KAFKA-20734)" in ending(
+        ExitCode.VALID, accepted
+    )
+    clean = write(tmp_path, "20260302T220000Z", runs[::2], matrix=ACCEPT)
+    assert ending(ExitCode.VALID, clean) == "everything valid, and the canary fired"
+    assert "forbidden" in ending(ExitCode.ANOMALY, accepted)
