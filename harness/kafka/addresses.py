@@ -1,23 +1,35 @@
 """Addresses of one cluster: ports on the host's loopback and a private subnet.
 
-A *block* is a number that a process holds by a file lock: a range of host ports and a subnet that no
-other run of this user takes meanwhile, even while a node is down and its ports are free. All host
-ports lie below 32768, so the kernel never gives them to a client socket.
+A *block* is a range of host ports and a subnet. A process takes one by a socket that it binds to the block's
+first port and keeps: so no other run of this machine, of any user and in any results folder, has the block
+meanwhile, even while a node is down and its ports are free. The kernel takes the socket back when the
+process ends, however it ends.
+
+Blocks whose ports the kernel gives to client sockets (`ip_local_port_range`) are the last to be taken: such a
+socket may have the port of a node that is down when the node is to start again.
 """
 
-import fcntl
 import ipaddress
-import os
+import re
 import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from core.errors import ClusterError
-from harness.kafka.containers.cache import cache_folder
 
-BLOCKS = 200
-BLOCK_PORTS = 50
-FIRST_PORT = 20_000
-SUBNETS = ipaddress.ip_network("10.213.0.0/16")
-_FIRST_HOST = 10
+LOOPBACK: Final = "127.0.0.1"
+BLOCKS: Final = 200
+"""From each first port on."""
+BLOCK_PORTS: Final = 50
+FIRST_PORTS: Final = (20_000, 10_000, 30_000, 40_000, 50_000)
+"""The best first; multiples of `BLOCKS * BLOCK_PORTS`."""
+SUBNETS: Final = tuple(ipaddress.ip_network("10.213.0.0/16").subnets(new_prefix=27))
+"""One for each block, and more that belong to none."""
+_FIRST_HOST: Final = 10
+KERNEL: Final = Path("/proc/sys/net/ipv4")
+USUAL_RANGE: Final = (32_768, 60_999)
+"""`ip_local_port_range` where it cannot be read."""
 
 
 class Plan:
@@ -29,10 +41,10 @@ class Plan:
     of this machine listen for each other. `toxiproxy` is the port of the proxy server's own API.
     """
 
-    def __init__(self, block: int, lock: int) -> None:
+    def __init__(self, block: int, held: socket.socket) -> None:
         self.block = block
-        self._lock: int | None = lock
-        self._base = FIRST_PORT + block * BLOCK_PORTS
+        self._held = held
+        self._base = first_port(block)
 
     def advertised(self, node: int) -> int:
         """Host port that clients dial."""
@@ -60,15 +72,26 @@ class Plan:
         return self._base + 30
 
     def subnets(self) -> list[str]:
-        """Subnets to try, best first: the block's own, then those of the other blocks."""
-        all_of_them = list(SUBNETS.subnets(new_prefix=24))[:BLOCKS]
-        return [str(net) for net in all_of_them[self.block :] + all_of_them[: self.block]]
+        """Subnets to try, best first: the block's own, then those of none. (Engines do not know
+        each other's networks: a subnet of another block may be in use on another one.)"""
+        blocks = len(FIRST_PORTS) * BLOCKS
+        spare = SUBNETS[blocks:]
+        at = self.block % len(spare)
+        return [str(net) for net in (SUBNETS[self.block], *spare[at:], *spare[:at])]
+
+    @property
+    def held(self) -> bool:
+        """Whether the block is this process's."""
+        return self._held.fileno() >= 0
 
     def release(self) -> None:
         """Give the block back; idempotent."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._held.close()
+
+
+def first_port(block: int) -> int:
+    """The port that a block is held by; all its others follow."""
+    return FIRST_PORTS[block // BLOCKS] + block % BLOCKS * BLOCK_PORTS
 
 
 def address(subnet: str, node: int) -> str:
@@ -81,24 +104,61 @@ def reserve(start: int = 0) -> Plan:
 
     Raises: ClusterError, where all are taken.
     """
-    folder = cache_folder() / "blocks"
-    folder.mkdir(exist_ok=True)
-    for step in range(BLOCKS):
-        block = (start + step) % BLOCKS
-        lock = os.open(folder / str(block), os.O_CREAT | os.O_RDWR, 0o644)
+    for block in candidates(start):
+        held = socket.socket()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
+            held.bind((LOOPBACK, first_port(block)))
+        except OSError:  # taken
+            held.close()
             continue
-        plan = Plan(block, lock)
+        plan = Plan(block, held)
         if _all_free(plan):
             return plan
         plan.release()
     raise ClusterError(
-        f"all {BLOCKS} port blocks from {FIRST_PORT} on are in use; "
+        f"all {len(FIRST_PORTS) * BLOCKS} port blocks from {min(FIRST_PORTS)} on are in use; "
         "end other runs, or remove what they left (docker ps --filter label=inquest.run)"
     )
+
+
+def candidates(start: int = 0) -> list[int]:
+    """All blocks in the order in which they are tried: those first that no client socket gets a port of."""
+    every = [
+        first * BLOCKS + (start + step) % BLOCKS
+        for first in range(len(FIRST_PORTS))
+        for step in range(BLOCKS)
+    ]
+    given = given_to_clients()
+    return sorted(every, key=lambda block: any(port in given for port in ports_of(block)))
+
+
+def ports_of(block: int) -> range:
+    """All ports of a block."""
+    return range(first_port(block), first_port(block) + BLOCK_PORTS)
+
+
+def given_to_clients() -> set[int]:
+    """The ports that the kernel gives to client sockets."""
+    low, high = _numbers("ip_local_port_range") or USUAL_RANGE
+    return set(range(low, high + 1)) - set(_reserved())
+
+
+def _reserved() -> Iterator[int]:
+    """Ports that the kernel gives to no socket that does not ask for them: `20000-29999,40000`."""
+    try:
+        text = (KERNEL / "ip_local_reserved_ports").read_text()
+    except OSError:
+        return
+    for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
+        yield from range(int(low), int(high or low) + 1)
+
+
+def _numbers(name: str) -> tuple[int, int] | None:
+    try:
+        low, high = map(int, (KERNEL / name).read_text().split())
+    except (OSError, ValueError):
+        return None
+    return low, high
 
 
 def _all_free(plan: Plan) -> bool:
@@ -111,7 +171,7 @@ def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((LOOPBACK, port))
         except OSError:
             return False
     return True

@@ -20,14 +20,14 @@ from core.cluster import Address, Cut, Endpoint, Listener, Security
 from core.config import RunConfig
 from core.errors import ClusterError
 from harness.kafka import broker_config
-from harness.kafka.addresses import address, reserve
+from harness.kafka.addresses import LOOPBACK, address, reserve
 from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
 from harness.kafka.asked import AskedBrokers
 from harness.kafka.between import Between
 from harness.kafka.broker_config import HARNESS_PORT, PORTS, environment, host
-from harness.kafka.containers import data, engine, firewall
+from harness.kafka.containers import claims, data, engine, firewall
 from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 READY_DEADLINE_S = 120.0
 READY_POLL_S = 0.2
 TROUBLE_S = 4.0
-LOOPBACK = "127.0.0.1"
 
 
 class KafkaCluster(AskedBrokers, ProxiedBrokers):
@@ -72,6 +71,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._image = ""
         self._client: DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
+        self._claim: claims.Claim | None = None
         self._reaper: Reaper | None = None
         self.stand(self._plan)
         self._powerless: set[int] = set()
@@ -107,12 +107,14 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         return endpoint(listeners, Security())
 
     async def start(self) -> None:
-        """Engine, image, network, nodes; returns when every broker sees all of them and the metadata
-        quorum has a leader.
+        """Engine, image, network, nodes; returns when every broker sees all of them and the metadata quorum
+        has a leader. Before, it removes what killed runs left.
 
         Raises: ClusterError; what exists by then stays for `collect`, and `stop` removes it.
         """
+        self._claim = claims.claim(self.run)  # first: what carries the name is this process's from here on
         self._client = engine.ensure()
+        claims.remove_left(self._client)
         self._image = self._built(self._client)
         self._reaper = start_reaper(self.run, self._copies)
         self.start_proxies()
@@ -181,6 +183,8 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         removed now. A step that fails does not prevent the next one."""
         with ExitStack() as steps:  # the last one comes first
             steps.callback(self._plan.release)
+            if self._claim is not None:
+                steps.callback(self._claim.release)
             steps.callback(self._remove)
             steps.callback(self.stop_proxies)
             if self._capture is not None:
@@ -345,7 +349,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             if self._entered(sandbox):
                 firewall.restore_from_host(sandbox, table)
             else:
-                firewall.restore_from_sidecar(made.own, self._image, table, {engine.RUN_LABEL: self.run})
+                firewall.restore_from_sidecar(made.own, self._image, table, claims.labels(self.run))
         except ClusterError:
             if made.is_up():
                 raise
@@ -354,7 +358,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         sandbox = made.sandbox()
         if self._entered(sandbox):
             return firewall.saved_from_host(sandbox)
-        return firewall.saved_from_sidecar(made.own, self._image, {engine.RUN_LABEL: self.run})
+        return firewall.saved_from_sidecar(made.own, self._image, claims.labels(self.run))
 
     def _entered(self, sandbox: str) -> bool:
         """Whether rules are set from the host; decided once, since one way may not see the other's."""

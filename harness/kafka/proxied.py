@@ -9,13 +9,11 @@ from contextlib import ExitStack
 from core.cluster import Toxic
 from core.errors import ClusterError
 from core.wire import Rule, Seen
-from harness.kafka.addresses import Plan
+from harness.kafka.addresses import LOOPBACK, Plan
 from harness.kafka.between import Between
 from harness.kafka.containers import toxiproxy
 from harness.wire.proxy import WireProxy
 from harness.wire.proxy_main import Route
-
-LOOPBACK = "127.0.0.1"
 
 
 class ProxiedBrokers:

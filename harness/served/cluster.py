@@ -16,7 +16,7 @@ from core.cluster import Address as ListenerAddress
 from core.cluster import Cut, Endpoint, Security
 from core.config import RunConfig
 from core.errors import ClusterError
-from harness.kafka.addresses import reserve
+from harness.kafka.addresses import LOOPBACK, reserve
 from harness.kafka.admin import broker_views
 from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
@@ -36,7 +36,6 @@ from history import evidence
 from history.run_folder import Run
 from model.eras import ERAS
 
-LOOPBACK: Final = "127.0.0.1"
 READY_DEADLINE_S: Final = 60.0
 READY_POLL_S: Final = 0.1
 SHUT_DOWN_S: Final = 30.0

@@ -15,6 +15,7 @@ import msgspec
 from core.cluster import Listener
 from core.config import RunConfig
 from core.errors import ClusterError
+from harness.kafka.addresses import LOOPBACK
 from harness.kafka.broker_config import BEHIND_PORT, DATA, HARNESS_PORT, PORTS
 from harness.kafka.cluster import READY_DEADLINE_S, KafkaCluster
 from harness.kafka.containers.data import Limit, copy_data, put_files
@@ -22,7 +23,7 @@ from harness.kafka.containers.nodes import NodeContainer, RunEngine, kill_all
 from harness.kafka.evidence import END_BYTES, END_S, KILLED_BYTES, KILLED_S, SHUT_DOWN
 from harness.kafka.power import LIMIT as LOSS
 from harness.kafka.waiting import on_each
-from harness.served.cluster import LOOPBACK, node_settings
+from harness.served.cluster import node_settings
 from harness.served.disk import load
 from harness.served.image import ensure_model_image
 from harness.served.node import BASE_MS, DISK, LOST_POWER, NodeAddress, now_ms

@@ -4,6 +4,8 @@ Containers, their network and their files go through testcontainers, toxics thro
 toxiproxy-python; `nodes` and `toxiproxy` are the two thin layers around them.
 
 cache      The cache folder of this user: resolved jars, locks.
+claims     Whose runs are in the engine: which ones a process still makes, and which
+           ones were left.
 data       The data directory of a node, copied out of its container without the
            broker's help.
 engine     The Docker engine: find it, start one where that is possible, remove what a

@@ -6,21 +6,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from core.errors import ClusterError
+
 
 def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/inquest`, else `~/.cache/inquest`; made when missing."""
+    """`$XDG_CACHE_HOME/inquest`, else `~/.cache/inquest`; made when missing.
+
+    Raises: ClusterError, where it cannot be made.
+    """
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "inquest"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ClusterError(
+            f"the cache folder {folder} cannot be made ({error.strerror}); "
+            "set XDG_CACHE_HOME to a folder that this user can write"
+        ) from error
     return folder
 
 
 @contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Hold the lock `name` against all processes of this user; waits without a limit.
+def locked(what: str | Path) -> Iterator[None]:
+    """Hold a lock against all other processes; waits without a limit. what: a name in this user's cache, or
+    the lock's own file.
 
     The kernel lets go of it when the process ends, however it ends.
     """
-    with (cache_folder() / f"{name}.lock").open("w") as file:
+    path = what if isinstance(what, Path) else cache_folder() / f"{what}.lock"
+    with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,7 +1,7 @@
 """The Docker engine: find it, start one where that is possible, remove what a run left in it.
 
 Everything that a run creates in the engine carries the label `inquest.run=<run name>`: `stop`, the
-reaper and a person need nothing else to remove it.
+reaper and a person need nothing else to remove it. No two runs have the same name (`claims`).
 """
 
 import os
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 RUN_LABEL = "inquest.run"
 NODE_LABEL = "inquest.node"
+PLACE_LABEL = "inquest.place"
+"""Where the claim of a run can be looked for (`claims.place`)."""
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+LOCK = Path("/run/inquest-engine.lock")
+"""Held by who installs or starts the engine. All of them are root, whatever their caches."""
 ENGINE_LOG = Path("/var/log/inquest-dockerd.log")
-PID_FILES = {
-    Path("/var/run/docker.pid"): "dockerd",
-    Path("/var/run/docker/containerd/containerd.pid"): "containerd",
-}
+ENGINE_PID = Path("/var/run/docker.pid")
+PID_FILES = {ENGINE_PID: "dockerd", Path("/var/run/docker/containerd/containerd.pid"): "containerd"}
 START_DEADLINE_S = 60.0
 POLL_S = 0.2
 CALL_DEADLINE_S = 60.0
@@ -108,7 +110,7 @@ def ensure() -> "DockerClient":
     except ClusterError:
         if not startable():
             raise
-    with locked("engine"):
+    with locked(LOCK):
         try:
             return connect()  # another process was faster
         except ClusterError:
@@ -121,15 +123,21 @@ def startable() -> bool:
     return not chosen() and os.geteuid() == 0 and Path("/etc/debian_version").exists()
 
 
+def died() -> bool:
+    """Whether this machine's engine ended without being stopped: one that is stopped removes its pid file."""
+    return ENGINE_PID.exists() and not _alive(ENGINE_PID, PID_FILES[ENGINE_PID])
+
+
 def clear(run: str) -> list[str]:
     """Remove all containers (running or paused too) and networks of a run, also where the engine died and
-    can be started again: its containers may have survived. Returns what could not be removed, as sentences;
+    can be started again: its containers may have survived. An engine that a person stopped stays down: its
+    containers ended with it, and the next run removes them. Returns what could not be removed, as sentences;
     never raises."""
     try:
         try:
             return _remove_run(run)
         except ClusterError:
-            if not startable():
+            if not (startable() and died()):
                 raise
             ensure().close()
             return _remove_run(run)
@@ -218,13 +226,17 @@ def install_packages(packages: list[str]) -> None:
 def _forget_dead_daemons() -> None:
     """Remove pid files that name another process or a zombie: dockerd would refuse to start."""
     for file, name in PID_FILES.items():
-        try:
-            pid = int(file.read_text())
-            alive = Path(os.readlink(f"/proc/{pid}/exe")).name.startswith(name)
-        except (OSError, ValueError):
-            alive = False
-        if not alive:
+        if not _alive(file, name):
             file.unlink(missing_ok=True)
+
+
+def _alive(file: Path, name: str) -> bool:
+    """Whether the process that a pid file names is a program of this name."""
+    try:
+        pid = int(file.read_text())
+        return Path(os.readlink(f"/proc/{pid}/exe")).name.startswith(name)
+    except (OSError, ValueError):
+        return False
 
 
 def _start() -> "DockerClient":

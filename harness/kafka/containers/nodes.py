@@ -22,7 +22,8 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from core.errors import ClusterError
-from harness.kafka.containers.engine import NODE_LABEL, RUN_LABEL, explained
+from harness.kafka.containers.claims import labels
+from harness.kafka.containers.engine import NODE_LABEL, explained
 from harness.kafka.waiting import NotYet, on_each, until
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class RunEngine(DockerClient):
 
     def __init__(self, client: "docker.DockerClient", run: str) -> None:
         self.client = client
-        self.labels = {RUN_LABEL: run}
+        self.labels = labels(run)
         self.stem = "inquest-" + re.sub(r"[^a-zA-Z0-9_.-]+", "-", run)
 
     def start(self, container: "Container") -> None:

@@ -48,11 +48,41 @@ def test_pid_files_of_dead_daemons_are_removed_and_of_living_ones_kept(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alive"]
 
 
+@pytest.mark.parametrize(
+    ("pid", "started"), [(None, False), ("4194305", True), (str(os.getpid()), True), ("alive", False)]
+)
+def test_an_engine_that_was_stopped_is_not_started_to_clear_up_and_one_that_died_is(
+    pid: str | None, started: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped removes its pid file; a pid may have become another program's since."""
+    file = tmp_path / "docker.pid"
+    own = Path("/proc/self/exe").resolve().name
+    if pid is not None:
+        file.write_text(str(os.getpid()) if pid == "alive" else pid)
+    monkeypatch.setattr(engine, "ENGINE_PID", file)
+    monkeypatch.setattr(engine, "PID_FILES", {file: own if pid == "alive" else "dockerd"})
+    monkeypatch.setattr(engine, "startable", lambda: True)
+    monkeypatch.setattr(engine, "connect", fail_to_connect)
+    asked: list[str] = []
+
+    def ensure() -> None:
+        asked.append("started")
+        raise ClusterError("still nobody")
+
+    monkeypatch.setattr(engine, "ensure", ensure)
+    assert engine.clear("some-run") == ["still nobody" if started else "nobody answers"]
+    assert bool(asked) is started
+
+
+def fail_to_connect() -> None:
+    raise ClusterError("nobody answers")
+
+
 @pytest.mark.usefixtures("_no_engine")
 def test_a_cluster_without_engine_fails_to_start_and_still_stops(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = KafkaCluster(run_config({"seed": 1}), tmp_path / "run")
+    cluster = KafkaCluster(run_config({"seed": 1}), tmp_path / tmp_path.name)
     try:
         with pytest.raises(ClusterError, match="no Docker engine answers"):
             run_blocking(cluster.start())
@@ -72,7 +102,7 @@ def test_a_cluster_without_engine_fails_to_start_and_still_stops(
 
 @pytest.mark.usefixtures("_no_engine")
 def test_the_endpoint_is_known_before_the_start(tmp_path: Path) -> None:
-    cluster = KafkaCluster(run_config({"seed": 1, "brokers": 5}), tmp_path / "run")
+    cluster = KafkaCluster(run_config({"seed": 1, "brokers": 5}), tmp_path / tmp_path.name)
     try:
         servers = cluster.endpoint().args["bootstrap.servers"].split(",")
         assert len(set(servers)) == 5 == len(cluster.nodes)
@@ -180,14 +210,14 @@ def test_the_reaper_gets_what_stopping_could_not_remove(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(engine, "clear", lambda _: left)
-    cluster, around = started(tmp_path / "run")
+    cluster, around = started(tmp_path / tmp_path.name)
     for _ in range(2):
         run_blocking(cluster.stop())
     assert around.done == ["proxies stopped", "client closed", end]
     said = capsys.readouterr().err
     assert all(f"not removed: {line}" in said for line in left)
     assert bool(said) is bool(left)
-    assert cluster._plan._lock is None
+    assert not cluster._plan.held
 
 
 def fail(*_: object) -> list[str]:
@@ -201,7 +231,7 @@ def fail(*_: object) -> list[str]:
 def test_a_part_that_cannot_be_stopped_keeps_no_other_from_it(
     part: str, done: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster, around = started(tmp_path / "run")
+    cluster, around = started(tmp_path / tmp_path.name)
     monkeypatch.setattr(engine, "clear", lambda _: [])
     if part == "containers":
         monkeypatch.setattr(engine, "clear", fail)
@@ -210,4 +240,4 @@ def test_a_part_that_cannot_be_stopped_keeps_no_other_from_it(
     with pytest.raises(OSError, match="no"):
         run_blocking(cluster.stop())
     assert around.done == done
-    assert cluster._plan._lock is None
+    assert not cluster._plan.held
