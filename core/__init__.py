@@ -12,6 +12,7 @@ generator      Generators: pure schedules of ops, and the random sources they dr
 java_hash      The hash by which Kafka places coordinators.
 op             Ops: what a process was asked to do, and the result.
 payload        Payloads that describe themselves: made here, recognised here.
+programs       Python programs of this code as child processes.
 progress       How far long work has come, for watchers such as a line on a terminal.
 replica_order  The order of a partition's replicas, the preferred leader first: what
                nodes tell of it, what may be asked.

@@ -9,6 +9,8 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
+from core.programs import BASE
+
 ROOMS: Final = ("core", "history", "model", "workloads", "nemesis", "checkers", "harness")
 LEFT_OUT: Final = ("__pycache__",)
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -20,8 +22,6 @@ from {module} import main
 main()
 '''
 HERE: Final = Path(__file__)
-BASE: Final = HERE.parents[len(__name__.split(".")) - 1]
-"""The folder that Python finds the packages in."""
 
 
 def shipped_already() -> bool:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from checkers.engine import shipped
 from core.errors import HistoryError, SparkError
+from core.programs import SAFE, environment
 from core.progress import Progress, Stage, Watch, unwatched
 from history.parts import Runner
 
@@ -374,9 +375,12 @@ def _settings(master: str, scratch: str, target: Path | None, made: Path) -> dic
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         # SPARK-59141: unions of bucketed scans could give wrong results
         "spark.sql.unionOutputPartitioning": "false",
+        # Python workers start with `-m`: without it they import from the current folder first
+        **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},
     }
     if not on_cluster(master):
         settings["spark.local.dir"] = scratch
+        settings["spark.executorEnv.PYTHONPATH"] = environment().get("PYTHONPATH", "")
     if not on_cluster(master) or re.match(r"spark://(127\.|localhost[:,])", master):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings

@@ -7,7 +7,6 @@ gone, by whatever death: the worker then sees the end of its stdin, and ends.
 import contextlib
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,18 +14,19 @@ from pathlib import Path
 import msgspec
 
 from core.cluster import Endpoint
+from core.programs import environment, program
 from harness.clients.worker_protocol import ClientProgress, Command
 from harness.processes import guard
 from history.run_folder import Run
 
-WORKER = (sys.executable, "-m", f"{__package__}.worker_main")
+WORKER = program(f"{__package__}.worker_main")
 """The program of a worker; its arguments are the run folder and the slot."""
 
 
 class WorkerProcess:
     """One worker process, a `WorkerHandle`. endpoint: where its clients find the cluster."""
 
-    def __init__(self, run: Run, slot: int, endpoint: Endpoint, program: Sequence[str] = WORKER) -> None:
+    def __init__(self, run: Run, slot: int, endpoint: Endpoint, command: Sequence[str] = WORKER) -> None:
         self.slot = slot
         self.progress = ClientProgress()
         self.condemned = False
@@ -34,12 +34,13 @@ class WorkerProcess:
         self._guard: guard.Guard | None = None
         with self.log.open("ab") as log:  # a successor adds to the last words of the one before
             self._process = subprocess.Popen(
-                [*program, str(run.folder.resolve()), str(slot)],
+                [*command, str(run.folder.resolve()), str(slot)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
                 cwd=Path.cwd(),
+                env=environment(),
             )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()

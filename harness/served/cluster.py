@@ -171,7 +171,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
     def _ready(self) -> None:
         for one in self._processes.values():
             if not one.is_up:
-                raise ClusterError(one.trouble() or f"{one.ended()} ended while starting; see its log")
+                raise ClusterError(one.trouble() or f"{one.ended()} ended while starting{one.last_words()}")
         everyone = frozenset(self.brokers)
         views = broker_views.ask_all(self.admin, view)
         blind = [node for node in self.brokers if node not in views or views[node].brokers != everyone]

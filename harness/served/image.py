@@ -9,13 +9,13 @@ import hashlib
 import platform
 import shutil
 import subprocess
-import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ClusterError
+from core.programs import program
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import cache_folder, locked
 from harness.kafka.containers.engine import say
@@ -93,7 +93,7 @@ def _packages() -> Path:
     only = ["--only-binary=:all:", "--python-version", PYTHON, *wheels]
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
         target = Path(work) / "libs"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command = program("pip", "install", "--quiet", "--disable-pip-version-check")
         try:
             done = subprocess.run(
                 [*command, "--target", str(target), *only, *pins],

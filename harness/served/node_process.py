@@ -3,7 +3,6 @@
 import contextlib
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 
 from core.cluster import Cut
 from core.errors import ClusterError
+from core.programs import environment, program
 from harness.processes import guard
 from harness.served.node import NodeSettings
 from harness.served.node_main import FAILED, Cuts, Told
@@ -72,6 +72,12 @@ class NodeProcess:
             return f"the program of node {self.number} failed: {self._told.error or f'see its {LOG}'}"
         return ""
 
+    def last_words(self) -> str:
+        """The last line of its log, after a colon; "" = it wrote none."""
+        words = self.log.read_text(errors="replace").strip() if self.log.exists() else ""
+        last = words.rpartition("\n")[2]
+        return f": {last}" if last else ""
+
     def start(self, cuts: Sequence[Cut]) -> None:
         """Start its process with what is on its disk; these cuts are in force. Raises: ClusterError."""
         self.wait()
@@ -82,11 +88,12 @@ class NodeProcess:
             self.folder.mkdir(parents=True, exist_ok=True)
             with self.log.open("ab") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", PROGRAM],
+                    program(PROGRAM),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
                     start_new_session=True,
+                    env=environment(),
                 )
         except OSError as error:
             raise ClusterError(f"node {self.number} was not started: {error}") from error

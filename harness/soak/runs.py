@@ -29,6 +29,7 @@ import msgspec
 
 from core.config import RunConfig
 from core.errors import ExitCode
+from core.programs import environment, program
 from harness.processes.interrupts import Interrupts
 from harness.soak.index import page
 from harness.soak.matrix import config_of
@@ -48,7 +49,7 @@ from history.jsonl import being_written
 from history.run_folder import Run
 from history.verdict import Verdict
 
-COMMAND: list[str] = [sys.executable, "-m", resolve_name("..cli.main", __package__)]
+COMMAND: list[str] = program(resolve_name("..cli.main", __package__))
 """How `inquest` is called."""
 SLACK_S = 300.0
 """For starting the cluster and for the check, added to all deadlines of a run."""
@@ -179,7 +180,7 @@ def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         stderr=subprocess.STDOUT,
         start_new_session=True,
         preexec_fn=die_with_the_soak,
-        env={name: value for name, value in os.environ.items() if name not in _HIDDEN},
+        env={name: value for name, value in environment().items() if name not in _HIDDEN},
     )
 
 

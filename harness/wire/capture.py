@@ -3,13 +3,13 @@
 import contextlib
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from core.errors import ClusterError
+from core.programs import environment, program
 from harness.wire.capture_main import Told, Watch
 from harness.wire.capture_main import __name__ as PROGRAM
 from history.evidence import PER_RUN
@@ -32,10 +32,11 @@ class Capture:
         try:
             self._into.mkdir(parents=True, exist_ok=True)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM],
+                program(PROGRAM),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
+                env=environment(),
             )
         except OSError as error:
             raise ClusterError(IMPOSSIBLE.format(why=error)) from error

@@ -3,13 +3,13 @@
 import contextlib
 import itertools
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from core.errors import ClusterError
+from core.programs import environment, program
 from core.wire import Rule, Seen
 from harness.wire.proxy_main import Add, Command, Release, Remove, Route, Routes, Told
 from harness.wire.proxy_main import __name__ as PROGRAM
@@ -33,10 +33,11 @@ class WireProxy:
         self._added: list[int] = []
         try:
             self._process = subprocess.Popen(
-                [*(["nsenter", f"--net={network}"] if network else []), sys.executable, "-m", PROGRAM],
+                [*(["nsenter", f"--net={network}"] if network else []), *program(PROGRAM)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
+                env=environment(),
             )
         except OSError as error:
             raise ClusterError(f"the proxy of the wire was not started: {error}") from error

@@ -1,5 +1,6 @@
 """The wheel: one package, and a command that works without the repository."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -94,6 +95,35 @@ def test_importing_it_leaves_the_names_of_others_alone(installed: Path, tmp_path
     program = "".join(f"import {room}; assert {room}.OWN\n" for room in ROOMS)
     program += "import inquest.checkers.api, inquest.harness.cli.main, core; assert core.OWN\n"
     subprocess.run([installed / "bin" / "python", "-c", program], cwd=tmp_path, check=True)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.slow
+def test_nothing_of_the_current_folder_runs(installed: Path, tmp_path: Path) -> None:
+    """Brokers, clients and Spark's workers of an installed command, in a folder with modules of others."""
+    for name in ("json", "signal", "inquest", *ROOMS):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the current folder ran')\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [
+        str(installed / "bin" / "inquest"),
+        "run",
+        "--sut",
+        "model",
+        "--nemesis",
+        "none",
+        "--duration",
+        "1",
+    ]
+    done = subprocess.run(
+        [*command, "--set", "home_producers=0", "--set", "rate=20", "--master", "local[1]"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("VALID: ")
 
 
 def test_only_imports_of_rooms_are_written_anew() -> None:

@@ -66,6 +66,15 @@ def test_spark_and_this_process_come_to_the_same(session: Any, tmp_path: Path) -
     assert found > 100
 
 
+def test_workers_import_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('a module of the current folder ran')\n")
+    monkeypatch.chdir(tmp_path)
+    with spark("local[1]", archive=False) as session:
+        assert session.sparkContext.parallelize([3], 1).map(abs).collect() == [3]
+
+
 @pytest.mark.usefixtures("many_units")
 def test_what_one_unit_proves_another_is_checked_with(session: Any, tmp_path: Path) -> None:
     """An indeterminate transaction, seen in y, was acknowledged in x where another record stands."""

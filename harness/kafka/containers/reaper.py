@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import ClusterError
+from core.programs import environment, program
 from harness.kafka.containers import engine
 from harness.kafka.waiting import NotYet, until
 
@@ -62,10 +63,11 @@ def start_reaper(run: str, copies: Path) -> Reaper:
     """
     return Reaper(
         subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.reaper", run, str(copies)],
+            program(f"{__package__}.reaper", run, str(copies)),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
+            env=environment(),
             bufsize=0,
         )
     )
