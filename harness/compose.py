@@ -5,10 +5,11 @@ record into it.
 """
 
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain, count
 from pathlib import Path
 
 from core.client_settings import check
@@ -93,10 +94,10 @@ def record(
     run = create_folder(config, results, owner)
     early = _early(made, run, display) if fail_fast else NEVER
     try:
-        interrupted = system_of(config).record(made, run, display, ended_early=early)
+        with as_latest(run, display.say):
+            interrupted = system_of(config).record(made, run, display, ended_early=early)
     finally:
         display.close()
-    point_latest(run)
     return Recorded(run=run, interrupted=interrupted)
 
 
@@ -107,7 +108,8 @@ def _early(made: RunPlan, run: Run, display: Display) -> Early:
 
 
 def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
-    """A new run folder with its config, and the mark of its owner if it has one.
+    """A new run folder with its config, and the mark of its owner if it has one. No other run has its name,
+    in any results folder: by it, containers, networks and records belong to one run.
 
     Raises: ConfigError, where it cannot be written.
     """
@@ -115,7 +117,7 @@ def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
     slug = "".join(c if c.isalnum() or c in "-." else "-" for c in config.nemesis)[:60]
     try:
         results.mkdir(parents=True, exist_ok=True)
-        run = Run(unused(results, f"{stamp}-{config.workload}-{slug}-{config.seed}"))
+        run = Run(results / f"{stamp}-{config.workload}-{slug}-{config.seed}-{secrets.token_hex(4)}")
         for folder in (run.folder, run.journal, run.cluster):
             folder.mkdir()
         if owner:
@@ -126,15 +128,34 @@ def create_folder(config: RunConfig, results: Path, owner: str = "") -> Run:
     return run
 
 
-def unused(parent: Path, name: str) -> Path:
-    """The path of a new folder: of this name, or with `-2`, `-3`… added where there is one already."""
-    names = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(parent / one for one in names if not (parent / one).exists())
+@contextmanager
+def as_latest(run: Run, say: Callable[[str], None]) -> Iterator[None]:
+    """`latest` beside the run folder leads to it from now on: a run that fails in this block, or is killed,
+    does not leave an earlier one there as if it were this one. Where the block fails and has removed the
+    folder, there is no `latest`."""
+    if why := point_latest(run):
+        say(why)
+    try:
+        yield
+    except BaseException:
+        link = run.folder.with_name("latest")
+        if not run.folder.exists() and link.is_symlink() and os.readlink(link) == run.folder.name:
+            link.unlink()
+        raise
 
 
-def point_latest(run: Run) -> None:
-    """Make `latest` beside the run folder point to it."""
-    temporary = run.folder.with_name(f".latest-{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(run.folder.name)
-    os.replace(temporary, run.folder.with_name("latest"))
+def point_latest(run: Run) -> str:
+    """Make `latest` beside the run folder lead to it; why it does not, "" = it does. A folder or file of that
+    name is not the harness's to replace."""
+    link = run.folder.with_name("latest")
+    temporary = run.folder.with_name(f".latest-{run.folder.name}")
+    try:
+        if link.exists() and not link.is_symlink():
+            return f"{link} is not a link, and stays as it is; this run is {run.folder}"
+        temporary.symlink_to(run.folder.name)
+        os.replace(temporary, link)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        return f"{link} does not lead to this run ({error.strerror}); it is {run.folder}"
+    return ""

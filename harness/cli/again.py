@@ -169,7 +169,8 @@ class _Shrinking(NamedTuple):
         seen = repeated.rate(smallest)
         shrunk = shrinker.summary(self.recorded.run.name, case, smallest, rate=(seen, runs))
         assert repeated.kept is not None
-        point_latest(repeated.kept)
+        if why := point_latest(repeated.kept):
+            self.display.say(why)
         return repeated.kept, shrunk
 
     def _case(self) -> "ShrinkCase":

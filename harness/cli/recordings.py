@@ -2,6 +2,8 @@
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,7 @@ import typer
 from core.errors import ConfigError, ExitCode, UsageError
 from harness.cli.settings import setting
 from harness.cli.verdict import Master, WithoutSpark, interruptible, watching
-from history.run_folder import RESULTS
+from history.run_folder import RESULTS, Run
 
 Option = typer.Option
 
@@ -42,27 +44,22 @@ def import_(
     """Make a run folder from a recording of another program, for `inquest check` (docs/importing.md)."""
     from checkers.engine.sealing import sealing, tasks
     from checkers.importers.formats import Request, import_config, import_files
-    from harness.compose import create_folder, point_latest
+    from harness.compose import as_latest, create_folder
 
     request = Request(format=format_, files=files, from_start=from_start, one_group=one_group)
     if (from_start or one_group) and format_ != "verifiable":
         raise UsageError("--from-start and --one-group are options of the format verifiable")
     config = import_config(request, dict(map(setting, set_ or ())))
     run = create_folder(config, results)
-    try:
-        with interruptible("nothing was imported"):
-            size = sum(path.stat().st_size for path in files if path.exists())
-            with (
-                watching() as watch,
-                tasks(size, master, without_spark=without_spark, watch=watch) as (runner, failed),
-            ):
-                recording = import_files(run, config, request, runner)
-                with sealing(run, master, without_spark=without_spark or bool(failed), watch=watch):
-                    pass
-    except BaseException:
-        shutil.rmtree(run.folder, ignore_errors=True)
-        raise
-    point_latest(run)
+    with as_latest(run, _say), _removed_on_failure(run), interruptible("nothing was imported"):
+        size = sum(path.stat().st_size for path in files if path.exists())
+        with (
+            watching() as watch,
+            tasks(size, master, without_spark=without_spark, watch=watch) as (runner, failed),
+        ):
+            recording = import_files(run, config, request, runner)
+            with sealing(run, master, without_spark=without_spark or bool(failed), watch=watch):
+                pass
     if failed:
         typer.echo(f"inquest: {failed}; this process imported instead", err=True)
     for why in recording.reasons:
@@ -71,6 +68,19 @@ def import_(
     typer.echo(f"imported: {recording.ops} ops of {recording.processes} processes{lost}")
     typer.echo(f"judge it: inquest check {run.folder}")
     raise typer.Exit(ExitCode.UNKNOWN if recording.refused else ExitCode.VALID)
+
+
+def _say(text: str) -> None:
+    typer.echo(f"inquest: {text}", err=True)
+
+
+@contextmanager
+def _removed_on_failure(run: Run) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
 
 
 def export(

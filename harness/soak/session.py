@@ -10,14 +10,15 @@ import random
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
 
 from core.errors import ConfigError, ExitCode, InquestError
-from harness.compose import unused
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs, scheduler
 from harness.soak.matrix import Matrix, canary_run, check_run, config_of
@@ -321,11 +322,20 @@ def _create(request: SoakRequest, now: str) -> tuple[SoakSession, Appender]:
         at=now, seed=seed, budget_s=budget_s, canary=canary, matrix=request.matrix.model_dump(mode="json")
     )
     stamp = datetime.fromisoformat(now).strftime("%Y%m%dT%H%M%SZ")
-    folder = unused(request.results / FOLDER, stamp)
-    folder.mkdir(parents=True)
+    folder = _new_folder(request.results / FOLDER, stamp)
     file = Appender(folder / FILE, new=True)
     file.append(started)
     return SoakSession(name=folder.name, started=started, last_at=now), file
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    """A new folder of this name, or with `-2`, `-3`… added where there is one already. Raises: OSError."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for one in chain([name], (f"{name}-{number}" for number in count(2))):
+        with suppress(FileExistsError):
+            (parent / one).mkdir()
+            return parent / one
+    raise AssertionError("numbers do not end")
 
 
 def budget_seconds(text: str) -> float:

@@ -77,7 +77,7 @@ def test_the_installed_command_makes_the_run_that_the_repository_makes(
     chosen = ["--sut", "simulated", "--seed", "3", "--duration", "3", "--set", "rate=20", "--without-spark"]
     out = inquest(installed, tmp_path, "run", *chosen)
     assert out.startswith("VALID: ")
-    (folder,) = (tmp_path / "results").glob("*-3")
+    (folder,) = (tmp_path / "results").glob("*-3-*")
     config = run_config({"sut": "simulated", "seed": 3, "duration_s": 3, "rate": 20})
     here = record(config, results=tmp_path / "here", display=Display()).run
     for journal in sorted(here.journal.iterdir()):
