@@ -32,7 +32,7 @@ from tests.oracle.groups import (
 )
 from tests.oracle.ops import cycles, offset_commit_regression, torn_parts, torn_txn
 from tests.oracle.variants import variants as variants_of
-from tests.oracle.words import OK, RC, RU, History, Key, Partition, Row, counts, failed
+from tests.oracle.words import INFO, OK, RC, RU, History, Key, Partition, Row, counts, failed
 
 # Delivery ---------------------------------------------------------------------------------------
 
@@ -42,7 +42,10 @@ def lost_write(history: History) -> Iterator[Key]:
     for p in history.partitions:
         log = p.log()
         for send in p.sends:
-            if p.committed(send) and (p.missing(send) if p.recorded else _skipped_for_good(p, log, send)):
+            if not p.committed(send):
+                continue
+            torn_off = send["txn"] and send["op_outcome"] == INFO and not p.seen(send)
+            if (p.missing(send) and not torn_off) if p.recorded else _skipped_for_good(p, log, send):
                 yield "lost-write", p.tp, send["value"]
 
 
