@@ -13,12 +13,16 @@ import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.config import KAFKA_VERSION
 from core.errors import ClusterError, ExitCode
 from harness.kafka.containers import engine
+from harness.kafka.containers.cache import cache_folder
 from history.run_folder import RESULTS
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 MIN_PYTHON = (3, 11)
 MIN_JAVA = 17
@@ -32,6 +36,8 @@ class Status(StrEnum):
     THERE = "there"
     LATER = "the first run makes it"
     OPTIONAL = "not needed to run"
+    LEFT = "the next run removes it"
+    ALONE = "left alone"
     MISSING = "missing"
 
 
@@ -65,13 +71,14 @@ def doctor() -> int:
 
 
 def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
-    """Prepare engine, images and Spark's class archive, unless they are ready.
+    """Prepare engine, images and Spark's class archive, unless they are ready; remove what killed runs left.
 
     browser: Chromium too, for the tests of the report.
 
     Raises: ClusterError, SparkError: what is missing and what to do.
     """
     from checkers.engine.spark import prepare
+    from harness.kafka.containers.claims import remove_left
     from harness.kafka.containers.images import ensure_image
     from harness.kafka.containers.jars import java
 
@@ -88,6 +95,7 @@ def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
         engine.install_packages(["chromium"])
     client = engine.ensure()
     try:
+        remove_left(client)
         tag = ensure_image(client, kafka_version)
         version = client.version()["Version"]
     finally:
@@ -102,7 +110,9 @@ def examine() -> Iterator[Prerequisite]:
     yield _judged("Python", sys.version_info >= MIN_PYTHON, platform.python_version(), f"{python} or later")
     yield _java()
     yield from _packages()
+    yield _cache()
     yield from _docker()
+    yield _ports()
     yield _links()
     yield _proxies()
     free = shutil.disk_usage(RESULTS if RESULTS.exists() else Path()).free / 1e9
@@ -145,6 +155,13 @@ def _packages() -> Iterator[Prerequisite]:
             yield Prerequisite(name, Status.MISSING, "none", "make setup")
 
 
+def _cache() -> Prerequisite:
+    try:
+        return Prerequisite("cache folder", Status.THERE, str(cache_folder()))
+    except ClusterError as error:
+        return Prerequisite("cache folder", Status.MISSING, "none", str(error))
+
+
 def _docker() -> Iterator[Prerequisite]:
     from harness.kafka.containers.images import base_tag, exists, image_tag
     from harness.kafka.containers.jars import cached_versions
@@ -164,11 +181,43 @@ def _docker() -> Iterator[Prerequisite]:
             )
             for tag in (base_tag(), image_tag(KAFKA_VERSION)):
                 yield _judged("image", exists(client, tag), tag, otherwise=Status.LATER)
+            yield from _runs(client)
+        except ClusterError as error:
+            yield Prerequisite("Docker engine", Status.MISSING, "fails", str(error))
         finally:
             client.close()
-    versions = cached_versions()
+    try:
+        versions = cached_versions()
+    except ClusterError:
+        versions = []
     cached = ", ".join(versions) or "none cached"
     yield _judged("Kafka's jars", KAFKA_VERSION in versions, cached, otherwise=Status.LATER)
+
+
+def _runs(client: "DockerClient") -> Iterator[Prerequisite]:
+    """What runs have in the engine that no process of this machine makes."""
+    from harness.kafka.containers.claims import State, runs
+
+    for run, state in runs(client).items():
+        if state is State.LEFT:
+            yield Prerequisite("left by a run", Status.LEFT, run, "its harness was killed")
+        elif state is State.UNKNOWN:
+            advice = "another machine may be making it; if none is: docker rm -fv, docker network rm"
+            yield Prerequisite("left by a run", Status.ALONE, run, advice)
+
+
+def _ports() -> Prerequisite:
+    from harness.kafka.addresses import candidates, given_to_clients, ports_of
+
+    best = ports_of(candidates()[0])
+    found = f"from {best.start} on"
+    if given_to_clients().isdisjoint(best):
+        return Prerequisite("ports", Status.THERE, found)
+    advice = (
+        "within ip_local_port_range a client may take the port of a broker that is down: "
+        f"sysctl -w net.ipv4.ip_local_reserved_ports={best.start}-{best.start + 9999}"
+    )
+    return Prerequisite("ports", Status.OPTIONAL, found, advice)
 
 
 def _links() -> Prerequisite:
@@ -182,7 +231,11 @@ def _links() -> Prerequisite:
 def _proxies() -> Prerequisite:
     from harness.kafka.containers import toxiproxy
 
-    if program := toxiproxy.found():
+    try:
+        program = toxiproxy.found()
+    except ClusterError:  # no cache folder, which has a line of its own
+        program = None
+    if program:
         return Prerequisite("toxiproxy", Status.THERE, program)
     if shutil.which("go"):
         return Prerequisite("toxiproxy", Status.LATER, "none", "built with Go; only nemesis links needs it")

@@ -1,5 +1,6 @@
 """The cache folder of this user: resolved jars, locks. Everything in it can be deleted."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -12,15 +13,17 @@ from core.errors import ClusterError
 def cache_folder() -> Path:
     """`$XDG_CACHE_HOME/inquest`, else `~/.cache/inquest`; made when missing.
 
-    Raises: ClusterError, where it cannot be made.
+    Raises: ClusterError, where it cannot be written.
     """
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(root) / "inquest"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise ClusterError(
-            f"the cache folder {folder} cannot be made ({error.strerror}); "
+            f"the cache folder {folder} cannot be written ({error.strerror}); "
             "set XDG_CACHE_HOME to a folder that this user can write"
         ) from error
     return folder

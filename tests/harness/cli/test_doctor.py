@@ -1,10 +1,16 @@
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.errors import ClusterError
 from harness.cli import doctor
 from harness.cli.doctor import Prerequisite, Status
+from harness.kafka import addresses
+from harness.kafka.containers import claims, engine, jars, toxiproxy
+from harness.kafka.containers.cache import cache_folder, locked
+from harness.kafka.containers.claims import State
 
 
 def test_every_check_gives_findings_on_this_machine() -> None:
@@ -62,3 +68,89 @@ def test_toxiproxy_is_never_missing_but_said_where_to_come_from(
     assert found().status is Status.LATER
     (tmp_path / "toxiproxy-server").touch(0o755)
     assert found() == Prerequisite("toxiproxy", Status.THERE, str(tmp_path / "toxiproxy-server"))
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_cache_folder_that_cannot_be_written_is_a_line_of_the_table(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for a user without a home. Root may write everywhere: it is asked of the system."""
+    root = tmp_path / "cache"
+    if there:
+        (root / "inquest").mkdir(parents=True)
+        monkeypatch.setattr("os.access", lambda *_: False)
+    else:
+        root.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root))
+    assert doctor.doctor() == 70
+    printed = capsys.readouterr().out
+    for subject in ("Python", "Docker engine", "Kafka's jars", "toxiproxy", "memory"):
+        assert f"\u2502 {subject} " in printed
+    (one,) = [one for one in doctor.examine() if one.subject == "cache folder"]
+    why = "Permission denied" if there else "Not a directory"
+    assert one.status is Status.MISSING
+    assert one.advice == (
+        f"the cache folder {root}/inquest cannot be written ({why}); "
+        "set XDG_CACHE_HOME to a folder that this user can write"
+    )
+    for use in (cache_folder, toxiproxy.ensure, jars.cached_versions, lambda: locked("x").__enter__()):
+        with pytest.raises(ClusterError, match="set XDG_CACHE_HOME to"):
+            use()
+
+
+class Engine:
+    """A client of an engine that has everything. It is its own `images`."""
+
+    def __init__(self) -> None:
+        self.images = self
+
+    def get(self, _tag: str) -> None:
+        """An image."""
+
+    def version(self) -> dict[str, str]:
+        return {"Version": "20", "ApiVersion": "1.41"}
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_what_runs_left_is_named_and_what_they_still_use_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {"alive": State.UNDER_WAY, "dead": State.LEFT, "abroad": State.UNKNOWN}
+    monkeypatch.setattr(engine, "connect", Engine)
+    monkeypatch.setattr(claims, "runs", lambda _: there)
+    found = [one for one in doctor.examine() if one.subject == "left by a run"]
+    assert [(one.found, one.status) for one in found] == [("dead", Status.LEFT), ("abroad", Status.ALONE)]
+    assert "docker rm" in found[1].advice
+
+
+def test_an_engine_that_cannot_say_what_runs_left_is_a_line_of_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: Any) -> dict[str, State]:
+        raise ClusterError("what runs left could not be listed: no")
+
+    monkeypatch.setattr(engine, "connect", Engine)
+    monkeypatch.setattr(claims, "runs", fail)
+    lines = list(doctor.examine())
+    assert (
+        Prerequisite("Docker engine", Status.MISSING, "fails", "what runs left could not be listed: no")
+        in lines
+    )
+    assert lines[-1].subject == "Chromium"
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "advice"),
+    [
+        (range(32_768, 61_000), Status.THERE, ""),
+        (range(1024, 65_536), Status.OPTIONAL, "sysctl -w net.ipv4.ip_local_reserved_ports=20000-29999"),
+    ],
+)
+def test_ports_that_clients_may_take_are_told_with_what_to_do(
+    given: range, status: Status, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "given_to_clients", lambda: set(given))
+    (one,) = [one for one in doctor.examine() if one.subject == "ports"]
+    assert one.status is status
+    assert one.advice.endswith(advice)
+    assert bool(one.advice) is bool(advice)
