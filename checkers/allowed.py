@@ -28,7 +28,7 @@ class Ground:
     had an acknowledged record. commit: when copiers commit the offsets of their
     input (`RunConfig.commit`). unstable: consumers at read_uncommitted, whose groups may receive offsets
     from before a transaction that is just ending. subscribe: rebalances may move positions of
-    portable histories, which seldom record them.
+    portable histories, which seldom record them. rebalances: those of members of groups are on record.
     """
 
     retries: bool = True
@@ -38,6 +38,7 @@ class Ground:
     commit: str = "transaction"
     unstable: bool = False
     subscribe: bool = False
+    rebalances: bool = True
 
 
 Rule = Callable[[Ground, str], Answer]

@@ -100,7 +100,7 @@ def judge(run: JudgedRun) -> Verdict:
     """
     history, tally = run.history, run.tally
     here = ground(run.config, run.faults.faults, history.processes.values())
-    here = replace(here, subscribe=not run.on_record.positions and "subscribe" in history.names.f)
+    here = replace(here, rebalances=run.on_record.positions)
     logs = section(run.logs, history, here)
     anomalies = _anomalies(run, here)
     served, faults = _served(run)

@@ -407,13 +407,16 @@ class _Process:
             changed = tps
         for tp in changed:
             self.assignments[tp] = self.assignments.get(tp, 0) + 1
+        # A process goes back because of an op: where it is on record after that op, of the last one.
+        last = self.last if line.kind is AssignmentKind.REWIND else -1
+        op = self.op.number if self.op else last
         for tp in [self.rows.tp(*name) for name in sorted(set(line.tps))]:
             self.rows.columns["assignments"].add(
                 1,
                 process=self.header.process,
                 tp=tp,
                 generation=line.generation,
-                op=self.op.number if self.op else -1,
+                op=op,
                 assignment=self.assignments.get(tp, 0),
                 kind=int(line.kind),
                 ns=line.ns,

@@ -1,7 +1,9 @@
 """poll-order: what one process was returned, in order, without gaps (docs/checks.md, "Order of polls")."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -14,8 +16,8 @@ from checkers.engine.findings import (
     Finding,
     PartitionResult,
     Pending,
-    Plain,
     Shown,
+    Variant,
     entered,
     reader,
 )
@@ -29,6 +31,16 @@ BACK_INSIDE = "int-nonmonotonic-poll"
 SKIP = "poll-skip"
 SKIP_INSIDE = "int-poll-skip"
 UNEXPLAINED = "no rebalance, assignment, rewind or reset on record explains it"
+
+
+class Reader(Variant):
+    """Who moved: a member of a group, whose position rebalances move, or another consumer."""
+
+    ALONE = ""
+    MEMBER = "member"
+
+
+READERS: Final[Mapping[int, Variant]] = {0: Reader.ALONE, 1: Reader.MEMBER}
 
 
 class WentBack(Finding):
@@ -97,11 +109,13 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
         (BACK, hits[~inside & back[hits]]),
         (SKIP, hits[~inside & ~back[hits]]),
     ):
-        result.report(name, mine, partial(_finding, p, steps, name))
+        codes = _member(p, steps, mine)
+        result.report(name, mine, partial(_finding, p, steps, name), codes, READERS)
     maybe = np.flatnonzero(~back & ~skip & (a < p.low))
     for step in maybe[~_explained(p, steps, maybe)].tolist():
         name = SKIP_INSIDE if steps.inside[step] else SKIP
-        finding = entered(_finding(p, steps, name, step), name, Plain.PLAIN)
+        variant = READERS[int(_member(p, steps, np.array([step]))[0])]
+        finding = entered(_finding(p, steps, name, step), name, variant)
         result.pending.append(Pending(int(level[step]), int(a[step]), finding))
 
 
@@ -169,6 +183,15 @@ def _explained(p: KernelView, steps: _Steps, hits: Array) -> Array:
     return explained
 
 
+def _member(p: KernelView, steps: _Steps, hits: Array) -> Array:
+    """Of each of these steps: 1 where the process is a member of a group. Within an op only where it was one
+    from the beginning: what a group changes in an op that joins it is on record with that op."""
+    known = p.known
+    at = known.positions(p.reads["process"][steps.r[hits]])
+    member = (known.group[at] >= 0) | (known.joined[at] & ~steps.inside[hits])
+    return np.asarray(member, np.int8)
+
+
 def _finding(p: KernelView, steps: _Steps, name: str, at: int) -> Finding:
     skips, inside = name in (SKIP, SKIP_INSIDE), name in (BACK_INSIDE, SKIP_INSIDE)
     q, r = int(steps.q[at]), int(steps.r[at])
@@ -202,6 +225,11 @@ def moved(ground: Ground, variant: str) -> Answer:
 
 def stepped(ground: Ground, variant: str) -> Answer:
     """A step of a consumer that nothing on record explains."""
+    if variant == Reader.MEMBER and not ground.rebalances:
+        return (
+            True,
+            "a member of a group, whose rebalances are not on record: one may have moved the position",
+        )
     why = "no rebalance, new assignment, rewind or reset on record explains this step"
     return truncated(ground, why)
 
@@ -229,6 +257,7 @@ CHECK = Check(
         ),
         SKIP_INSIDE: AnomalyClass(
             title="Consumer skipped records within one operation",
+            absence=True,
             meaning="Within one operation a consumer was not given records between those that it was given.",
             rule=stepped,
         ),

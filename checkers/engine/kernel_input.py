@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
-from core.op import CommitKind, End
-from history.columns import Array, Columns, by_tp, columns, grouped
+from core.op import AssignmentKind, CommitKind, End
+from history.columns import Array, Columns, by_tp, columns, grouped, numbers
 from history.number_sets import Positions
 from history.reader import Bound, bounds
 from history.tables import OPEN
@@ -80,8 +80,8 @@ class KernelInput:
     """What a kernel knows beside the rows of its partition.
 
     on_record: what else the history holds.
-    processes, acks, idempotent, group, isolation: one entry a process, sorted by process number;
-    positions: of process numbers among these.
+    processes, acks, idempotent, group, isolation, joined: one entry a process, sorted by process number;
+    positions: of process numbers among these. joined: a group gave it partitions, or took some away.
     tenure: who held which transactional id when; None where no id had two holders.
     commits: rows of `commits` of each partition with a group, `done` = when each is complete.
     copying: groups that copy. unclosed: of each group that has some, the processes whose automatic
@@ -102,6 +102,7 @@ class KernelInput:
     assignments: Mapping[int, Columns]
     group: Array
     isolation: Array
+    joined: Array
     tenure: "Tenure | None" = None
     commits: Mapping[int, Columns] = field(default_factory=dict)
     copying: frozenset[int] = frozenset()
@@ -173,6 +174,7 @@ def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int =
         idempotent=process["idempotent"],
         group=process["group"],
         isolation=process["isolation"],
+        joined=_joined(process["process"], tables["assignments"]),
         vertex=vertex,
         relay=relay,
         bounds=bounds(tables["bounds"]) if record.final_reads else {},
@@ -183,6 +185,13 @@ def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int =
         unclosed=unclosed(process, ops) if record.commits else {},
         cap=cap,
     )
+
+
+def _joined(processes: Array, assignments: pa.Table) -> Array:
+    """Of each process, whether it was a member of a group at some time, by what groups gave and took."""
+    kinds = numbers(assignments, "kind")
+    by_group = np.isin(kinds, (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST))
+    return np.isin(processes, numbers(assignments, "process")[by_group])
 
 
 def vertices(ops: Columns) -> tuple[Array, Array]:

@@ -19,9 +19,12 @@ from typing import Any, BinaryIO, Final, NoReturn
 
 PIECE: Final = 1 << 16
 """Bytes that are read at once of a line."""
-FORM_MOST: Final = 1 << 26
+FORM_MOST: Final = 1 << 22
 """Characters of one form; a longer one is damage (a quote that was never closed, for example)."""
 DEPTH_MOST: Final = 100
+TRIED_LINE_BY_LINE: Final = 1 << 12
+"""Characters up to which a form is tried with each line that may end it; a longer one as it grows by a
+half, so that the time for a form grows with its length."""
 
 _DELIMITED = r"(?=[\s,()\[\]{}\";])"
 _NAME = r"[^\s,()\[\]{}\"';`@^\\]"
@@ -32,7 +35,7 @@ _TOKEN = re.compile(
       | (?P<open>[\[({{]|\#\{{)
       | (?P<close>[\])}}])
       | "(?P<text>[^"\\]*)"
-      | "(?P<escaped>(?:[^"\\]|\\.)*)"
+      | "(?P<escaped>[^"\\]*+(?:\\.[^"\\]*+)*+)"
       | ;(?P<comment>[^\n]*)\n
       | \#(?P<discard>_)
       | (?P<meta>\^)
@@ -89,6 +92,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self._text = ""
+        self._pieces: list[str] = []  # after `_text`: joined when they are looked at
+        self._size = 0
         self._line = 1
         self._tried = 0
         self._begun = False
@@ -97,7 +102,7 @@ class _Reader:
 
     def take(self, text: str, *, begins_line: bool) -> Iterator[Form]:
         """The forms that this piece of text completes."""
-        if not self._begun and not self._text:
+        if not self._begun and not self._size:
             text = text.removeprefix("\ufeff")
         begins = _BEGINS_ELEMENT if self._vector else _BEGINS_MAP
         if begins_line and begins.match(text):
@@ -105,25 +110,35 @@ class _Reader:
                 yield from self._parse()
             yield from self._drop("the form does not end before the next one begins")
             self._lost = False
-        self._text += text
         if self._lost:
-            self._forget(len(self._text))
-        elif len(self._text) > FORM_MOST:
+            self._line += text.count("\n")
+            return
+        self._pieces.append(text)
+        self._size += len(text)
+        if self._size > FORM_MOST:
             yield from self._drop(f"a form of more than {FORM_MOST} characters")
             self._lost = True
-        elif text.rstrip()[-1:] in "}])" or len(self._text) >= 2 * self._tried:
+        elif self._size >= 2 * self._tried or (
+            text.rstrip()[-1:] in "}])"
+            and (self._size < TRIED_LINE_BY_LINE or self._size >= 1.5 * self._tried)
+        ):
             yield from self._parse()
 
     def end(self) -> Iterator[Form]:
         """The forms that end with the file."""
-        self._text += "\n"
+        self._pieces.append("\n")
         if not self._lost:
             yield from self._parse()
             yield from self._drop("the file ends inside this form")
         if self._vector:
             yield Form(self._line, error="the file ends inside its vector")
 
+    def _join(self) -> None:
+        self._text += "".join(self._pieces)
+        self._pieces.clear()
+
     def _parse(self) -> Iterator[Form]:
+        self._join()
         at = 0
         while True:
             space = _SPACE.match(self._text, at)
@@ -157,7 +172,7 @@ class _Reader:
                 yield Form(self._line + self._text.count("\n", 0, at), value)
             at = end
         self._forget(at)
-        self._tried = max(len(self._text), PIECE // 2)
+        self._tried = max(len(self._text), TRIED_LINE_BY_LINE)
 
     def _element(self, at: int) -> bool:
         return (_BEGINS_ELEMENT if self._vector else _BEGINS_MAP).match(self._text, at) is not None
@@ -166,9 +181,11 @@ class _Reader:
         """Drop the text up to there."""
         self._line += self._text.count("\n", 0, end)
         self._text = self._text[end:]
+        self._size = len(self._text)
 
     def _drop(self, why: str) -> Iterator[Form]:
         """What is left is damage, unless it is empty."""
+        self._join()
         space = _SPACE.match(self._text)
         self._forget(space.end() if space else 0)
         if self._text:

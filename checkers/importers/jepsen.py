@@ -29,6 +29,8 @@ from checkers.portable.pairing import Pairing, PairingError
 
 TAKEN: Final = ("send", "poll", "txn", "assign", "subscribe", "crash")
 LEFT_OUT: Final = ("debug-topic-partitions",)
+NEMESIS: Final = "nemesis"
+"""The one process that has no number."""
 _FIELDS: Final = ("index", "time", "process", "type", "f", "value", "txn")
 
 
@@ -70,7 +72,7 @@ class JepsenImport:
                 self._refuse(line, f":index {index} after {before}: repeated, or out of order")
                 return
         process, f = form.get("process"), form.get("f")
-        if isinstance(process, str) or f in LEFT_OUT:  # the nemesis, or of no weight for the checks
+        if process == NEMESIS or f in LEFT_OUT:  # of no weight for the checks
             return
         try:
             event = msgspec.convert(_plain(form), Event)

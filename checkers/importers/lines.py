@@ -23,6 +23,7 @@ import msgspec
 
 from checkers.importers.files import UNREADABLE, lines, opened, reason
 from checkers.importers.recording import Recording, value_id
+from checkers.portable.repeated import RepeatedKey, refuse_repeated
 from core.op import (
     AssignmentKind,
     CommitKind,
@@ -45,7 +46,12 @@ Ns = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Level = Literal["read_committed", "read_uncommitted"]
 
 
-class RecordingLine(msgspec.Struct, frozen=True, kw_only=True, tag="recording", tag_field="line"):
+class _Named(msgspec.Struct, frozen=True, tag_field="line", forbid_unknown_fields=True):
+    """A line, named by its field `line`. A field that this format does not have is damage: it may be one that
+    was misspelled, such as `transaction` for `txn`."""
+
+
+class RecordingLine(_Named, frozen=True, kw_only=True, tag="recording"):
     """First line, if any: what the recording holds beside ops and records.
 
     final_reads: `end` and `reached` lines say which ends the final reads had to reach, and reached.
@@ -58,7 +64,7 @@ class RecordingLine(msgspec.Struct, frozen=True, kw_only=True, tag="recording", 
     on_record: list[Literal["final_reads", "from_start", "positions", "commits"]] = []
 
 
-class ProcessLine(msgspec.Struct, frozen=True, kw_only=True, tag="process", tag_field="line"):
+class ProcessLine(_Named, frozen=True, kw_only=True, tag="process"):
     """Settings of a process (a single-threaded client), before its first op. acks null: it does not produce;
     isolation null: it does not consume. What it does not say is as the import's options have it: acks -1,
     idempotent, read_committed."""
@@ -71,7 +77,7 @@ class ProcessLine(msgspec.Struct, frozen=True, kw_only=True, tag="process", tag_
     transactional_id: str | None = None
 
 
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
+class Partition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One topic-partition."""
 
     topic: str
@@ -83,29 +89,30 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
         return TopicPartition(self.topic, self.partition)
 
 
-class SentRecord(Partition, frozen=True, kw_only=True):
+class SentRecord(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A record that the op set out to send. Its value is unique in its partition. offset: acknowledged,
-    null = none. outcome: of the record, null = that of the op (`ok` where it has an offset)."""
+    null = none. outcome: of the record, null = that of the op (`ok` where it has an offset). What has an
+    offset did not fail."""
 
     value: str | int
     offset: Offset | None = None
     outcome: Literal["ok", "fail", "info"] | None = None
 
 
-class ReadRecord(Partition, frozen=True, kw_only=True):
+class ReadRecord(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A record that the op's polls returned."""
 
     value: str | int
     offset: Offset
 
 
-class CommittedOffset(Partition, frozen=True, kw_only=True):
+class CommittedOffset(Partition, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An offset that the op committed to the group of its process: that of the next record to read."""
 
     offset: Offset
 
 
-class OpLine(msgspec.Struct, frozen=True, kw_only=True, tag="op", tag_field="line"):
+class OpLine(_Named, frozen=True, kw_only=True, tag="op"):
     """One op: what the client set out to do between begin_ns and end_ns (one clock for all processes; end_ns
     null = it never ended), and what happened. outcome: `ok` it happened, `fail` it did not and never will,
     `info` it may have. txn: it is one transaction. final: its reads are final reads."""
@@ -121,7 +128,7 @@ class OpLine(msgspec.Struct, frozen=True, kw_only=True, tag="op", tag_field="lin
     commits: list[CommittedOffset] = []
 
 
-class AssignmentLine(msgspec.Struct, frozen=True, kw_only=True, tag="assignment", tag_field="line"):
+class AssignmentLine(_Named, frozen=True, kw_only=True, tag="assignment"):
     """What a process reads changed: by the group (assigned, revoked, lost), by the process (manual: reads
     these instead of the previous ones; rewind: back to its begin positions after an abort), or by
     `auto.offset.reset` (reset)."""
@@ -132,7 +139,7 @@ class AssignmentLine(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"
     partitions: list[Partition]
 
 
-class EndLine(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="line"):
+class EndLine(_Named, frozen=True, kw_only=True, tag="end"):
     """The log of a partition when all clients had ended: first offset, and the offset after the last one
     that a
     consumer of this level can reach (high watermark, or last stable offset)."""
@@ -144,7 +151,7 @@ class EndLine(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="l
     end: Offset
 
 
-class ReachedLine(msgspec.Struct, frozen=True, kw_only=True, tag="reached", tag_field="line"):
+class ReachedLine(_Named, frozen=True, kw_only=True, tag="reached"):
     """A final reader's position in a partition (`KafkaConsumer.position`)."""
 
     process: Number
@@ -158,8 +165,8 @@ Line = RecordingLine | ProcessLine | OpLine | AssignmentLine | EndLine | Reached
 _DECODER: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
-class _OutOfOrder(ValueError):
-    """A line that cannot stand where it stands."""
+class _Contradiction(ValueError):
+    """A line that contradicts itself or what came before it."""
 
 
 class LinesImport:
@@ -170,6 +177,7 @@ class LinesImport:
         self.on_record: tuple[str, ...] = ()
         self._recording = recording
         self.ends: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self._settings: dict[int, ProcessLine] = {}
         self._busy_until: dict[int, int] = {}
         self._read = False
 
@@ -196,15 +204,22 @@ class LinesImport:
             return
         try:
             line = _DECODER.decode(content)
+            refuse_repeated(content)
             self._place(line, is_first=is_first)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _OutOfOrder) as error:
+        except (
+            msgspec.MsgspecError,
+            UnicodeDecodeError,
+            RecursionError,
+            RepeatedKey,
+            _Contradiction,
+        ) as error:
             self._recording.refuse(where, reason(error))
 
     def _place(self, line: Line, *, is_first: bool) -> None:
         match line:
             case RecordingLine():
                 if not is_first:
-                    raise _OutOfOrder("a `recording` line that is not the first one")
+                    raise _Contradiction("a `recording` line that is not the first one")
                 self.on_record = tuple(dict.fromkeys(line.on_record))
             case ProcessLine():
                 self._process(line)
@@ -217,19 +232,29 @@ class LinesImport:
                 changed = j.AssignmentChanged(op=-1, ns=line.ns, kind=kind, generation=-1, tps=tps)
                 self._recording.write(line.process, changed)
             case EndLine():
-                level = int(Isolation[line.isolation.upper()])
-                self.ends[line.topic, line.partition, level] = (line.start, line.end)
+                self._end(line)
             case ReachedLine():
                 self._begins(line.process, line.ns)
                 seen = j.EndSeen(ns=line.ns, topic=line.topic, partition=line.partition, offset=line.offset)
                 self._recording.write(line.process, seen)
 
+    def _end(self, line: EndLine) -> None:
+        key = (line.topic, line.partition, int(Isolation[line.isolation.upper()]))
+        if line.start > line.end:
+            raise _Contradiction(f"a log that starts at {line.start} and ends at {line.end}")
+        if self.ends.setdefault(key, (line.start, line.end)) != (line.start, line.end):
+            start, end = self.ends[key]
+            raise _Contradiction(
+                f"another end of {line.topic}-{line.partition} than an earlier line has: {start} to {end}"
+            )
+
     def _process(self, line: ProcessLine) -> None:
         if self._recording.known(line.process):
-            raise _OutOfOrder(f"settings of process {line.process} after its first line")
+            raise _Contradiction(f"settings of process {line.process} after its first line")
         weak = line.acks in (0, 1)
         if line.idempotent is True and weak:
-            raise _OutOfOrder("an idempotent producer has acks -1 (all)")
+            raise _Contradiction("an idempotent producer has acks -1 (all)")
+        self._settings[line.process] = line
         idempotent = None if line.idempotent is msgspec.UNSET else line.idempotent
         isolation = line.isolation or None
         self._recording.process(
@@ -245,12 +270,12 @@ class LinesImport:
         )
 
     def _begins(self, process: int, ns: int) -> None:
-        """Raises: _OutOfOrder."""
+        """Raises: _Contradiction."""
         until = self._busy_until.get(process, 0)
         if until == NEVER:
-            raise _OutOfOrder(f"process {process} continues after an op that never ended")
+            raise _Contradiction(f"process {process} continues after an op that never ended")
         if ns < until:
-            raise _OutOfOrder(f"process {process} is at {ns} ns, after a line that ends at {until} ns")
+            raise _Contradiction(f"process {process} is at {ns} ns, after a line that ends at {until} ns")
         if not self._recording.known(process):
             self._recording.process(process, ns=ns)
         self._busy_until[process] = ns
@@ -258,14 +283,31 @@ class LinesImport:
     def _op(self, line: OpLine) -> None:
         process, end = line.process, line.end_ns
         if end is not None and end < line.begin_ns:
-            raise _OutOfOrder(f"an op that ends at {end} ns, before it begins")
+            raise _Contradiction(f"an op that ends at {end} ns, before it begins")
         if end is None and line.outcome != "info":
-            raise _OutOfOrder(f"an op without end_ns, and with outcome {line.outcome!r}")
+            raise _Contradiction(f"an op without end_ns, and with outcome {line.outcome!r}")
+        if why := _contradiction(line, self._settings.get(process)):
+            raise _Contradiction(why)
         self._begins(process, line.begin_ns)
         ended = line.begin_ns if end is None else end
         self._busy_until[process] = NEVER if end is None else ended
         self._recording.write(process, *_op_lines(self._recording.ops, line, ended))
         self._recording.ended(process, End.CRASHED if end is None else End.CLOSED)
+
+
+def _contradiction(line: OpLine, settings: ProcessLine | None) -> str:
+    """Why the op cannot have happened as its line says, "" = it can. settings: of its process, if given."""
+    if settings is not None and settings.acks is None and line.sends:
+        return f"process {line.process} sends, and its settings say that it does not produce (acks null)"
+    if settings is not None and settings.isolation is None and line.reads:
+        return f"process {line.process} reads, and its settings say that it does not consume (isolation null)"
+    if line.commits and (settings is None or settings.group is None):
+        return f"process {line.process} commits offsets, and its settings name no group"
+    for record in line.sends:
+        failed = record.outcome or (line.outcome if line.outcome == "fail" and not line.txn else "ok")
+        if record.offset is not None and failed != "ok":
+            return f"a record with an offset, {record.offset}, and the outcome {failed!r}"
+    return ""
 
 
 def _op_lines(number: int, line: OpLine, ended: int) -> list[j.Line]:

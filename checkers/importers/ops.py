@@ -37,6 +37,8 @@ class OpWriter:
             lines += self._rebalances(op, number, began)
             lines += self._results(op, number, began, ended)
             if op.assigned is not None and op.outcome != Outcome.FAIL:
+                if op.f == "subscribe":  # from here on it is a member of a group, which moves its positions
+                    lines.append(self._assigned(op, number, ended))
                 lines.append(self._dropped(op, number, ended, rewind=rewind))
         if op.completed is not None or left:
             lines.append(j.OpCompleted(op=number, ns=ended, outcome=op.outcome))
@@ -91,6 +93,10 @@ class OpWriter:
         offsets = [offset for offset, _ in records]
         values = [value_id(value) for _, value in records]
         return (*self._tp(key), offsets, values, [-1] * len(records))
+
+    def _assigned(self, op: PortableOp, number: int, ns: int) -> j.Line:
+        tps = sorted((tp.topic, tp.partition) for tp in map(self._tp, op.assigned or ()))
+        return j.AssignmentChanged(op=number, ns=ns, kind=AssignmentKind.ASSIGNED, generation=-1, tps=tps)
 
     def _dropped(self, op: PortableOp, number: int, ns: int, *, rewind: bool) -> j.Line:
         kept = set() if rewind else set(map(self._tp, op.assigned or ()))

@@ -25,6 +25,7 @@ import msgspec
 
 from checkers.importers.files import UNREADABLE, lines, opened, reason
 from checkers.importers.recording import Recording, value_id
+from checkers.portable.repeated import RepeatedKey, refuse_repeated
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase, Poll, Send, TopicPartition
 from history import journal as j
@@ -81,9 +82,19 @@ class _Data(_Partition, frozen=True, tag="record_data", tag_field="name"):
     value: str | None = None
 
 
+class _Summary(msgspec.Struct, frozen=True):
+    count: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Consumed(msgspec.Struct, frozen=True, tag="records_consumed", tag_field="name"):
     timestamp: Millis
     count: Annotated[int, msgspec.Meta(ge=0)]
+    partitions: list[_Summary] = []
+
+    @property
+    def shown(self) -> int:
+        """How many `record_data` lines belong to it: with `--max-messages` fewer than it was returned."""
+        return sum(each.count for each in self.partitions) if self.partitions else self.count
 
 
 class _Assigned(msgspec.Struct, frozen=True, tag="partitions_assigned", tag_field="name"):
@@ -231,7 +242,8 @@ class _File:
             return
         try:
             line = _DECODER.decode(content)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            refuse_repeated(content)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, RepeatedKey) as error:
             self.owner.refuse(path, number, reason(error))
             return
         self.ns = max(self.ns, line.timestamp * MS)  # the host may set its clock back
@@ -302,27 +314,52 @@ class _ConsumerFile(_File):
         super().__init__(owner, process)
         self._polled: list[_Data] = []
         self._began = 0
+        self._shows = self._silent = False
+        """Whether some poll was followed by its records, and some poll by none of them."""
 
     def take(self, line: _Line) -> str:
+        why = ""
         match line:
             case _Started():
                 self._began = self.ns
             case _Data():
+                if self._silent and not self._shows:
+                    why = "the records of an earlier poll are not on record"
+                self._shows = True
                 self._polled.append(line)
                 self.owner.doubt(TopicPartition(line.topic, line.partition), line.value)
             case _Consumed():
-                self.owner.verbose &= not line.count or bool(self._polled)
-                self._poll(known=not line.count or bool(self._polled))
+                why = self._consumed(line)
             case _Assigned() | _Revoked():
+                why = self._unfinished()
                 tps = [(each.topic, each.partition) for each in line.partitions]
                 kind = AssignmentKind.ASSIGNED if isinstance(line, _Assigned) else AssignmentKind.REVOKED
                 changed = j.AssignmentChanged(op=-1, ns=self.ns, kind=kind, generation=-1, tps=tps)
                 self.owner.recording.write(self.process, changed)
             case _OffsetsCommitted():
+                why = self._unfinished()
                 self._commit(line)
             case _:
                 return f"a line {line.__struct_config__.tag} in the output of a consumer"
+        return why
+
+    def _consumed(self, line: _Consumed) -> str:
+        """The end of a poll. Why its records are not on record as it says, "" = they are."""
+        shown = len(self._polled)
+        self._silent |= shown < line.shown
+        if self._shows and shown != line.shown:
+            self._poll(known=True)
+            return f"a poll of {line.shown} records, and {shown} lines of record_data before it"
+        self.owner.verbose &= not self._silent
+        self._poll(known=not self._silent or not line.shown)
         return ""
+
+    def _unfinished(self) -> str:
+        """What comes after a poll comes before its end: the line of its end is missing."""
+        if not self._polled:
+            return ""
+        self._poll(known=True)
+        return "the line records_consumed of the poll before this line is missing"
 
     def _poll(self, *, known: bool) -> None:
         """The poll has returned; known: its records are on record."""

@@ -7,5 +7,7 @@ export  A sealed history as events of the portable format, for other checkers: a
 format  The portable history format, read by people and by other checkers.
 pairing  The events of a history, in real-time order, paired to ops: each invocation with its
         completion.
+repeated  JSON objects that say a key twice: a decoder takes one of the two values and drops
+        the other in silence, so such text has no one meaning.
 tables  Portable histories as the tables of a sealed history.
 """

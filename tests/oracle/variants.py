@@ -8,7 +8,7 @@ Not here: the findings themselves, what is allowed (`checkers.catalogue`).
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from core.op import End, Phase
+from core.op import AssignmentKind, End, Phase
 from history.tables import OPEN
 from tests.oracle.ops import NEVER, commit_complete, stored
 from tests.oracle.words import FAIL, OK, RC, History, Key, Partition, Row
@@ -128,6 +128,17 @@ def _gone(history: History, process: Row) -> int:
     )
 
 
+def _within(p: Partition, key: Key) -> Variants:
+    return {"member" if p.history.processes[p.history.ops[int(key[2])]["process"]]["group"] >= 0 else ""}
+
+
+def _between(p: Partition, key: Key) -> Variants:
+    own = p.history.ops[int(key[2])]["process"]
+    by_group = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST)
+    joined = any(row["process"] == own and row["kind"] in by_group for row in p.history.assignments)
+    return {"member"} if joined else _within(p, key)
+
+
 _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
     "lost-write": _acks,
     "duplicate": _idempotent,
@@ -138,6 +149,10 @@ _RULES: Final[Mapping[str, Callable[[Partition, Key], Variants]]] = {
     "nonmonotonic-send": _reordered,
     "int-nonmonotonic-send": _reordered,
     "group-skip": _passed,
+    "int-nonmonotonic-poll": _within,
+    "int-poll-skip": _within,
+    "nonmonotonic-poll": _between,
+    "poll-skip": _between,
     "zombie-write": _zombie,
 }
 """Class -> its rule; the others have no variant."""
