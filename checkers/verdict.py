@@ -26,6 +26,7 @@ from checkers.subjects import SUBJECTS, Held
 from checkers.witness import EXAMPLES, RunFaults, example
 from core.config import RunConfig
 from core.errors import ExitCode, HistoryError
+from core.secrets import masked
 from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, incomplete
 from history.reader import History
@@ -125,7 +126,7 @@ def judge(run: JudgedRun) -> Verdict:
         exit_code=code,
         seed=run.config.seed,
         summary="",
-        config=history.config,
+        config=masked(history.config),
         anomalies=anomalies,
         checks=checks,
         unknown=reasons,

@@ -7,7 +7,7 @@ properties, the modelled client the types, the journal's header and the sealed h
 rule about what Kafka allows asks the history and never reads a property again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,6 +43,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "request.required.acks": "acks",
     "compression.codec": "compression.type",
     "metadata.broker.list": "bootstrap.servers",
+    "max.partition.fetch.bytes": "fetch.message.max.bytes",
 }
 """Other names of librdkafka for the same setting (its CONFIGURATION.md)."""
 
@@ -148,7 +149,9 @@ class ClientLibrary:
 
     common, producer, consumer: what the harness gives every client unless the user says otherwise.
     unset: what the client itself takes for a setting that it is not given.
-    honoured: names of the settings that have an effect; None: the client judges names itself.
+    honoured: names of the settings that users may give; None: any. Nothing outside of this list reaches a
+    client: a setting can load a library, name another cluster, or keep back what was delivered.
+    trial: makes the clients of a session without a cluster. Raises: ConfigError, where they refuse a setting.
     within_transaction: the client refuses records and requests that may outlive their transaction, as
     librdkafka does; Java's producer takes any time-outs.
     """
@@ -159,6 +162,7 @@ class ClientLibrary:
     producer: Mapping[str, Value] = field(default_factory=dict)
     consumer: Mapping[str, Value] = field(default_factory=dict)
     honoured: frozenset[str] | None = None
+    trial: Callable[["SessionSpec"], None] | None = None
     within_transaction: bool = False
 
 
@@ -174,12 +178,12 @@ def check(specs: Iterable[SessionSpec], library: ClientLibrary) -> None:
                 raise ConfigError(f"client setting {given}: {DECIDED[name]} decides it")
             if library.honoured is not None and name not in library.honoured:
                 known = ", ".join(sorted(library.honoured))
-                raise ConfigError(
-                    f"client setting {given}: {library.name} cannot honour it; it honours {known}"
-                )
+                raise ConfigError(f"client setting {given}: with {library.name} a run can set only {known}")
         made = effective(spec, library).producer
         if made is not None and made.idempotent:
             _check_idempotent(made)
+        if library.trial is not None:
+            library.trial(spec)
 
 
 def _check_idempotent(made: ProducerConfig) -> None:

@@ -11,10 +11,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
 
 from core.errors import ConfigError, HistoryError
 from core.op import Isolation
+from core.secrets import HIDDEN, is_secret, masked, shown
 
 KAFKA_VERSION = "4.3.1"
 KAFKA_LINES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3")
@@ -220,6 +230,21 @@ class RunConfig(BaseModel):
                 raise ValueError(f"{section} is a section of sut={section}, and this run has sut={sut}")
         return made
 
+    @field_validator("broker_settings", "topic_settings", "client_settings")
+    @classmethod
+    def _one_line(cls, given: dict[str, str]) -> dict[str, str]:
+        """They are written into files of lines, and shown."""
+        for name, value in given.items():
+            if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) is None:
+                raise ValueError(f"{name!r} is not a name of a setting")
+            if not value.isprintable():
+                raise ValueError(f"{name}: a value is one line of printable characters")
+        return given
+
+    @field_serializer("broker_settings", "topic_settings", "client_settings")
+    def _without_secrets(self, given: dict[str, str]) -> dict[str, str]:
+        return masked(given)
+
     @field_validator("isolation", mode="before")
     @classmethod
     def _isolation_by_name(cls, value: object) -> object:
@@ -357,10 +382,14 @@ def recorded_config(path: Path) -> RunConfig:
         ) from None
 
 
+def _shown(first: ErrorDetails) -> str:
+    return HIDDEN if any(is_secret(str(part)) for part in first["loc"]) else shown(first["input"])
+
+
 def _first(error: ValidationError) -> str:
     """The first thing that is wrong: setting, reason, value."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     message = first["msg"].removeprefix("Value error, ")
-    given = "" if first["type"] == "missing" or not where else f" (given: {first['input']!r})"
+    given = "" if first["type"] == "missing" or not where else f" (given: {_shown(first)})"
     return f"{where}: {message}{given}" if where else message

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from checkers.catalogue import ANOMALIES
 from core.client_settings import check
 from core.config import RunConfig
 from core.errors import ConfigError
@@ -41,6 +42,8 @@ def plan(config: RunConfig, steps: Sequence[PlannedFault] | None = None) -> RunP
     setting.
     """
     _refuse_unknown_workload(config)
+    if unknown := sorted(set(config.expect) - ANOMALIES.keys()):
+        raise ConfigError(f"expect: unknown anomaly {unknown[0]!r}; known: {', '.join(ANOMALIES)}")
     system = system_of(config)
     if config.commit != "transaction" and config.workload != "copier":
         raise ConfigError(

@@ -168,7 +168,7 @@ SYSTEMS: dict[str, System] = {
         doc="real Kafka brokers in Docker containers",
         title=lambda config: f"Kafka {config.kafka.version if config.kafka else ''}",
         cluster=".kafka.cluster:KafkaCluster",
-        refuses=".kafka.containers.jars:refusal",
+        refuses=".kafka.broker_settings:refusal",
         leftovers=".kafka.containers.reaper:reap",
     ),
     "model": System(

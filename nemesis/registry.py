@@ -70,16 +70,3 @@ A recorded or shrunk schedule is repeated with it, and what took luck to find is
 
 NEMESES: dict[str, Nemesis] = {nemesis.name: nemesis for nemesis in (NONE, *FAMILIES, RANDOM, SCHEDULE)}
 """Name -> nemesis. The ones with an `effect` are families of faults, and can be mixed."""
-
-
-def known() -> str:
-    """All names in words, for messages: one line a family."""
-    lines = ["known names (family[:kind][@target], several joined by commas):"]
-    for nemesis in NEMESES.values():
-        line = f"  {nemesis.name}"
-        if nemesis.kinds:
-            line += f"  kinds: {', '.join(nemesis.kinds)}"
-        if nemesis.targets:
-            line += f"; targets: {', '.join(nemesis.targets)}"
-        lines.append(line)
-    return "\n".join(lines)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from core.config import RunConfig
 from core.errors import ConfigError
 from core.generator import source
-from nemesis.registry import NEMESES, SCHEDULE, known
+from nemesis.registry import NEMESES, SCHEDULE
 from nemesis.targets import unnamed
 from nemesis.types import Hold, Kind, PlannedFault, WorkloadNames
 
@@ -202,16 +202,17 @@ def _parse(name: str, text: str) -> FaultName:
     family, colon, kind = head.partition(":")
     nemesis = NEMESES.get(family)
     if nemesis is None:
-        wrong = f"unknown nemesis {family!r}" if family else "a name is empty"
+        known = f"known: {', '.join(NEMESES)}"
+        wrong = f"unknown nemesis {family!r}; {known}" if family else f"a name is empty; {known}"
     elif colon and kind not in nemesis.kinds:
-        wrong = f"{family} has no kind {kind!r}"
+        wrong = f"{family} has no kind {kind!r}; it has {', '.join(nemesis.kinds) or 'none'}"
     elif at and target not in nemesis.targets:
-        wrong = f"{family} has no target {target!r}"
+        wrong = f"{family} has no target {target!r}; it has {', '.join(nemesis.targets) or 'none'}"
     elif at and kind and not nemesis.kinds[kind].targeted:
         wrong = f"{family}:{kind} hits the whole cluster and takes no target"
     else:
         return FaultName(family, kind, target)
-    raise ConfigError(f"nemesis {text!r}: {wrong}\n{known()}")
+    raise ConfigError(f"nemesis {text!r}: {wrong}")
 
 
 def _mix(wishes: Sequence[FaultName], terms: Constraints) -> Iterator[Draft]:

@@ -9,6 +9,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Annotated
 
 import msgspec
@@ -17,7 +18,7 @@ from core.config import RunConfig
 from core.errors import ConfigError
 from core.generator import source
 from nemesis.registry import NEMESES
-from nemesis.schedule import GAP_S, Constraints, Draft, Times, drawer, numbered, parse
+from nemesis.schedule import GAP_S, Constraints, Draft, FaultName, Times, drawer, numbered, parse
 from nemesis.types import PlannedFault, WorkloadNames
 
 
@@ -48,6 +49,27 @@ def written(text: bytes, config: RunConfig, names: WorkloadNames | None = None) 
     steps = numbered(_drafts(text, config, names))
     _refuse_overlaps(steps, Times.of(config))
     return steps
+
+
+def recorded(text: bytes) -> tuple[PlannedFault, ...]:
+    """The faults of `schedule.jsonl` of a run. Raises: ConfigError, with the line: nothing plans such a
+    fault, or its numbers are none."""
+    steps: list[PlannedFault] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            step = msgspec.json.decode(line, type=PlannedFault)
+            asked = parse(step.name)
+        except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
+            raise ConfigError(f"line {number}: {error}") from None
+        named = FaultName(step.family, step.kind, step.target)
+        if asked != (named,) or NEMESES[step.family].effect is None:
+            raise ConfigError(f"line {number}: {step.name!r} is not the one fault {str(named)!r}")
+        if not (
+            0 <= step.at_s < inf and 0 < step.hold_s < inf and step.fault not in {one.fault for one in steps}
+        ):
+            raise ConfigError(f"line {number}: no start, length or number of a fault")
+        steps.append(step)
+    return tuple(steps)
 
 
 def _drafts(text: bytes, config: RunConfig, names: WorkloadNames | None) -> Iterator[Draft]:

@@ -37,14 +37,20 @@ class _Recorded(NamedTuple):
 
 
 def _recorded(folder: Path) -> _Recorded:
-    """Raises: HistoryError, ConfigError."""
+    """A run that may come from another person: its configuration passes what a new one has to pass.
+
+    Raises: HistoryError, ConfigError.
+    """
     from core.config import recorded_config
+    from harness.compose import plan
     from harness.run.planning import recorded_steps
     from harness.systems import system_of
 
     run = Run(folder)
     config = recorded_config(run.config)
-    return _Recorded(run, config, recorded_steps(run), system_of(config).repeatable)
+    steps = recorded_steps(run)
+    plan(config, steps)
+    return _Recorded(run, config, steps, system_of(config).repeatable)
 
 
 def replay(

@@ -3,6 +3,7 @@
 import json
 
 from core.errors import ConfigError
+from core.secrets import shown
 
 
 def setting(text: str) -> tuple[str, object]:
@@ -11,7 +12,7 @@ def setting(text: str) -> tuple[str, object]:
 
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--set takes name=value, not {text!r}")
+        raise ConfigError(f"--set takes name=value, not {shown(text)}")
     try:
         known: object = json.loads(value)
     except ValueError:

@@ -9,6 +9,8 @@ between        Proxies that know frames, in the network of each broker, between
                it and others.
 broker_config  A node's `server.properties`: KRaft; broker and controller at once, or
                one of them.
+broker_settings  Which settings of real brokers a run may have: sizes, times and
+               counts.
 client         A session over confluent-kafka.
 cluster        A real Kafka cluster in containers: KRaft nodes of any released
                version from 3.3 on.

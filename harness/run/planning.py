@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import msgspec
-
 from core.cluster import ClientSlot
 from core.config import RunConfig
-from core.errors import HistoryError
+from core.errors import ConfigError, HistoryError
 from history.run_folder import Run
 from nemesis import schedule
 from nemesis.types import PlannedFault, WorkloadNames
+from nemesis.written import recorded
 from workloads.registry import WORKLOADS, Workload
 
 
@@ -41,11 +40,10 @@ def planned(config: RunConfig) -> RunPlan:
 def recorded_steps(run: Run) -> tuple[PlannedFault, ...]:
     """The faults that a recorded run had planned. Raises: HistoryError."""
     try:
-        lines = run.schedule.read_bytes().splitlines()
-        return tuple(msgspec.json.decode(line, type=PlannedFault) for line in lines)
+        return recorded(run.schedule.read_bytes())
     except OSError as error:
         raise HistoryError(f"{run.schedule}: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+    except ConfigError as error:
         raise HistoryError(f"{run.schedule}: {error}") from None
 
 

@@ -17,6 +17,7 @@ from core.client_settings import (
 )
 from core.errors import ConfigError
 from core.op import Isolation
+from harness.kafka.client.session import connect
 from harness.kafka.client.settings import LIBRDKAFKA
 from harness.simulation.client_runtime import MODELLED
 from workloads.send_modes import IMPATIENT
@@ -96,7 +97,7 @@ def test_only_with_librdkafka_do_records_and_requests_not_outlive_their_transact
         (LIBRDKAFKA, PLAIN, {"acks": "1"}, "acks: the setting `acks` decides it"),
         (LIBRDKAFKA, PLAIN, {"producer.request.required.acks": "1"}, "`acks` decides"),
         (MODELLED, READER, {"consumer.isolation.level": "x"}, "`isolation` decides"),
-        (MODELLED, PLAIN, {"compression.type": "lz4"}, "compression.type: the simulated client"),
+        (MODELLED, PLAIN, {"compression.type": "lz4"}, "compression.type: with the simulated client"),
         (MODELLED, PLAIN, {"linger.ms": "soon"}, "linger.ms: a number, not 'soon'"),
         (LIBRDKAFKA, PLAIN, {"retries": "-1"}, "message.send.max.retries: from 0 to"),
         (LIBRDKAFKA, PLAIN, {"retries": "1.5"}, "a whole number"),
@@ -112,5 +113,70 @@ def test_settings_without_effect_or_sense_are_refused(
         check([spec, replace(spec, settings=settings)], library)
 
 
-def test_librdkafka_judges_names_that_the_harness_does_not_know() -> None:
-    check([replace(PLAIN, settings={"compression.type": "lz4"})], LIBRDKAFKA)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"compression.type": "lz4"},
+        {"producer.batch.size": "16384", "message.max.bytes": "2000000"},
+        {"consumer.group.protocol": "consumer", "consumer.max.partition.fetch.bytes": "1000"},
+        {"consumer.partition.assignment.strategy": "cooperative-sticky"},
+    ],
+)
+def test_sizes_times_and_protocols_are_the_users(settings: dict[str, str]) -> None:
+    check([replace(PLAIN, settings=settings), replace(READER, settings=settings)], LIBRDKAFKA)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plugin.library.paths",
+        "ssl.engine.location",
+        "ssl.ca.location",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.password",
+        "security.protocol",
+        "test.mock.num.brokers",
+        "test.mock.broker.rtt",
+        "delivery.report.only.error",
+        "dr_cb",
+        "on_delivery",
+        "stats_cb",
+        "error_cb",
+        "logger",
+        "log_level",
+        "debug",
+        "statistics.interval.ms",
+        "enable.auto.offset.store",
+        "enable.gapless.guarantee",
+        "group.instance.id",
+        "queuing.strategy",
+        "opaque",
+        "linger.mss",
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "producer.", "consumer."])
+def test_what_runs_code_or_forges_the_history_is_refused(name: str, prefix: str) -> None:
+    spec = replace(PLAIN, settings={prefix + name: "x"})
+    with pytest.raises(ConfigError, match=f"client setting {prefix}{name}: "):
+        check([spec], LIBRDKAFKA)
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings", "said"),
+    [
+        (PLAIN, {"compression.type": "banana"}, 'Invalid value "banana"'),
+        (READER, {"auto.offset.reset": "never"}, 'Invalid value "never"'),
+        (READER, {"max.poll.interval.ms": "1"}, "must be >= `session.timeout.ms`"),
+    ],
+)
+def test_what_librdkafka_refuses_is_refused_before_a_cluster_is_started(
+    spec: SessionSpec, settings: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check([replace(spec, settings=settings)], LIBRDKAFKA)
+
+
+@pytest.mark.parametrize("wrong", [{"delivery.report.only.error": "true"}, {"throttle_cb": "x"}])
+def test_a_type_or_value_error_of_a_constructor_is_one_of_the_configuration(wrong: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="client settings: "):
+        connect({"bootstrap.servers": "127.0.0.1:1", **wrong}, PLAIN)

@@ -9,4 +9,5 @@ session      A session on real Kafka: at most one producer, one consumer and one
              client of confluent-kafka.
 settings     librdkafka as the client of real Kafka: defaults with time-outs that suit
              faults.
+trial        Clients that are made to find out whether librdkafka takes their settings.
 """

@@ -7,7 +7,6 @@ returns, and is never retried here; librdkafka's own retries stay on, as in any 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from core.client_settings import (
@@ -18,14 +17,14 @@ from core.client_settings import (
     properties_of_consumer,
     properties_of_producer,
 )
-from core.errors import ConfigError
 from core.op import Isolation, TopicPartition
 from core.session import Delivery, Fetched, Record, Session, SessionEvent
 from harness.kafka.client.consumer import SessionConsumer
 from harness.kafka.client.error_table import Failure, Verb, outcome
-from harness.kafka.client.librdkafka import ClientEvents, ClientPart, Expired, bounded, failure_of
+from harness.kafka.client.librdkafka import ClientEvents, ClientPart, Expired, bounded
 from harness.kafka.client.producer import SessionProducer
 from harness.kafka.client.settings import LIBRDKAFKA
+from harness.kafka.client.trial import REFUSALS, refused
 
 
 def connect(args: dict[str, str], spec: SessionSpec) -> Session:
@@ -38,9 +37,8 @@ def connect(args: dict[str, str], spec: SessionSpec) -> Session:
     """
     try:
         return KafkaSession(args, spec)
-    except KafkaException as error:
-        failure = failure_of(error)
-        raise ConfigError(f"client settings: {failure.message}") from None
+    except REFUSALS as error:
+        raise refused(error) from None
 
 
 class KafkaSession:

@@ -79,7 +79,7 @@ def test_an_impatient_producer_gives_a_record_up_after_its_time() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"compression.type": "lz4"}, "cannot honour it"),
+        ({"compression.type": "lz4"}, "a run can set only"),
         ({"producer.acks": "1"}, "decides it"),
         ({"producer.linger.ms": "soon"}, "a number"),
     ],
