@@ -22,11 +22,13 @@ class LostWrite(Finding):
 
     log_end: where the log ended, -1 unknown. fresh: nothing had been acknowledged in the partition when
     the record was sent. first: no earlier record of its producer is in the log, and a later one is.
+    withheld: it is in the log, and readers at read_committed do not get it.
     """
 
     log_end: int
     fresh: bool
     first: bool
+    withheld: bool
 
     def sentence(self, history: History) -> str:
         """What was promised, and what was read."""
@@ -44,10 +46,13 @@ class LostWrite(Finding):
         seen = "no consumer ever read it, and "
         if reads:
             seen = f"op {reads[0].op} had read it at offset {reads[0].offset}, yet "
+        if self.withheld:
+            seen = "the final reads at read_uncommitted returned it, and "
+        level = " at read_committed" if self.withheld else ""
         reached = f" (the log ends at {self.log_end})" if self.log_end >= 0 else ""
         return (
             f"{s.text(history)}, sent by {history.client(self.process)}, {promised}; {seen}"
-            f"the final reads, which read past its place{reached}, did not return it."
+            f"the final reads{level}, which read past its place{reached}, did not return it."
         )
 
 
@@ -61,7 +66,7 @@ class UnseenRecord(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     if p.known.on_record.final_reads:
-        missing, undecided = p.fates(p.of_sends(np.flatnonzero(p.committed & ~p.shown_rc)))
+        missing, undecided = p.fates(p.of_sends(np.flatnonzero(p.committed & (p.withheld | ~p.shown_rc))))
         missing = missing[~p.open_txn[missing] | p.seen[missing]]  # the others are torn off, not lost
         result.parts[NAME] = len(undecided)
     else:
@@ -88,8 +93,9 @@ def _report_losses(p: KernelView, result: PartitionResult, missing: Array) -> No
             records=(s, *map(p.got, np.flatnonzero(p.writer == row)[:3].tolist())),
             at_ns=s.done_ns,
             log_end=log_end,
-            fresh=first_ack >= s.invoke_ns,
+            fresh=first_ack >= s.invoke_ns and not p.withheld[row],
             first=s.value < int(lowest[p.owner[row]]) < NEVER,
+            withheld=bool(p.withheld[row]),
         )
 
     result.report(LOST, missing, lost, p.known.acks[p.owner[missing]], ACKS)
@@ -145,7 +151,7 @@ CHECK = Check(
             title="Acknowledged record lost",
             absence=True,
             meaning="Kafka acknowledged a record (or committed its transaction), and the log does not"
-            " hold it.",
+            " hold it, or consumers at read_committed never get it.",
             literature="lost update; durability",
             rule=loss,
         ),

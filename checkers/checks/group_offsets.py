@@ -86,7 +86,8 @@ def _own(rows: Columns, changes: Columns) -> Iterator[tuple[int, int]]:
     explicit = stored(rows) & (rows["kind"] != CommitKind.AUTO)
     for process in np.unique(rows["process"][explicit]).tolist():
         mine = np.flatnonzero(explicit & (rows["process"] == process))
-        mine = mine[np.lexsort((rows["invoke_ns"][mine], rows["op"][mine], rows["done"][mine]))]
+        keys = (-rows["offset"][mine], *(rows[name][mine] for name in ("invoke_ns", "op", "done")))
+        mine = mine[np.lexsort(keys)]
         last = np.searchsorted(rows["done"][mine], rows["invoke_ns"][mine], side="left") - 1
         has = np.flatnonzero(last >= 0)
         c, d = mine[last[has]], mine[has]

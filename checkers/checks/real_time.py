@@ -20,7 +20,7 @@ class Inversion(Finding):
         """Both records."""
         s, t = self.records
         return (
-            f"{s.text(history)} was acknowledged at offset {s.offset} {at(history, s.done_ns)};"
+            f"{s.text(history)}, at offset {s.offset}, was acknowledged {at(history, s.done_ns)};"
             f" record {t.name}, sent afterwards ({at(history, t.invoke_ns)}), stands before it, at"
             f" offset {t.offset}."
         )
@@ -28,24 +28,24 @@ class Inversion(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends = p.sends
-    first = np.flatnonzero(p.acked & (sends["ack_ns"] >= 0))
+    first = np.flatnonzero((sends["place"] >= 0) & (sends["ack_ns"] >= 0))
     second = p.of_sends(np.flatnonzero(sends["place"] >= 0))
     if not len(first) or not len(second):
         return
     first, second = _opposed(p, first, second)
     first = first[np.argsort(sends["ack_ns"][first], kind="stable")]
-    highest = np.maximum.accumulate(sends["offset"][first])
+    highest = np.maximum.accumulate(sends["place"][first])
     before = np.searchsorted(sends["ack_ns"][first], sends["invoke_ns"][second], side="left")
     bound = np.append(highest, -1)[before - 1]  # before = 0: the -1 at the end
     hits = np.flatnonzero(bound > sends["place"][second])
     if not len(hits):
         return
-    # the earlier send is the first in order of acknowledgement with that highest offset
+    # the earlier send is the first in order of acknowledgement with that highest place
     earlier = first[np.searchsorted(highest, bound[hits], side="left")]
     later = second[hits]
 
     def inversion(hit: int) -> Finding:
-        s, t = p.sent(int(earlier[hit])), p.placed(int(later[hit]))
+        s, t = p.placed(int(earlier[hit])), p.placed(int(later[hit]))
         return Inversion(key=(p.tp, t.value), process=t.process, records=(s, t), at_ns=t.done_ns)
 
     acks = p.known.acks[p.owner[earlier]]
@@ -54,14 +54,14 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
 
 def _opposed(p: KernelView, first: Array, second: Array) -> tuple[Array, Array]:
     """Those of `first` acknowledged before one of `second` below them was sent, and the reverse: few."""
-    offsets, places = p.slots(p.sends["offset"][first]), p.slots(p.sends["place"][second])
+    above_of, places = (p.slots(p.sends["place"][rows]) for rows in (first, second))
     acked, sent = p.sends["ack_ns"][first], p.sends["invoke_ns"][second]
     above, below = np.full(p.slots.size + 1, NEVER), np.full(p.slots.size + 1, -NEVER)
-    np.minimum.at(above, offsets, acked)
+    np.minimum.at(above, above_of, acked)
     np.maximum.at(below, places + 1, sent)
     above = np.minimum.accumulate(above[::-1])[::-1]
     below = np.maximum.accumulate(below)
-    return first[below[offsets] > acked], second[above[places + 1] < sent]
+    return first[below[above_of] > acked], second[above[places + 1] < sent]
 
 
 CHECK = Check(

@@ -83,7 +83,7 @@ class KernelView:
     writer: of each read, the row in sends of its value, or -1. row_at: row in sends that has its place at a
     slot, -1 = none (of several: one of them). odd: reads whose value is not that of this row. All other reads
     say nothing that sends do not say, so most kernels look at sends and at the few odd reads.
-    seen, shown_any, shown_rc, proven, failed, committed: of each send (docs/checks.md, section 1);
+    seen, shown_any, shown_rc, withheld, proven, failed, committed: of each send (docs/checks.md, section 1);
     open_txn: whether it belongs to an indeterminate transaction.
 
     A kernel reports what own rows and offsets show: `of_sends`, `of_reads`, `of_slots`.
@@ -130,6 +130,10 @@ class KernelView:
         final_rc = self.flagged(final & rc)
         self.shown_any = final_rc | self.flagged(final & ~rc)
         self.shown_rc = np.where(txn, final_rc, self.shown_any)
+        self.withheld = np.zeros(len(txn), bool)
+        if (span := self.bounds[RC]) is not None and not txn.all():
+            passed = (sends["place"] >= span.start) & (sends["place"] < span.read_to)
+            self.withheld = passed & self.shown_any & ~final_rc & ~txn
         self.seen = final_rc | self.flagged(self.counting & rc & ~final)
         if not txn.all():  # of other sends every counting read counts
             self.seen |= ~txn & (self.shown_any | self.flagged(self.counting & ~rc & ~final))
@@ -305,10 +309,11 @@ class KernelView:
         return found
 
     def fates(self, rows: Array) -> tuple[Array, Array]:
-        """Of sends that the final reads did not show: the missing ones, the undecided ones."""
+        """Of sends that are withheld, or that the final reads did not show: the missing ones, the undecided
+        ones."""
         ru, rc = self.bounds
         offset = self.sends["offset"][rows]
-        missing = np.zeros(len(rows), bool)
+        missing = self.withheld[rows]
         removed = np.zeros(len(rows), bool)
         hiding = ru is not None and rc is not None and ru.end >= 0 and rc.end < ru.end
         for bound, hides, shown in ((ru, False, self.shown_any), (rc, hiding, self.shown_rc)):

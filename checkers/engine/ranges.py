@@ -61,8 +61,8 @@ class Scouted:
 
     homeless: values that were read here, and not sent here. first, lowest: of each process (its position in
     the kernel input) its first send with a place here, and its lowest place (NEVER: none). values: its lowest
-    value in the log here. first_ack: the earliest acknowledgement; first_offset: the earliest that named an
-    offset; invoked: the latest send with a place. sources: inputs of copies made here, by their partition.
+    value in the log here. first_ack: the earliest acknowledgement; first_placed: the earliest of a record
+    that has a place; invoked: the latest such send. sources: inputs of copies made here, by partition.
     """
 
     homeless: Array
@@ -70,7 +70,7 @@ class Scouted:
     lowest: Array
     values: Array
     first_ack: int
-    first_offset: int
+    first_placed: int
     invoked: int
     sources: Mapping[int, Runs]
 
@@ -239,7 +239,7 @@ def cut(folder: Run, unit: str, tps: Iterable[int], rows: int) -> list[Range]:
 
 def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
     """What a range tells of itself. Raises: HistoryError."""
-    names = ("process", "value", "offset", "invoke_ns", "ack_ns", "src_tp", "src_offset")
+    names = ("process", "value", "invoke_ns", "ack_ns", "src_tp", "src_offset")
     sends = UnitFile(folder, unit, "sends").rows(of, names)
     reads = UnitFile(folder, unit, "reads").rows(of, ("value",))
     placed = np.flatnonzero(sends["place"] >= 0)
@@ -266,7 +266,7 @@ def scout(folder: Run, unit: str, of: Range, known: KernelInput) -> Scouted:
         lowest=lowest,
         values=values,
         first_ack=int(acks[acks >= 0].min(initial=NEVER)),
-        first_offset=int(acks[(acks >= 0) & (sends["offset"] >= 0)].min(initial=NEVER)),
+        first_placed=int(acks[(acks >= 0) & (sends["place"] >= 0)].min(initial=NEVER)),
         invoked=int(sends["invoke_ns"][placed].max(initial=-1)),
         sources={
             tp: runs(distinct(sends["src_offset"][copies & (sends["src_tp"] == tp)]))
@@ -293,7 +293,7 @@ def meet(scouted: Sequence[Scouted], known: KernelInput) -> list[Met]:
                 values=values,
                 sources={tp: offsets for tp, offsets in shared.items() if len(offsets)},
                 places=np.zeros(0, np.int64) if known.tenure is None else distinct(lowest[lowest < NEVER]),
-                limit=limit if each.first_offset < limit else -1,
+                limit=limit if each.first_placed < limit else -1,
                 older=np.delete(firsts, number, axis=0).min(axis=0, initial=NEVER) < firsts[number],
                 lowest_values=lowest_values,
                 first_ack=min(each.first_ack for each in scouted),
@@ -319,13 +319,13 @@ def find(folder: Run, unit: str, of: Range, met: Met) -> dict[str, Columns]:
     Raises: HistoryError.
     """
     files = {name: UnitFile(folder, unit, name) for name in PLACE}
-    sends = files["sends"].rows(of, ("value", "offset", "ack_ns", "src_tp", "src_offset"))
+    sends = files["sends"].rows(of, ("value", "ack_ns", "src_tp", "src_offset"))
     wanted = np.isin(sends["value"], met.values) | np.isin(sends["place"], met.places)
     for tp, offsets in met.sources.items():
         wanted |= (sends["src_tp"] == tp) & np.isin(sends["src_offset"], offsets)
-    early = np.flatnonzero((sends["offset"] >= 0) & (sends["ack_ns"] >= 0) & (sends["ack_ns"] < met.limit))
+    early = np.flatnonzero((sends["place"] >= 0) & (sends["ack_ns"] >= 0) & (sends["ack_ns"] < met.limit))
     early = early[np.argsort(sends["ack_ns"][early], kind="stable")]
-    highest = np.maximum.accumulate(sends["offset"][early])
+    highest = np.maximum.accumulate(sends["place"][early])
     wanted[early[np.append(True, highest[1:] > highest[:-1])[: len(early)]]] = True
     values = distinct(np.append(met.values, sends["value"][wanted]))
     reads = files["reads"].rows(of, ("value",))

@@ -12,6 +12,7 @@ import pytest
 
 from checkers.api import check_history
 from checkers.checks import CHECKS
+from checkers.checks.durability import LostWrite
 from checkers.checks.recovery import Served
 from checkers.engine import pipeline
 from checkers.engine.findings import CAP, Acks, offsets_of, runs
@@ -155,6 +156,20 @@ def test_the_variant_of_a_loss_is_the_acks_of_its_producer() -> None:
     built = lossy(4)
     built.processes[1] = Process(acks=1, idempotent=False)
     assert set(check_tables(built.tables()).counts) == {("lost-write", "1")}
+
+
+def test_a_record_that_only_uncommitted_readers_get_is_told_of_as_one_that_is_in_the_log() -> None:
+    built = lossy(4)
+    built.processes[3] = Process(isolation=Isolation.READ_UNCOMMITTED, acks=-2)
+    other = Op(process=3, f="final", invoke=5, complete=6, phase=Phase.FINAL)
+    other.mops = [Read(tp=0, offset=1, value=value_of(1, 1))]
+    built.ops.append(other)
+    lost = [one for one in check_tables(built.tables()).findings if one.name == "lost-write"]
+    in_log, gone = lost
+    assert isinstance(in_log, LostWrite)
+    assert isinstance(gone, LostWrite)
+    assert (in_log.withheld, in_log.records[0].offset) == (True, 1)
+    assert (gone.withheld, gone.records[0].offset) == (False, 3)
 
 
 def test_a_kernel_that_crashes_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

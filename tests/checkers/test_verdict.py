@@ -565,7 +565,7 @@ def test_a_request_that_its_client_gave_up_may_arrive_behind_the_next_record(
     for n, outcome in enumerate((first, Outcome.INFO)):
         op = Op(process=1, f="send", invoke=(1 + 20 * n) * S, complete=(2 + 20 * n) * S)
         op.outcome = Outcome.INFO
-        op.mops = [Send(tp=0, value=value_of(1, n), outcome=outcome)]
+        op.mops = [Send(tp=0, value=value_of(1, n), outcome=outcome, ns=(op.invoke, 30 * S))]
         built.ops.append(op)
     other = Op(process=2, f="send", invoke=1 * S, complete=2 * S)  # without an acknowledgement: unknown
     other.mops = [Send(tp=1, value=value_of(2, 0), offset=0)]

@@ -164,7 +164,7 @@ def offset_realtime_inversion(history: History) -> Iterator[Key]:
     for p in history.partitions:
         for later in p.sends:
             if later["place"] >= 0 and any(
-                earlier["offset"] > later["place"] and 0 <= earlier["ack_ns"] < later["invoke_ns"]
+                earlier["place"] > later["place"] and 0 <= earlier["ack_ns"] < later["invoke_ns"]
                 for earlier in p.sends
             ):
                 yield "offset-realtime-inversion", p.tp, later["value"]

@@ -194,7 +194,9 @@ def _went_back(history: History, before: list[Row], d: Row) -> bool:
     own = [c for c in before if c["process"] == d["process"] and c["kind"] in kinds]
     if d["kind"] not in kinds or not own:
         return False
-    last = max(own, key=lambda c: (commit_complete(history, c), int(c["op"]), int(c["invoke_ns"])))
+    last = max(
+        own, key=lambda c: (commit_complete(history, c), int(c["op"]), int(c["invoke_ns"]), -int(c["offset"]))
+    )
     moved = any(
         row["process"] == d["process"]
         and row["tp"] == d["tp"]

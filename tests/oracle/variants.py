@@ -69,8 +69,8 @@ def _contradicted(p: Partition, key: Key) -> Variants:
 def _inverted(p: Partition, key: Key) -> Variants:
     later = p.send_of[int(key[2])]
     before = [s for s in p.sends if 0 <= s["ack_ns"] < later["invoke_ns"]]
-    highest = max(s["offset"] for s in before)
-    return {ACKS[_process(p, s)["acks"]] for s in before if s["offset"] == highest}
+    highest = max(s["place"] for s in before)
+    return {ACKS[_process(p, s)["acks"]] for s in before if s["place"] == highest}
 
 
 def _reordered(p: Partition, key: Key) -> Variants:

@@ -123,9 +123,18 @@ class Partition:
 
     def missing(self, send: Row) -> bool:
         """Some final read had to show the send, and did not."""
-        return not self.removed(send) and any(
-            self.covers(level, send) and not self.shown(level, send) for level in (RC, RU)
+        return not self.removed(send) and (
+            self.withheld(send)
+            or any(self.covers(level, send) and not self.shown(level, send) for level in (RC, RU))
         )
+
+    def withheld(self, send: Row) -> bool:
+        """The final read at read_committed went past the send, which no transaction hides, without it."""
+        if send["txn"] or RC not in self.bounds or not self.shown(RU, send):
+            return False
+        final = [r for r in self.reads if r["phase"] == Phase.FINAL and r["value"] == send["value"]]
+        given = any(read["isolation"] == RC for read in final)
+        return not given and self.bounds[RC].start <= send["place"] < self.bounds[RC].read_to
 
     def in_doubt(self, send: Row) -> bool:
         """The send may have taken effect, for all that is known."""
