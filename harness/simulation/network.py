@@ -106,7 +106,8 @@ class Connection:
 
 class Network:
     """All connections. cuts: in force. messages: all so far, None = not kept. proxies: asked
-    in this order whether they take a message, to lose it or to `carry` it on."""
+    in this order whether they take a message, to lose it or to `carry` it on. watchers: they learn of
+    each answer that a node gives, also where its client has gone."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self._scheduler = scheduler
@@ -122,6 +123,7 @@ class Network:
         self.cuts: list[Cut] = []
         self.messages: list[Message] | None = None
         self.proxies: list[Callable[[Message], bool]] = []
+        self.watchers: list[Callable[[Message], None]] = []
 
     def connect(self, client: int, server: int, listener: Listener, process: int = -1) -> Connection:
         """A new connection; its first message shows whether the server answers."""
@@ -166,6 +168,8 @@ class Network:
         self._sent += 1
         if self.messages is not None:
             self.messages.append(message)
+        for learns in self.watchers:
+            learns(message)
         if not (connection.closed or connection.severed):
             (self._give if self.proxies else self.carry)(message)
 

@@ -16,7 +16,8 @@ from core.errors import ClusterError
 from core.wire import Action, Rule, Seen, Tally
 from harness.simulation.network import CLIENTS, DELAY_US, Connection, Message, Network
 from harness.simulation.scheduler import Scheduler
-from model.protocol.coordinator_messages import WriteTxnMarkers
+from model.protocol.coordinator_messages import WriteTxnMarkers, WriteTxnMarkersResponse
+from model.protocol.requests import ErrorResponse
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class Wire:
         self._late: dict[Connection, Waiting] = {}
         self._mute: set[Connection] = set()
         self._answers: dict[int, Rule] = {}
+        self._taken: dict[int, Rule] = {}
         self._between = False
 
     def rule(self, rules: Sequence[Rule]) -> None:
@@ -58,9 +60,11 @@ class Wire:
             self._tallies[rule.number] = Tally(self._scheduler.ns)
         if self.takes not in self._network.proxies:
             self._network.proxies.insert(0, self.takes)
+            self._network.watchers.append(self._answered)
 
     def seen(self, number: int | None = None) -> tuple[Seen, ...]:
-        """What rules took so far, one of them or all, and when what they held was sent on."""
+        """What rules took so far, one of them or all, when what they held was sent on, and how it was
+        answered."""
         return tuple(one for one in self._seen if number in (None, one.rule))
 
     def lift(self, numbers: Sequence[int] = ()) -> None:
@@ -93,6 +97,7 @@ class Wire:
         if rule is None:
             return False
         self._saw("caught", message, rule)
+        self._taken[message.number] = rule
         match rule.action:
             case Action.HOLD | Action.DETACH:
                 self._held[connection] = Waiting(rule, deque([message]), _ids(message.content))
@@ -119,7 +124,13 @@ class Wire:
             if waiting.rule.until_api == api and (not ids or not waiting.ids or ids & waiting.ids):
                 self._release(waiting.rule.number)
 
-    def _saw(self, what: str, message: Message, rule: Rule) -> None:
+    def _answered(self, message: Message) -> None:
+        """A node answers; the connection may have ended on the client's side."""
+        request = message.request
+        if request is not None and (rule := self._taken.pop(request.number, None)) is not None:
+            self._saw("answered", request, rule, error_of(message.content))
+
+    def _saw(self, what: str, message: Message, rule: Rule, error: int | None = None) -> None:
         content, connection = message.content, message.connection
         named = [*sorted(_ids(content)), *filter(None, [getattr(content, "group", "")]), *_marked(content)]
         self._seen.append(
@@ -134,6 +145,7 @@ class Wire:
                 correlation_id=message.number,
                 client_id=str(connection.process if connection.client == CLIENTS else connection.client),
                 named=", ".join(named),
+                error=error,
                 skipped=self._tallies[rule.number].skipped if what == "caught" else 0,
             )
         )
@@ -186,6 +198,13 @@ class Wire:
                     self._held[connection].messages += behind
                 return
             self._network.carry(message)
+
+
+def error_of(answer: object) -> int | None:
+    """The first error in an answer, 0 where there is none; None where it has no place for one."""
+    if isinstance(answer, WriteTxnMarkersResponse):
+        return next((int(error) for error in answer.results.values() if error), 0)
+    return int(answer.error) if isinstance(answer, ErrorResponse) else None
 
 
 def _fits(rule: Rule, message: Message) -> bool:
