@@ -18,6 +18,8 @@ importers   Importers: recordings of other programs as run folders that `inquest
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and
             whether it counts.
 known_bugs  Known bugs of Kafka and its clients, recognised by evidence in the history of a run.
+labelled_run  A run whose findings get labels: what signatures ask of it again and again.
+late_end_evidence  Evidence for an EndTxn that came late into the next transaction.
 late_requests  Requests that a rule of the wire held back, and when they came.
 liveness    How the cluster kept serving its producers, fault by fault.
 logs        Judging the logs that brokers left behind: no client is asked.
@@ -28,6 +30,7 @@ repeat      The command line that repeats a run.
 served      How much of a time lies within a second after an acknowledgement.
 subjects    What a history holds that checks can judge; a check whose subject a run lacks is not
             asked.
+transaction_fates  The fates of a transaction's records, partition by partition.
 verdict     The verdict: what was found, whether it is allowed, what could not be decided.
 witness     Examples of findings for people: the sentence, the ops and records, the faults in force.
 

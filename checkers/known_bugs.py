@@ -7,7 +7,6 @@ what is missing. A finding that merely resembles one stays open.
 Not here: how findings are made (docs/checks.md). docs/known-bugs.md is made of the registry.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,23 +14,21 @@ from typing import Any, Final
 
 from checkers import bugs_in_logs
 from checkers.allowed import is_true
-from checkers.bugs_in_logs import TransactionLogs
+from checkers.bugs_in_logs import came_after_marker, record_came_late
 from checkers.checks.atomicity import TORN
 from checkers.checks.durability import LOST, LostWrite
 from checkers.checks.isolation import ABORTED, PRECOMMITTED
 from checkers.checks.poll_order import SKIP, SKIP_INSIDE
 from checkers.checks.stability import HANGING, STUCK, HangingTransaction, StuckLso
-from checkers.checks.uniqueness import DUPLICATE
-from checkers.engine.evidence import FetchedRecords, Wanted, fetch
-from checkers.engine.findings import FAIL, NEVER, OK, Finding, Shown, What
-from checkers.late_requests import late_ends
+from checkers.checks.uniqueness import DUPLICATE, Duplicate
+from checkers.engine.evidence import Wanted, fetch
+from checkers.engine.findings import NEVER, OK, Finding, Shown, What
+from checkers.labelled_run import LabelledRun
+from checkers.late_end_evidence import late_end, late_end_wanted
 from checkers.logs.classes import HANGING as HANGING_PARTITION
-from checkers.logs.classes import LOST_DECISION, TORN_DECISION
 from checkers.logs.judgement import LogFinding
 from checkers.logs.registry import RULES
 from checkers.marker_evidence import (
-    Suspicion,
-    fates,
     late_marker,
     late_marker_wanted,
     left_out,
@@ -39,10 +36,10 @@ from checkers.marker_evidence import (
     uncommitted,
     uncommitted_wanted,
 )
+from checkers.transaction_fates import Suspicion, first_open, unclaimed
 from core.session import UNAWAITED
-from history.columns import numbers
 from history.evidence import Evidence
-from history.reader import History, OpRecord
+from history.reader import History
 
 STATISTICS_NS: Final = 2_000_000_000
 """Statistics come once a second: they may show a change this much later than it happened."""
@@ -52,10 +49,10 @@ VERIFIED: Final = (3, 6)
 """First version whose brokers ask the coordinator before they add a transaction's first record."""
 
 Match = Callable[[Suspicion], bool]
-LogMatch = Callable[[TransactionLogs, LogFinding], bool]
+LogMatch = Callable[[LabelledRun, LogFinding], bool]
 
 
-def _nothing(history: History, finding: Finding) -> Wanted | None:
+def _nothing(run: LabelledRun, finding: Finding) -> Wanted | None:
     return Wanted()
 
 
@@ -77,7 +74,7 @@ class KnownBug:
     evidence: str
     anomalies: tuple[str, ...]
     match: Match = field(repr=False)
-    wanted: Callable[[History, Finding], Wanted | None] = field(default=_nothing, repr=False)
+    wanted: Callable[[LabelledRun, Finding], Wanted | None] = field(default=_nothing, repr=False)
     in_logs: Mapping[str, LogMatch] = field(default_factory=dict, repr=False)
 
 
@@ -86,51 +83,75 @@ def labels_of_logs(history: History, evidence: Evidence, findings: Sequence[LogF
 
     Raises: HistoryError, where a file cannot be read.
     """
-    logs = TransactionLogs(history, evidence)
+    run = LabelledRun(history, evidence)
 
     def label(finding: LogFinding) -> str:
         named = RULES[finding.rule].anomaly if finding.rule in RULES else ""
         matches = ((name, bug.in_logs.get(named)) for name, bug in KNOWN_BUGS.items())
-        return next((name for name, match in matches if match and match(logs, finding)), "")
+        return next((name for name, match in matches if match and match(run, finding)), "")
 
     return [label(finding) for finding in findings]
 
 
-def labels(history: History, findings: Sequence[Finding]) -> list[str]:
+def labels(history: History, evidence: Evidence, findings: Sequence[Finding]) -> list[str]:
     """Of each finding: the id of the known bug whose signature it bears, "" = none.
 
     Raises: HistoryError, where a file cannot be read.
     """
+    run = LabelledRun(history, evidence)
     suspected = [
         (number, name, wanted)
         for number, finding in enumerate(findings)
         for name, bug in KNOWN_BUGS.items()
-        if finding.name in bug.anomalies and (wanted := bug.wanted(history, finding)) is not None
+        if finding.name in bug.anomalies and (wanted := bug.wanted(run, finding)) is not None
     ]
     fetched = fetch(history, (wanted for _, _, wanted in suspected))
     found = [""] * len(findings)
     for number, name, _ in suspected:
-        suspicion = Suspicion(history, findings[number], fetched)
+        suspicion = Suspicion(run, findings[number], fetched)
         if not found[number] and KNOWN_BUGS[name].match(suspicion):
             found[number] = name
     return found
 
 
 def _epoch_bump(suspicion: Suspicion) -> bool:
-    """A plain idempotent producer bumped its epoch while the record was not acknowledged yet."""
+    """A plain idempotent producer bumped its epoch while the record was not acknowledged yet. There is at
+    most one more copy for each bump, none was read before the bump, and each has a later epoch than the one
+    before it, as far as brokers' logs are known."""
     history, finding = suspicion.history, suspicion.finding
+    assert isinstance(finding, Duplicate)
     process = history.processes.get(finding.process)
     sends = finding.only(What.SEND)
     if process is None or not process.idempotent or process.transactional_id or not sends:
         return False
     begin, until = sends[0].invoke_ns, _under_way_until(suspicion, sends[0])
-    # `epoch_cnt` counts answers of InitProducerId; librdkafka raises this epoch without asking
-    return any(
-        later.producer_epoch > earlier.producer_epoch >= 0
-        and later.producer_id == earlier.producer_id
-        and begin <= later.ns <= until + STATISTICS_NS
+    bumps = [
+        later.ns
+        # `epoch_cnt` counts answers of InitProducerId; librdkafka raises this epoch without asking
         for earlier, later in pairwise(history.identities(finding.process))
+        if later.producer_id == earlier.producer_id and earlier.producer_epoch >= 0
+        for _ in range(later.producer_epoch - earlier.producer_epoch)
+        if begin <= later.ns <= until + STATISTICS_NS
+    ]
+    read: dict[int, int] = {}
+    for shown in finding.only(What.READ):
+        read[shown.offset] = min(shown.done_ns, read.get(shown.offset, NEVER))
+    places = sorted({*read, *(one.offset for one in sends if one.offset >= 0)})
+    copies = [read.get(place, NEVER) for place in places[1:]]
+    return (
+        finding.copies == len(places) <= 1 + len(bumps)
+        and all(at >= bump - STATISTICS_NS for bump, at in zip(bumps, copies, strict=False))
+        and _epochs_rise(suspicion.run, finding.tp, places)
     )
+
+
+def _epochs_rise(run: LabelledRun, tp: int, places: Sequence[int]) -> bool:
+    """Each copy is of the same producer id and of a later epoch than the one before, as far as the logs of
+    the end are known."""
+    name = run.partition(tp)
+    batches = [run.batch(name, place) for place in places]
+    known = [(one["producer_id"], one["producer_epoch"]) for one in batches if one is not None]
+    return all(one[0] == other[0] and one[1] < other[1] for one, other in pairwise(known))
 
 
 def _under_way_until(suspicion: Suspicion, sent: Shown) -> int:
@@ -143,116 +164,36 @@ def _under_way_until(suspicion: Suspicion, sent: Shown) -> int:
     return op.ended_ns + round(waits_s * 1e9)
 
 
-def _late_end_wanted(history: History, finding: Finding) -> Wanted | None:
-    """An EndTxn that came late into this transaction, as a rule of the wire saw it; or the transaction before
-    this one, of the same process, asked for the other ending, and took longer than the client waits for
-    one answer: the records of both.
-
-    Not across processes: InitProducerId raises the epoch of the transactional id, and a request of the
-    epoch before ends nothing any more.
-    """
-    op = history.op(finding.ops[0])
-    before = _transaction_before(history, op)
-    if not op.txn or before is None:
-        return None
-    if _held_back(history, op):
-        return Wanted(ops=(before.op,), written=(op.op,))
-    if op.outcome not in (OK, FAIL):
-        return None
-    asked = {int(before.outcome)} & {OK, FAIL}
-    if before.outcome == FAIL and not before.deliberate and before.error:
-        asked.add(OK)  # it asked for a commit, that failed, and then for the abort
-    other = FAIL if op.outcome == OK else OK
-    slow = _slow(history, before, before.invoke_ns)
-    return Wanted(ops=(before.op,), written=(op.op,)) if other in asked and slow else None
-
-
-def _transaction_before(history: History, op: OpRecord) -> OpRecord | None:
-    """The transaction before an op of the same process."""
-    invoke, txn = (numbers(history.tables["ops"], name) for name in ("invoke_ns", "txn"))
-    rows = history.ops_of(op.process)
-    earlier = bisect_left(rows, op.invoke_ns, key=lambda row: int(invoke[row]))
-    before = next((row for row in reversed(range(earlier)) if txn[rows[row]] == 1), None)
-    return None if before is None else history.op(int(rows[before]))
-
-
-def _slow(history: History, op: OpRecord, since_ns: int) -> bool:
-    """An op ended later after `since_ns` than its client waits for one answer, as far as that is known."""
-    process = history.processes.get(op.process)
-    waits_ms = -1 if process is None else process.socket_timeout_ms
-    return waits_ms >= 0 and op.ended_ns - since_ns >= waits_ms * 1_000_000
-
-
-def _late_end(suspicion: Suspicion) -> bool:
-    """An EndTxn came late into this transaction; or ending the one before took longer than the client waits
-    for one answer, so that the client asked again, and the fate of this one differs by partition."""
-    history, fetched = suspicion.history, suspicion.fetched
-    op = history.op(suspicion.finding.ops[0])
-    before = _transaction_before(history, op)
-    assert before is not None
-    done = [row.ack_ns for row in fetched.sends.get(before.op, ())]
-    done += [row.complete_ns for row in fetched.reads.get(before.op, ())]
-    last = max([before.invoke_ns, *done])
-    if _held_back(history, op, suspicion.until_ns):
-        return True
-    return _slow(history, before, last) and _split_by_partition(fetched, op.op)
-
-
-def _held_back(history: History, op: OpRecord, until_ns: int = NEVER) -> bool:
-    """A rule of the wire took an EndTxn of this process before a transaction and let it go within it, not
-    later than a time."""
-    ends = late_ends(history, op.process)
-    return any(end.comes_into(op) and end.delivered_ns <= until_ns for end in ends)
-
-
-def _late_end_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
-    """A record without a transaction was sent, or a decision that its client contradicts was written, in one
-    that a late EndTxn came into."""
-    history, ids = logs.history, logs.ids(finding)
-    written_ms = logs.written_ms(finding)
-    return written_ms is not None and any(
-        history.wall_ms(op.invoke_ns) <= written_ms <= history.wall_ms(op.ended_ns) + 1
-        for number, process in history.processes.items()
-        if process.transactional_id in ids
-        for op in map(history.op, map(int, history.ops_of(number)))
-        if op.txn and _held_back(history, op)
-    )
-
-
-def _split_by_partition(fetched: FetchedRecords, op: int) -> bool:
-    """In some partitions all of its records are visible, in the others none."""
-    found = fates(fetched, op).values()
-    return {frozenset(some) for some in found} == {frozenset({True}), frozenset({False})}
-
-
 def _fresh_partition(suspicion: Suspicion) -> bool:
     """Nothing was acknowledged in the partition when an idempotent producer, with several requests in
     flight, sent the record, which was acknowledged without an offset (by the acknowledgement of a later
-    one); no earlier record of that producer is there, and a later one is."""
+    one); no earlier record of that producer is there, and a later one is. No consumer ever read it."""
     finding = suspicion.finding
     assert isinstance(finding, LostWrite)
     process = suspicion.history.processes.get(finding.process)
     if process is None or not process.idempotent or process.in_flight == 1:
         return False
-    # with an offset, a broker appended it there: what is lost was in the log
-    return finding.records[0].offset < 0 and finding.fresh and finding.first
+    (sent, *_) = finding.records
+    # with an offset, a broker appended it there: what is lost was in the log, and so was what was read
+    inferred = sent.outcome == OK and sent.done_ns >= 0 and sent.offset < 0
+    return inferred and finding.fresh and finding.first and not finding.only(What.READ)
 
 
 def _unverified(suspicion: Suspicion) -> bool:
     """The transaction that holds the partition's LSO is one that its coordinator does not claim, and
-    brokers add records to a partition without asking the coordinator. A coordinator that did not
-    answer claims nothing: that proves nothing."""
-    finding = suspicion.finding
-    if _verifies(suspicion.config):
+    brokers add records to a partition without asking the coordinator. It begins with a record that no broker
+    acknowledged, of a transaction that was not committed; it stands after a younger marker of its producer,
+    as far as the log is known. A coordinator that did not answer claims nothing: that proves nothing."""
+    finding, run = suspicion.finding, suspicion.run
+    assert isinstance(finding, StuckLso | HangingTransaction)
+    opened = unclaimed(finding)
+    if opened is None or _verifies(suspicion.config):
         return False
-    if isinstance(finding, HangingTransaction):
-        row = finding.opened
-    else:
-        assert isinstance(finding, StuckLso)
-        if not finding.opened:
-            return False
-        row = finding.opened[0]
-    return not row.transactional_id and row.coordinator >= 0
+    first = first_open(suspicion.history, finding)
+    late = bool(first) and all(row.txn and row.outcome != OK and row.op_outcome != OK for row in first)
+    tp = run.partition(finding.tp)
+    known = run.survivor(tp) is not None
+    return late and (not known or came_after_marker(run, tp, opened.start, opened.producer_id))
 
 
 def _verifies(config: Mapping[str, Any]) -> bool:
@@ -261,8 +202,8 @@ def _verifies(config: Mapping[str, Any]) -> bool:
     return verified and _version(config) >= VERIFIED
 
 
-def _unverified_in_logs(logs: TransactionLogs, finding: LogFinding) -> bool:
-    return not _verifies(logs.history.config)
+def _unverified_in_logs(run: LabelledRun, finding: LogFinding) -> bool:
+    return not _verifies(run.history.config) and record_came_late(run, finding)
 
 
 def _version(config: Mapping[str, Any]) -> tuple[int, ...]:
@@ -285,7 +226,9 @@ partitions. A batch of another partition may be written but not yet acknowledged
 again under the new epoch, with sequence 0, and the broker appends it a second time.""",
         evidence="The producer is idempotent and not transactional, and its statistics show a raised epoch"
         " (`eos.producer_epoch`) under the same producer id between sending the record and its"
-        " acknowledgement.",
+        " acknowledgement. There is at most one more copy for each raise, and none was read before it. Where"
+        " brokers' logs are on record, the copies have the same producer id, and each a later epoch than the"
+        " one before it.",
         anomalies=(DUPLICATE,),
         match=_epoch_bump,
     ),
@@ -309,17 +252,21 @@ application waits; the preset `rebuild-on-doubt` does both. Where the connection
 again at once (`kafka-17754-commit`): no setting of a client prevents that. Of four runs of 60 s on
 real brokers with late EndTxn (workload `transactions`, nemesis `wire:endtxn`, seeds 771 and 772) the
 two with `safe` lost records of committed transactions, and the two with `rebuild-on-doubt` none.""",
-        evidence="The transaction before it, of the same process, asked for the other ending and"
-        " took longer to end than the client waits for one answer (so EndTxn was sent again); and of"
-        " this transaction whole partitions are visible while others are not. Or a fault of the"
-        " nemesis `wire` held an EndTxn of this process back, the request reached the coordinator"
-        " while this transaction was under way, and the coordinator did not refuse it; in brokers'"
-        " logs, such a transaction sent the record that no transaction has, or the decision in it is not"
-        " the one that its client got.",
+        evidence="The transaction before it, of the same process, asked for the other ending and took"
+        " longer to end than the client waits for one answer (so EndTxn was sent again); and of this"
+        " transaction whole partitions are visible while others are not. None that kept its own ending had"
+        " an acknowledged record before all of the others had one sent. Or a fault of the nemesis `wire`"
+        " held an EndTxn of this process back that asked for the other ending, it reached the coordinator"
+        " while this transaction was under way, and the coordinator answered it without an error: what was"
+        " acknowledged by then ended as the request asks, what was sent to other partitions afterwards did"
+        " not. Either way the log has every record that a broker acknowledged (the final reads at"
+        " read_uncommitted show it), and `__transaction_state`, where it is known as a whole, has the"
+        " decision that the late request caused. In brokers' logs: the finding is that decision, a marker"
+        " by it, or a record that the transaction sent afterwards to a partition that it ended.",
         anomalies=(ABORTED, TORN, LOST, PRECOMMITTED),
-        match=_late_end,
-        wanted=_late_end_wanted,
-        in_logs={HANGING_PARTITION: _late_end_in_logs, LOST_DECISION: _late_end_in_logs},
+        match=late_end,
+        wanted=late_end_wanted,
+        in_logs=dict.fromkeys(bugs_in_logs.ENDED_LATE, bugs_in_logs.end_came_late),
     ),
     "KAFKA-19446": KnownBug(
         title="A delayed marker ends the producer's next transaction in one partition",
@@ -341,13 +288,16 @@ In runs of a workload it takes `wire:markers`. The model showed it with clients 
 of 14 runs of 12 s in which the connection of each marker that a rule took was reset (seeds 0, 3 and 5). One
 run of 60 s on real brokers did not.""",
         evidence="A fault of the nemesis `wire` took markers of this producer before the transaction began,"
-        " they reached the partition's leader before the next one began, and the leader did not refuse them."
-        " In all partitions that they do not name the transaction ended one way. In brokers' logs: they name"
-        " the partition of the finding.",
+        " they reached the partition's leader before the next one began, and the leader answered them"
+        " without an error. In the partitions that they name, records acknowledged before they came have"
+        " their result, and those sent after the answer do not; in all others the transaction ended one"
+        " way. The log has every acknowledged record (the final reads at read_uncommitted show it). In"
+        " brokers' logs: the marker of the finding was written in that partition between the request and"
+        " its answer.",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, PRECOMMITTED),
         match=late_marker,
         wanted=late_marker_wanted,
-        in_logs=dict.fromkeys((LOST_DECISION, TORN_DECISION), bugs_in_logs.marker_came_late),
+        in_logs=dict.fromkeys(bugs_in_logs.CAME_LATE, bugs_in_logs.marker_came_late),
     ),
     "KAFKA-15591": KnownBug(
         title="First batches of a fresh partition accepted out of order, the first one lost",
@@ -366,8 +316,9 @@ record that the broker acknowledged at an offset was in the log: its loss has an
 batch may also make the producer bump its epoch, and so double records of other partitions
 (librdkafka-4953).""",
         evidence="The producer is idempotent and had several requests in flight, the record was"
-        " acknowledged without an offset, nothing had been acknowledged in the partition when it was"
-        " sent, no earlier record of the same producer is in the log there, and a later one is.",
+        " acknowledged, without an offset, nothing had been acknowledged in the partition when it was"
+        " sent, no earlier record of the same producer is in the log there, a later one is, and no consumer"
+        " ever read the record.",
         anomalies=(LOST,),
         match=_fresh_partition,
     ),
@@ -385,7 +336,10 @@ wait for ever. Since 3.6 brokers ask the coordinator before they append.""",
         evidence="The partition's leader lists an open transaction at the last stable offset, the"
         " coordinator that knows its producer id answered and does not claim it, and brokers do not"
         " verify transactions"
-        " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6).",
+        " (`transaction.partition.verification.enable` is false, or Kafka is older than 3.6). No broker"
+        " acknowledged the record at that offset, and its transaction was not committed. Where the"
+        " partition's log is on record, and of findings in brokers' logs: the last marker of that producer"
+        " stands before the record, and is younger than the record.",
         anomalies=(STUCK, HANGING),
         match=_unverified,
         in_logs={HANGING_PARTITION: _unverified_in_logs},
@@ -406,14 +360,17 @@ In runs of a workload it takes a cluster with more brokers than replicas, and a 
 replicas of one partition (`restart:replicas`, `kill:replicas`, `kill:all`). On 4.3.1 with 5 brokers, an
 isolated controller and 12 producers, `transactions` under `restart:replicas` showed it in 6 of 6 runs of
 60 s, in 2 of 4 shorter ones with 4 producers.""",
-        evidence="A coordinator's log says that it left out markers of this transactional id, because it knew"
-        " no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
-        " transaction began and before a later one of that id committed; and in all other partitions the"
-        " transaction ended one way. Of a transaction that stays open: the log names its id and partition,"
-        " and no coordinator claims it.",
+        evidence="A coordinator's log says that it left out markers of this transactional id, because it"
+        " knew no leader of some partitions (`Couldn't find leader endpoint for partitions …`), after the"
+        " transaction began and before a later one of that id had an acknowledgement; all records of a"
+        " partition that was left out have one fate, and in all other partitions the transaction ended one"
+        " way. The log has every acknowledged record (the final reads at read_uncommitted show it). Of a"
+        " transaction that stays open: the line names its id and partition, and the coordinator that knows"
+        " its producer id answered and does not claim it. In brokers' logs: the line names the partition of"
+        " the finding, and was written between the decision of that transaction and its completion.",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=left_out,
-        in_logs=dict.fromkeys(bugs_in_logs.CLASSES, bugs_in_logs.marker_left_out),
+        in_logs=dict.fromkeys(bugs_in_logs.LEFT_OUT, bugs_in_logs.marker_left_out),
         wanted=left_out_wanted,
     ),
     "uncommitted-state": KnownBug(
@@ -432,16 +389,20 @@ In runs of a workload it takes two deaths of coordinators while a follower of th
 isolated controller and 12 producers, `transactions` showed it in 9 of 10 runs of 60 s. The same runs of
 the model showed it with 8 of 8 seeds. Of 1,000 seeds of `inquest explore` none met it, and one met
 KAFKA-20734.""",
-        evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor, in sync"
-        " then, whose log ended before it and not below the high watermark, while the transaction was under"
-        " way. `__transaction_state`, read whole at the end, does not name the partition in this transaction,"
-        " which has an acknowledged record there; or it lacks the decision whose markers a coordinator says"
-        " that it sent after loading. In all other partitions the transaction ended one way. Or, where"
-        " messages were captured, a coordinator sent markers by a decision that a leader before it had"
-        " appended, and could not know that it was committed (`early-act`; it need not harm).",
+        evidence="Brokers' logs show a coordinator that loaded its log to an offset, and a successor, in"
+        " sync then, whose log ended before it and not below the high watermark, while the transaction was"
+        " under way. `__transaction_state`, read whole at the end, does not name the partition in this"
+        " transaction, which has an acknowledged record there; or it lacks the decision whose markers a"
+        " coordinator says that it sent after loading. In all other partitions the transaction ended one"
+        " way, and the log has every acknowledged record (the final reads at read_uncommitted show it). In"
+        " brokers' logs: the finding is a decision, an answer or a partition of that transaction that"
+        " `__transaction_state` lacks; of a marker, the coordinator that lost its state wrote it. Or, where"
+        " messages were captured, a coordinator sent markers of that transaction by a decision that a"
+        " leader before it had appended, and could not know that it was committed (`early-act`; it need not"
+        " harm).",
         anomalies=(LOST, ABORTED, TORN, SKIP, SKIP_INSIDE, STUCK, HANGING),
         match=uncommitted,
-        in_logs=dict.fromkeys(bugs_in_logs.CLASSES, bugs_in_logs.state_went_back)
+        in_logs=dict.fromkeys(bugs_in_logs.WENT_BACK, bugs_in_logs.state_went_back)
         | dict.fromkeys(bugs_in_logs.ACTS, bugs_in_logs.acted_upon_what_it_loaded),
         wanted=uncommitted_wanted,
     ),

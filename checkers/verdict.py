@@ -174,7 +174,7 @@ def _judged(run: JudgedRun, answers: Answers, name: str) -> list[JudgedFinding]:
             permitted, why = answers[name, finding.variant]
             judged.append(JudgedFinding(finding=finding, allowed=permitted, why=why))
     forbidden = [each for each in judged if not each.allowed][:LABELLED]
-    bugs = labels(run.history, [each.finding for each in forbidden])
+    bugs = labels(run.history, run.logs.evidence, [each.finding for each in forbidden])
     for each, bug in zip(forbidden, bugs, strict=True):
         each.bug = bug
     return sorted(judged, key=_order)

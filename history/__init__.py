@@ -23,8 +23,6 @@ stored      How the files of a unit hold sends and reads: what other columns tel
             written again.
 tables      The history of a run: schemas of the sealed tables, and the names their
             codes stand for.
-transaction_log  The transaction coordinators' log of a run, as the evidence of its end
-            has it.
 trace       The trace of a simulated run: messages and states of its nodes
             (`trace.jsonl`).
 unit_files  The Parquet files of a run's tables: whole ones, some columns of a unit, or

@@ -31,11 +31,9 @@ from history import storage
 from history.broker_logs import VIRTUAL, BrokerLogs, MarkersLeftOut, broker_logs
 from history.columns import Array, Columns, columns, numbers
 from history.events import Event, decode
-from history.evidence import Evidence
 from history.run_folder import FORMAT, Run
 from history.stored import values_at
 from history.tables import CLUSTERED, OPEN, PLACED, TABLES
-from history.transaction_log import TransactionLog, transaction_log
 from history.unit_files import EVERYWHERE, Where, matching, read_columns, read_table, verify
 
 SMALL: Final = tuple(name for name in TABLES if name not in CLUSTERED)
@@ -282,11 +280,6 @@ class History:
     def left_out(self) -> list[tuple[int, MarkersLeftOut]]:
         """Markers that coordinators left out, each with its time in ns. Raises: HistoryError."""
         return [(self.wall_ns(one.wall), one) for one in self.broker_logs.left_out]
-
-    @cached_property
-    def transaction_log(self) -> TransactionLog:
-        """What coordinators had written down at the end. Raises: HistoryError."""
-        return transaction_log(Evidence.load(self.run.evidence, missing_ok=True))
 
     @cached_property
     def bounds(self) -> dict[int, dict[int, Bound]]:

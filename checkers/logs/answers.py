@@ -91,7 +91,7 @@ class _Answers:
                         f"op {op.op} of {process}, from {since} to {until} ms, was committed, as its client"
                     )
                     text += " saw; __transaction_state has no PrepareCommit of its transactional id then"
-                    self._tell(ANSWERED, process, -1, text)
+                    self._tell(ANSWERED, process, -1, text, ms=since)
             elif op.outcome == Outcome.FAIL:
                 self._aborted(process, op, since, until)
 
@@ -108,7 +108,9 @@ class _Answers:
             last = one.decisions[-1]
             if last.commit and last.ms <= until - CLOCK_MS:
                 text = f"op {op.op} of {process} was aborted, as its client saw; {one.text} was decided by"
-                self._tell(ANSWERED, process, last.offset, f"{text} {last.text}", one.log, known[-1])
+                self._tell(
+                    ANSWERED, process, last.offset, f"{text} {last.text}", one.log, known[-1], ms=since
+                )
 
     def identities(self, process: Process) -> None:
         """Producer ids and epochs that it had."""
@@ -172,6 +174,8 @@ class _Answers:
         text: str,
         log: TopicPartition | None = None,
         identity: Identity | None = None,
+        *,
+        ms: int = -1,
     ) -> None:
         mine = self.logs.rows.get(process.transactional_id)
         place = log or (self._place(mine[0]) if mine else min(self.logs.logs, default=None))
@@ -191,6 +195,7 @@ class _Answers:
                 producer_id=identity.producer_id if identity else -1,
                 producer_epoch=identity.producer_epoch if identity else -1,
                 transactional_id=process.transactional_id,
+                ms=ms,
             )
         )
 

@@ -205,7 +205,7 @@ class _Decisions:
                 f"{marker.text} is by coordinator epoch {marker.coordinator_epoch}, its decision is"
                 f" {one.decisions[-1].text}, the newest leader epoch there is {last}"
             )
-            self._refuse(COORDINATOR_EPOCH, marker.tp, marker.offset, one, text)
+            self._refuse(COORDINATOR_EPOCH, marker.tp, marker.offset, one, text, ms=marker.ms)
         return number
 
     def _undecided(self, marker: Marker, every: Sequence[Transaction]) -> None:
@@ -224,7 +224,7 @@ class _Decisions:
         if doubt := self.logs.doubt(log):
             self.judgement.doubt(DECIDED, marker.tp, f"{text}; {doubt}")
         else:
-            self._refuse(DECIDED, marker.tp, marker.offset, owner, text, state, marker)
+            self._refuse(DECIDED, marker.tp, marker.offset, owner, text, state, ms=marker.ms, marker=marker)
 
     def _ended(self, one: Transaction, number: int, tp: TopicPartition) -> Ended:
         ends = self.ends[one.producer_id, number]
@@ -297,7 +297,10 @@ class _Decisions:
             self.judgement.doubt(NAMED, tp, f"{text}; {doubt}")
         else:
             finding_of = owner or (every[-1] if every else None)
-            self._refuse(NAMED, tp, offset, finding_of, text, state, epoch=epoch, producer_id=producer_id)
+            ms = int(batches["base_timestamp"][at])
+            self._refuse(
+                NAMED, tp, offset, finding_of, text, state, ms=ms, epoch=epoch, producer_id=producer_id
+            )
 
     # ---- whole transactions
 
@@ -375,7 +378,8 @@ class _Decisions:
         if doubt:
             self.judgement.doubt(rule, tp, f"{text}; {doubt}")
         else:
-            self._refuse(rule, tp, offset, one, text, "; ".join(each.text for each in one.decisions))
+            decided = "; ".join(each.text for each in one.decisions)
+            self._refuse(rule, tp, offset, one, text, decided, ms=one.began_ms)
 
     def _refuse(
         self,
@@ -385,8 +389,9 @@ class _Decisions:
         one: Transaction | None,
         text: str,
         before: str = "",
-        marker: Marker | None = None,
         *,
+        ms: int,
+        marker: Marker | None = None,
         producer_id: int = -1,
         epoch: int = -1,
     ) -> None:
@@ -407,6 +412,7 @@ class _Decisions:
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 transactional_id=one.transactional_id if one else "",
+                ms=ms,
             )
         )
 

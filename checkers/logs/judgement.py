@@ -47,7 +47,8 @@ class LogFinding:
     nodes: where the rows stand that show it; take -1 = it is about messages of these nodes. sentence: the
     story for an expert: what stands there, what has to hold. before: the state before that place, as the
     model has it, "" = there is none. producer_id, producer_epoch, transactional_id: of the transaction that
-    it is about, -1 and "" = none.
+    it is about, -1 and "" = none. ms: a time at which that was under way or was ended, by the clock of the
+    nodes, -1 unknown: transactions of one id can have one epoch.
     """
 
     rule: str
@@ -60,6 +61,7 @@ class LogFinding:
     producer_id: int = -1
     producer_epoch: int = -1
     transactional_id: str = ""
+    ms: int = -1
 
 
 def refused(

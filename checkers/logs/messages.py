@@ -213,6 +213,7 @@ class _Messages:
             sentence=f"{text}.",
             producer_id=row["producer_id"],
             producer_epoch=row["producer_epoch"],
+            ms=row["ms"],
         )
         self.judgement.refuse(finding)
 
@@ -479,6 +480,7 @@ class _Messages:
                 producer_id=producer[0],
                 producer_epoch=producer[1],
                 transactional_id=transactional_id,
+                ms=row["ms"],
             )
         )
 

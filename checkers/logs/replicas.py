@@ -160,8 +160,9 @@ def last_take(logs: Sequence[Replica]) -> list[Replica]:
 
 
 def newest(logs: Sequence[Replica]) -> Replica | None:
-    """The log with the newest leader epoch, and of these the longest: what a clean leader has."""
-    return max(logs, key=lambda one: (one.last_epoch, one.end), default=None)
+    """The log with the newest leader epoch, and of these the longest: what a clean leader has. A leader notes
+    its epoch when it begins to lead, before it appends anything."""
+    return max(logs, key=lambda one: (max([one.last_epoch, *one.epochs]), one.end), default=None)
 
 
 @dataclass(frozen=True, slots=True)

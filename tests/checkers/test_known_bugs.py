@@ -8,12 +8,15 @@ import pytest
 
 from checkers.known_bugs import VERIFICATION
 from core.cluster import OpenTransaction
-from core.op import Isolation, Outcome, Phase, value_of
+from core.op import Isolation, Outcome, Phase, TopicPartition, value_of
 from core.session import UNAWAITED
 from core.wire import Seen
-from history.events import RequestSeen, TransactionsOpen
+from history import evidence
+from history.events import Event, RequestSeen, TransactionsOpen
 from history.tables import TABLES
 from history.verdict import Verdict
+from tests.checkers.logs.made import batch, whole
+from tests.checkers.logs.made import tables as logs
 from tests.histories.built import Bound, Built, Op, Process, Read, Send
 from tests.histories.folders import NAMES, RECOVERED, STARTED, check_run, write_run
 
@@ -33,14 +36,19 @@ def judged(
     return check_run(write_run(folder, tables), without_spark=True)
 
 
-def finals(built: Built, records: dict[int, list[tuple[int, int]]]) -> Built:
-    """Complete final reads at both levels: partition -> (offset, value)."""
+Rows = dict[int, list[tuple[int, int]]]
+"""Partition -> (offset, value)."""
+
+
+def finals(built: Built, shown: Rows, hidden: Rows | None = None) -> Built:
+    """Complete final reads: of `shown` at both levels, of `hidden` at read_uncommitted alone."""
     for level in (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
         process = 90 + level
         built.processes[process] = Process(isolation=level, acks=-2, slot=process)
         op = Op(process=process, f="final", invoke=90 * S, complete=91 * S, phase=Phase.FINAL)
-        for tp, rows in records.items():
-            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in rows]
+        for tp, rows in shown.items():
+            here = [*rows, *((hidden or {}).get(tp, []) if level == Isolation.READ_UNCOMMITTED else [])]
+            op.mops += [Read(tp=tp, offset=offset, value=value) for offset, value in sorted(here)]
             built.bounds.append(Bound(tp=tp, isolation=level, end=20, read_to=20))
         built.ops.append(op)
     return built
@@ -100,6 +108,73 @@ def test_a_record_without_a_waiting_client_is_under_way_until_its_client_gives_i
     assert verdict.anomalies["duplicate"].known_bug == bug
 
 
+def copied(*read: tuple[int, int]) -> Built:
+    """The record of `twice`, read at these offsets and seconds (offset 3 is the acknowledged one)."""
+    built = twice()
+    for op in built.ops:
+        if op.f == "final":
+            op.mops = [Read(tp=0, offset=at, value=value_of(1, 0)) for at in sorted({1, 3, *dict(read)})]
+    built.processes[4] = Process(slot=4, acks=-2)
+    for offset, second in read:
+        poll = Op(process=4, f="poll", invoke=second * S - S, complete=second * S)
+        poll.mops = [Read(tp=0, offset=offset, value=value_of(1, 0))]
+        built.ops.append(poll)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("built", "producers", "bug"),
+    [
+        (copied((1, 11), (3, 13)), epochs((1, 2), (2, 12)), "librdkafka-4953"),
+        (
+            copied((3, 13)),
+            epochs((1, 2), (2, 14)),
+            "librdkafka-4953",
+        ),  # statistics lag by two seconds at most
+        (copied((3, 11)), epochs((1, 2), (2, 14)), ""),  # the copy was there before the bump
+        (copied((4, 15)), epochs((1, 2), (2, 12)), ""),  # three copies by one bump
+        (copied((4, 15)), epochs((1, 2), (2, 12), (3, 13)), "librdkafka-4953"),
+        (copied((4, 15)), epochs((1, 2), (3, 12)), "librdkafka-4953"),  # two bumps within a second
+        (copied((4, 15)), epochs((1, 2), (2, 12), (3, 41)), ""),  # the second one came later
+        (copied((3, 13), (4, 13)), epochs((1, 2), (2, 12), (3, 16)), ""),
+    ],
+)
+def test_each_bump_explains_one_copy_that_came_after_it(
+    tmp_path: Path, built: Built, producers: list[dict[str, int]], bug: str
+) -> None:
+    assert judged(tmp_path / "run", built, producers).anomalies["duplicate"].known_bug == bug
+
+
+@pytest.mark.parametrize(
+    ("copies", "bug"),
+    [
+        ([(1, 7, 0), (3, 7, 1)], "librdkafka-4953"),
+        ([(1, 7, 0), (3, 7, 0)], ""),  # the broker took the same batch twice
+        ([(1, 7, 1), (3, 7, 0)], ""),
+        ([(1, 7, 0), (3, 8, 1)], ""),
+        ([(1, 7, 0)], "librdkafka-4953"),  # of one copy nothing is known
+    ],
+)
+def test_copies_in_the_log_have_each_its_own_epoch(
+    tmp_path: Path, copies: list[tuple[int, int, int]], bug: str
+) -> None:
+    """copies: offset, producer id and epoch of batches in the log that the node has at the end."""
+    tables = twice().tables()
+    tables["producers"] = pa.Table.from_pylist(epochs((1, 2), (2, 12)), schema=TABLES["producers"])
+    run = write_run(tmp_path / "run", tables)
+    tp = TopicPartition("x", 0)
+    rows = [batch(tp, 1, at, producer_id=id_, producer_epoch=epoch) for at, id_, epoch in copies]
+    evidence.write(run.evidence, logs({"partitions": [whole(tp, 1)], "batches": rows}, [1]))
+    assert check_run(run, without_spark=True).anomalies["duplicate"].known_bug == bug
+
+
+def test_a_transactional_producer_does_not_bump_its_epoch_alone(tmp_path: Path) -> None:
+    built = twice()
+    built.processes[1].txn_id = 0
+    duplicate = judged(tmp_path / "run", built, epochs((1, 2), (2, 12))).anomalies["duplicate"]
+    assert (duplicate.known_bug, duplicate.allowed) == ("", False)
+
+
 def test_the_example_shows_the_identity_of_the_producer(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "run", twice(), epochs((1, 2), (2, 12), (3, 60)))
     (example,) = verdict.anomalies["duplicate"].examples
@@ -114,9 +189,9 @@ def test_a_producer_without_idempotence_has_no_such_bug(tmp_path: Path) -> None:
     assert duplicate.allowed
 
 
-def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...]) -> Built:
-    """Two transactions of one id; the second one ends the other way, and of its records in
-    partitions 0 and 1 those in `visible` can be read."""
+def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...], gone: tuple[int, ...] = ()) -> Built:
+    """Two transactions of one id; the second one ends the other way, and of its records in partitions 0 and 1
+    those in `visible` can be read. The others are hidden; the log has not those in `gone`."""
     built = Built(tps=["x", "y"])
     built.processes[1] = Process(txn_id=0)
     a = Op(process=1, f="txn", invoke=10 * S, complete=(11 + slow_s) * S, txn=True, outcome=first)
@@ -125,12 +200,12 @@ def late_end(*, first: Outcome, slow_s: int, visible: tuple[int, ...]) -> Built:
     b = Op(process=1, f="txn", invoke=20 * S, complete=22 * S, txn=True, outcome=second)
     b.mops = [Send(tp=tp, value=value_of(1, 1 + tp), offset=5) for tp in (0, 1)]
     built.ops = [a, b]
-    shown: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
-    if first == Outcome.OK:
-        shown[0].append((0, value_of(1, 0)))
-    for tp in visible:
-        shown[tp].append((5, value_of(1, 1 + tp)))
-    return finals(built, shown)
+    shown: Rows = {0: [], 1: []}
+    hidden: Rows = {0: [], 1: []}
+    (shown if first == Outcome.OK else hidden)[0].append((0, value_of(1, 0)))
+    for tp in {0, 1} - {*gone}:
+        (shown if tp in visible else hidden)[tp].append((5, value_of(1, 1 + tp)))
+    return finals(built, shown, hidden)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +227,58 @@ def test_a_transaction_ended_by_the_end_of_its_predecessor_is_labelled(
     assert verdict.exit_code == 1
 
 
-def taken(what: str, second: int, **more: Any) -> RequestSeen:
+@pytest.mark.parametrize(("visible", "gone"), [((1,), (0,)), ((0,), (1,))])
+def test_a_late_end_takes_no_record_out_of_the_log(
+    tmp_path: Path, visible: tuple[int, ...], gone: tuple[int, ...]
+) -> None:
+    """Neither a record that is missing at read_committed, nor any other of that transaction."""
+    for slow_s, events in ((4, ()), (1, tuple(late_request("end_txn", NAMES["txn_id"][0])))):
+        built = late_end(first=Outcome.FAIL, slow_s=slow_s, visible=visible, gone=gone)
+        found = labels_of(tmp_path / str(slow_s), built, *events)
+        assert found == {"lost-write": "", "torn-txn": ""}
+
+
+def test_the_transaction_before_was_slow_and_its_ending_was_not(tmp_path: Path) -> None:
+    built = late_end(first=Outcome.FAIL, slow_s=4, visible=(1,))
+    (record,) = built.ops[0].mops
+    assert isinstance(record, Send)
+    record.ns = (10 * S, 14 * S)
+    assert labels_of(tmp_path / "run", built) == {"lost-write": "", "torn-txn": ""}
+
+
+@pytest.mark.parametrize(("acked_s", "bug"), [(21, "KAFKA-17754"), (20.2, "")])
+def test_what_was_added_later_alone_keeps_its_own_ending(tmp_path: Path, acked_s: float, bug: str) -> None:
+    """The record of y was acknowledged when that of x, which is lost, was not even sent: the request that
+    ended the transaction in x would have ended it in y as well."""
+    built = late_end(first=Outcome.FAIL, slow_s=4, visible=(1,))
+    built.ops[1].mops = [
+        Send(tp=0, value=value_of(1, 1), offset=5, ns=(round(20.5 * S), 21 * S)),
+        Send(tp=1, value=value_of(1, 2), offset=5, ns=(20 * S, round(acked_s * S))),
+    ]
+    assert labels_of(tmp_path / "run", built) == {"lost-write": bug, "torn-txn": bug}
+
+
+def late_request(api: str, named: str, *, caught_s: float = 11, comes_s: float = 21) -> list[RequestSeen]:
+    """It waited, came, and was answered without an error."""
+    return [
+        taken("caught", caught_s, named=named, api=api),
+        taken("delivered", comes_s, api=api),
+        taken("answered", comes_s, error=0, api=api),
+    ]
+
+
+def labels_of(
+    folder: Path, built: Built, *events: Event, producers: list[dict[str, int]] | None = None
+) -> dict[str, str]:
+    """Of each class that is not allowed."""
+    tables = built.tables()
+    tables["producers"] = pa.Table.from_pylist(producers or [], schema=TABLES["producers"])
+    run = write_run(folder, tables, events=(STARTED, *events, RECOVERED))
+    verdict = check_run(run, without_spark=True)
+    return {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
+
+
+def taken(what: str, second: float, **more: Any) -> RequestSeen:
     """What happened to an EndTxn that a rule of the wire took."""
     given: dict[str, Any] = {
         "rule": 0,
@@ -162,7 +288,7 @@ def taken(what: str, second: int, **more: Any) -> RequestSeen:
         "version": 1,
         "correlation_id": 5,
     }
-    return RequestSeen(seen=Seen(ns=second * S, what=what, client_id="", **given | more))
+    return RequestSeen(seen=Seen(ns=round(second * S), what=what, client_id="", **given | more))
 
 
 @pytest.mark.parametrize(
@@ -188,6 +314,80 @@ def test_a_request_that_a_rule_let_go_within_the_next_transaction_is_evidence(
     run = write_run(tmp_path / "run", tables, events=(STARTED, *seen, RECOVERED))
     bad = [a for a in check_run(run, without_spark=True).anomalies.values() if a.disallowed]
     assert [a.known_bug for a in bad] == [bug]
+
+
+def moved(built: Built, *sent: tuple[float, float]) -> Built:
+    """The records of the second transaction were sent and acknowledged at these seconds."""
+    for mop, (begin, end) in zip(built.ops[1].mops, sent, strict=True):
+        assert isinstance(mop, Send)
+        mop.ns = round(begin * S), round(end * S)
+    return built
+
+
+def after_abort(*visible: int) -> Built:
+    """A commit after an abort that was quick: of its records in x and y those in `visible` can be read."""
+    return late_end(first=Outcome.FAIL, slow_s=1, visible=visible)
+
+
+@pytest.mark.parametrize(
+    ("built", "bug"),
+    [
+        (moved(after_abort(1), (20, 20.5), (21.2, 21.5)), "KAFKA-17754"),
+        (moved(after_abort(1), (21.2, 21.5), (21.2, 21.5)), ""),  # it had sent nothing
+        (moved(after_abort(1), (20, 20.5), (20, 20.5)), ""),  # y was in it, too
+        (moved(after_abort(), (20, 20.5), (21.2, 21.5)), ""),  # no commit was acknowledged
+        (moved(late_end(first=Outcome.OK, slow_s=1, visible=(0, 1)), (20, 20.5), (20, 20.5)), "KAFKA-17754"),
+        (moved(late_end(first=Outcome.OK, slow_s=1, visible=(0, 1)), (20, 20.5), (21.2, 21.5)), ""),
+    ],
+)
+def test_a_late_end_decides_what_was_there_when_it_came(tmp_path: Path, built: Built, bug: str) -> None:
+    found = labels_of(tmp_path / "run", built, *late_request("end_txn", NAMES["txn_id"][0]))
+    assert found
+    assert set(found.values()) == {bug}
+
+
+def test_a_late_end_that_asked_for_the_same_explains_nothing(tmp_path: Path) -> None:
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,)), (20, 20.5), (21.2, 21.5))
+    built.ops[1].outcome = Outcome.OK
+    late = late_request("end_txn", NAMES["txn_id"][0])
+    assert labels_of(tmp_path / "run", built, *late) == {"lost-write": "", "torn-txn": ""}
+
+
+@pytest.mark.parametrize("what", ["answered", "lost"])
+def test_a_late_request_whose_answer_is_not_known_proves_nothing(tmp_path: Path, what: str) -> None:
+    built = after_abort(1)
+    caught, delivered, _ = late_request("end_txn", NAMES["txn_id"][0])
+    for events in ([caught, delivered], [caught, delivered, taken(what, 21)]):
+        found = labels_of(tmp_path / str(len(events)), built, *events)
+        assert found == {"lost-write": "", "torn-txn": ""}
+
+
+@pytest.mark.parametrize(("comes_s", "read_s", "bug"), [(20.5, 21, "KAFKA-17754"), (21.5, 21, "")])
+def test_what_was_read_too_early_is_explained_by_what_came_before(
+    tmp_path: Path, comes_s: float, read_s: float, bug: str
+) -> None:
+    """The second transaction reads its own record; a late commit had ended it before, or did so later."""
+    built = late_end(first=Outcome.OK, slow_s=1, visible=(0,))
+    own = Read(tp=0, offset=5, value=value_of(1, 1), ns=(round(read_s * S) - 1, round(read_s * S)))
+    built.ops[1].mops.append(own)
+    moved_ = [mop for mop in built.ops[1].mops if isinstance(mop, Send)]
+    moved_[0].ns, moved_[1].ns = (20 * S, round(20.3 * S)), (round(21.7 * S), round(21.9 * S))
+    late = late_request("end_txn", NAMES["txn_id"][0], comes_s=comes_s)
+    assert labels_of(tmp_path / "run", built, *late)["precommitted-read"] == bug
+
+
+@pytest.mark.parametrize(("acknowledged", "bug"), [(False, "KAFKA-17754"), (True, "")])
+def test_a_record_that_came_after_the_late_commit_was_refused(
+    tmp_path: Path, acknowledged: bool, bug: str
+) -> None:
+    """In doubt, since the coordinator refuses its own ending: what was there is committed. A record of y is
+    not in the log; where a broker acknowledged it, it was."""
+    built = moved(late_end(first=Outcome.OK, slow_s=1, visible=(0,), gone=(1,)), (20, 20.5), (21.2, 21.5))
+    built.ops[1].outcome = Outcome.INFO
+    if not acknowledged:
+        built.ops[1].mops[1] = Send(tp=1, value=value_of(1, 2), outcome=Outcome.INFO, ns=(21 * S, 22 * S))
+    found = labels_of(tmp_path / "run", built, *late_request("end_txn", NAMES["txn_id"][0]))
+    assert found == {"lost-write": bug, "torn-txn": bug}
 
 
 @pytest.mark.parametrize(
@@ -235,6 +435,7 @@ def test_another_process_has_fenced_the_end_of_its_predecessor(tmp_path: Path, t
         for op in built.ops:
             if op.f == "final":
                 op.mops.append(Read(tp=0, offset=2, value=value_of(3, 0)))
+                op.mops.sort(key=lambda mop: (mop.tp, mop.offset) if isinstance(mop, Read) else (0, 0))
     verdict = judged(tmp_path / "run", built)
     bugs = {name: a.known_bug for name, a in verdict.anomalies.items() if a.disallowed}
     assert bugs == {"lost-write": "", "torn-txn": ""}
@@ -352,12 +553,19 @@ def test_losses_and_duplicates_of_one_burst_have_each_its_own_bug(tmp_path: Path
     assert bugs == {"lost-write": "KAFKA-15591", "duplicate": ""}
 
 
-def hanging(folder: Path, settings: dict[str, Any], *rows: OpenTransaction) -> Verdict:
-    """A log that ends at 20, and whose last stable offset is 5."""
-    built = finals(Built(tps=["x"]), {0: [(0, value_of(1, 0))]})
+def hanging(
+    folder: Path, settings: dict[str, Any], *rows: OpenTransaction, acknowledged: Send | None = None
+) -> Verdict:
+    """A log that ends at 20, and whose last stable offset is 5: there stands a record of a transaction that
+    was aborted, which no broker acknowledged."""
+    late = value_of(2, 0)
+    built = finals(Built(tps=["x"]), {0: [(0, value_of(1, 0))]}, {0: [(5, late)]})
     send = Op(process=1, f="send", invoke=1 * S, complete=2 * S)
     send.mops = [Send(tp=0, value=value_of(1, 0), offset=0)]
-    built.ops.append(send)
+    built.processes[2] = Process(txn_id=0)
+    gave_up = Op(process=2, f="txn", invoke=10 * S, complete=14 * S, txn=True, outcome=Outcome.FAIL)
+    gave_up.mops = [acknowledged or Send(tp=0, value=late, outcome=Outcome.INFO)]
+    built.ops += [send, gave_up]
     for bound in built.bounds:
         if bound.isolation == Isolation.READ_COMMITTED:
             bound.end = bound.read_to = 5

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord
 from core.cluster import TRANSACTION_TOPIC
 from core.op import Outcome, TopicPartition
 from history import evidence
 from history.broker_logs import broker_logs
 from history.run_folder import Run
-from history.transaction_log import TransactionLog, TransactionRecord
 from history.verdict import Verdict
 from tests.checkers.logs.made import at, batch, tables, whole
 from tests.checkers.test_markers_left_out import ID, line, torn
@@ -72,9 +72,9 @@ def record(
     return replace(made, **changes)
 
 
-def log(*records: TransactionRecord, whole: bool = True) -> TransactionLog:
+def log(*records: TransactionRecord, whole: bool = True) -> CoordinatorLog:
     numbered = tuple(replace(one, offset=offset) for offset, one in enumerate(records))
-    return TransactionLog(records=numbered, whole=frozenset({3} if whole else set()))
+    return CoordinatorLog(records=numbered, whole=frozenset({3} if whole else set()))
 
 
 EARLIER = record(5, "CompleteCommit")
@@ -84,7 +84,7 @@ ABORTS = ("x-0", "y-0", "z-0")
 COMMITTED = log(EARLIER, record(10.5, "Ongoing", *ABORTS), record(13.5, "PrepareCommit", *ABORTS))
 
 
-def write_evidence(run: Run, logged: TransactionLog) -> None:
+def write_evidence(run: Run, logged: CoordinatorLog) -> None:
     """What a broker has on disk whose coordinators wrote this down; a partition that is not whole lacks its
     last record."""
     rows: dict[str, list[dict[str, object]]] = {"partitions": [], "batches": [], "transaction_log": []}
@@ -113,7 +113,7 @@ def write_evidence(run: Run, logged: TransactionLog) -> None:
     evidence.write(run.evidence, tables(rows, [1]))
 
 
-def judged(folder: Path, built: Built, logged: TransactionLog, *lines: str) -> Verdict:
+def judged(folder: Path, built: Built, logged: CoordinatorLog, *lines: str) -> Verdict:
     run = write_run(folder, built.tables())
     server = run.cluster / "2" / "server.log"
     server.parent.mkdir(parents=True)
@@ -144,7 +144,7 @@ def judged(folder: Path, built: Built, logged: TransactionLog, *lines: str) -> V
         (torn(OK, {0}), LACKS_Z, [B, C], False),  # y is named, and not visible
         (torn(OK, {0, 1}), log(*LACKS_Z.records, whole=False), [B, C], False),
         (torn(OK, {0, 1}), log(replace(EARLIER, transactional_id="another")), [B, C], False),
-        (torn(OK, {0, 1}), TransactionLog(), [B, C], False),
+        (torn(OK, {0, 1}), CoordinatorLog(), [B, C], False),
         # near misses: the coordinators
         (torn(OK, {0, 1}), LACKS_Z, [], False),
         (torn(OK, {0, 1}), LACKS_Z, [B], False),
@@ -168,7 +168,7 @@ def judged(folder: Path, built: Built, logged: TransactionLog, *lines: str) -> V
     ],
 )
 def test_the_label_needs_the_log_that_went_back_and_what_it_lacks(
-    tmp_path: Path, built: Built, logged: TransactionLog, lines: list[str], labelled: bool
+    tmp_path: Path, built: Built, logged: CoordinatorLog, lines: list[str], labelled: bool
 ) -> None:
     verdict = judged(tmp_path / "run", built, logged, *lines)
     found = {name: each.known_bug for name, each in verdict.anomalies.items() if each.disallowed}

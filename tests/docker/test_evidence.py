@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from checkers.logs.coordinator_log import coordinator_log
 from core.config import KAFKA_VERSION, run_config
 from core.runtime import run_blocking
 from harness.evidence.definitions import FILE, condensed
@@ -22,7 +23,6 @@ from harness.kafka.containers.engine import RUN_LABEL, connect
 from harness.kafka.containers.images import image_tag
 from harness.kafka.containers.jars import jars
 from history.evidence import CLIENT, END, KILLED, Evidence
-from history.transaction_log import transaction_log
 from tests.docker.conftest import TOPIC, whole
 from tests.harness.evidence.dumped import Comparison, compare, sections
 
@@ -158,7 +158,7 @@ def test_takes_at_a_kill_and_at_the_end(tmp_path: Path) -> None:
         assert early <= late, tp
         held += len(early)
     assert held
-    log = transaction_log(found)
+    log = coordinator_log(found)
     assert log.missing == ""
     states = [record.state for record in log.records if record.transactional_id == "evidence"]
     # Decisions are replicated before the client has its answer; that they are carried out is noted later.

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from checkers.logs.coordinator_log import CoordinatorLog, coordinator_log
 from core.cluster import TRANSACTION_TOPIC
 from core.op import TopicPartition
 from harness.evidence.directory import read
 from history.evidence import KILLED, Evidence, merged
-from history.transaction_log import TransactionLog, transaction_log
 from tests.checkers.logs.made import at, batch, tables, whole
 from tests.harness.evidence.conftest import NODE
 
@@ -39,7 +39,7 @@ def made(
     return Evidence(tables(rows, ends))
 
 
-def offsets(log: TransactionLog) -> list[tuple[str, int]]:
+def offsets(log: CoordinatorLog) -> list[tuple[str, int]]:
     return [(one.transactional_id, one.offset) for one in log.records]
 
 
@@ -54,28 +54,28 @@ def offsets(log: TransactionLog) -> list[tuple[str, int]]:
     ],
 )
 def test_the_newest_leader_tells_what_is_committed(evidence: Evidence, node: int, committed: int) -> None:
-    log = transaction_log(evidence)
+    log = coordinator_log(evidence)
     assert offsets(log) == [(f"node-{node}", offset) for offset in range(committed)]
     assert (log.whole, log.missing) == (frozenset({3}), "")
 
 
 def test_a_log_that_lacks_a_record_is_not_whole() -> None:
-    log = transaction_log(made({1: 3, 2: 3}, lacks=1))
+    log = coordinator_log(made({1: 3, 2: 3}, lacks=1))
     assert offsets(log) == [("node-1", 0), ("node-1", 2)]
     assert log.whole == frozenset()
     assert log.missing == "__transaction_state-3 of node 1 lacks records below 3"
 
 
 def test_without_the_end_nothing_is_known() -> None:
-    assert "was not taken" in transaction_log(Evidence({})).missing
+    assert "was not taken" in coordinator_log(Evidence({})).missing
     killed = Evidence(merged([read(NODE, 3, 0, 0, KILLED)]))
-    log = transaction_log(killed)
+    log = coordinator_log(killed)
     assert "was not taken" in log.missing
     assert (log.records, log.whole) == ((), frozenset())
 
 
 def test_a_record_of_a_real_broker() -> None:
-    log = transaction_log(Evidence(merged([read(NODE, 3)])))
+    log = coordinator_log(Evidence(merged([read(NODE, 3)])))
     assert log.whole == {1}
     prepared = log.records[2]
     assert (prepared.partition, prepared.offset, prepared.transactional_id) == (1, 2, "tx-2")

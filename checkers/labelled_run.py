@@ -1,0 +1,221 @@
+"""A run whose findings get labels: what signatures ask of it again and again, looked up once.
+
+Its transactions, in the order of each transactional id; the requests that came late; what coordinators wrote
+down, and which of them loaded what was not committed; the batches of its partitions.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from checkers.engine.findings import FAIL, INFO, NEVER, OK
+from checkers.late_requests import ENDING, MARKING, LateRequest, late_requests
+from checkers.logs.coordinator_log import CoordinatorLog, TransactionRecord, coordinator_log
+from checkers.logs.elections import elections, survivor
+from checkers.logs.replicas import Replica, replicas
+from core.op import TopicPartition
+from history.broker_logs import CoordinatorElected
+from history.columns import Array, numbers
+from history.evidence import Evidence
+from history.reader import History, OpRecord
+
+SLACK_MS: Final = 1
+"""Times of the run in ms since 1970 are rounded down."""
+
+
+@dataclass(frozen=True)
+class LabelledRun:
+    """The history and the evidence of a run. Raises: HistoryError, where a file cannot be read."""
+
+    history: History
+    evidence: Evidence
+
+    # ---- transactions
+
+    @cached_property
+    def _transactions(self) -> Mapping[str, tuple[list[int], list[int]]]:
+        """Transactional id -> when its transactions were invoked, in order, and their ops."""
+        ops = self.history.tables["ops"]
+        process, txn, invoked = (numbers(ops, name) for name in ("process", "txn", "invoke_ns"))
+        names = {number: one.transactional_id for number, one in self.history.processes.items()}
+        rows = np.flatnonzero(txn == 1)
+        rows = rows[np.argsort(invoked[rows], kind="stable")]
+        found: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for row, number, ns in zip(
+            rows.tolist(), process[rows].tolist(), invoked[rows].tolist(), strict=True
+        ):
+            if name := names.get(number, ""):
+                found[name][0].append(ns)
+                found[name][1].append(row)
+        return dict(found)
+
+    def transactional_id(self, process: int) -> str:
+        """Of a process, "" = it has none, or is not on record."""
+        known = self.history.processes.get(process)
+        return known.transactional_id if known else ""
+
+    def later(self, op: OpRecord) -> Iterator[OpRecord]:
+        """Transactions of its transactional id that were invoked after a transaction, in order."""
+        invoked, ops = self._transactions.get(self.transactional_id(op.process), ([], []))
+        return (self.history.op(ops[at]) for at in range(bisect_right(invoked, op.invoke_ns), len(ops)))
+
+    def next_ns(self, op: OpRecord) -> int:
+        """When the next transaction of its transactional id was invoked; NEVER = there is none."""
+        return next((one.invoke_ns for one in self.later(op)), NEVER)
+
+    def before(self, op: OpRecord) -> OpRecord | None:
+        """The transaction before an op of the same process."""
+        invoked, ops = self._transactions.get(self.transactional_id(op.process), ([], []))
+        earlier = (self.history.op(ops[at]) for at in reversed(range(bisect_left(invoked, op.invoke_ns))))
+        return next((one for one in earlier if one.process == op.process), None)
+
+    def at(self, transactional_id: str, ns: int) -> OpRecord | None:
+        """The transaction of this id that was invoked last by a time."""
+        invoked, ops = self._transactions.get(transactional_id, ([], []))
+        last = bisect_right(invoked, ns) - 1
+        return self.history.op(ops[last]) if last >= 0 else None
+
+    def at_ms(self, transactional_id: str, ms: int) -> OpRecord | None:
+        """Likewise, by the clock of the brokers."""
+        start_ms = self.history.wall_ms(0)
+        return self.at(transactional_id, (ms + SLACK_MS - start_ms) * 1_000_000)
+
+    # ---- late requests
+
+    @cached_property
+    def late_ends(self) -> Mapping[str, Sequence[LateRequest]]:
+        """Late EndTxn by transactional id."""
+        found = defaultdict(list)
+        for one in late_requests(self.history, ENDING):
+            for name in one.named:
+                found[name].append(one)
+        return found
+
+    @cached_property
+    def _late_markers(self) -> Sequence[LateRequest]:
+        return list(late_requests(self.history, MARKING))
+
+    @property
+    def any_late_markers(self) -> bool:
+        """Whether markers of any producer came late."""
+        return bool(self._late_markers)
+
+    def late_markers(self, transactional_id: str) -> list[LateRequest]:
+        """Late requests with markers of the producers of this id: those that its clients had, or that
+        coordinators wrote down."""
+        if not self._late_markers:
+            return []
+        its = (n for n, one in self.history.processes.items() if one.transactional_id == transactional_id)
+        known = {(one.producer_id, one.producer_epoch) for n in its for one in self.history.identities(n)}
+        known |= {(one.producer_id, one.producer_epoch) for one in self.records_of(transactional_id)}
+        own = {f"producer {producer_id}/{epoch}" for producer_id, epoch in known}
+        return [one for one in self._late_markers if own & one.named]
+
+    def asked(self, late: LateRequest, transactional_id: str) -> set[bool]:
+        """What a late request of this id may have asked for, True = a commit: what the transaction asked for
+        that was under way when a rule took it."""
+        op = self.at(transactional_id, late.caught_ns)
+        return endings(op) if op else set()
+
+    # ---- coordinators
+
+    @cached_property
+    def coordinator_log(self) -> CoordinatorLog:
+        """What coordinators had written down at the end."""
+        return coordinator_log(self.evidence)
+
+    @cached_property
+    def _records(self) -> Mapping[str, list[TransactionRecord]]:
+        found = defaultdict(list)
+        for record in self.coordinator_log.records:
+            found[record.transactional_id].append(record)
+        return found
+
+    def records_of(self, transactional_id: str) -> Sequence[TransactionRecord]:
+        """The records of an id, in order."""
+        return self._records.get(transactional_id, ())
+
+    def records_within(self, op: OpRecord) -> list[TransactionRecord] | None:
+        """What its coordinator wrote down of a transaction, up to the beginning of the next one; None = that
+        partition of the log is not known as a whole."""
+        records = self.records_of(self.transactional_id(op.process))
+        if not records or records[0].partition not in self.coordinator_log.whole:
+            return None
+        begin_ms, until_ms = self.window_ms(op)
+        return [one for one in records if begin_ms <= one.ms <= until_ms]
+
+    def window_ms(self, op: OpRecord) -> tuple[int, int]:
+        """From the beginning of a transaction to that of the next one of its id, by the brokers' clock."""
+        until = self.next_ns(op)
+        return self.history.wall_ms(op.invoke_ns), NEVER if until == NEVER else self.history.wall_ms(until)
+
+    @cached_property
+    def _went_back(self) -> Mapping[int, list[tuple[CoordinatorElected, CoordinatorElected]]]:
+        """Partition of the log -> coordinators that loaded what their successor, in sync then, did not have,
+        and what was not committed."""
+        elected: dict[int, dict[int, CoordinatorElected]] = defaultdict(dict)
+        for one in self.history.broker_logs.elected:
+            elected[one.partition][one.epoch] = one
+        return {
+            partition: [
+                (old, new)
+                for old, new in pairwise(every[epoch] for epoch in sorted(every))
+                if new.start < old.start and old.high_watermark <= new.start and new.node in old.isr
+            ]
+            for partition, every in elected.items()
+        }
+
+    def went_back(self, partition: int, op: OpRecord) -> list[CoordinatorElected]:
+        """Coordinators of this partition of the log that loaded, and lost, what was not committed: each led
+        before the next transaction of the id began, and its successor after this one did."""
+        until_ns = self.next_ns(op)
+        return [
+            old
+            for old, new in self._went_back.get(partition, ())
+            if self.history.wall_ns(old.wall) <= until_ns and op.invoke_ns <= self.history.wall_ns(new.wall)
+        ]
+
+    # ---- partitions
+
+    @cached_property
+    def _survivors(self) -> dict[TopicPartition, Replica | None]:
+        return {}
+
+    def survivor(self, tp: TopicPartition) -> Replica | None:
+        """The log of a partition that a clean leader has at the end; None = no node had it."""
+        if tp not in self._survivors:
+            self._survivors[tp] = survivor(replicas(self.evidence, tp), elections(self.evidence, tp))
+        return self._survivors[tp]
+
+    def partition(self, tp: int) -> TopicPartition:
+        """A partition of clients by name."""
+        topic, _, partition = self.history.tp(tp).rpartition("-")
+        return TopicPartition(topic, int(partition))
+
+    def batch(self, tp: TopicPartition, offset: int) -> dict[str, Any] | None:
+        """The batch at an offset; None = no node had it at the end."""
+        log = self.survivor(tp)
+        if log is None or not log.ordered:
+            return None
+        columns: dict[str, Array] = log.whole
+        at = int(np.searchsorted(columns["base"], offset, "right")) - 1
+        if at < 0 or columns["last"][at] < offset:
+            return None
+        return {name: column[at] for name, column in columns.items()}
+
+
+def endings(op: OpRecord) -> set[bool]:
+    """How a transaction's client may have asked to end it, True = commit."""
+    if op.outcome == OK:
+        return {True}
+    if op.outcome == INFO:
+        return {True, False}
+    # where a commit failed, it asked for the abort then
+    failed = op.outcome == FAIL and op.error and not op.deliberate
+    return {True, False} if failed else {False}

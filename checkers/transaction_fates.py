@@ -1,0 +1,173 @@
+"""The fates of a transaction's records, partition by partition: evidence for bugs that decide the fate of a
+transaction, or of a part of it, wrongly.
+
+Such a bug loses no record: it makes readers at read_committed see what was aborted, or miss what was
+committed. In the log all of them stay, and the final reads at read_uncommitted show them. Where those lack
+one, another bug took it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from checkers.checks.atomicity import TornTransaction
+from checkers.checks.isolation import PRECOMMITTED
+from checkers.checks.poll_order import Skipped
+from checkers.checks.stability import HangingTransaction, StuckLso
+from checkers.engine.evidence import FetchedRecords
+from checkers.engine.findings import FAIL, FINAL, NEVER, OK, RC, RU, Finding, What
+from checkers.labelled_run import LabelledRun
+from core.cluster import OpenTransaction
+from history.reader import History, OpRecord, SendRow
+
+ENDINGS: Final[Mapping[int, tuple[bool, ...]]] = {OK: (True,), FAIL: (False,)}
+"""Outcome of a transaction -> how it may have ended, True = committed; others: either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A finding that may bear a bug's signature, in its run; `fetched`: the records that `wanted` named."""
+
+    run: LabelledRun
+    finding: Finding
+    fetched: FetchedRecords
+
+    @property
+    def history(self) -> History:
+        """The history of the run."""
+        return self.run.history
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The settings of the run."""
+        return self.history.config
+
+    @property
+    def until_ns(self) -> int:
+        """What explains the finding happened before: where a record was read too early, it was read then."""
+        return self.finding.at_ns if self.early else NEVER
+
+    @property
+    def early(self) -> bool:
+        """It is about a record that was read before its transaction ended, however that ended then."""
+        return self.finding.name == PRECOMMITTED
+
+
+class Written(NamedTuple):
+    """A record that was written. place: its offset. sent_ns, acked_ns: begin of its send, and when its client
+    had the acknowledgement, NEVER = it had none. visible: a consumer at read_committed got it. kept: the log
+    has it at the end, as a final read at read_uncommitted showed. offered: its client handed it over."""
+
+    place: int
+    sent_ns: int
+    acked_ns: int
+    visible: bool
+    kept: bool
+    offered: bool
+
+
+Fates = Mapping[int, Sequence[Written]]
+"""Partition -> its records, by offset."""
+Way = Callable[[Sequence[Written], bool], bool]
+"""Whether the mechanism explains the records of a partition, given how the transaction ended in others."""
+
+
+def fates(fetched: FetchedRecords, op: int) -> Fates:
+    """The fates of a transaction's records. One in doubt was written if a consumer saw it."""
+    by_tp: dict[int, list[Written]] = {}
+    for row in fetched.sends.get(op, ()):
+        reads = [read for read in fetched.reads_of.get((row.tp, row.value), ()) if read.op != op]
+        visible = any(read.isolation == RC for read in reads)
+        if row.outcome == OK or visible:
+            kept = any(read.isolation == RU and read.phase == FINAL for read in reads)
+            acked = row.ack_ns if row.outcome == OK and row.ack_ns >= 0 else NEVER
+            one = Written(row.place, row.invoke_ns, acked, visible, kept, row.outcome != FAIL)
+            by_tp.setdefault(row.tp, []).append(one)
+    return {tp: sorted(rows) for tp, rows in by_tp.items()}
+
+
+def in_log(found: Fates) -> bool:
+    """All of them are in the log, and were handed over: what is wrong with the transaction is its fate."""
+    return all(one.kept and one.offered for rows in found.values() for one in rows)
+
+
+def uniform(rows: Sequence[Written], ended: bool) -> bool:
+    """All have one fate: one marker decided all of them."""
+    return len({one.visible for one in rows}) <= 1
+
+
+def decided_early(rows: Sequence[Written], ended: bool) -> bool:
+    """From some offset on they have the fate of the transaction; those before have the other one: a marker
+    came between."""
+    wrong = [one.visible != ended for one in rows]
+    return wrong == sorted(wrong, reverse=True)
+
+
+def astray_only(suspicion: Suspicion, op: OpRecord, astray: Mapping[int, Way]) -> bool:
+    """Partitions that the mechanism led astray explain what is wrong with a transaction: in all others it
+    ended one way; in some of them it did not, and the finding is about one of these."""
+    found, tp = fates(suspicion.fetched, op.op), suspicion.finding.tp
+    if not astray or not in_log(found):
+        return False
+    for ended in ENDINGS.get(op.outcome, (True, False)):
+        straight = all(
+            astray[one](rows, ended) if one in astray else all(row.visible == ended for row in rows)
+            for one, rows in found.items()
+        )
+        wrong = {one for one, rows in found.items() if any(row.visible != ended for row in rows)}
+        # in doubt: what is wrong may be what is visible elsewhere, and the finding names what is not
+        doubted = tp < 0 or op.outcome not in ENDINGS
+        here = tp in astray if suspicion.early else bool(wrong) and (doubted or tp in wrong)
+        if straight and here:
+            return True
+    return False
+
+
+def all_explained(suspicion: Suspicion, astray: Callable[[Suspicion, OpRecord], Mapping[int, Way]]) -> bool:
+    """Each transaction behind a finding about records went astray, and that explains what is wrong with
+    it."""
+    ops = [suspicion.history.op(number) for number in behind(suspicion.history, suspicion.finding)]
+    if isinstance(suspicion.finding, Skipped):
+        ops = [op for op in ops if _committed(suspicion, op)]
+    return bool(ops) and all(astray_only(suspicion, op, astray(suspicion, op)) for op in ops)
+
+
+def _committed(suspicion: Suspicion, op: OpRecord) -> bool:
+    """The client got its acknowledgement, or a record of the transaction is visible."""
+    rows = fates(suspicion.fetched, op.op).values()
+    return op.outcome == OK or any(row.visible for some in rows for row in some)
+
+
+# ---- which transactions a finding is about
+
+
+def behind(history: History, finding: Finding) -> tuple[int, ...]:
+    """The transactions whose records a finding is about; of a skip: those that may be committed."""
+    if isinstance(finding, Skipped):
+        between = range(finding.records[0].offset + 1, finding.records[-1].offset)
+        rows = history.sends({finding.tp: {"place": between}})
+        return tuple({row.op for row in rows if row.place in between and row.op_outcome != FAIL})
+    if isinstance(finding, TornTransaction):
+        return finding.ops[:1]
+    if isinstance(finding, StuckLso | HangingTransaction):
+        return tuple({row.op for row in first_open(history, finding)})
+    return tuple(shown.op for shown in finding.only(What.SEND))
+
+
+def first_open(history: History, finding: StuckLso | HangingTransaction) -> list[SendRow]:
+    """The first record of the transaction that holds the last stable offset back."""
+    opened = unclaimed(finding)
+    if opened is None:
+        return []
+    rows = history.sends({finding.tp: {"place": (opened.start,)}})
+    return [row for row in rows if row.place == opened.start]
+
+
+def unclaimed(finding: StuckLso | HangingTransaction) -> OpenTransaction | None:
+    """The transaction that holds the last stable offset back, if its coordinator answered and does not claim
+    it; one that did not answer may have claimed it."""
+    listed = (finding.opened,) if isinstance(finding, HangingTransaction) else finding.opened
+    opened = listed[0] if listed else None
+    if opened is None or opened.transactional_id or opened.coordinator < 0:
+        return None
+    return opened
