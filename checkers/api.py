@@ -2,7 +2,6 @@
 
 import functools
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +33,7 @@ from checkers.verdict import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, SparkError, UsageError
 from core.progress import Watch, unwatched
+from core.terminal import say
 from history.columns import arrow_array
 from history.events import Event
 from history.evidence import Evidence
@@ -271,14 +271,14 @@ def check_portable(path: Path) -> list[PortableAnswer]:
             by_config = {name: unknown.copy() for name in CONFIGS}
             answers.append({"name": case.name, "by_config": by_config, "error": case.error})
         elif case.kind == "unit":
-            print(f"inquest: {case.name}: skipped, it holds no history", file=sys.stderr)
+            say(f"{case.name}: skipped, it holds no history")
         else:
             answers.append({"name": case.name, "by_config": _by_config(case)})
     errors = [answer["error"] for answer in answers if "error" in answer]
     if errors and len(errors) == len(answers):
         raise HistoryError(errors[0])
     for error in errors:
-        print(f"inquest: not judged: {error}", file=sys.stderr)
+        say(f"not judged: {error}")
     return answers
 
 

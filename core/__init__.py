@@ -21,5 +21,7 @@ runtime        Time and tasks of a run: the run program is written once, over a
 secrets        Secrets among settings: never written into a file of a run, never shown.
 session        The seam to a system under test: the verbs of one client, as Kafka
                names them.
+terminal       What the harness shows a person: the only place that writes to a terminal,
+               and all of it is printable.
 wire           Rules about single requests on their way between clients and brokers.
 """

@@ -84,7 +84,7 @@ class ImportedSection(BaseModel):
 
 def refused_version(version: str) -> str:
     """Why this version of Kafka cannot run, "" = it can, if it exists."""
-    if re.fullmatch(r"\d+\.\d+\.\d+(\.\d+)?", version) is None:
+    if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){2,3}", version) is None:
         return f"a Kafka version has three numbers, such as {KAFKA_VERSION}"
     oldest = KAFKA_LINES[0]
     if _line(version) < _line(oldest):
@@ -376,6 +376,8 @@ def recorded_config(path: Path) -> RunConfig:
         return RunConfig.model_validate_json(path.read_bytes())
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror}") from None
+    except RecursionError:
+        raise HistoryError(f"{path}: nested too deeply") from None
     except ValidationError as error:
         raise HistoryError(
             f"{path}: {_first(error)}; use the version of Inquest that recorded the run"

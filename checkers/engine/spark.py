@@ -314,7 +314,7 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> "Spark
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if not (on_cluster(master) and os.environ.get("PYSPARK_PYTHON")):
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    _reach(master)
+    reach(master)
     conf = SparkConf().setMaster(master).setAppName("inquest check")
     for name, value in _settings(master, scratch, target, made).items():
         conf.set(name, value)
@@ -335,7 +335,7 @@ def _start(master: str, scratch: str, target: Path | None, made: Path) -> "Spark
         raise SparkError(f"Spark could not be started {needs}: {why}") from error
 
 
-def _reach(master: str) -> None:
+def reach(master: str) -> None:
     """Raises: SparkError, where no master of a standalone cluster accepts a connection.
 
     Spark itself tries for a minute, and then ends the JVM.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from core.errors import ExitCode, InquestError, UsageError
+from core.terminal import show
 from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run, write_atomically
 
@@ -70,9 +71,9 @@ def replay(
         found, lines = differences(recorded.run, recorded.config, recorded.steps)
     if found:
         for text in found:
-            typer.echo(text)
+            show(text)
         raise InquestError("replay differs from the recording (recorded by a different version?)")
-    typer.echo(f"identical: {lines} journal lines match")
+    show(f"identical: {lines} journal lines match")
 
 
 def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -> ExitCode:
@@ -85,6 +86,7 @@ def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -
 
     seen = dict.fromkeys(classes(read_verdict(recorded.run)), 0)
     codes: list[ExitCode] = []
+    engine.reach()
     while len(codes) < runs and ExitCode.INTERRUPTED not in codes:
         display = Display()
         display.say(f"repeat {len(codes) + 1} of {runs} of {recorded.run.name}, {len(recorded.steps)} faults")
@@ -95,7 +97,7 @@ def _made_again(recorded: _Recorded, runs: int, results: Path, engine: Engine) -
             there = classes(read_verdict(made.run))
         seen = {name: count + (name in there) for name, count in seen.items()}
     for name, count in seen.items():
-        typer.echo(f"{name}: the recorded run shows it, and {count} of {len(codes)} repeats")
+        show(f"{name}: the recorded run shows it, and {count} of {len(codes)} repeats")
     return min(codes, key=WORST.index)
 
 
@@ -123,6 +125,8 @@ def shrink(
     if needed > runs:
         raise UsageError(f"--needed {needed}: there are no more than {runs} repeats (--runs)")
     recorded = _recorded(run)
+    engine = Engine(master, without_spark)
+    engine.reach()
     display = Display()
     try:
         work = _Shrinking(recorded, anomaly, budget, results, display)
@@ -131,9 +135,9 @@ def shrink(
             write_atomically(made.shrunk, msgspec.json.encode(shrunk))
     finally:
         display.close()
-    typer.echo(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
+    show(f"shrunk after {shrunk.tries} tries: {shrunk.text}")
     with own_files():
-        judge(made, Engine(master, without_spark))
+        judge(made, engine)
 
 
 class _Shrinking(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from core.errors import ExitCode, UsageError
-from harness.cli.verdict import interruptible
+from core.terminal import show, show_lines
+from harness.cli.verdict import can_be_written, interruptible
 from history.run_folder import RESULTS
 
 
@@ -27,6 +28,7 @@ def contract(
     from core.config import KAFKA_VERSION
     from harness.contract.cluster import BROKERS, compare
     from harness.contract.played import NOT_PLAYED, PLAYED
+    from harness.contract.versions import version_of
 
     if sut not in BROKERS:
         raise UsageError(f"--sut {sut}: {' or '.join(BROKERS)}")
@@ -34,12 +36,14 @@ def contract(
     kafka = kafka or KAFKA_VERSION
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    version_of(kafka)  # refuses before a folder is made
     folder = results / "contract" / f"{stamp}-{kafka}"
-    folder.mkdir(parents=True)
+    with can_be_written(folder):
+        folder.mkdir(parents=True)
     title = (
         f"Kafka {kafka}" if sut == "kafka" else f"its own broker behind Kafka's protocol, as Kafka {kafka}"
     )
-    typer.echo(f"the model against {title}, seed {seed}: {requests} requests")
+    show(f"the model against {title}, seed {seed}: {requests} requests")
     with interruptible(f"the broker's log is in {folder / 'cluster'}"):
         names = PLAYED if scenarios else ()
         compared = compare(
@@ -47,7 +51,7 @@ def contract(
             requests=requests,
             seed=seed,
             folder=folder,
-            say=typer.echo,
+            say=show_lines,
             names=names,
             start=BROKERS[sut],
         )
@@ -61,6 +65,6 @@ def contract(
     ]
     lines = [compared.text, *compared.differences, *explained, *answers, *tables]
     (folder / "contract.txt").write_text("\n".join(lines) + "\n")
-    typer.echo("\n".join([compared.text, *explained]))
-    typer.echo(f"all answers by kind, all scenarios, the broker's log: {folder}")
+    show_lines("\n".join([compared.text, *explained]))
+    show(f"all answers by kind, all scenarios, the broker's log: {folder}")
     raise typer.Exit(ExitCode.ANOMALY if compared.differences else ExitCode.VALID)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from core.config import KAFKA_VERSION
 from core.errors import ClusterError, ExitCode
+from core.terminal import say
 from harness.kafka.containers import engine
 from harness.kafka.containers.cache import cache_folder
 from history.run_folder import RESULTS
@@ -101,7 +102,7 @@ def setup(kafka_version: str = KAFKA_VERSION, *, browser: bool = False) -> None:
     finally:
         client.close()
     prepare()
-    engine.say(f"ready: Docker engine {version}, image {tag}")
+    say(f"ready: Docker engine {version}, image {tag}")
 
 
 def examine() -> Iterator[Prerequisite]:

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from core.terminal import show
+from harness.cli.verdict import known_master
+
 
 def explore(
     seeds: Annotated[
@@ -29,7 +32,11 @@ def explore(
         int | None, typer.Option(help="Processes that make the runs (default: one for each processor).")
     ] = None,
     master: Annotated[
-        str | None, typer.Option(help="Spark master, whose executors then make the runs: spark://host:7077 …")
+        str | None,
+        typer.Option(
+            callback=known_master,
+            help="Spark master, whose executors then make the runs: spark://host:7077 …",
+        ),
     ] = None,
 ) -> None:
     """Simulate many seeds: runs without a planted bug must be clean, and each planted bug must be found."""
@@ -54,7 +61,7 @@ def explore(
     finally:
         display.close()
     if as_json:
-        typer.echo(json.dumps(found.as_json()))
+        show(json.dumps(found.as_json()))
     else:
         found.show()
     raise typer.Exit(found.code)

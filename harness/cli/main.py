@@ -8,7 +8,9 @@ exit code (`core.errors`). Each command imports what it needs when it runs, so t
 import errno
 import json
 import random
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -18,9 +20,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.errors import ExitCode, InquestError, UsageError
+from core.terminal import say, show
 from harness.cli import again, contract, explore, recordings, reproduce
 from harness.cli.settings import setting
-from harness.cli.verdict import Engine, Master, WithoutSpark, interruptible, judge, own_files
+from harness.cli.verdict import Engine, Master, WithoutSpark, can_be_written, interruptible, judge, own_files
 from history.run_folder import RESULTS, Run
 from history.storage import location, reaching
 
@@ -39,14 +42,26 @@ Option = typer.Option
 
 SURROUNDINGS = {
     errno.EACCES,
+    errno.EAGAIN,
+    errno.EBUSY,
     errno.EDQUOT,
+    errno.EEXIST,
+    errno.EFBIG,
     errno.EIO,
     errno.EISDIR,
+    errno.ELOOP,
+    errno.EMFILE,
+    errno.ENAMETOOLONG,
+    errno.ENFILE,
     errno.ENOENT,
+    errno.ENOMEM,
     errno.ENOSPC,
     errno.ENOTDIR,
+    errno.ENOTEMPTY,
     errno.EPERM,
     errno.EROFS,
+    errno.ESTALE,
+    errno.EXDEV,
 }
 """Errors of files that the user can mend, such as a full disk: one line, no traceback."""
 
@@ -114,6 +129,7 @@ def _run(
 
     steps = None if schedule is None else read_schedule(schedule, config)
     plan(config, steps)  # refuses what cannot work before the first line of output
+    engine.reach()
     display = Display()
     display.say(
         f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
@@ -169,8 +185,7 @@ def _follow(folder: Path) -> None:
     while being_written(run_folder.events):
         for found in follower.look():
             if not found.allowed:
-                typer.echo(f"final already: {found.identity[0]}: {found.sentence}")
-        sys.stdout.flush()
+                show(f"final already: {found.identity[0]}: {found.sentence}")
         time.sleep(PAUSE_S)
 
 
@@ -181,11 +196,11 @@ def _check_portable(path: Path, *, as_json: bool) -> int:
     verdicts = [config["valid"] for a in answers for config in a["by_config"].values()]
     for answer in answers:
         if as_json:
-            typer.echo(json.dumps(answer))
+            show(json.dumps(answer))
             continue
         for name, config in answer["by_config"].items():
             found = ", ".join(config["anomalies"]) or "nothing"
-            typer.echo(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
+            show(f"{answer['name']} [{name}]: valid {config['valid']}; found {found}")
     if False in verdicts:
         return ExitCode.ANOMALY
     return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.VALID
@@ -198,7 +213,7 @@ def report(run: Annotated[str, typer.Argument(help="A checked run folder, or its
 
     folder = location(run)
     with reaching(folder):
-        typer.echo(str(reports.build(Run(folder))))
+        show(str(reports.build(Run(folder))))
 
 
 @app.command()
@@ -226,6 +241,7 @@ def soak(
     from harness.soak.session import SoakRequest, budget_seconds
     from harness.soak.session import soak as perform
 
+    Engine(master, without_spark).reach()
     options = ["--master", master] if master else []
     options += ["--without-spark"] if without_spark else []
     wanted = load(matrix)
@@ -251,12 +267,11 @@ def serve(
     from harness.soak.serve import server
 
     with server(results, port) as serving:
-        typer.echo(f"http://127.0.0.1:{serving.server_port}/")
-        sys.stdout.flush()
+        show(f"http://127.0.0.1:{serving.server_port}/")
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            typer.echo("inquest: stopped", err=True)
+            say("stopped")
 
 
 @app.command(name="list")
@@ -268,9 +283,9 @@ def list_(what: Annotated[str, typer.Argument(help="Which list (default: all).")
     if what and what not in known:
         raise UsageError(f"unknown list {what!r}; known: {', '.join(known)}")
     for name in [what] if what else known:
-        typer.echo(f"{name}:")
+        show(f"{name}:")
         for key, text in known[name].items():
-            typer.echo(f"  {key:28} {text}")
+            show(f"  {key:28} {text}")
 
 
 @app.command()
@@ -278,8 +293,9 @@ def spark_package(folder: Annotated[Path, typer.Argument(help="A folder to write
     """Write what spark-submit needs to run `inquest check` on a cluster (docs/cluster.md)."""
     from checkers.engine.shipped import package
 
-    code, program = package(folder, f"{__package__}.main")
-    typer.echo(f"spark-submit --master … --py-files {code} {program} check URL")
+    with can_be_written(folder):
+        code, program = package(folder, f"{__package__}.main")
+    show(f"spark-submit --master … --py-files {code} {program} check URL")
 
 
 @app.command()
@@ -312,6 +328,8 @@ def main(command: Callable[..., object] = app) -> None:
     """
     from typer.exceptions import TyperException
 
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, in every command
     try:
         ended = command(standalone_mode=False)
         code = ended if isinstance(ended, int) else ExitCode.VALID
@@ -327,13 +345,13 @@ def main(command: Callable[..., object] = app) -> None:
         if isinstance(error, OSError) and error.errno in SURROUNDINGS:
             code = _say(str(error), ExitCode.HARNESS)
         else:
-            traceback.print_exc()
+            say(traceback.format_exc().rstrip())
             code = _say(f"a fault of the harness: {error}", ExitCode.HARNESS)
     sys.exit(int(code))
 
 
 def _say(message: str, code: ExitCode) -> ExitCode:
-    typer.echo(f"inquest: {message}", err=True)
+    say(message)
     return code
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from core.errors import ConfigError, ExitCode, UsageError
+from core.terminal import say, show
 from harness.cli.settings import setting
 from harness.cli.verdict import Master, WithoutSpark, interruptible, watching
 from history.run_folder import RESULTS, Run
@@ -61,17 +62,17 @@ def import_(
             with sealing(run, master, without_spark=without_spark or bool(failed), watch=watch):
                 pass
     if failed:
-        typer.echo(f"inquest: {failed}; this process imported instead", err=True)
+        say(f"{failed}; this process imported instead")
     for why in recording.reasons:
-        typer.echo(f"inquest: not read: {why}", err=True)
+        say(f"not read: {why}")
     lost = f"; places that could not be read: {recording.refused}" if recording.refused else ""
-    typer.echo(f"imported: {recording.ops} ops of {recording.processes} processes{lost}")
-    typer.echo(f"judge it: inquest check {run.folder}")
+    show(f"imported: {recording.ops} ops of {recording.processes} processes{lost}")
+    show(f"judge it: inquest check {run.folder}")
     raise typer.Exit(ExitCode.UNKNOWN if recording.refused else ExitCode.VALID)
 
 
 def _say(text: str) -> None:
-    typer.echo(f"inquest: {text}", err=True)
+    say(text)
 
 
 @contextmanager
@@ -98,7 +99,7 @@ def export(
     history = load(sealed(run))
     exported = events_of(history)
     for note in exported.left_out:
-        typer.echo(f"inquest: left out: {note}", err=True)
+        say(f"left out: {note}")
     try:
         if output is None:
             WRITERS[to](history.run.name, exported.events, sys.stdout)

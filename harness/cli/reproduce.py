@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from core.errors import UsageError
-from harness.cli.verdict import interruptible
+from core.terminal import show, show_lines
+from harness.cli.verdict import can_be_written, interruptible
 from history.run_folder import RESULTS
 
 
@@ -23,29 +24,33 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Folder for the brokers' logs and the result.")] = RESULTS,
 ) -> None:
     """Show a known bug on real brokers by a scripted schedule; exit code 0 if each run shows its side."""
+    from core.config import refused_version
     from harness.reproduce import rates
     from harness.reproduce.attempts import attempts, exit_code
     from harness.reproduce.schedules import REPRODUCTIONS
 
     if not name:
         for key, one in REPRODUCTIONS.items():
-            typer.echo(f"{key:24} {one.title}\n{'':24} bad:  {one.bad}\n{'':24} good: {one.good}")
+            show_lines(f"{key:24} {one.title}\n{'':24} bad:  {one.bad}\n{'':24} good: {one.good}")
         return
     if name not in REPRODUCTIONS:
         raise UsageError(f"unknown bug {name!r}; known: {', '.join(REPRODUCTIONS)}")
     bug = REPRODUCTIONS[name]
     version = kafka or bug.versions[good]
+    if why := refused_version(version):
+        raise UsageError(f"--kafka {version!r}: {why}")
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = results / "reproduced" / f"{stamp}-{name}-{'good' if good else 'bad'}"
-    folder.mkdir(parents=True)
-    typer.echo(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
+    with can_be_written(folder):
+        folder.mkdir(parents=True)
+    show(f"{name} on Kafka {version}: {bug.good if good else bug.bad}")
     with interruptible(f"the brokers' logs are in {folder / 'cluster'}"):
-        done = attempts(bug, version, runs=runs, good=good, folder=folder, say=typer.echo)
+        done = attempts(bug, version, runs=runs, good=good, folder=folder, say=show_lines)
     if record:
         rates.record(rates.rate(name, version, good, done))
     counts = Counter(str(attempt.shows) for attempt in done)
     shown = "; ".join(f"{outcome} in {count} of {runs}" for outcome, count in counts.items())
-    typer.echo(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")
-    typer.echo(f"found in logs alone: {sum(bool(attempt.in_logs) for attempt in done)} of {runs}")
-    typer.echo(f"brokers' logs: {folder / 'cluster'}")
+    show(f"{name} on Kafka {version}, {'good' if good else 'bad'} side: {shown}")
+    show(f"found in logs alone: {sum(bool(attempt.in_logs) for attempt in done)} of {runs}")
+    show(f"brokers' logs: {folder / 'cluster'}")
     raise typer.Exit(exit_code(done, good))

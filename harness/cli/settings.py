@@ -15,6 +15,8 @@ def setting(text: str) -> tuple[str, object]:
         raise ConfigError(f"--set takes name=value, not {shown(text)}")
     try:
         known: object = json.loads(value)
+    except RecursionError:
+        raise ConfigError(f"--set {shown(name)}: a value that is nested too deeply") from None
     except ValueError:
         return name, value
     field = RunConfig.model_fields.get(name)

@@ -16,6 +16,7 @@ from typing import Annotated, Final
 import typer
 
 from core.errors import SparkError
+from core.terminal import show
 from harness.cli.main import main
 
 HOST: Final = "127.0.0.1"
@@ -147,13 +148,13 @@ def start_command(
     memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "2g",
 ) -> None:
     """Start a master and its workers, and print the option that makes a check use them."""
-    typer.echo(f"--master {start(folder, port=port, workers=workers, cores=cores, memory=memory)}")
+    show(f"--master {start(folder, port=port, workers=workers, cores=cores, memory=memory)}")
 
 
 @app.command("stop")
 def stop_command(folder: Folder = FOLDER) -> None:
     """Stop the cluster."""
-    typer.echo(f"stopped {stop(folder)} processes")
+    show(f"stopped {stop(folder)} processes")
 
 
 if __name__ == "__main__":

@@ -3,25 +3,54 @@
 Heavy parts (Spark, the report) are imported when they are needed.
 """
 
+import errno
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from core.errors import ExitCode, HistoryError, InquestError
+from core.errors import ExitCode, HistoryError, InquestError, UsageError
 from core.progress import Progress, Watch, unwatched
+from core.terminal import say, show
 from history.run_folder import Run
 
 SIZES = ((" M", 1_000_000), (" k", 1_000), ("", 0))
 WORDS = {"True": "VALID", "False": "ANOMALY", "unknown": "UNKNOWN"}
 
+UNUSABLE = {
+    errno.EACCES,
+    errno.EEXIST,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""Errors of a folder that say that another one has to be named; a full disk is none of them."""
+MASTER = re.compile(
+    r"local|local\[(\*|[0-9]{1,4})(,[0-9]{1,4})?\]|local-cluster\[[0-9]+,[0-9]+,[0-9]+\]"
+    r"|spark://[^\s,/:]+:[0-9]{1,5}(,[^\s,/:]+:[0-9]{1,5})*|yarn|k8s://\S+"
+)
+"""What Spark takes for a master."""
+
+
+def known_master(given: str | None) -> str | None:
+    """Refuse, before anything is done, what no Spark takes. Raises: UsageError."""
+    if given is not None and MASTER.fullmatch(given) is None:
+        raise UsageError(f"--master {given!r}: local[4], spark://host:7077, yarn or k8s://…")
+    return given
+
 
 Master = Annotated[
     str | None,
     typer.Option(
-        help="Spark master: local[4], spark://host:7077 … (default: none for histories below 300 M rows)."
+        callback=known_master,
+        help="Spark master: local[4], spark://host:7077 … (default: none for histories below 300 M rows).",
     ),
 ]
 WithoutSpark = Annotated[bool, typer.Option(help="Check in this process, without Spark.")]
@@ -33,6 +62,13 @@ class Engine(NamedTuple):
     master: str | None = None
     without_spark: bool = False
 
+    def reach(self) -> None:
+        """Before a run is made whose check needs it. Raises: SparkError, where no master answers."""
+        if self.master is not None and not self.without_spark:
+            from checkers.engine.spark import reach
+
+            reach(self.master)
+
 
 @contextmanager
 def interruptible(left: str) -> Iterator[None]:
@@ -41,6 +77,17 @@ def interruptible(left: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise InquestError(f"interrupted; {left}", ExitCode.INTERRUPTED) from None
+
+
+@contextmanager
+def can_be_written(folder: Path) -> Iterator[None]:
+    """A folder that the user named and that cannot be made. Raises: UsageError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in UNUSABLE:
+            raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+        raise
 
 
 @contextmanager
@@ -89,15 +136,15 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
 
     verdict = result.verdict
     if result.spark_failed:
-        typer.echo(f"inquest: {result.spark_failed}; this process checked instead", err=True)
+        say(f"{result.spark_failed}; this process checked instead")
     page = "none"
     try:
         page = str(reports.build(run_folder))
     except (InquestError, OSError) as error:  # the verdict stands without its picture
-        typer.echo(f"inquest: no report: {error}", err=True)
-    typer.echo(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
-    typer.echo(f"faults: {faults_line(verdict)}")
-    typer.echo(f"logs: {logs_line(verdict.logs)}")
-    typer.echo(f"report: {page}")
-    typer.echo(f"repeat: {verdict.repro}")
+        say(f"no report: {error}")
+    show(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
+    show(f"faults: {faults_line(verdict)}")
+    show(f"logs: {logs_line(verdict.logs)}")
+    show(f"report: {page}")
+    show(f"repeat: {verdict.repro}")
     return ExitCode.INTERRUPTED if interrupted else ExitCode(verdict.exit_code)

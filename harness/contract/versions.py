@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from core.config import refused_version
 from core.errors import UsageError
 from model.eras import ERAS, Era
 
@@ -37,8 +38,10 @@ class Version(NamedTuple):
 def version_of(kafka: str) -> Version:
     """The newest era that is not newer than the release line, with what patch releases brought to it.
 
-    Raises: UsageError, for a version that is too old.
+    Raises: UsageError, for a version that is too old, and for what is none.
     """
+    if why := refused_version(kafka):
+        raise UsageError(f"--kafka {kafka!r}: {why}")
     number = tuple(int(part) for part in kafka.split("."))
     if number[:2] < OLDEST:
         raise UsageError(f"the contract is compared from Kafka {OLDEST[0]}.{OLDEST[1]} on, not with {kafka}")

@@ -24,6 +24,8 @@ from harness.explore.trial import Trial, settings, trial
 from model.eras import ERAS
 from model.mutants.registry import MUTANTS
 
+SEEDS = 2**63
+PROCESSES_MOST = 1024
 TASKS_AT_A_TIME = 8
 """Runs of a Spark job, for each processor. More delay the progress line, fewer leave processors idle."""
 
@@ -57,10 +59,12 @@ def explore(
     names = named(mutants)
     if era not in ERAS:
         raise ConfigError(f"unknown era {era!r}; known: {', '.join(ERAS)}")
-    if seeds < 1 or first < 0:
-        raise ConfigError("seeds must be at least 1, and the first one at least 0")
-    if processes is not None and (processes < 1 or master is not None):
-        raise ConfigError("processes must be at least 1, and none are made where Spark has a master")
+    if seeds < 1 or first < 0 or first + seeds > SEEDS:
+        raise ConfigError("seeds must be at least 1, the first one at least 0, the last one below 2^63")
+    if processes is not None and (not 1 <= processes <= PROCESSES_MOST or master is not None):
+        raise ConfigError(
+            f"processes must be 1 to {PROCESSES_MOST}, and none are made where Spark has a master"
+        )
     made = Made(seeds=seeds, mutants=names)
     work = functools.partial(make, first=first, era=era, logs=logs)
     interrupted = False

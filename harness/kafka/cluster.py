@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from core.cluster import Address, Cut, Endpoint, Listener, Security
 from core.config import RunConfig
 from core.errors import ClusterError
+from core.terminal import say
 from harness.kafka import broker_config
 from harness.kafka.addresses import LOOPBACK, address, reserve
 from harness.kafka.admin import broker_views
@@ -198,7 +199,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         try:
             left = engine.clear(self.run)
             for line in left:
-                engine.say(f"not removed: {line}")
+                say(f"not removed: {line}")
             removed = not left
             self._client.close()
             self._client = None
@@ -208,7 +209,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             if reaper is not None and removed:
                 reaper.dismiss()
             elif reaper is not None:
-                engine.say(f"cleanup of {self.run} continues in the background")
+                say(f"cleanup of {self.run} continues in the background")
                 reaper.act()
 
     async def kill(self, nodes: Sequence[int]) -> None:
@@ -416,4 +417,4 @@ def _note(folder: Path, text: str) -> None:
         with (folder / "missing.txt").open("a") as file:
             file.write(text)
     except OSError as error:
-        engine.say(f"{folder}: {text.strip()} ({error})")
+        say(f"{folder}: {text.strip()} ({error})")

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
+
+from core.terminal import printable
 
 PLAIN_S = 5.0
 """Without a terminal the status is printed as a line, at most this often."""
@@ -20,7 +23,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """A lasting line."""
-        self.console.print(text, markup=False, soft_wrap=True)
+        self.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def status(self, text: str) -> None:
         """Replace the status."""
@@ -32,7 +35,7 @@ class Display:
             if self._status is None:
                 self._status = self.console.status("")
                 self._status.start()
-            self._status.update(text())
+            self._status.update(Text(printable(text())))
         elif time.monotonic() - self._printed >= PLAIN_S:
             self._printed = time.monotonic()
             self.say(text())

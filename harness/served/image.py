@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from core.errors import ClusterError
 from core.programs import program
+from core.terminal import say
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import cache_folder, locked
-from harness.kafka.containers.engine import say
 from harness.kafka.containers.images import base_tag, build, ensure_base, exists, recipe_hash
 from harness.served.node_main import __name__ as PROGRAM
 

@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ import msgspec
 from core.config import RunConfig
 from core.errors import ExitCode
 from core.programs import environment, program
+from core.terminal import say
 from harness.processes.interrupts import Interrupts
 from harness.soak.index import page
 from harness.soak.matrix import config_of
@@ -129,11 +129,6 @@ class Performer:
 def log_of(results: Path, session: SoakSession, number: int) -> Path:
     """The file with the output of a run; kept for runs whose folder stays whole."""
     return results / FOLDER / session.name / f"{number:04}.log"
-
-
-def say(text: str) -> None:
-    """Report to the person at the terminal, on stderr."""
-    print(f"inquest: {text}", file=sys.stderr, flush=True)
 
 
 def bound_s(config: RunConfig) -> float:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from core.errors import UsageError
+from core.terminal import say
 from harness.soak.session_log import FILE, FOLDER
 from history.jsonl import being_written
 from history.run_folder import write_atomically
@@ -76,7 +77,7 @@ class Handler(SimpleHTTPRequestHandler):
         try:
             page = self.server.index()
         except Exception as error:  # noqa: BLE001 - a browser gets an answer, whatever is in the folder
-            print(f"inquest: no index: {error!r}", file=sys.stderr, flush=True)
+            say(f"no index: {error!r}")
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR)
             return None
         self.policy = PAGES
@@ -155,7 +156,7 @@ class Server(ThreadingHTTPServer):
         """Report errors; a browser that hangs up is none."""
         error = sys.exc_info()[1]
         if not isinstance(error, (ConnectionError, TimeoutError)):
-            print(f"inquest: a request failed: {error!r}", file=sys.stderr, flush=True)
+            say(f"a request failed: {error!r}")
 
 
 def server(results: Path, port: int) -> Server:

@@ -19,10 +19,11 @@ from pathlib import Path
 import msgspec
 
 from core.errors import ConfigError, ExitCode, InquestError
+from core.secrets import shown
+from core.terminal import say
 from harness.processes.interrupts import Interrupts
 from harness.soak import runs, scheduler
 from harness.soak.matrix import Matrix, canary_run, check_run, config_of
-from harness.soak.runs import say
 from harness.soak.session_log import (
     FILE,
     FOLDER,
@@ -65,7 +66,8 @@ ENDINGS = {
     ExitCode.HARNESS: "the harness failed",
     ExitCode.INTERRUPTED: "interrupted; the same command resumes it",
 }
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+BUDGET_MOST_S = 366 * 86_400.0
+_DURATION = re.compile(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,10 +343,13 @@ def _new_folder(parent: Path, name: str) -> Path:
 def budget_seconds(text: str) -> float:
     """Seconds of `90s`, `30m`, `8h`, `1h30m`. Raises: ConfigError."""
     match = _DURATION.fullmatch(text.strip())
-    if not text.strip() or match is None:
-        raise ConfigError(f"--budget wants a time such as 30m, 8h or 1h30m, got {text!r}")
-    hours, minutes, rest = (int(part or 0) for part in match.groups())
-    return 3600.0 * hours + 60.0 * minutes + rest
+    hours, minutes, rest = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    seconds = 3600.0 * hours + 60.0 * minutes + rest
+    if not 0 < seconds <= BUDGET_MOST_S:
+        raise ConfigError(
+            f"--budget wants a time such as 30m, 8h or 1h30m, a year at most, got {shown(text)}"
+        )
+    return seconds
 
 
 def _summarise(results: Path, session: SoakSession) -> None:

@@ -5,6 +5,7 @@ line holds all that the index needs, so the log suffices when run folders are go
 lines out and counts them.
 """
 
+import stat
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,8 @@ from history.verdict import Verdict
 
 FOLDER = "nights"
 FILE = "night.jsonl"
+SIZE_MOST = 1 << 28
+"""Bytes of a log: a hundred thousand runs."""
 
 Why = Literal["repeat", "canary", "explicit", "matrix"]
 State = Literal["valid", "anomaly", "unknown", "not-recovered", "silent", "error", "interrupted"]
@@ -322,16 +325,24 @@ class SoakSession:
 
 
 def read(folder: Path) -> SoakSession | None:
-    """The session of a folder; None, where its first line cannot be read."""
+    """The session of a folder; None, where its first line cannot be read.
+
+    The folder may come from another person: a link, a pipe or a file of a size that no session has is none.
+    """
+    path = folder / FILE
     try:
-        lines = (folder / FILE).read_bytes().split(b"\n")
+        about = path.lstat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > SIZE_MOST:
+            return None
+        lines = path.read_bytes().split(b"\n")
     except OSError:
         return None
     session, damaged = None, 0
     for line in filter(None, lines):
         try:
             event = _DECODER.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            timestamp(event.at)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             damaged += 1
             continue
         if session is not None:

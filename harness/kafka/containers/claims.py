@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ClusterError
+from core.terminal import say
 from harness.kafka.containers import engine
-from harness.kafka.containers.engine import PLACE_LABEL, RUN_LABEL, explained, say
+from harness.kafka.containers.engine import PLACE_LABEL, RUN_LABEL, explained
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -8,13 +8,13 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import ClusterError
+from core.terminal import say
 from harness.kafka.containers.cache import locked
 from harness.kafka.waiting import NotYet, on_each, until
 
@@ -34,11 +34,6 @@ PID_FILES = {ENGINE_PID: "dockerd", Path("/var/run/docker/containerd/containerd.
 START_DEADLINE_S = 60.0
 POLL_S = 0.2
 CALL_DEADLINE_S = 60.0
-
-
-def say(text: str) -> None:
-    """Print what set-up does, on stderr."""
-    print(f"inquest: {text}", file=sys.stderr, flush=True)
 
 
 def sdk_errors() -> tuple[type[Exception], ...]:

@@ -20,9 +20,10 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
 from core.errors import ClusterError
+from core.terminal import say
 from harness.kafka.broker_config import RECIPES
 from harness.kafka.containers.cache import locked
-from harness.kafka.containers.engine import explained, install_packages, say, sdk_errors
+from harness.kafka.containers.engine import explained, install_packages, sdk_errors
 from harness.kafka.containers.jars import jars
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ def ensure_base(client: "DockerClient", recipe: str = BASE) -> str:
             build(client, tag, RECIPES / recipe, {})
             return tag
         except ClusterError as error:
-            say(f"{error}\ninquest: falling back to mmdebstrap")
+            say(str(error))
+            say("falling back to mmdebstrap")
     _bootstrap(client, tag, RECIPES / recipe)
     return tag
 

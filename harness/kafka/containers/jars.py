@@ -16,8 +16,8 @@ from xml.sax.saxutils import quoteattr
 
 from core.config import KAFKA_LINES, KAFKA_VERSION, RunConfig, lines, refused_version
 from core.errors import ClusterError, ConfigError
+from core.terminal import say
 from harness.kafka.containers.cache import cache_folder, locked
-from harness.kafka.containers.engine import say
 
 DEADLINE_S = 600.0
 

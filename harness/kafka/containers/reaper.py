@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core.errors import ClusterError
 from core.programs import environment, program
+from core.terminal import say
 from harness.kafka.containers import engine
 from harness.kafka.waiting import NotYet, until
 
@@ -107,7 +108,7 @@ def main(arguments: list[str]) -> int:
     shutil.rmtree(copies, ignore_errors=True)
     left = reap(run)
     for line in left:
-        engine.say(f"left behind by {run}: {line}")
+        say(f"left behind by {run}: {line}")
     return 1 if left else 0
 
 
