@@ -8,6 +8,12 @@ Not here: the status of a run (`harness.run.progress`), data that goes through a
 
 import sys
 from collections.abc import Iterable
+from typing import Final
+
+LINE_MOST: Final = 1800
+TAIL: Final = 400
+"""Characters of a line of a message, and how many of them are of its end: what is wrong stands there, where a
+name of thousands of letters comes first."""
 
 
 def printable(text: str) -> str:
@@ -30,9 +36,11 @@ def show_lines(text: str) -> None:
 
 def say(text: str) -> None:
     """What happens beside the answer, on stderr. A text of several lines, such as the end of a log, stays one
-    message: its further lines are indented."""
+    message: its further lines are indented. What is in the middle of a very long line is left out."""
     print("inquest: " + "\n  ".join(_lines(text)), file=sys.stderr, flush=True)
 
 
 def _lines(text: str) -> Iterable[str]:
-    return (printable(line.expandtabs(4)) for line in text.split("\n"))
+    for line in text.split("\n"):
+        shown = printable(line.expandtabs(4))
+        yield shown if len(shown) <= LINE_MOST else f"{shown[: LINE_MOST - TAIL]} … {shown[-TAIL:]}"

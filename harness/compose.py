@@ -35,8 +35,11 @@ class Recorded:
     interrupted: bool
 
 
-def plan(config: RunConfig, steps: Sequence[PlannedFault] | None = None) -> RunPlan:
-    """What a config means, faults included. steps: the faults; None = those that the config plans.
+def plan(
+    config: RunConfig, steps: Sequence[PlannedFault] | None = None, *, fail_fast: bool = False
+) -> RunPlan:
+    """What a config means, faults included. steps: the faults; None = those that the config plans. fail_fast:
+    see `record`.
 
     Raises: ConfigError, where a name is unknown (the known ones are listed), or the system cannot honour a
     setting.
@@ -50,6 +53,8 @@ def plan(config: RunConfig, steps: Sequence[PlannedFault] | None = None) -> RunP
             f"commit {config.commit!r} is a setting of the workload copier; "
             f"it is without effect in {config.workload}"
         )
+    if fail_fast and system.repeatable:
+        raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
     made = planned(config) if steps is None else RunPlan(config, steps)
     if why := system.refusal(config):
         raise ConfigError(why)
@@ -91,9 +96,7 @@ def record(
 
     Raises: see `harness.systems.System.record`; ConfigError, where a simulated run is to fail fast.
     """
-    made = plan(config, steps)
-    if fail_fast and system_of(config).repeatable:
-        raise ConfigError("--fail-fast needs brokers in real time; a simulated run ends within seconds")
+    made = plan(config, steps, fail_fast=fail_fast)
     run = create_folder(config, results, owner)
     early = _early(made, run, display) if fail_fast else NEVER
     try:

@@ -128,8 +128,10 @@ def _run(
     from harness.systems import system_of
 
     steps = None if schedule is None else read_schedule(schedule, config)
-    plan(config, steps)  # refuses what cannot work before the first line of output
+    plan(config, steps, fail_fast=fail_fast)  # refuses what cannot work before the first line of output
     engine.reach()
+    with can_be_written(results):
+        results.mkdir(parents=True, exist_ok=True)
     display = Display()
     display.say(
         f"seed {config.seed} · workload {config.workload} · nemesis {config.nemesis} · "
@@ -309,9 +311,11 @@ def doctor() -> None:
 @app.command()
 def setup(kafka: Annotated[str | None, Option(help="Version of Kafka, 3.3.0 or later.")] = None) -> None:
     """Prepare the Docker engine and the images. Takes no time where they are ready."""
-    from core.config import KAFKA_VERSION
+    from core.config import KAFKA_VERSION, refused_version
     from harness.cli.doctor import setup as prepare
 
+    if kafka and (why := refused_version(kafka)):
+        raise UsageError(f"--kafka {kafka!r}: {why}")
     prepare(kafka or KAFKA_VERSION)
 
 

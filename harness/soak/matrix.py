@@ -217,7 +217,7 @@ def canary_run(matrix: Matrix, preset: str, seed: int) -> PlannedRun:
     settings = matrix.settings_for(preset, matrix.canary_settings)
     config = run_config({"preset": preset, "seed": seed, **settings})
     if not config.expect:
-        raise ConfigError(f"canary: preset {preset!r} cannot be a canary: it expects no anomaly")
+        raise ConfigError(f"preset {preset!r} cannot be a canary: it expects no anomaly")
     combination = Combination(config.workload, config.nemesis, preset)
     return matrix.planned("canary", combination, seed, matrix.canary_settings)
 
@@ -259,7 +259,10 @@ def check_run(task: PlannedRun) -> None:
 def check(matrix: Matrix) -> None:
     """Refuse a matrix with a run that cannot be performed. Raises: ConfigError, which names it."""
     for preset in matrix.canaries():
-        check_run(canary_run(matrix, preset, 0))
+        try:
+            check_run(canary_run(matrix, preset, 0))
+        except ConfigError as error:
+            raise ConfigError(f"the matrix, canary {preset}: {error}") from None
     explicit = [(run.combination, run.settings) for run in matrix.runs]
     drawn = [(c, matrix.placed(c.preset, t)) for c in matrix.combinations() for t in matrix.topologies]
     for combination, more in [*drawn, *explicit]:

@@ -1,0 +1,308 @@
+"""Bad input to the commands that make runs and to those about the machine: one line, 64, nothing started.
+
+Not here: commands that read recordings (`test_bad_recordings`); a recorded run that is made again
+(`test_bad_repeats`).
+"""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.systems import System
+from tests.harness.cli.bad_input import refused
+
+DEEP = "[" * 200_000
+
+
+@pytest.fixture(autouse=True)
+def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Input that is taken fails here, before a cluster or a process is started. Afterwards the current folder
+    is as it was."""
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("taken")
+
+    monkeypatch.setattr(System, "record", started)
+    for name in (
+        "harness.contract.cluster.compare",
+        "harness.reproduce.attempts.attempts",
+        "harness.kafka.containers.engine.connect",
+        "harness.kafka.containers.engine.ensure",
+        "harness.soak.runs.Performer.perform",
+        "harness.explore.exploration._done",
+        "harness.soak.serve.Server.serve_forever",
+    ):
+        monkeypatch.setattr(name, started)
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "file").write_text("")
+    (here / "binary").write_bytes(b"\xff\xfe\x00\x01")
+    monkeypatch.chdir(here)
+    yield
+    assert sorted(path.name for path in here.iterdir()) == ["binary", "file"]
+
+
+def setting(name: str, value: object) -> list[str]:
+    """`--set` of a value as JSON."""
+    return ["--set", f"{name}={json.dumps(value)}"]
+
+
+RUN: dict[str, tuple[list[str], str]] = {
+    "unknown workload": (["--workload", "juggling"], "juggling"),
+    "empty workload": (["--workload", ""], "unknown workload ''"),
+    "workload with an escape": (["--workload", "\x1b[2J"], "unknown workload"),
+    "unknown nemesis": (["--nemesis", "earthquake"], "earthquake"),
+    "empty nemesis": (["--nemesis", ""], "a name is empty"),
+    "nemesis twice none": (["--nemesis", "none,none"], "none"),
+    "trailing comma": (["--nemesis", "kill,"], "a name is empty"),
+    "unknown kind": (["--nemesis", "partition:sideways"], "sideways"),
+    "unknown target": (["--nemesis", "kill@moon"], "moon"),
+    "target of what hits all": (["--nemesis", "kill:all@leader"], "takes no target"),
+    "nemesis of two lines": (["--nemesis", "kill\nVALID: all is well"], "unknown nemesis"),
+    "a million nemeses": (["--nemesis", "," * 100_000], "a name is empty"),
+    "unknown preset": (["--preset", "reckless"], "reckless"),
+    "unknown system": (["--sut", "abacus"], "abacus"),
+    "imported is no system": (["--sut", "imported"], "imported"),
+    "kafka in words": (["--kafka", "four"], "kafka"),
+    "kafka of old": (["--kafka", "2.8.0"], "3.3"),
+    "kafka of the future": (["--kafka", "9.9.9"], "9.9.9"),
+    "kafka of two numbers": (["--kafka", "4.3"], "three numbers"),
+    "kafka with a path": (["--kafka", "4.3.1/../../x"], "three numbers"),
+    "kafka of 5000 digits": (["--kafka", "9" * 5000 + ".0.0"], "three numbers"),
+    "kafka in other digits": (["--kafka", "٤.٣.١"], "three numbers"),
+    "kafka for the model": (["--sut", "model", "--kafka", "4.3.1"], "kafka=4.3.1"),
+    "negative duration": (["--duration", "-5"], "duration_s"),
+    "no duration": (["--duration", "0"], "duration_s"),
+    "endless duration": (["--duration", "inf"], "duration_s"),
+    "duration that is no number": (["--duration", "nan"], "duration_s"),
+    "duration in words": (["--duration", "long"], "--duration"),
+    "no brokers": (["--brokers", "0"], "brokers"),
+    "ten brokers": (["--brokers", "10"], "brokers"),
+    "too few brokers": (["--brokers", "2"], "replication_factor 3"),
+    "half a broker": (["--brokers", "2.5"], "--brokers"),
+    "negative rate": (["--rate", "-1"], "rate"),
+    "rate in words": (["--rate", "fast"], "--rate"),
+    "rate without end": (["--rate", "inf"], "rate"),
+    "rate that is no number": (["--rate", "nan"], "rate"),
+    "negative seed": (["--seed", "-1"], "seed"),
+    "large seed": (["--seed", str(2**63)], "seed"),
+    "seed in words": (["--seed", "lucky"], "--seed"),
+    "unknown option": (["--bogus"], "bogus"),
+    "a word too many": (["queue"], "queue"),
+    "schedule and nemesis": (["--nemesis", "kill", "--schedule", "file"], "give one"),
+    "schedule without a file": (["--nemesis", "schedule"], "schedule"),
+    "schedule that is missing": (["--schedule", "none"], "none"),
+    "schedule that is a folder": (["--schedule", "."], "directory"),
+    "schedule of bytes": (["--schedule", "binary"], "line 1"),
+    "fail-fast in virtual time": (["--sut", "simulated", "--nemesis", "none", "--fail-fast"], "--fail-fast"),
+    "results in a file": (["--results", "file/results"], "file/results"),
+    "results of 5000 letters": (["--results", "x" * 5000], "cannot be written"),
+    "master of nothing": (["--master", "nope://x"], "nope://x"),
+    "empty master": (["--master", ""], "--master"),
+    "master without a port": (["--master", "spark://host"], "spark://host"),
+    "master of two lines": (["--master", "local\n[2]"], "--master"),
+    "set without a value": (["--set", "colour"], "name=value"),
+    "set without a name": (["--set", "=1"], "name=value"),
+    "unknown setting": (["--set", "colour=blue"], "colour"),
+    "setting of 5000 letters": (["--set", "x" * 5000 + "=1"], "not permitted"),
+    "acks of two": (["--set", "acks=2"], "acks"),
+    "idempotent without acks": (["--set", "acks=1"], "acks=all"),
+    "unknown isolation": (["--set", "isolation=serializable"], "isolation"),
+    "isolation as a number": (["--set", "isolation=7"], "isolation"),
+    "min.insync.replicas of 7": (["--set", "min_insync_replicas=7"], "min_insync_replicas 7"),
+    "commit of another workload": (["--set", "commit=after"], "copier"),
+    "two controllers": (["--set", "controllers=2"], "controllers"),
+    "partitions of text": (["--set", "partitions=many"], "partitions"),
+    "partitions as a list": (setting("partitions", [3]), "partitions"),
+    "a batch of nothing": (setting("batch_max", None), "batch_max"),
+    "record too small": (["--set", "record_size=1"], "record_size"),
+    "abort share of two": (["--set", "abort_share=2"], "abort_share"),
+    "unknown era": (["--sut", "simulated", "--set", "era=9.9"], "9.9"),
+    "era on kafka": (["--set", "era=2.4"], "era=2.4"),
+    "unknown mutant": (["--sut", "simulated", "--set", "mutant=spider"], "spider"),
+    "unknown anomaly to expect": (setting("expect", ["nope"]), "nope"),
+    "anomaly to expect, as text": (["--set", "expect=lost-write"], "expect"),
+    "nested settings": (["--set", f"client_settings={DEEP}"], "nested too deeply"),
+    "nested seed": (["--set", f"seed={DEEP}"], "nested too deeply"),
+    "client settings as a list": (setting("client_settings", []), "client_settings"),
+    "client setting as a list": (setting("client_settings", {"linger.ms": [1]}), "client_settings.linger.ms"),
+    "a plugin": (setting("client_settings", {"plugin.library.paths": "/tmp/x.so"}), "plugin.library.paths"),
+    "a mock cluster": (setting("client_settings", {"test.mock.num.brokers": "3"}), "test.mock.num.brokers"),
+    "errors alone": (
+        setting("client_settings", {"producer.delivery.report.only.error": "true"}),
+        "delivery.report.only.error",
+    ),
+    "a callback": (setting("client_settings", {"dr_cb": "print"}), "dr_cb"),
+    "acks as a client setting": (setting("client_settings", {"acks": "1"}), "`acks` decides"),
+    "a misspelt client setting": (setting("client_settings", {"linger.mss": "1"}), "linger.mss"),
+    "a client setting without a name": (setting("client_settings", {"": "1"}), "client_settings"),
+    "a client setting of two lines": (setting("client_settings", {"linger.ms": "1\n2"}), "linger.ms"),
+    "linger in words": (setting("client_settings", {"linger.ms": "soon"}), "linger.ms"),
+    "an unknown codec": (setting("client_settings", {"compression.type": "zip"}), "zip"),
+    "an unknown reset": (setting("client_settings", {"auto.offset.reset": "never"}), "never"),
+    "a password": (setting("client_settings", {"sasl.password": "x"}), "sasl.password"),
+    "a listener": (setting("broker_settings", {"listeners": "A://:1"}), "listeners"),
+    "a class": (setting("broker_settings", {"authorizer.class.name": "a.B"}), "authorizer.class.name"),
+    "a broker setting of two lines": (setting("broker_settings", {"num.io.threads": "1\nx=y"}), "num.io"),
+    "a broker setting that continues": (setting("broker_settings", {"num.io.threads": "1\\"}), "num.io"),
+    "a broker setting of a number": (setting("broker_settings", {"num.io.threads": 1}), "num.io.threads"),
+    "a broker setting of no broker": (
+        ["--sut", "model", *setting("broker_settings", {"num.io.threads": "1"})],
+        "num.io.threads",
+    ),
+    "topic settings of two lines": (setting("topic_settings", {"cleanup.policy": "a\nb"}), "cleanup.policy"),
+}
+SOAK: dict[str, tuple[list[str], str]] = {
+    "budget in words": (["--budget", "long"], "--budget"),
+    "empty budget": (["--budget", ""], "--budget"),
+    "no budget": (["--budget", "0s"], "--budget"),
+    "budget without end": (["--budget", "99999999999999999999h"], "--budget"),
+    "budget of a century": (["--budget", "999999h"], "--budget"),
+    "negative budget": (["--budget", "-5m"], "--budget"),
+    "budget in other digits": (["--budget", "²h"], "--budget"),
+    "half a budget": (["--budget", "1.5h"], "--budget"),
+    "budget for nothing": (["--budget", "1s"], "no room for the canary"),
+    "seed in words": (["--seed", "lucky"], "--seed"),
+    "matrix that is missing": (["--matrix", "none"], "none"),
+    "matrix that is a folder": (["--matrix", "."], "cannot be read"),
+    "matrix of bytes": (["--matrix", "binary"], "binary"),
+    "matrix of nothing": (["--matrix", "file"], "presets"),
+    "results in a file": (["--results", "file"], "file"),
+    "master of nothing": (["--master", "nope://x"], "nope://x"),
+}
+MATRIX: dict[str, tuple[str, str]] = {
+    "no TOML": ("= = =", "not valid TOML"),
+    "a key twice": ('presets = ["safe"]\npresets = ["safe"]', "not valid TOML"),
+    "unknown key": ('presets = ["safe"]\ncanary = "acks1"\ncolour = "blue"', "colour"),
+    "nothing to draw from": ('canary = "acks1"', "presets"),
+    "unknown preset": ('presets = ["reckless"]\ncanary = "acks1"', "reckless"),
+    "unknown workload": ('presets = ["safe"]\ncanary = "acks1"\nworkloads = ["juggling"]', "juggling"),
+    "unknown nemesis": ('presets = ["safe"]\ncanary = "acks1"\nnemeses = ["earthquake"]', "earthquake"),
+    "no presets": ('presets = []\ncanary = "acks1"', "presets"),
+    "presets as a number": ('presets = 3\ncanary = "acks1"', "presets"),
+    "canary that expects nothing": ('presets = ["safe"]\ncanary = "safe"', "cannot be a canary"),
+    "unknown canary": ('presets = ["safe"]\ncanary = "tit"', "tit"),
+    "weight of nothing": ('presets = ["safe"]\ncanary = "acks1"\nweights = { safe = 0 }', "weights"),
+    "weight of a stranger": ('presets = ["safe"]\ncanary = "acks1"\nweights = { x = 1 }', "weights"),
+    "weight that is no number": ('presets = ["safe"]\ncanary = "acks1"\nweights = { safe = nan }', "weights"),
+    "exclude of nothing": ('presets = ["safe"]\ncanary = "acks1"\n[[exclude]]', "exclude"),
+    "exclude that matches nothing": (
+        'presets = ["safe"]\ncanary = "acks1"\n[[exclude]]\npreset = "unclean"',
+        "matches nothing",
+    ),
+    "accept of an unknown bug": ('presets = ["safe"]\ncanary = "acks1"\naccept = { X = "y" }', "accept"),
+    "accept without a reason": (
+        'presets = ["safe"]\ncanary = "acks1"\naccept = { KAFKA-17754 = "" }',
+        "KAFKA-17754",
+    ),
+    "a seed among settings": ('presets = ["safe"]\ncanary = "acks1"\nsettings = { seed = 1 }', "seed"),
+    "an unknown setting": ('presets = ["safe"]\ncanary = "acks1"\nsettings = { colour = 1 }', "colour"),
+    "an anomaly to expect": ('presets = ["safe"]\ncanary = "acks1"\nsettings = { expect = [] }', "expect"),
+    "a plugin": (
+        'presets = ["safe"]\ncanary = "acks1"\n[settings.client_settings]\n"plugin.library.paths" = "x"',
+        "plugin.library.paths",
+    ),
+    "no topologies": ('presets = ["safe"]\ncanary = "acks1"\ntopologies = []', "topologies"),
+    "a topology that fails": (
+        'presets = ["safe"]\ncanary = "acks1"\ntopologies = [{ brokers = 1 }]',
+        "replication_factor",
+    ),
+    "an explicit run without a seed that works": (
+        'presets = ["safe"]\ncanary = "acks1"\n[[runs]]\nworkload = "queue"\nnemesis = "none"\n'
+        'preset = "safe"\nseed = -1',
+        "seed",
+    ),
+    "a date": ('presets = ["safe"]\ncanary = "acks1"\nsettings = { rate = 2026-01-01 }', "rate"),
+}
+OTHERS: dict[str, tuple[list[str], str]] = {
+    "no such command": (["judge"], "judge"),
+    "a misspelt command": (["chekc"], "chekc"),
+    "reproduce of an unknown bug": (["reproduce", "KAFKA-1"], "KAFKA-1"),
+    "reproduce of an escape": (["reproduce", "\x1b]0;x\x07"], "unknown bug"),
+    "reproduce no run": (["reproduce", "kafka-17754-commit", "--runs", "0"], "--runs"),
+    "reproduce on an old version": (["reproduce", "kafka-17754-commit", "--kafka", "2.0.0"], "2.0.0"),
+    "reproduce on a word": (["reproduce", "kafka-17754-commit", "--kafka", "../x"], "--kafka"),
+    "reproduce into a file": (["reproduce", "kafka-17754-commit", "--results", "file"], "cannot be written"),
+    "reproduce with a word too many": (["reproduce", "kafka-17754-commit", "twice"], "twice"),
+    "contract with a banana": (["contract", "--kafka", "banana"], "banana"),
+    "contract with two numbers": (["contract", "--kafka", "4.3"], "4.3"),
+    "contract with an old version": (["contract", "--kafka", "3.5.0"], "3.6"),
+    "contract with 5000 digits": (["contract", "--kafka", "9" * 5000], "--kafka"),
+    "contract with no version": (["contract", "--kafka", " "], "--kafka"),
+    "contract without requests": (["contract", "--requests", "0"], "--requests"),
+    "contract with requests in words": (["contract", "--requests", "many"], "--requests"),
+    "contract with an unknown system": (["contract", "--sut", "simulated"], "simulated"),
+    "contract with a seed in words": (["contract", "--seed", "x"], "--seed"),
+    "contract into a file": (["contract", "--results", "file"], "cannot be written"),
+    "explore no seed": (["explore", "--seeds", "0"], "seeds"),
+    "explore less than no seed": (["explore", "--seeds", "-3"], "seeds"),
+    "explore seeds in words": (["explore", "--seeds", "all"], "--seeds"),
+    "explore from before the first": (["explore", "--first", "-1"], "first"),
+    "explore beyond the last": (["explore", "--first", str(2**63)], "2^63"),
+    "explore an unknown mutant": (["explore", "--mutants", "spider"], "spider"),
+    "explore no mutant by an empty name": (["explore", "--mutants", ""], "mutant"),
+    "explore mutants with a gap": (["explore", "--mutants", "keep-tail,,x"], "mutant"),
+    "explore an unknown era": (["explore", "--era", "9.9"], "9.9"),
+    "explore without processes": (["explore", "--processes", "0"], "processes"),
+    "explore with a million processes": (["explore", "--processes", "1000000"], "processes"),
+    "explore on no master": (["explore", "--master", "nope://x"], "nope://x"),
+    "explore on two": (["explore", "--master", "local[2]", "--processes", "2"], "processes"),
+    "setup of a banana": (["setup", "--kafka", "banana"], "banana"),
+    "setup of an old version": (["setup", "--kafka", "2.8.0"], "2.8.0"),
+    "setup of a path": (["setup", "--kafka", "../../x"], "three numbers"),
+    "setup of a word": (["setup", "everything"], "everything"),
+    "doctor of a word": (["doctor", "who"], "who"),
+    "doctor with an option": (["doctor", "--fix"], "--fix"),
+    "package into nothing": (["spark-package"], "folder"),
+    "package into a file": (["spark-package", "file"], "file"),
+    "package below a file": (["spark-package", "file/below"], "file/below"),
+    "package into a name of 5000 letters": (["spark-package", "x" * 5000], "cannot be written"),
+    "package of two": (["spark-package", "a", "b"], "b"),
+    "an unknown list": (["list", "recipes"], "recipes"),
+    "two lists": (["list", "presets", "checks"], "checks"),
+    "a list of an escape": (["list", "\x1b[31m"], "unknown list"),
+    "serve a file": (["serve", "--results", "file"], "file"),
+    "serve what is missing": (["serve", "--results", "none"], "none"),
+    "serve on a large port": (["serve", "--port", "65536", "--results", "."], "65536"),
+    "serve on a negative port": (["serve", "--port", "-1", "--results", "."], "-1"),
+    "serve on a port in words": (["serve", "--port", "http"], "--port"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), RUN.values(), ids=RUN)
+def test_run(words: list[str], said: str) -> None:
+    refused(["run", *words], said=[said])
+
+
+@pytest.mark.parametrize(("words", "said"), SOAK.values(), ids=SOAK)
+def test_soak(words: list[str], said: str) -> None:
+    refused(["soak", "--results", "results", *words], said=[said])
+
+
+@pytest.mark.parametrize(("text", "said"), MATRIX.values(), ids=MATRIX)
+def test_the_matrix_of_a_soak(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "matrix.toml").write_text(text)
+    refused(["soak", "--results", "results", "--matrix", tmp_path / "matrix.toml"], said=["matrix", said])
+
+
+@pytest.mark.parametrize(("words", "said"), OTHERS.values(), ids=OTHERS)
+def test_other_commands(words: list[str], said: str) -> None:
+    refused(words, said=[said])
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        refused(["serve", "--results", ".", "--port", str(other.getsockname()[1])], said=["in use"])
+
+
+def test_a_master_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    refused(["run", "--master", f"spark://127.0.0.1:{port}"], code=70, said=["no Spark master answers"])
+
+
+def test_there_are_many() -> None:
+    assert len(RUN) + len(SOAK) + len(MATRIX) + len(OTHERS) > 180
