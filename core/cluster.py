@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from signal import Signals
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -44,8 +45,13 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str = ""
 
 
+SENT = frozenset({Signals.SIGHUP, Signals.SIGINT, Signals.SIGKILL, Signals.SIGTERM})
+"""Signals that no process sends itself when it fails."""
+
+
 class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a node ended that the harness had not ended: no fault killed it or shut it down.
+    """How a node ended that the harness had not ended: no fault killed it or shut it down. It ended *on its
+    own*, or something *from outside* ended it, for which the system under test is not to blame.
 
     exit_code: as the engine or the system tells it. signal: number of the signal that ended it, 0 = none.
     oom_killed: its memory was used up, and the kernel killed it. disk_full: it said that no space was left.
@@ -60,6 +66,24 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
     disk_full: bool = False
     own_program: bool = False
     log: tuple[str, ...] = ()
+
+    @property
+    def outside(self) -> str:
+        """What from outside ended it, in words; "" = it ended on its own."""
+        if self.oom_killed:
+            return "its memory was used up, and the kernel killed it"
+        if self.disk_full:
+            return "no space was left on its disk"
+        if self.signal in SENT:
+            return f"something sent it {Signals(self.signal).name}"
+        return "its program, which is the project's own, failed" if self.own_program else ""
+
+    def __str__(self) -> str:
+        """The node, how it ended, and its last line."""
+        alone = "" if self.outside else " on its own"
+        told = f"node {self.node} ended{alone} with exit code {self.exit_code}"
+        told += f": {self.outside}" if self.outside else ""
+        return f"{told}; its last line: {self.log[-1]}" if self.log else told
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +215,9 @@ class Cluster(Protocol):
         """Why this system can no longer be judged ("" = it can): what runs it has failed (the Docker
         engine died), for which the system itself is not to blame. Bounded (5 s), never raises."""
 
-    async def ended(self) -> str:
-        """Which nodes have ended and how, "" = none. Bounded (5 s), never raises; what could not be asked is
-        left out."""
+    async def ended(self) -> Sequence[NodeEnd]:
+        """Nodes that ended since the last call and that no verb of this object had ended, also those that
+        were started again since. Bounded (5 s), never raises. Safe to call from any thread."""
 
     async def collect(self, into: Path) -> None:
         """Write each node's log to `into/<node>/server.log`. Bounded, never raises; says what it missed in

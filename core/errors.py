@@ -5,7 +5,8 @@
     │   ├── ConfigError   64  a setting is unknown, makes no sense, or is one that the system cannot honour
     │   └── HistoryError  64  a recorded file is missing, damaged, or written by a newer version
     ├── ClusterError      70  the system under test cannot be set up, reached or read
-    │   └── NotYet        70  something that was waited for did not come about in time
+    │   ├── NotYet        70  something that was waited for did not come about in time
+    │   └── Unanswered    70  what runs the system did not answer a call in time
     ├── AdminError        70  a broker did not answer an admin request, or refused it
     ├── StorageError      70  the store that a run folder's URL names cannot be reached, or refuses
     └── SparkError        70  Spark, or the cluster that runs it, cannot be used
@@ -73,6 +74,10 @@ class HistoryError(UsageError):
 
 class ClusterError(InquestError):
     """The system under test cannot be set up, reached or read. The message says what to do."""
+
+
+class Unanswered(ClusterError):
+    """What runs the system under test did not answer a call in time, and may not answer the next one."""
 
 
 class StorageError(InquestError):

@@ -11,8 +11,8 @@ That buys one client loop and one run program for both worlds; a coroutine that 
 a fault of the harness, and `run_blocking` raises `Suspended`.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -43,6 +43,16 @@ class Signal(Protocol):
         """Return once it is set."""
 
 
+class ClockJump(NamedTuple):
+    """The clocks went apart between two looks at them, both in ns of the monotonic one. wall_s: seconds by
+    which the wall's clock went further than it; suspended_s: for which the machine slept."""
+
+    before_ns: int
+    ns: int
+    wall_s: float
+    suspended_s: float
+
+
 class SpawnedTask(Protocol):
     """A coroutine that runs beside the run program."""
 
@@ -65,6 +75,9 @@ class Runtime(Protocol):
     def now_ns(self) -> int:
         """Monotonic time in ns; the clock of the whole history."""
 
+    def clock_jump(self) -> ClockJump | None:
+        """Whether the clocks of the machine went apart since the last call, None = they did not."""
+
     def signal(self) -> Signal:
         """A new signal, not set."""
 
@@ -73,6 +86,10 @@ class Runtime(Protocol):
 
     def spawn(self, name: str, work: Coroutine[object, None, None]) -> SpawnedTask:
         """Run `work` beside the caller. name: for people who debug."""
+
+    async def attend(self, task: SpawnedTask, give_up: Callable[[], Awaitable[bool]]) -> bool:
+        """Wait until a task has ended; whether it has. Where waiting can take for ever, `give_up` is asked
+        every `STEP_S`, and ends it."""
 
     async def until(self, condition: Callable[[], bool], deadline_s: float) -> bool:
         """Wait until `condition()` holds or the deadline has passed; whether it held when asked last. It is

@@ -8,6 +8,7 @@ clients; `heal_all` needs none of them.
 from collections.abc import Awaitable, Callable, Sequence
 
 from core.cluster import Clients, Killable, Linked, Partitionable, Pausable, Restartable, Roles, Wired
+from core.errors import Unanswered
 from nemesis.families.partition import every_cut
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, ClusterView, Effect, Environment, PlannedFault, WorkloadNames
@@ -83,7 +84,8 @@ async def heal_all(env: Environment) -> None:
     In this order: what stands still may hold up a proxy that is to be cured; a node that was paused
     and killed is revived when its links are whole, and clients come back to a whole cluster. What
     fails for all at once is tried for each alone, and nothing that fails keeps the rest from being
-    tried.
+    tried; but once what runs the cluster has not answered a call in time (`Unanswered`), only clients are
+    still healed: each further call could take as long.
 
     Raises: ExceptionGroup of all that failed for single nodes and clients, after everything was
     tried; its message names each.
@@ -92,12 +94,19 @@ async def heal_all(env: Environment) -> None:
     env.down.clear()
     failed: list[Exception] = []
     told: list[str] = []
+    silent = False
 
     async def attempt(what: str, of: str, everyone: Sequence[int], act: Act) -> None:
-        if not everyone:
+        nonlocal silent
+        if not everyone or (silent and of != "client"):
             return
         try:
             await act(everyone)
+            return
+        except Unanswered as error:
+            silent = True
+            failed.append(error)
+            told.append(f"{what} all: {error}, and nothing more of the cluster was tried")
             return
         except Exception:  # noqa: BLE001 (tried for each below; what fails there is raised)
             pass

@@ -16,7 +16,7 @@ No verb is ever repeated: a second attempt would forge the history.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from core.cluster import CrashPoint
 from core.config import RunConfig
@@ -45,6 +45,12 @@ from history import journal as j
 from history.journal import JournalWriter
 
 CommitVerb = Callable[[Mapping[TopicPartition, int]], Coroutine[Any, Any, int]]
+
+VERBS: Final = 4
+"""Most calls that an op outside of a transaction makes, one after the other: poll, send copies, position,
+commit; each may take its whole deadline."""
+TXN_VERBS: Final = 8
+"""The same of a transaction: begin, poll, send, position, send offsets, commit, abort, seek."""
 
 TAKEN_AWAY = "_ASSIGNMENT_LOST"
 """Code of a transaction that is aborted because a partition that it copied from was taken away."""

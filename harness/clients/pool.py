@@ -54,6 +54,8 @@ class ClientPool:
     _lost: set[int] = field(default_factory=set)
     _phase: Phase = Phase.SETUP
     _ended: bool = False
+    _reading: bool = False
+    """The final readers were asked to read."""
     _before: ClientProgress = field(default_factory=ClientProgress)
     """What clients did that were restarted since."""
 
@@ -74,7 +76,8 @@ class ClientPool:
         with self._lock:
             self._phase = phase
             for handle in self._handles:
-                handle.tell(Enter(phase))
+                if handle.ended is None:
+                    handle.tell(Enter(phase))
 
     @property
     def handles(self) -> tuple[WorkerHandle, ...]:
@@ -91,6 +94,14 @@ class ClientPool:
         """Slots whose client a fault crashed and nothing has restarted."""
         return tuple(handle.slot for handle in self.handles if _executed(handle))
 
+    def silent(self, since_ns: int) -> list[int]:
+        """Clients that run, as far as the pool knows, and have not reported since: they stand still."""
+        return [
+            handle.slot
+            for handle in self.handles
+            if handle.ended is None and handle.slot not in self._lost and handle.heard_ns < since_ns
+        ]
+
     @property
     def has_readers(self) -> bool:
         """The final readers were started."""
@@ -106,11 +117,17 @@ class ClientPool:
         found = []
         for worker in (*self.handles, *self._readers):
             ended = worker.ended
-            if ended is None or ended == 0 or worker.slot in self._lost or _executed(worker):
+            if ended is None or worker.slot in self._lost or _executed(worker):
+                continue
+            if ended == 0 and self._asked_to_end(worker.slot):
                 continue
             self._lost.add(worker.slot)
             found.append(Loss(worker.slot, ended, worker.why_ended(), worker.last_words()))
         return found
+
+    def _asked_to_end(self, slot: int) -> bool:
+        """A client that has ended in order did so because it was asked to."""
+        return self._phase >= Phase.QUIESCE if slot < len(self.slots) else self._reading
 
     async def quiesce(self, deadline_s: float) -> list[Loss]:
         """Wait until all load clients have ended, as `Phase.QUIESCE` asked them to; those that were
@@ -120,6 +137,7 @@ class ClientPool:
     async def read_final(self, ends: dict[int, list[tuple[str, int, int]]], deadline_s: float) -> list[Loss]:
         """Let the readers read up to these ends (see `ReadFinal`); those that were killed because they had
         not by the deadline."""
+        self._reading = True
         for reader in self._readers:
             reader.tell(ReadFinal(ends))
         why = "final reads did not end in time and were killed"

@@ -16,7 +16,9 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -102,16 +104,21 @@ def main() -> None:
     try:
         serve(Run(Path(sys.argv[1])), int(sys.argv[2]))
     except ConfigError as error:
-        print(error, file=sys.stderr, flush=True)
-        os._exit(os.EX_CONFIG)
+        _end(os.EX_CONFIG, str(error))
     except OSError as error:
-        print(f"journal: {error}", file=sys.stderr, flush=True)
-        os._exit(os.EX_IOERR)  # the run program knows it as a full disk
+        _end(os.EX_IOERR, f"journal: {error}")  # the run program knows it as a full disk
     except Exception:  # noqa: BLE001 - a client thread that does not end must not hide the failure
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(os.EX_SOFTWARE)
-    os._exit(0)  # a client thread that does not end must not hold the worker
+        _end(os.EX_SOFTWARE, traceback.format_exc())
+    _end(0)
+
+
+def _end(status: int, words: str = "") -> NoReturn:
+    """End the process with its last words. A client thread that does not end must not hold it, and a log
+    that cannot be written (it lies on the same full disk) must not take its status."""
+    with suppress(OSError):
+        if words:
+            print(words, file=sys.stderr, flush=True)
+    os._exit(status)
 
 
 if __name__ == "__main__":

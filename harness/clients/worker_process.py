@@ -8,6 +8,7 @@ import contextlib
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class WorkerProcess:
     def __init__(self, run: Run, slot: int, endpoint: Endpoint, command: Sequence[str] = WORKER) -> None:
         self.slot = slot
         self.progress = ClientProgress()
+        self.heard_ns = time.monotonic_ns()
         self.condemned = False
         self.log = run.journal / f"worker-{slot}.log"
         self._guard: guard.Guard | None = None
@@ -59,7 +61,7 @@ class WorkerProcess:
     def tell(self, command: Command | Endpoint) -> None:
         """Send a command, or first where the cluster is; no error where the worker has ended."""
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # its pipe is broken, or closed
             self._process.stdin.write(msgspec.json.encode(command) + b"\n")
             self._process.stdin.flush()
 
@@ -119,5 +121,6 @@ class WorkerProcess:
         for line in self._process.stdout:
             try:
                 self.progress = decoder.decode(line)
+                self.heard_ns = time.monotonic_ns()
             except msgspec.MsgspecError:
                 continue  # a line cut off by the worker's death

@@ -78,6 +78,10 @@ class WorkerHandle(Protocol):
         """Its newest report."""
 
     @property
+    def heard_ns(self) -> int:
+        """When it last reported (CLOCK_MONOTONIC): one that runs does so all the time."""
+
+    @property
     def ended(self) -> int | None:
         """Exit status (negative: signal), None while it runs."""
 

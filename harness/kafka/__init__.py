@@ -17,6 +17,8 @@ cluster        A real Kafka cluster in containers: KRaft nodes of any released
 containers     Docker: engine, images, nodes, network faults, cleaning up.
 evidence       What nodes left on disk: copied out of their containers, parsed, and
                gone again but for the tables.
+node_ends      The ends of nodes that the run had not asked for: each is seen once,
+               and no new start hides one.
 power          Power losses of nodes: what they had not flushed to disk is cut off
                their logs.
 proxied        Proxies between clients and the client listeners of brokers: toxiproxy,

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cluster import Address, Cut, Endpoint, Listener, Security
+from core.cluster import Address, Cut, Endpoint, Listener, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.terminal import say
@@ -33,6 +33,7 @@ from harness.kafka.containers.images import ensure_image
 from harness.kafka.containers.nodes import NodeContainer, RunEngine, bridge, create_network, kill_all
 from harness.kafka.containers.reaper import Reaper, start_reaper
 from harness.kafka.evidence import NodeEvidence
+from harness.kafka.node_ends import NodeEnds, described, signal_of
 from harness.kafka.power import lose_unflushed
 from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 READY_DEADLINE_S = 120.0
 READY_POLL_S = 0.2
 TROUBLE_S = 4.0
+ENDED = ("exited", "dead")
+"""States of a container that has run and does not run any more, in the engine's words."""
+TAIL = 60
+"""Lines of a node's log that are looked through when it has ended."""
 
 
 class KafkaCluster(AskedBrokers, ProxiedBrokers):
@@ -71,8 +76,10 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self.admin = Brokers({n: Address(LOOPBACK, self._plan.harness(n)) for n in self.brokers})
         self._image = ""
         self._client: DockerClient | None = None
+        self._watcher: DockerClient | None = None
         self._containers: dict[int, NodeContainer] = {}
         self._claim: claims.Claim | None = None
+        self._ends = NodeEnds(self._down, self._described_end)
         self._reaper: Reaper | None = None
         self.stand(self._plan)
         self._powerless: set[int] = set()
@@ -116,6 +123,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         self._claim = claims.claim(self.run)  # first: what carries the name is this process's from here on
         self._client = engine.ensure()
         claims.remove_left(self._client)
+        self._watcher = engine.connect(timeout_s=TROUBLE_S)
         self._image = self._built(self._client)
         self._reaper = start_reaper(self.run, self._copies)
         self.start_proxies()
@@ -139,9 +147,9 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             return str(error)
         return self.trouble_of_proxies() or (self._capture.trouble() if self._capture else "")
 
-    async def ended(self) -> str:
-        """Containers of nodes that run no more, with their exit codes."""
-        return ", ".join(filter(None, (made.ended() for made in self._containers.values())))
+    async def ended(self) -> Sequence[NodeEnd]:
+        """Containers that ended, and neither `kill` nor another verb had ended them."""
+        return self._ends.take()
 
     async def collect(self, into: Path) -> None:
         """Each node's complete log, over its restarts, and the settings that it ran with."""
@@ -166,6 +174,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
     def _take_disks(self, into: Path) -> list[str]:
         try:
             nodes = self._made(self._nodes)
+            self._ends.asked(self._nodes)
             kill_all(nodes)
             self._evidence.at_end(nodes)
         except ClusterError as error:
@@ -204,6 +213,9 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
             self._client.close()
             self._client = None
             self._containers = {}
+            if self._watcher is not None:
+                self._watcher.close()
+                self._watcher = None
         finally:
             reaper, self._reaper = self._reaper, None
             if reaper is not None and removed:
@@ -214,11 +226,13 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
 
     async def kill(self, nodes: Sequence[int]) -> None:
         """SIGKILL to all of them at once; returns when they have ended."""
+        self._ends.asked(nodes)
         kill_all(self._made(nodes))
 
     async def lose_power(self, nodes: Sequence[int], seed: int | None = None) -> int:
         """SIGKILL to all of them at once; then their logs lose what was not flushed (`power`)."""
         ended = self._made(nodes)
+        self._ends.asked(nodes)
         kill_all(ended)
         try:
             lost = lose_unflushed(ended, seed, self._copies)
@@ -232,6 +246,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
 
         Isolated controllers after the brokers: without them no broker can hand over.
         """
+        self._ends.asked(nodes)
         brokers = [node for node in nodes if node in self.brokers]
         controllers = [node for node in nodes if node not in self.brokers]
         on_each(NodeContainer.shut_down, self._made(brokers))
@@ -243,9 +258,11 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
 
         def one(node: NodeContainer) -> None:
             node.start()
+            self._ends.started([node.number])
             self._links.reapply(node.number)  # long before the JVM reaches the network
             self._stand_between(node)
 
+        self._ends.look()
         down = [node for node in self._made(nodes) if not node.is_up()]
         self._evidence.before_start(down, self._powerless)
         on_each(one, down)
@@ -315,6 +332,7 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
     # ---- what other nodes than Kafka's have of their own
 
     PROPERTIES = "/etc/kafka/node.properties"
+    OWN_PROGRAM = False
 
     def _built(self, client: "DockerClient") -> str:
         """The image of nodes. Raises: ClusterError."""
@@ -339,6 +357,33 @@ class KafkaCluster(AskedBrokers, ProxiedBrokers):
         if not self._containers.keys() >= set(nodes):
             raise ClusterError("the cluster was not started")
         return [self._containers[node] for node in nodes]
+
+    def _down(self) -> list[int]:
+        """Nodes whose container does not run, asked over a connection that waits for no other call."""
+        if self._watcher is None or len(self._containers) < len(self._nodes):
+            return []
+        with engine.explained("the nodes could not be looked at"):
+            found = self._watcher.api.containers(
+                all=True, filters={"label": [f"{engine.RUN_LABEL}={self.run}", engine.NODE_LABEL]}
+            )
+        return sorted(int(one["Labels"][engine.NODE_LABEL]) for one in found if one["State"] in ENDED)
+
+    def _described_end(self, node: int) -> NodeEnd:
+        own, watcher = self._containers[node].own.id, self._watcher
+        if watcher is None or own is None:
+            raise ClusterError("the cluster was stopped")
+        with engine.explained(f"the end of node {node} could not be looked at"):
+            state = watcher.api.inspect_container(own)["State"]
+            log = watcher.api.logs(own, tail=TAIL).decode(errors="replace")
+        code = int(state["ExitCode"])
+        return described(
+            node,
+            exit_code=code,
+            signal=signal_of(code),
+            log=log,
+            oom_killed=bool(state.get("OOMKilled")),
+            own_program=self.OWN_PROGRAM,
+        )
 
     def _set_table(self, node: int, table: str) -> None:
         """Apply a node's firewall rules; a node that is down gets them when it is revived."""

@@ -5,10 +5,11 @@ Nothing here suspends: each wait blocks its thread (see `core.runtime`).
 
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 
-from core.runtime import STEP_S, Clock, Signal, run_blocking
+from core.runtime import STEP_S, Clock, ClockJump, Signal, SpawnedTask, run_blocking
+from harness.processes.clocks import Clocks, read
 from harness.processes.interrupts import Interrupts
 
 
@@ -64,6 +65,7 @@ class RealRuntime:
     def __init__(self, interrupts: Interrupts | None = None) -> None:
         self._interrupts = interrupts
         self._failed: BaseException | None = None
+        self._clocks = Clocks(read)
 
     @property
     def interrupted(self) -> bool:
@@ -78,6 +80,10 @@ class RealRuntime:
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC."""
         return time.monotonic_ns()
+
+    def clock_jump(self) -> ClockJump | None:
+        """Of the clocks of this machine."""
+        return self._clocks.jump()
 
     def signal(self) -> RealSignal:
         """A new signal."""
@@ -100,6 +106,17 @@ class RealRuntime:
         thread = threading.Thread(target=body, name=name, daemon=True)
         thread.start()
         return ThreadTask(thread)
+
+    async def attend(self, task: SpawnedTask, give_up: Callable[[], Awaitable[bool]]) -> bool:
+        """Block until the task has ended, or `give_up` says so. Raises: what ended a task."""
+        assert isinstance(task, ThreadTask)
+        while task.thread.is_alive():
+            if await give_up():
+                return False
+            task.thread.join(STEP_S)
+        if self._failed is not None:
+            raise self._failed
+        return True
 
     async def until(self, condition: Callable[[], bool], deadline_s: float) -> bool:
         """Block until the condition holds or the deadline has passed. Raises: what ended a task."""

@@ -1,6 +1,7 @@
-"""Looks at the cluster during a run: which node leads what, and where the logs end.
+"""Looks at the cluster during a run: which node leads what, where the logs end, which nodes ended unasked;
+and at the clocks of the machine.
 
-Two tasks. A look is bounded and may take seconds on a broken cluster; looks of one kind never overlap. A look
+Three tasks. A look is bounded and may take seconds on a broken cluster; looks of one kind never overlap. One
 that returns after `stop` is discarded: the cluster may have been stopping.
 """
 
@@ -11,13 +12,13 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from core.cluster import Cluster, Roles
+from core.cluster import Cluster, NodeEnd, Roles
 from core.op import Isolation, TopicPartition
-from core.runtime import Clock, Runtime, Signal
-from history.events import EndsSeen, Event, RolesSeen
+from core.runtime import Clock, ClockJump, Runtime, Signal
+from history.events import ClockJumped, EndsSeen, Event, NodeEnded, RolesSeen
 
 ROLES_S = 0.5
-"""Distance between looks at the leaders."""
+"""Distance between looks at the leaders, and at the nodes."""
 ENDS_S = 2.0
 """Distance between looks at the ends of the logs; one that takes longer costs the next."""
 
@@ -33,6 +34,9 @@ class ClusterMonitor:
     ends_s: float = ENDS_S
     roles: Roles = field(default_factory=lambda: Roles(ns=0))
     """The newest look at the leaders."""
+    ended: list[NodeEnd] = field(default_factory=list)
+    """Nodes that ended unasked, in the order in which that was seen."""
+    jumped: list[ClockJump] = field(default_factory=list)
     _stop: Signal = field(init=False)
     _clock: Clock = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -52,10 +56,28 @@ class ClusterMonitor:
         """Begin to look."""
         self.runtime.spawn("roles", self._look_at_roles())
         self.runtime.spawn("ends", self._look_at_ends())
+        self.runtime.spawn("nodes", self._look_at_nodes())
 
     def stop(self) -> None:
         """No further looks; idempotent."""
         self._stop.set()
+
+    async def look_at_nodes(self) -> None:
+        """See now which nodes have ended, and whether clocks jumped."""
+        ends = await self.cluster.ended()
+        if self._stop.is_set():
+            return
+        for end in ends:
+            self.write(NodeEnded(ns=self.runtime.now_ns(), end=end))
+            self.ended.append(end)
+        if (jump := self.runtime.clock_jump()) is not None:
+            self.write(ClockJumped(**jump._asdict()))
+            self.jumped.append(jump)
+
+    async def _look_at_nodes(self) -> None:
+        while not self._stop.is_set():
+            await self.look_at_nodes()
+            await self._clock.sleep(ROLES_S)
 
     async def look(self) -> None:
         """Look at the leaders now."""

@@ -14,7 +14,8 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from history.events import Event, FaultFailed, FaultHealed, FaultStarted, Note
+from core.errors import Unanswered
+from history.events import Event, FaultFailed, FaultHealed, FaultStarted, HealFailed
 from nemesis.execute import heal, heal_all, inject
 from nemesis.registry import NEMESES
 from nemesis.types import AimedFault, Environment, NoTarget, PlannedFault, WorkloadNames
@@ -117,14 +118,17 @@ class Faults:
         return False
 
     async def heal_all(self) -> str:
-        """Heal everything; "" or what could not be healed. Call when `run` has ended."""
+        """Heal everything; "" or what could not be healed, which is on record then. Call when `run` has
+        ended."""
         for fault in sorted(self._held, reverse=True):
-            await self._heal(fault)
+            if isinstance(await self._heal(fault), Unanswered):
+                break  # each further call could take as long; `heal_all` tries once more for all together
         begin = self.stage.clock.now_ns()
         try:
             await heal_all(self.stage)
         except Exception as error:  # noqa: BLE001 - the run continues, and the reason is recorded
-            return f"not everything could be healed: {error}"
+            self.write(HealFailed(ns=self.stage.clock.now_ns(), why=str(error)))
+            return str(error)
         for fault in sorted(self._held):
             self._healed(fault, begin)
         return ""
@@ -168,17 +172,19 @@ class Faults:
             why = f"{why}; tried {tried.times} times in {(now - tried.first_ns) / 1e9:.0f} s"
         self.write(FaultFailed(ns=now, fault=step.fault, name=step.name, why=why))
 
-    async def _heal(self, fault: int) -> None:
+    async def _heal(self, fault: int) -> Exception | None:
+        """Heal one fault, if it is in force; what kept it from that."""
         if fault not in self._held:
-            return
+            return None
         begin = self.stage.clock.now_ns()
         try:
             await heal(self.stage, self._held[fault])
         except Exception as error:  # noqa: BLE001 - still in force; heal_all tries again
-            text = f"healing {self._held[fault].step.name} failed: {error}"
-            self.write(Note(ns=self.stage.clock.now_ns(), text=text))
-            return
+            name, now = self._held[fault].step.name, self.stage.clock.now_ns()
+            self.write(HealFailed(ns=now, fault=fault, name=name, why=str(error)))
+            return error
         self._healed(fault, begin)
+        return None
 
     def _healed(self, fault: int, begin: int) -> None:
         del self._held[fault]

@@ -7,11 +7,15 @@ from functools import cached_property
 from core.cluster import ClientSlot
 from core.config import RunConfig
 from core.errors import ConfigError, HistoryError
+from harness.clients.executor import TXN_VERBS, VERBS
 from history.run_folder import Run
 from nemesis import schedule
 from nemesis.types import PlannedFault, WorkloadNames
 from nemesis.written import recorded
 from workloads.registry import WORKLOADS, Workload
+
+OPEN_AND_CLOSE = 2
+MARGIN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,14 @@ class RunPlan:
     def workload(self) -> Workload:
         """What the clients do."""
         return WORKLOADS[self.config.workload]
+
+    @property
+    def end_s(self) -> float:
+        """How long a client may take to end when it is asked to: its op in hand makes all its calls, each up
+        to its deadline, after a new session was opened, which is closed then."""
+        transactional = any(plan.transactional_id for plan in self.workload.plans(self.config))
+        verbs = TXN_VERBS if transactional else VERBS
+        return (verbs + OPEN_AND_CLOSE) * self.config.verb_deadline_s + MARGIN_S
 
     @cached_property
     def names(self) -> WorkloadNames:

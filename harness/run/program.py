@@ -6,12 +6,12 @@ program heals the faults, ends the clients, and leaves a recording that can be s
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from core.cluster import Cluster, Linked, Wired, WiredBetween
+from core.cluster import SENT, Cluster, Linked, Wired, WiredBetween
 from core.errors import ConfigError
 from core.op import Phase
 from core.runtime import Runtime, Signal, SpawnedTask
@@ -29,6 +29,15 @@ from nemesis.types import Environment
 
 WARMUP_S = 60.0
 """Every client must have worked once within this time."""
+HEAL_S = 60.0
+"""All of healing, with the end of the fault that is just being made, may take so long."""
+ASKED_S = 10.0
+"""After so long healing is only waited for while what runs the cluster answers, and so long where the user
+interrupts it."""
+SILENT_S = 5.0
+"""A client that has not reported for so long stands still."""
+SENT_TO_CLIENTS = frozenset(-number for number in SENT)
+"""Exit statuses of a client that was killed from outside; with any other signal it failed."""
 
 
 class EventWriter(Protocol):
@@ -71,8 +80,14 @@ class RunProgram:
     _interrupted: bool = False
     _broken: str = ""
     """Why the recording is not whole ("" = it is)."""
+    _healed: int = 0
+    """How many nodes had ended unasked when healing started those that were down again."""
     _unhealed: str = ""
     """Which faults the harness could not take back ("" = none)."""
+    _said: int = 0
+    """How many ends of nodes were shown to the user."""
+    _hangs: bool = False
+    """What runs the cluster did not let healing end."""
 
     def __post_init__(self) -> None:
         plan, cluster, runtime = self.plan, self.cluster, self.runtime
@@ -108,10 +123,20 @@ class RunProgram:
         self.runtime.hold_interrupts()  # cleaning up is not cut short
         self._monitor.stop()
         try:
-            await self._stop_injecting()
+            self._stop_faults.set()
+            if self._faults_task is not None and not self._hangs:
+                await self.runtime.attend(self._faults_task, self._overdue())
             self.clients.end()
         finally:
             await self.cluster.stop()
+
+    def _overdue(self) -> Callable[[], Awaitable[bool]]:
+        begin = self._now()
+
+        async def overdue() -> bool:
+            return self._now() - begin >= HEAL_S * 1e9
+
+        return overdue
 
     # -- phases -------------------------------------------------------------------------------
 
@@ -161,14 +186,41 @@ class RunProgram:
             await self._faults_task.join()
 
     async def _heal(self) -> None:
+        """Take all faults back, beside this task: what runs the cluster may not answer."""
         self._enter(Phase.HEAL)
-        await self._stop_injecting()
-        self._unhealed = await self._faults.heal_all()
-        if self._unhealed:
-            self._write(ev.Note(ns=self._now(), text=self._unhealed))
-            self.display.say(self._unhealed)
+        await self._monitor.look_at_nodes()
+        self._healed = len(self._monitor.ended)
+        healing = self.runtime.spawn("healing", self._take_back())
+        begin = asked = self._now()
+        ends, interruptible = begin + int(HEAL_S * 1e9), not self.runtime.interrupted
+        why = ""
+
+        async def give_up() -> bool:
+            nonlocal asked, ends, interruptible, why
+            self._supervise()
+            self.display.refresh(self._status)
+            now = self._now()
+            if interruptible and self.runtime.interrupted:
+                ends, interruptible = min(ends, now + int(ASKED_S * 1e9)), False
+            if now - asked >= ASKED_S * 1e9:
+                asked, why = now, await self.cluster.trouble()
+            return bool(why) or now >= ends
+
+        if await self.runtime.attend(healing, give_up):
+            if self._unhealed:
+                self._break(f"not everything could be healed: {self._unhealed}", on_record=True)
+        else:
+            self._hangs = True
+            why = why or f"healing did not end within {(self._now() - begin) / 1e9:.0f} s"
+            self._write(ev.HealFailed(ns=self._now(), why=why))
+            self._break(f"not everything could be healed: {why}", on_record=True)
+            return
         if (down := self.clients.down) and not self._cut_short():
             self._break(f"clients {list(down)} were crashed and could not be started again")
+
+    async def _take_back(self) -> None:
+        await self._stop_injecting()
+        self._unhealed = await self._faults.heal_all()
 
     async def _recover(self) -> None:
         if self._cut_short():
@@ -181,12 +233,15 @@ class RunProgram:
         seconds = (now - begin) / 1e9
         if self._cut_short():
             return
-        # What the harness could not take back is not the cluster's to recover from.
-        if why and (trouble := self._unhealed or await self.cluster.trouble()):
+        # What the harness cannot run any more is not the cluster's to recover from.
+        if why and (trouble := await self.cluster.trouble()):
             self._break(trouble)
             return
-        if why and (ended := await self.cluster.ended()):
-            why = f"{why}; {ended}"
+        if why and (still := self.clients.silent(now - int(SILENT_S * 1e9))):
+            self._break(f"clients {still} stand still: they have not reported for {SILENT_S:.0f} s")
+            return
+        if why and (ended := self._monitor.ended[self._healed :]):
+            why = "; ".join((why, *map(str, ended)))
         self._write(ev.Recovered(ns=now, recovered=not why, seconds=seconds, why=why))
         self.display.say(f"recovered in {seconds:.1f} s" if not why else f"not recovered: {why}")
 
@@ -198,8 +253,7 @@ class RunProgram:
 
     async def _quiesce(self) -> None:
         self._enter(Phase.QUIESCE)
-        # The op in hand may take its whole deadline, and so may closing the clients.
-        self._lose(await self.clients.quiesce(2 * self.plan.config.verb_deadline_s + 2))
+        self._lose(await self.clients.quiesce(self.plan.end_s))
         self._supervise()
 
     async def _final_reads(self) -> None:
@@ -236,6 +290,10 @@ class RunProgram:
 
     async def _collect(self) -> None:
         self._enter(Phase.COLLECT)
+        await self._monitor.look_at_nodes()
+        if self._hangs and (why := await self.cluster.trouble()):
+            self._write(ev.EvidenceMissing(ns=self._now(), why=why))
+            return
         if isinstance(self.cluster, Wired):
             for seen in await self.cluster.seen():
                 self._write(ev.RequestSeen(seen=seen))
@@ -281,25 +339,43 @@ class RunProgram:
             self._break(self.recorder.broken)
         return self._interrupted or bool(self._broken)
 
-    def _break(self, why: str) -> None:
+    def _break(self, why: str, *, on_record: bool = False) -> None:
+        """The recording is not whole. on_record: another event says so already."""
         self._broken = self._broken or why
-        self._write(ev.Note(ns=self._now(), text=why, incomplete=True))
+        if not on_record:
+            self._write(ev.Note(ns=self._now(), text=why, incomplete=True))
         self.display.say(why)
 
     def _supervise(self) -> None:
-        """Record lost clients. Raises: ConfigError, where one refuses its settings."""
+        """Record lost clients, and say which nodes ended. Raises: ConfigError, where a client refuses its
+        settings."""
+        self._say_ends()
         for loss in self.clients.losses():
             if loss.status == os.EX_CONFIG and self.phase <= Phase.WARMUP:
                 raise ConfigError(loss.words)
             self._lose([loss])
             if loss.status == os.EX_IOERR:
                 self._break(f"the journal of client {loss.slot} could not be written: {loss.why}")
-            elif loss.status is not None and loss.status > 0:
+            elif loss.status and loss.status not in SENT_TO_CLIENTS:
                 self._break(f"client {loss.slot} of the harness failed: {loss.why}")
+        if self.phase <= Phase.RECOVER and not self.clients.working and not self._broken:
+            self._break("all clients were lost")
+
+    def _say_ends(self) -> None:
+        """Nodes that ended and clocks that jumped, as soon as that is seen."""
+        for end in self._monitor.ended[self._said :]:
+            self._said += 1
+            self.display.say(str(end))
+        after = self._monitor.ended[self._healed :]
+        if self.phase is Phase.RECOVER and not self._broken:
+            for end in after:
+                if end.outside:
+                    self._break(f"after all was healed, {end}: whether the cluster recovers cannot be said")
+                    return
 
     def _lose(self, losses: list[Loss]) -> None:
         for loss in losses:
-            self._write(ev.WorkerLost(ns=self._now(), slot=loss.slot, why=loss.why))
+            self._write(ev.WorkerLost(ns=self._now(), slot=loss.slot, why=loss.why, status=loss.status))
             self.display.say(f"client {loss.slot} {loss.why}")
 
     def _status(self) -> str:

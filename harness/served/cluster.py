@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from core.cluster import Address as ListenerAddress
-from core.cluster import Cut, Endpoint, Security
+from core.cluster import Cut, Endpoint, NodeEnd, Security
 from core.config import RunConfig
 from core.errors import ClusterError
 from harness.kafka.addresses import LOOPBACK, reserve
@@ -22,6 +22,7 @@ from harness.kafka.admin.connection import Brokers
 from harness.kafka.admin.protocol import view
 from harness.kafka.asked import AskedBrokers
 from harness.kafka.cluster import endpoint
+from harness.kafka.node_ends import NodeEnds
 from harness.kafka.proxied import ProxiedBrokers
 from harness.kafka.waiting import NotYet, on_each, until
 from harness.processes import guard
@@ -109,6 +110,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         self.stand(self._plan)
         self.admin = Brokers({n: ListenerAddress(LOOPBACK, self._plan.harness(n)) for n in self.brokers})
         self._processes: dict[int, NodeProcess] = {}
+        self._ends = NodeEnds(self._down, lambda node: self._made(node).end())
         self._wall_ms = time.time_ns() // 1_000_000 - now_ms()
         self._cuts: list[Cut] = []
         self._takes: list[list[Disk]] = []
@@ -171,7 +173,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
     def _ready(self) -> None:
         for one in self._processes.values():
             if not one.is_up:
-                raise ClusterError(one.trouble() or f"{one.ended()} ended while starting{one.last_words()}")
+                raise ClusterError(one.trouble() or f"while starting, {one.end()}")
         everyone = frozenset(self.brokers)
         views = broker_views.ask_all(self.admin, view)
         blind = [node for node in self.brokers if node not in views or views[node].brokers != everyone]
@@ -185,9 +187,12 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         nodes = (one.trouble() for one in self._processes.values())
         return next(filter(None, nodes), "") or self.trouble_of_proxies()
 
-    async def ended(self) -> str:
-        """Nodes that ended, and not by the harness."""
-        return ", ".join(filter(None, (one.ended() for one in self._processes.values())))
+    async def ended(self) -> Sequence[NodeEnd]:
+        """Processes that ended, and neither `kill` nor another verb had ended them."""
+        return self._ends.take()
+
+    def _down(self) -> list[int]:
+        return [node for node, one in self._processes.items() if one.pid >= 0 and not one.is_up]
 
     async def collect(self, into: Path) -> None:
         """Each node's log, over its restarts."""
@@ -236,6 +241,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
 
     async def kill(self, nodes: Sequence[int]) -> None:
         """SIGKILL to all of them at once; returns when they have ended."""
+        self._ends.asked(nodes)
         for node in nodes:
             self._made(node).strike()
         for node in nodes:
@@ -256,6 +262,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
 
     async def shut_down(self, nodes: Sequence[int]) -> None:
         """SIGTERM to brokers, then to isolated controllers; killed after 30 s."""
+        self._ends.asked(nodes)
         for group in (self.brokers, self._numbers[len(self.brokers) :]):
             its = [self._made(node) for node in nodes if node in group]
             for one in its:
@@ -264,6 +271,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start nodes that are down; what killed ones left on disk is taken before."""
+        self._ends.look()
         down = [node for node in nodes if not self._made(node).is_up]
         for why in (evidence.KILLED, evidence.LOST_POWER):
             powerless = why == evidence.LOST_POWER
@@ -272,6 +280,7 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
                 self._take(crashed, why)
         for node in down:
             self._made(node).start(self._cuts)
+            self._ends.started([node])
 
     async def pause(self, nodes: Sequence[int]) -> None:
         """SIGSTOP."""

@@ -45,6 +45,7 @@ class ModelContainers(KafkaCluster):
     """As `KafkaCluster`; a power loss is a SIGKILL after which a node finds what it had flushed."""
 
     PROPERTIES = "/etc/inquest/node.json"
+    OWN_PROGRAM = True
 
     def __init__(
         self, config: RunConfig, run_dir: Path, *, ready_deadline_s: float = READY_DEADLINE_S
@@ -67,6 +68,7 @@ class ModelContainers(KafkaCluster):
 
     async def revive(self, nodes: Sequence[int]) -> None:
         """Start ended nodes; what killed ones left on disk is taken before."""
+        self._ends.look()
         down = [one for one in self._made(nodes) if not one.is_up()]
         killed = [one for one in down if one.exit_code() not in SHUT_DOWN]
         for why, lost in ((evidence.KILLED, False), (evidence.LOST_POWER, True)):
@@ -77,6 +79,7 @@ class ModelContainers(KafkaCluster):
             if one.number in self._powerless:
                 put_files(one.own, {LOST_POWER: b""})
             one.start()
+            self._ends.started([one.number])
             self._links.reapply(one.number)
             self._stand_between(one)
         self._powerless.difference_update(one.number for one in down)
@@ -99,6 +102,7 @@ class ModelContainers(KafkaCluster):
     def _take_disks(self, into: Path) -> list[str]:
         try:
             nodes = self._made(self.nodes)
+            self._ends.asked(self.nodes)
             kill_all(nodes)
             self._take(nodes, evidence.END, Limit(END_BYTES, END_S))
             into.mkdir(parents=True, exist_ok=True)

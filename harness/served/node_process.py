@@ -10,9 +10,10 @@ from typing import Final
 
 import msgspec
 
-from core.cluster import Cut
+from core.cluster import Cut, NodeEnd
 from core.errors import ClusterError
 from core.programs import environment, program
+from harness.kafka.node_ends import described
 from harness.processes import guard
 from harness.served.node import NodeSettings
 from harness.served.node_main import FAILED, Cuts, Told
@@ -20,6 +21,7 @@ from harness.served.node_main import __name__ as PROGRAM
 
 CALL_S: Final = 5.0
 END_S: Final = 5.0
+TAIL_BYTES: Final = 16_384
 LOG: Final = "server.log"
 """The log of a node in its folder, over all its processes."""
 
@@ -27,12 +29,12 @@ LOG: Final = "server.log"
 class NodeProcess:
     """One node: at most one process at a time, in a session of its own. folder: of its disk and its log.
 
-    `crashed`: its last process ended by `kill`, and with `powerless` it lost what was not flushed."""
+    powerless: with its last process it lost what was not flushed."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self.number = settings.me
         self.folder = Path(settings.folder)
-        self.crashed = self.powerless = False
+        self.powerless = False
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._changed = threading.Condition()
@@ -56,15 +58,22 @@ class NodeProcess:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def crashed(self) -> bool:
+        """Its last process has ended, and not in order."""
+        return self._process is not None and self._process.poll() not in (None, 0)
+
+    @property
     def serves(self) -> bool:
         """It listens for clients."""
         return self.is_up and self._told.serves
 
-    def ended(self) -> str:
-        """How it ended, where the harness did not end it; "" = it did not."""
-        if self._process is None or self.crashed or self.is_up or self._process.returncode == 0:
-            return ""
-        return f"node {self.number} (exit code {self._process.returncode})"
+    def end(self) -> NodeEnd:
+        """How its last process ended; it has."""
+        assert self._process is not None
+        code = self._process.wait()
+        return described(
+            self.number, exit_code=code, signal=max(0, -code), log=_tail(self.log), own_program=True
+        )
 
     def trouble(self) -> str:
         """Why it can no longer be judged: its program failed, "" = it did not."""
@@ -72,17 +81,11 @@ class NodeProcess:
             return f"the program of node {self.number} failed: {self._told.error or f'see its {LOG}'}"
         return ""
 
-    def last_words(self) -> str:
-        """The last line of its log, after a colon; "" = it wrote none."""
-        words = self.log.read_text(errors="replace").strip() if self.log.exists() else ""
-        last = words.rpartition("\n")[2]
-        return f": {last}" if last else ""
-
     def start(self, cuts: Sequence[Cut]) -> None:
         """Start its process with what is on its disk; these cuts are in force. Raises: ClusterError."""
         self.wait()
         settings = msgspec.structs.replace(self._settings, powerless=self.powerless, cuts=tuple(cuts))
-        self.crashed = self.powerless = False
+        self.powerless = False
         self._told = Told()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +113,6 @@ class NodeProcess:
         """SIGKILL."""
         if self.is_up:
             assert self._process is not None
-            self.crashed = True
             self._process.kill()
 
     def wait(self) -> None:
@@ -198,3 +200,13 @@ class NodeProcess:
         process.wait()
         with self._changed:
             self._changed.notify_all()
+
+
+def _tail(log: Path) -> str:
+    """The end of a log; where it cannot be read, the reason."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError as error:
+        return str(error)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.client_settings import SessionSpec
-from core.cluster import Cut, Listener, OpenTransaction, Roles, Toxic
+from core.cluster import Cut, Listener, NodeEnd, OpenTransaction, Roles, Toxic
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
@@ -236,9 +236,9 @@ class SimulatedCluster(Administered):
         """Nothing can happen to a simulation."""
         return ""
 
-    async def ended(self) -> str:
-        """A healed simulation has revived all nodes, and none ends on its own."""
-        return ""
+    async def ended(self) -> Sequence[NodeEnd]:
+        """None ends on its own."""
+        return ()
 
     def disks(self) -> list[list[Disk]]:
         """What disks had at each take so far, and what all have now. No node is shut down for that."""

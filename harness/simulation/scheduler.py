@@ -5,13 +5,13 @@ time run in the order in which they were asked for. No thread, no asyncio, no cl
 """
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from core.runtime import STEP_S, Signal
+from core.runtime import STEP_S, ClockJump, Signal, SpawnedTask
 
 T = TypeVar("T")
 
@@ -216,6 +216,10 @@ class VirtualRuntime:
         """Virtual time."""
         return self._scheduler.ns
 
+    def clock_jump(self) -> ClockJump | None:
+        """There is one clock only."""
+        return None
+
     def signal(self) -> VirtualSignal:
         """A new signal."""
         return VirtualSignal()
@@ -228,6 +232,11 @@ class VirtualRuntime:
     def spawn(self, name: str, work: Coroutine[object, None, None]) -> Future[None]:
         """A task of the scheduler, which stops the whole run where the task raises."""
         return self._scheduler.spawn(work)
+
+    async def attend(self, task: SpawnedTask, give_up: Callable[[], Awaitable[bool]]) -> bool:
+        """Suspend until the task has ended: nothing takes for ever in virtual time."""
+        await task.join()
+        return True
 
     async def until(self, condition: Callable[[], bool], deadline_s: float) -> bool:
         """Suspend until the condition holds or the deadline has passed."""

@@ -104,6 +104,11 @@ class WorkerTask:
         """What it has done."""
         return self._worker.progress
 
+    @property
+    def heard_ns(self) -> int:
+        """It has no process that could stand still."""
+        return self._cluster.scheduler.ns
+
     def tell(self, command: Command) -> None:
         """Hand over a command; no error where the client has ended."""
         if self.ended is None:

@@ -62,7 +62,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_data(cluster: Kafka
     victim = leader(cluster)
     address = cluster.addresses[victim]
     run_blocking(cluster.kill([victim]))
-    assert f"broker-{victim} ended with exit code 137" in run_blocking(cluster.ended())
+    assert not run_blocking(cluster.ended())
     assert container(cluster, victim).status == "exited"
     roles = roles_when(cluster, lambda r: r.leaders[TP] not in (victim, -1), 30, "another node leads")
     assert victim not in roles.answering

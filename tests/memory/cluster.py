@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
-from core.cluster import Cut, Endpoint, OpenTransaction, Roles
+from core.cluster import Cut, Endpoint, NodeEnd, OpenTransaction, Roles
 from core.config import RunConfig
 from core.errors import ClusterError
 from core.op import Isolation, TopicPartition
@@ -26,6 +26,7 @@ class MemoryCluster:
         self.config = config
         self.broker = Broker(config.brokers, settings.get("memory.bug", ""))
         self._cuts: list[Cut] = []
+        self._ends: list[NodeEnd] = []
         self._folder = tempfile.mkdtemp(prefix="inquest-memory-")
         self._path = os.path.join(self._folder, "socket")
         self._listener: Listener | None = None
@@ -86,8 +87,14 @@ class MemoryCluster:
     async def trouble(self) -> str:
         return self.config.broker_settings.get("memory.trouble", "")
 
-    async def ended(self) -> str:
-        return ""
+    async def ended(self) -> Sequence[NodeEnd]:
+        ends, self._ends = self._ends, []
+        return ends
+
+    def die(self, end: NodeEnd) -> None:
+        """A node ends, and nobody had asked for it."""
+        self.broker.change(self.broker.down, {end.node}, set())
+        self._ends.append(end)
 
     async def offsets(
         self, tps: Sequence[TopicPartition], isolation: Isolation

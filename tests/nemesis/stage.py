@@ -16,6 +16,7 @@ from core.cluster import (
     Cut,
     Endpoint,
     Listener,
+    NodeEnd,
     OpenTransaction,
     Roles,
     Toxic,
@@ -309,7 +310,7 @@ class Recording(Recorder):
     async def trouble(self) -> str:
         raise NotImplementedError
 
-    async def ended(self) -> str:
+    async def ended(self) -> Sequence[NodeEnd]:
         raise NotImplementedError
 
     async def collect(self, into: Path) -> None: ...

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import ClusterError
+from core.errors import ClusterError, Unanswered
 from core.terminal import say
 from harness.kafka.containers.cache import locked
 from harness.kafka.waiting import NotYet, on_each, until
@@ -34,6 +34,7 @@ PID_FILES = {ENGINE_PID: "dockerd", Path("/var/run/docker/containerd/containerd.
 START_DEADLINE_S = 60.0
 POLL_S = 0.2
 CALL_DEADLINE_S = 60.0
+PING_S = 5
 
 
 def sdk_errors() -> tuple[type[Exception], ...]:
@@ -55,7 +56,16 @@ def explained(what: str) -> Iterator[None]:
     except APIError as error:
         raise ClusterError(f"{what}: {error.explanation or error}") from error
     except sdk_errors() as error:
-        raise ClusterError(f"{what}: the Docker engine does not answer ({error})") from error
+        kind = Unanswered if isinstance(error, _too_late()) else ClusterError
+        raise kind(f"{what}: the Docker engine does not answer ({error})") from error
+
+
+def _too_late() -> tuple[type[Exception], ...]:
+    """What calls of the SDK raise where the engine took a call and did not answer it in time."""
+    from requests import Timeout
+    from urllib3.exceptions import TimeoutError as Late
+
+    return Timeout, Late, TimeoutError
 
 
 def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
@@ -72,8 +82,9 @@ def connect(timeout_s: float = CALL_DEADLINE_S) -> "DockerClient":
         if where.startswith("unix://"):
             _knock(where.removeprefix("unix://"))
         around = {**os.environ, "DOCKER_HOST": where}
-        client = docker.from_env(timeout=int(timeout_s), max_pool_size=32, environment=around)
+        client = docker.from_env(timeout=min(PING_S, int(timeout_s)), max_pool_size=32, environment=around)
         client.ping()
+        client.api.timeout = int(timeout_s)
     except sdk_errors() as error:
         if client is not None:
             client.close()

@@ -226,17 +226,6 @@ class NodeContainer(DockerContainer):
         """Exit code of an ended node."""
         return int(self._inspect()["State"]["ExitCode"])
 
-    def ended(self) -> str:
-        """How the node's process ended; "" where it runs, or cannot be asked."""
-        try:
-            state = self._inspect()["State"]
-        except ClusterError:
-            return ""
-        if state["Running"]:
-            return ""
-        code = f"{self.own.name} ended with exit code {state['ExitCode']}"
-        return f"{code}, out of memory" if state.get("OOMKilled") else code
-
     def sandbox(self) -> str:
         """Path of the node's network namespace on the engine's machine."""
         return str(self._inspect()["NetworkSettings"]["SandboxKey"])

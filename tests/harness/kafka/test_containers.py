@@ -71,7 +71,6 @@ def test_a_node_that_shuts_down_is_not_killed() -> None:
     on_each(NodeContainer.shut_down, nodes)
     assert [node.sdk.signals for node in nodes] == [["SIGTERM"], ["SIGTERM"]]
     assert [node.exit_code() for node in nodes] == [143, 143]
-    assert all(node.ended().endswith(" ended with exit code 143") for node in nodes)
 
 
 @pytest.mark.parametrize("allowed_s", [0.0, 0.3])

@@ -254,14 +254,16 @@ def test_a_fault_that_could_not_be_healed_stays_in_force_until_all_is_healed(tim
     run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("revive", times=2))
     assert run.end() == ""
     kinds = [type(event) for event in run.events]
-    assert kinds == [ev.FaultStarted, ev.Note, ev.Note, ev.FaultHealed]
-    assert "healing kill:one@random failed: revive is stuck" in run.of(ev.Note)[0].text
+    assert kinds == [ev.FaultStarted, ev.HealFailed, ev.HealFailed, ev.FaultHealed]
+    failed = run.of(ev.HealFailed)[0]
+    assert (failed.fault, failed.name, failed.why) == (0, "kill:one@random", "revive is stuck")
 
 
 def test_what_cannot_be_healed_at_all_is_said(time_: Time) -> None:
     run = Execution(time_, [step(0, 0.0, 0.1)], fail=failing("revive"))
     assert "revive is stuck" in run.end()
     assert run.of(ev.FaultHealed) == []
+    assert [failed.fault for failed in run.of(ev.HealFailed)] == [0, 0, -1]
     assert run.faults.in_force == ("kill:one@random",)
 
 

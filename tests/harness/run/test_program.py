@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.cluster import OpenTransaction
+from core.cluster import NodeEnd, OpenTransaction
 from core.errors import ClusterError, ConfigError
 from core.op import Isolation, Phase, TopicPartition
 from history import events as ev
@@ -39,6 +39,23 @@ def when(phase: Phase, act: Callable[[], None]) -> Callable[[ev.Event], None]:
 
 async def fails(_: object) -> None:
     raise ClusterError("port is already allocated")
+
+
+def dies(world: World, end: NodeEnd) -> Callable[[], None]:
+    """A node ends, and nobody had asked for it."""
+    told: list[NodeEnd] = []
+
+    async def ended() -> list[NodeEnd]:
+        new = told[:]
+        told.clear()
+        return new
+
+    setattr(world.cluster, "ended", ended)  # noqa: B010 - a method of the instance alone
+
+    def act() -> None:
+        told.append(end)
+
+    return act
 
 
 async def does_nothing(_: object) -> None:
@@ -90,10 +107,14 @@ def test_a_fault_that_cannot_be_healed_is_recorded_and_never_blamed_on_the_clust
     world.begin(**KILL, recovery_deadline_s=2)
     setattr(world.cluster, "revive", fails)  # noqa: B010 - a method of the instance alone
     events = world.run()
-    notes = of(events, ev.Note)
-    assert any("healing kill:one@random failed: port is already" in note.text for note in notes)
-    (broken,) = [note for note in notes if note.incomplete]
-    assert "not everything could be healed" in broken.text
+    *single, everything = of(events, ev.HealFailed)
+    assert single
+    assert {failed.name for failed in single} == {"kill:one@random"}
+    assert all("port is already allocated" in failed.why for failed in (*single, everything))
+    assert everything.fault == -1
+    assert [why for event in events if (why := ev.incomplete(event))] == [
+        f"not everything could be healed: {everything.why}"
+    ]
     assert not of(events, ev.Recovered)
     assert not of(events, ev.BoundsListed)
     assert phases(events)[-2:] == [Phase.QUIESCE, Phase.COLLECT]
@@ -111,15 +132,76 @@ def test_a_cluster_that_does_not_come_back_has_not_recovered(world: World) -> No
 
 
 def test_a_cluster_that_does_not_come_back_names_the_nodes_that_ended(world: World) -> None:
-    async def ended() -> str:
-        return "inquest-x-broker-2 ended with exit code 1"
-
     world.begin(**KILL, recovery_deadline_s=2)
-    setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - methods of the instance alone
-    setattr(world.cluster, "ended", ended)  # noqa: B010
-    (recovered,) = of(world.run(), ev.Recovered)
+    setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - a method of the instance alone
+    end = NodeEnd(node=2, exit_code=1, log=("ERROR halting",))
+    world.on = when(Phase.RECOVER, dies(world, end))
+    events = world.run()
+    (recovered,) = of(events, ev.Recovered)
     assert not recovered.recovered
-    assert recovered.why.endswith("; inquest-x-broker-2 ended with exit code 1")
+    assert recovered.why.endswith("; node 2 ended on its own with exit code 1; its last line: ERROR halting")
+    assert [seen.end for seen in of(events, ev.NodeEnded)] == [end]
+
+
+@pytest.mark.parametrize("phase", [Phase.WARMUP, Phase.FAULTS])
+@pytest.mark.parametrize("signal", [0, 9])
+def test_an_end_that_healing_undoes_is_on_record(world: World, phase: Phase, signal: int) -> None:
+    end = NodeEnd(node=1, exit_code=128 + signal if signal else 3, signal=signal)
+    world.begin(**KILL)
+    world.on = when(phase, dies(world, end))
+    events = world.run()
+    assert [seen.end for seen in of(events, ev.NodeEnded)] == [end]
+    (recovered,) = of(events, ev.Recovered)
+    assert recovered.recovered
+    assert phases(events) == WHOLE
+
+
+def test_a_node_that_is_killed_from_outside_after_the_healing_is_not_blamed_on_the_cluster(
+    world: World,
+) -> None:
+    world.begin(recovery_deadline_s=60)
+    setattr(world.cluster, "revive", does_nothing)  # noqa: B010 - a method of the instance alone
+    world.on = when(Phase.RECOVER, dies(world, NodeEnd(node=2, exit_code=137, signal=9)))
+    events = world.run()
+    assert not of(events, ev.Recovered)
+    (note,) = of(events, ev.Note)
+    assert note.incomplete
+    assert "something sent it SIGKILL" in note.text
+    begun = of(events, ev.PhaseStarted)
+    assert begun[-1].ns - begun[0].ns < 30e9
+
+
+def test_a_heal_that_failed_breaks_the_run_also_where_the_cluster_is_whole(world: World) -> None:
+    honest: list[Any] = []
+
+    async def fails_and_works(nodes: Sequence[int]) -> None:
+        await honest[0](nodes)
+        raise ClusterError("port is already allocated")
+
+    world.begin(**KILL)
+    cluster: Any = world.cluster
+    honest.append(cluster.revive)
+    cluster.revive = fails_and_works
+    events = world.run()
+    assert of(events, ev.HealFailed)[-1].fault == -1
+    assert not of(events, ev.Recovered)
+
+
+def test_a_run_without_any_client_left_breaks(world: World) -> None:
+    world.begin(nemesis="none", duration_s=60)
+
+    def kill_all() -> None:
+        for slot in SLOTS:
+            world.kill_client(slot)
+
+    world.on = when(Phase.FAULTS, kill_all)
+    events = world.run()
+    assert sorted(lost.slot for lost in of(events, ev.WorkerLost)) == list(SLOTS)
+    (note,) = of(events, ev.Note)
+    assert (note.text, note.incomplete) == ("all clients were lost", True)
+    assert not of(events, ev.Recovered)
+    begun = of(events, ev.PhaseStarted)
+    assert begun[-1].ns - begun[0].ns < 50e9
 
 
 def test_what_runs_the_cluster_is_not_the_cluster(world: World) -> None:

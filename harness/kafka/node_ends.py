@@ -1,0 +1,85 @@
+"""The ends of nodes that the run had not asked for: each is seen once, and no new start hides one.
+
+A cluster says which nodes it ends itself, before it does, and which ones it has started. Any other node that
+has ended is one that ended on its own, or from outside (`core.cluster.NodeEnd`).
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from core.cluster import NodeEnd
+from core.errors import ClusterError
+
+LINES: Final = 12
+"""Lines of its log that the record of an end has."""
+WIDTH: Final = 400
+"""Characters of each of them."""
+FULL: Final = "No space left on device"
+"""How a program names ENOSPC, in Java as in C and Python."""
+SHELL: Final = 128
+"""An engine reports the signal n that ended a process as the exit code 128 + n."""
+LAST_SIGNAL: Final = 31
+
+
+class NodeEnds:
+    """What is known of the ends of a cluster's nodes. Safe from any thread.
+
+    down: numbers of the nodes that do not run now. describe: how one of them ended. Both may raise
+    ClusterError: then nothing is seen.
+    """
+
+    def __init__(self, down: Callable[[], Iterable[int]], describe: Callable[[int], NodeEnd]) -> None:
+        self._down, self._describe = down, describe
+        self._lock = threading.Lock()
+        self._known: set[int] = set()
+        """Nodes whose end was asked for, or has been seen, and that were not started since."""
+        self._new: list[NodeEnd] = []
+
+    def asked(self, nodes: Iterable[int]) -> None:
+        """The cluster is about to end these nodes. What has ended by now was not asked for."""
+        self.look()
+        with self._lock:
+            self._known.update(nodes)
+
+    def started(self, nodes: Iterable[int]) -> None:
+        """The cluster has started these nodes; `look` comes before."""
+        with self._lock:
+            self._known.difference_update(nodes)
+
+    def look(self) -> None:
+        """See which nodes have ended; never raises."""
+        with self._lock, suppress(ClusterError):
+            for node in self._down():
+                if node not in self._known:
+                    self._new.append(self._describe(node))
+                    self._known.add(node)
+
+    def take(self) -> list[NodeEnd]:
+        """Look, and hand out what was seen since the last call."""
+        self.look()
+        with self._lock:
+            seen, self._new = self._new, []
+        return seen
+
+
+def described(
+    node: int, *, exit_code: int, signal: int, log: str, oom_killed: bool = False, own_program: bool = False
+) -> NodeEnd:
+    """The end of a node. log: the end of its log, as much as is at hand."""
+    lines = [line.rstrip()[:WIDTH] for line in log.splitlines() if line.strip()]
+    return NodeEnd(
+        node=node,
+        exit_code=exit_code,
+        signal=signal,
+        oom_killed=oom_killed,
+        disk_full=FULL in log,
+        own_program=own_program,
+        log=tuple(lines[-LINES:]),
+    )
+
+
+def signal_of(exit_code: int) -> int:
+    """The signal that an exit code of the engine stands for; 0 = none."""
+    return exit_code - SHELL if SHELL < exit_code <= SHELL + LAST_SIGNAL else 0

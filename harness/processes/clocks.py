@@ -1,0 +1,51 @@
+"""Whether the clocks of this machine went apart: the time was set, or the machine slept."""
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from core.runtime import ClockJump
+
+WALL_S: Final = 0.5
+"""Smaller steps of the wall's clock between two looks do not count: daemons that keep the time make them."""
+SUSPENDED_S: Final = 0.1
+CLOSE_NS: Final = 5_000_000
+"""Clocks that were read within so little time were read at once."""
+TRIES: Final = 100
+
+
+class Reading(NamedTuple):
+    """The clocks at one moment, in ns."""
+
+    monotonic: int
+    wall: int
+    boot: int
+
+
+class Clocks:
+    """Remembers the clocks as they were at the last look. read: them, now."""
+
+    def __init__(self, read: Callable[[], Reading]) -> None:
+        self._read = read
+        self._before = read()
+
+    def jump(self) -> ClockJump | None:
+        """How far they went apart since the last look, None = not so far that it matters."""
+        before, now = self._before, self._read()
+        self._before = now
+        passed = now.monotonic - before.monotonic
+        wall_s = (now.wall - before.wall - passed) / 1e9
+        suspended_s = (now.boot - before.boot - passed) / 1e9
+        if abs(wall_s) < WALL_S and suspended_s < SUSPENDED_S:
+            return None
+        return ClockJump(before.monotonic, now.monotonic, round(wall_s, 3), round(max(0.0, suspended_s), 3))
+
+
+def read() -> Reading:
+    """The clocks of this machine, read at once: a thread that has to wait in between tries again."""
+    for _ in range(TRIES):
+        begin = time.monotonic_ns()
+        found = Reading(begin, time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        if time.monotonic_ns() - begin <= CLOSE_NS:
+            break
+    return found
