@@ -13,6 +13,7 @@ checks      The checks, one module each, and their registry.
 early       Findings that are final before a run has ended.
 engine      What carries the checks: the input of kernels, findings, and where they run.
 hits        What each fault hit: what was under way there, and what happened under it.
+incidents   What happened in a run without being planned, and which checks it keeps from deciding.
 importers   Importers: recordings of other programs as run folders that `inquest check` and
             `inquest report` take.
 judged_logs  What brokers' logs add to the verdict of a run: its section `logs`, and

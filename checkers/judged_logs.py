@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+import msgspec
+
 from checkers.allowed import Answer, Ground
 from checkers.catalogue import ANOMALIES
 from checkers.checks.durability import LOST
@@ -66,8 +68,8 @@ class JudgedLogs:
 def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
     """The section `logs`. Raises: HistoryError, where a label needs a file that cannot be read."""
     takes = _takes(judged.evidence, history)
+    told = [event.why for event in history.events if isinstance(event, EvidenceMissing)]
     if not takes:
-        told = [event.why for event in history.events if isinstance(event, EvidenceMissing)]
         return Logs(why=told[0] if told else "the run kept no evidence of its brokers' logs")
     last_s = max(history.seconds(row["at_ns"]) for row in judged.evidence.table("takes").to_pylist())
     found = configured(judged.judgement, history.config.get("broker_settings") or {}, round(1000 * last_s))
@@ -76,11 +78,14 @@ def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
         name: ANOMALIES[r.anomaly].rule(here, VARIANTS.get(r.anomaly, "")) for name, r in RULES.items()
     }
     results = {name: _result(rule, found, answers[name]) for name, rule in RULES.items()}
+    if told:
+        results = {name: _of_a_part(result, told[0]) for name, result in results.items()}
     return Logs(
         takes=takes,
         rules=results,
         exercised=round(sum(one.asked > 0 for one in results.values()) / max(1, len(results)), 4),
         places=_places(judged, history, answers),
+        missing=told,
         seconds=round(judged.seconds, 3),
     )
 
@@ -150,6 +155,14 @@ def _result(rule: LogRule, found: Judgement, answer: Answer) -> LogRuleResult:
         doubts=told,
         why=why,
     )
+
+
+def _of_a_part(result: LogRuleResult, missing: str) -> LogRuleResult:
+    """The result of a rule where some of the evidence is missing: what it did not see may refute it."""
+    if result.status != "valid":
+        return result
+    doubts = [*result.doubts, f"evidence is missing: {missing}"]
+    return msgspec.structs.replace(result, status="unknown", doubts=doubts)
 
 
 def _places(judged: JudgedLogs, history: History, answers: Mapping[str, Answer]) -> list[LogPlace]:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 import numpy as np
 
+from checkers import incidents
 from checkers.allowed import Answer, Ground, ground
 from checkers.catalogue import ANOMALIES, INFORMATIONAL
 from checkers.checks import CHECKS, recovery
@@ -18,6 +19,7 @@ from checkers.engine.evidence import fetch
 from checkers.engine.findings import FAIL, INFO, OK, Finding, Level, Variant
 from checkers.engine.kernel_input import OnRecord, on_record
 from checkers.hits import hits
+from checkers.incidents import ALL
 from checkers.judged_logs import JudgedLogs, section, undecided, with_logs
 from checkers.known_bugs import KNOWN_BUGS, labels
 from checkers.liveness import liveness
@@ -29,9 +31,9 @@ from core.errors import ExitCode, HistoryError
 from core.secrets import masked
 from history.columns import numbers
 from history.events import FaultFailed, Interrupted, Recovered, incomplete
-from history.reader import History
+from history.reader import History, planned_faults
 from history.tables import OPEN
-from history.verdict import Anomaly, CheckResult, CheckStatus, Fault, Liveness, Verdict
+from history.verdict import Anomaly, CheckResult, CheckStatus, Fault, Incident, Liveness, Verdict
 
 LABELLED: Final = 32_768
 """Findings of one class that are searched for signatures of known bugs; beyond, none is claimed."""
@@ -68,6 +70,11 @@ class JudgedRun:
     def on_record(self) -> OnRecord:
         """What the history holds."""
         return on_record(self.history.config)
+
+    @cached_property
+    def incidents(self) -> list[incidents.Incident]:
+        """What happened without being planned."""
+        return incidents.incidents(self.history.events, self.config)
 
     @cached_property
     def faults(self) -> RunFaults:
@@ -139,6 +146,7 @@ def judge(run: JudgedRun) -> Verdict:
         repro=repro(run.config, history.run),
         liveness=served,
         logs=logs,
+        incidents=_told(run),
     )
     return msgspec.structs.replace(verdict, summary=_summary(verdict))
 
@@ -230,11 +238,11 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
     nothing was decided about a cluster under faults. Causes come before what follows from them."""
     history, tally = run.history, run.tally
     causes = [f"the recording is not whole: {why}" for event in history.events if (why := incomplete(event))]
-    failed = [event for event in history.events if isinstance(event, FaultFailed)]
-    if failed and not run.faults.faults:
-        first = f"the first, {failed[0].name}: {failed[0].why}"
-        causes.append(f"none of the planned faults came into force; {first}")
+    causes += [_unmade(run)] * bool(_unmade(run))
     reasons = {name: list(causes) for name in CHECKS} if causes else {}
+    for name in CHECKS:
+        if told := [one.text for one in run.incidents if name in one.checks]:
+            reasons.setdefault(name, []).extend(told)
     for doubt in tally.doubts:
         reasons.setdefault(doubt.check, []).append(doubt.text(history))
     if tally.unread:
@@ -250,6 +258,29 @@ def _undecided(run: JudgedRun) -> dict[str, list[str]]:
         elif not run.config.imported and not tally.acknowledged and check.subject == "acknowledgements":
             reasons.setdefault(name, []).append("no record was acknowledged")
     return reasons
+
+
+def _unmade(run: JudgedRun) -> str:
+    """Why faults were planned and none came into force; "" = one did, or none was planned."""
+    if run.faults.faults:
+        return ""
+    failed = [event for event in run.history.events if isinstance(event, FaultFailed)]
+    if failed:
+        return f"none of the planned faults came into force; the first, {failed[0].name}: {failed[0].why}"
+    planned = planned_faults(run.history.run)
+    return f"none of the {planned} planned faults came into force" if planned else ""
+
+
+def _told(run: JudgedRun) -> list[Incident]:
+    """The incidents as the verdict has them."""
+    return [
+        Incident(
+            at_s=round(run.history.seconds(one.ns), 3),
+            text=one.text,
+            checks=["all"] if one.checks == ALL else sorted(one.checks),
+        )
+        for one in run.incidents
+    ]
 
 
 def _checks(

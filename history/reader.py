@@ -423,6 +423,16 @@ def read_names(run: Run) -> Names:
         raise HistoryError(f"{run.names}: {error}") from None
 
 
+def planned_faults(run: Run) -> int:
+    """How many faults were planned for a run; 0 where no plan is on record. Raises: HistoryError."""
+    try:
+        if not storage.is_there(run.schedule):
+            return 0
+        return sum(bool(line.strip()) for line in storage.read_bytes(run.schedule).splitlines())
+    except OSError as error:
+        raise HistoryError(f"{run.schedule}: {storage.line(error)}") from None
+
+
 def read_events(run: Run) -> list[Event]:
     """All events.
 

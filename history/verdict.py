@@ -232,7 +232,8 @@ class LogRuleResult(msgspec.Struct, frozen=True, kw_only=True):
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
     """What the brokers' logs say (docs/checks.md, section "Brokers' logs").
 
-    why: why nothing was judged, "" = it was. exercised: share of the rules that were asked. places: capped by
+    why: why nothing was judged, "" = it was. missing: what part of the evidence could not be taken; rules
+    that found nothing are unknown then. exercised: share of the rules that were asked. places: capped by
     rule. seconds: spent.
     """
 
@@ -242,6 +243,7 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True):
     exercised: float = 0.0
     places: list[LogPlace] = []
     seconds: float = 0.0
+    missing: list[str] = []
 
     @property
     def refused(self) -> int:
@@ -258,6 +260,15 @@ class Logs(msgspec.Struct, frozen=True, kw_only=True):
         return bugs.pop() if len(bugs) == 1 and all_kept else ""
 
 
+class Incident(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened in a run without being planned. at_s: seconds since its start. checks: those
+    that it kept from deciding, "all" = every one."""
+
+    at_s: float
+    text: str
+    checks: list[str] = []
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole of verdict.json.
 
@@ -265,6 +276,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unknown: what could not be decided, in words. expect: class -> found (controls).
     stats: numbers by name (ops, ok, fail, info, records sent, acknowledged, read, seconds, …).
     logs: None = a verdict of an older version.
+    incidents: the earliest first.
     recovery_s: None where the run did not recover or did not get that far.
     """
 
@@ -287,3 +299,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     repro: str
     liveness: Liveness = msgspec.field(default_factory=Liveness)
     logs: Logs | None = None
+    incidents: list[Incident] = []

@@ -1,25 +1,30 @@
-"""recovery: whether the cluster came back to full service; and when each partition served its producers
-(docs/checks.md, "Groups, LSO, recovery", "Liveness").
+"""recovery: whether the cluster came back to full service, and whether a node ended on its own; and when each
+partition served its producers (docs/checks.md, "Groups, LSO, recovery", "Liveness").
 
 Not here: how fast it came back, fault by fault (`checkers.liveness`).
 """
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from checkers.allowed import never
+from checkers.allowed import Answer, Ground, never
 from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import INFO, NEVER, Finding, PartitionResult, at
 from checkers.engine.partition_view import SPARSE, KernelView, distinct
+from core.cluster import NodeEnd
 from history.columns import Array
-from history.events import Recovered
+from history.events import NodeEnded, Recovered
 from history.reader import History
 
 NOT_RECOVERED = "not-recovered"
+NODE_DIED = "node-died"
+TOLD: Final = 4
+"""Lines of a node's log that a sentence has."""
 
 BIN_NS: Final = 50_000_000
 """Width of a bin."""
@@ -39,6 +44,23 @@ class NotRecovered(Finding):
         return (
             f"All faults healed, the cluster had not recovered {self.seconds:.0f} s later"
             f" ({at(history, self.at_ns)}): {self.why or 'no reason on record'}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDied(Finding):
+    """A node halted, crashed or exited, and neither the harness nor anything from outside had ended it."""
+
+    end: NodeEnd
+
+    def sentence(self, history: History) -> str:
+        """How it ended, and the last lines of its log."""
+        signal = f" (signal {self.end.signal})" if self.end.signal else ""
+        lines = " / ".join(self.end.log[-TOLD:])
+        return (
+            f"Node {self.end.node} ended on its own, with exit code {self.end.exit_code}{signal}"
+            f" ({at(history, self.at_ns)}); no fault had ended it, and nothing from outside."
+            + (f" Its log ends: {lines}" if lines else " It left no log.")
         )
 
 
@@ -175,6 +197,14 @@ def _waits(gaps: Array, unanswered: Array) -> Array:
 def _join(run: WholeRun, tally: Tally) -> None:
     if not run.known.on_record.recovery:
         return
+    ends = Counter[int]()
+    for event in run.events:
+        if isinstance(event, NodeEnded):
+            node, number = event.end.node, ends[event.end.node]
+            ends[node] += 1
+            if not event.end.outside:
+                died = NodeDied(key=(-1, node, number), at_ns=event.ns, end=event.end)
+                tally.add(NODE_DIED, [died])
     seen = [event for event in run.events if isinstance(event, Recovered)]
     if not seen:
         tally.doubt(NAME, 1, "the run ended before it showed whether the cluster recovers")
@@ -183,15 +213,29 @@ def _join(run: WholeRun, tally: Tally) -> None:
         tally.add(NOT_RECOVERED, [NotRecovered(key=(-1,), at_ns=ns, seconds=seconds, why=why)])
 
 
+def _died(ground: Ground, _: str) -> Answer:
+    """A node ended on its own."""
+    if ground.power_loss:
+        return True, "power losses took metadata away that others may still have: a node may refuse its own"
+    return False, "a node runs until it is stopped"
+
+
 NAME = "recovery"
 CHECK = Check(
-    claim="After the faults are healed the cluster comes back to full service in time.",
+    claim="No node ends on its own, and after the faults are healed the cluster comes back to full service"
+    " in time.",
     anomalies={
+        NODE_DIED: AnomalyClass(
+            title="Node ended on its own",
+            meaning="A broker or controller halted, crashed or exited, and neither a fault nor anything from"
+            " outside had ended it.",
+            rule=_died,
+        ),
         NOT_RECOVERED: AnomalyClass(
             title="Cluster did not recover",
             meaning="After all faults were healed the cluster did not come back to full service in time.",
             rule=never("a healed cluster recovers"),
-        )
+        ),
     },
     kernel=_kernel,
     join=_join,

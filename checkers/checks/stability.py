@@ -12,7 +12,7 @@ from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
 from checkers.engine.findings import RC, RU, Finding, OfTransaction
 from core.cluster import OpenTransaction
 from history.columns import columns
-from history.events import Event, Recovered, TransactionsOpen, incomplete
+from history.events import BoundsListed, Event, Recovered, TransactionsOpen, incomplete
 from history.reader import Bound, History
 
 STUCK = "stuck-lso"
@@ -74,8 +74,10 @@ def _open(row: OpenTransaction) -> str:
 def _join(run: WholeRun, tally: Tally) -> None:
     if not run.known.on_record.final_reads:
         return
-    # Cut short, or never recovered: open transactions had no time to end, or no coordinator to end them.
+    # Cut short, never recovered, or listed while ends still moved: open transactions had no time to end, or
+    # no coordinator to end them.
     early = any(map(incomplete, run.events))
+    early |= any(isinstance(e, BoundsListed) and bool(e.moving) for e in run.events)
     early |= any(isinstance(e, Recovered) and not e.recovered for e in run.events)
     opened = _last_listing(run.events)
     unlisted: list[int] = []

@@ -132,7 +132,7 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
         result = check(run_folder, master=engine.master, without_spark=engine.without_spark, watch=watch)
     result.write(run_folder)  # as soon as it is there: importing the report takes longer than small checks
     from harness import report as reports
-    from harness.report.wording import faults_line, logs_line
+    from harness.report.wording import faults_line, incident_lines, logs_line
 
     verdict = result.verdict
     if result.spark_failed:
@@ -143,6 +143,8 @@ def judge(run_folder: Run, engine: Engine, *, interrupted: bool = False) -> Exit
     except (InquestError, OSError) as error:  # the verdict stands without its picture
         say(f"no report: {error}")
     show(f"{WORDS[str(verdict.valid)]}: {verdict.summary}")
+    for line in incident_lines(verdict):
+        show(f"incident: {line}")
     show(f"faults: {faults_line(verdict)}")
     show(f"logs: {logs_line(verdict.logs)}")
     show(f"report: {page}")

@@ -144,6 +144,7 @@ def _context(inputs: Inputs) -> dict[str, object]:
         "tested": wording.tested(verdict.config),
         "anomalies": wording.ranked(verdict),
         "undecided": wording.undecided(verdict),
+        "incidents": wording.incident_lines(verdict),
         "held": wording.held(verdict),
         "throughput": throughput(timeline),
         "timeline": timeline,

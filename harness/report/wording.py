@@ -13,6 +13,8 @@ from core.errors import ExitCode
 from core.op import Isolation
 from history.verdict import Anomaly, Example, Fault, FaultHits, Logs, Verdict
 
+INCIDENTS_MAX = 4
+"""Incidents that stand in the first lines."""
 NOT_RECOVERED = "not-recovered"
 COMMITS = {
     "transaction": "committed in the transaction of their output",
@@ -242,6 +244,13 @@ def faults_line(verdict: Verdict) -> str:
     return told
 
 
+def incident_lines(verdict: Verdict) -> list[str]:
+    """What happened without being planned, a line each, and how much more there is."""
+    told = [f"at {number(one.at_s, 1)} s {one.text}" for one in verdict.incidents[:INCIDENTS_MAX]]
+    more = len(verdict.incidents) - len(told)
+    return [*told, f"{number(more)} more, see the report"] if more else told
+
+
 def logs_line(logs: Logs | None) -> str:
     """What the brokers' logs say, in one line."""
     if logs is None or logs.why:
@@ -260,6 +269,7 @@ def logs_line(logs: Logs | None) -> str:
         parts = [f"{count(logs.refused, 'place')} refused by {', '.join(by['invalid'])}{known}"]
     parts += [f"{number(permitted)} refused that this configuration permits"] * bool(permitted)
     parts += [f"{number(len(by.get('unknown', ())))} rules left something open"] * ("unknown" in by)
+    parts += [f"evidence is missing: {why}" for why in logs.missing[:1]]
     parts += [f"crashed: {', '.join(by.get('crashed', ()))}"] * ("crashed" in by)
     return f"{rules} in the logs of {count(len(nodes), 'node')}: {'; '.join(parts)}"
 

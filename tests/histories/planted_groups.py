@@ -8,9 +8,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, TypeVar
 
-from core.cluster import OpenTransaction
+from core.cluster import NodeEnd, OpenTransaction
 from core.op import AssignmentKind, End, Outcome, value_of
-from history.events import Event, Recovered, TransactionsOpen
+from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send
 
 T = TypeVar("T")
@@ -28,7 +28,8 @@ def pick(rng: Random, items: list[T]) -> list[T]:
 
 
 def random_events(seed: int, built: Built) -> list[Event]:
-    """Events of such a history: transactions that were open at the end, some of them made up."""
+    """Events of such a history: transactions that were open at the end, some of them made up; nodes that
+    ended."""
     rng = Random(f"events/{seed}")
     rows = []
     for bound in built.bounds:
@@ -41,7 +42,14 @@ def random_events(seed: int, built: Built) -> list[Event]:
             )
     earlier = TransactionsOpen(ns=1, rows=tuple(rows[::-1]))
     settled = Recovered(ns=0, recovered=rng.random() < 0.95, seconds=1.0)
-    return [settled, earlier, TransactionsOpen(ns=2, rows=tuple(rows[rng.randint(0, 1) :]))]
+    opened = TransactionsOpen(ns=2, rows=tuple(rows[rng.randint(0, 1) :]))
+    listed = BoundsListed(ns=2, rows=(), stable=False, moving="q-0" if rng.random() < 0.05 else "")
+    ends: list[Event] = []
+    while rng.random() < 0.2:
+        code, signal = rng.choice([(0, 0), (1, 0), (134, 6), (137, 9), (143, 15)])
+        end = NodeEnd(node=rng.randint(1, 3), exit_code=code, signal=signal, own_program=rng.random() < 0.1)
+        ends.append(NodeEnded(ns=len(ends), end=end))
+    return [*ends, settled, listed, earlier, opened]
 
 
 def _copies(built: Built) -> list[tuple[Op, Send]]:

@@ -30,6 +30,7 @@ from tests.oracle.groups import (
     silent_groups,
     zombie_write,
 )
+from tests.oracle.incidents import node_died
 from tests.oracle.ops import cycles, offset_commit_regression, torn_parts, torn_txn
 from tests.oracle.variants import variants as variants_of
 from tests.oracle.words import INFO, OK, RC, RU, History, Key, Partition, Row, counts, failed
@@ -304,6 +305,7 @@ RULES: Final[tuple[Callable[[History], Iterator[Key]], ...]] = (
     group_duplicate,
     group_skip,
     zombie_write,
+    node_died,
 )
 
 
@@ -340,6 +342,7 @@ CLASSES: Final = (
     "group-duplicate",
     "group-skip",
     "zombie-write",
+    "node-died",
 )
 """Every class that the rules can find."""
 

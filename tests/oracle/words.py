@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from core.op import Isolation, Outcome, Phase
-from history.events import Event, Note, Recovered
+from history.events import BoundsListed, Event, HealFailed, Interrupted, Note, Recovered
 
 Row = dict[str, Any]
 """One row of a table, by column."""
@@ -177,6 +177,9 @@ class History:
         return not any(
             (isinstance(event, Recovered) and not event.recovered)
             or (isinstance(event, Note) and event.incomplete)
+            or (isinstance(event, HealFailed) and event.fault == -1)
+            or (isinstance(event, BoundsListed) and event.moving)
+            or isinstance(event, Interrupted)
             for event in self.events
         )
 

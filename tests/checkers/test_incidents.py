@@ -1,0 +1,246 @@
+"""What happened without being planned: the finding node-died, what stays undecided, and the first lines."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.checks import CHECKS
+from checkers.incidents import ALL, incidents
+from core.cluster import NodeEnd
+from core.config import run_config
+from core.op import Phase
+from harness.report.wording import INCIDENTS_MAX, incident_lines
+from history import events as ev
+from history.events import Event
+from history.run_folder import Run
+from history.verdict import Verdict
+from tests.checkers.test_verdict import history
+from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+from tests.oracle import anomalies as oracle
+from tests.oracle.incidents import EVERY, unknown
+from workloads.registry import WORKLOADS
+
+S = 1_000_000_000
+EVERY_CHECK = set(CHECKS)
+PHASES = [
+    ev.PhaseStarted(ns=at * S, phase=phase)
+    for at, phase in ((1, Phase.WARMUP), (10, Phase.FAULTS), (60, Phase.HEAL), (62, Phase.RECOVER))
+]
+QUIESCED = ev.PhaseStarted(ns=70 * S, phase=Phase.QUIESCE)
+HALTED = NodeEnd(node=2, exit_code=1, log=("INFO a", "ERROR Shutdown broker because all log dirs failed"))
+KILLED = NodeEnd(node=2, exit_code=137, signal=9)
+
+
+def judged(folder: Path, *events: Event, **config: Any) -> Verdict:
+    sealed = write_run(
+        folder, history().tables(), settings=config, events=(STARTED, *PHASES, *events, RECOVERED, QUIESCED)
+    )
+    return check_run(sealed, without_spark=True)
+
+
+def unknowns(verdict: Verdict) -> set[str]:
+    return {name for name, check in verdict.checks.items() if check.status == "unknown"}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        HALTED,
+        NodeEnd(node=1, exit_code=0),
+        NodeEnd(node=3, exit_code=3, log=("java.lang.OutOfMemoryError: Java heap space",)),
+        NodeEnd(node=1, exit_code=134, signal=6, log=("# SIGSEGV (0xb) at pc=0x0",)),
+    ],
+)
+def test_a_node_that_ended_on_its_own_is_a_finding_with_code_and_log(tmp_path: Path, end: NodeEnd) -> None:
+    verdict = judged(tmp_path / "run", ev.NodeEnded(ns=12 * S, end=end))
+    assert (verdict.valid, verdict.exit_code) == (False, 1)
+    assert "node-died (1)" in verdict.summary
+    (example,) = verdict.anomalies["node-died"].examples
+    assert f"Node {end.node} ended on its own, with exit code {end.exit_code}" in example.sentence
+    assert all(line in example.sentence for line in end.log)
+    assert example.at_s == 12.0
+    assert unknowns(verdict) == set()
+    (first,) = incident_lines(verdict)
+    assert first.startswith(f"at 12.0 s node {end.node} ended on its own with exit code {end.exit_code}")
+
+
+@pytest.mark.parametrize(
+    ("end", "checks"),
+    [
+        (KILLED, {"recovery"}),
+        (NodeEnd(node=2, exit_code=143, signal=15), {"recovery"}),
+        (NodeEnd(node=2, exit_code=137, signal=9, oom_killed=True), {"recovery"}),
+        (NodeEnd(node=2, exit_code=1, disk_full=True), {"recovery"}),
+        (NodeEnd(node=2, exit_code=-9, signal=9, own_program=True), {"recovery"}),
+        (NodeEnd(node=2, exit_code=70, own_program=True), EVERY_CHECK),
+        (NodeEnd(node=2, exit_code=70, own_program=True, disk_full=True), EVERY_CHECK),
+    ],
+)
+def test_a_node_that_was_ended_from_outside_leaves_unknown_what_rests_on_it(
+    tmp_path: Path, end: NodeEnd, checks: set[str]
+) -> None:
+    verdict = judged(tmp_path / "run", ev.NodeEnded(ns=12 * S, end=end))
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert unknowns(verdict) == checks
+    assert f"node {end.node} ended" in verdict.summary
+    assert incident_lines(verdict)[0].startswith("at 12.0 s node 2 ended with exit code")
+
+
+def test_power_losses_permit_that_a_node_refuses_its_metadata(tmp_path: Path) -> None:
+    power = ev.FaultStarted(
+        begin_ns=11 * S, ns=11 * S, fault=0, name="power:all", nodes=(1, 2, 3), text="x", colour="#000000"
+    )
+    died = ev.NodeEnded(ns=15 * S, end=HALTED)
+    assert judged(tmp_path / "a", power, died).anomalies["node-died"].allowed
+    one = ev.FaultStarted(
+        begin_ns=11 * S, ns=11 * S, fault=0, name="kill:all", nodes=(1, 2, 3), text="x", colour="#000000"
+    )
+    assert not judged(tmp_path / "b", one, died).anomalies["node-died"].allowed
+
+
+def test_a_heal_that_failed_is_unknown_whatever_the_recovery_says(tmp_path: Path) -> None:
+    failed = ev.HealFailed(ns=61 * S, why="revive node 1: port is already allocated")
+    verdict = judged(tmp_path / "a", failed)
+    assert (verdict.valid, verdict.exit_code, verdict.recovered) == ("unknown", 2, True)
+    assert unknowns(verdict) == set(CHECKS)
+    assert "port is already allocated" in verdict.summary
+    assert "port is already allocated" in incident_lines(verdict)[0]
+    again = ev.HealFailed(ns=30 * S, fault=0, name="kill:one@leader", why="slow")
+    later = judged(tmp_path / "b", again)
+    assert (later.valid, len(later.incidents)) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("jump", "text"),
+    [
+        (ev.ClockJumped(before_ns=1, ns=20 * S, wall_s=-3.5), "set back by 3.5 s"),
+        (ev.ClockJumped(before_ns=1, ns=20 * S, wall_s=4.0), "set forward by 4.0 s"),
+        (ev.ClockJumped(before_ns=1, ns=20 * S, wall_s=4.0, suspended_s=4.0), "the machine slept for 4.0 s"),
+    ],
+)
+def test_a_clock_that_jumped_leaves_open_what_rests_on_time_outs(
+    tmp_path: Path, jump: ev.ClockJumped, text: str
+) -> None:
+    verdict = judged(tmp_path / "run", jump)
+    assert (verdict.exit_code, unknowns(verdict)) == (2, {"recovery", "stability"})
+    assert text in incident_lines(verdict)[0]
+
+
+def test_missing_evidence_stands_in_the_first_lines_and_takes_no_check_of_clients(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", ev.EvidenceMissing(ns=80 * S, why="node 2: no such file"))
+    assert (verdict.valid, verdict.exit_code) == (True, 0)
+    assert incident_lines(verdict) == ["at 80.0 s evidence is missing: node 2: no such file"]
+
+
+def lost(slots: Any, at_s: float) -> list[Event]:
+    return [ev.WorkerLost(ns=int(at_s * S), slot=n, why="ended by SIGKILL", status=-9) for n in slots]
+
+
+SETTINGS = {"workload": "queue", "producers": 2, "home_producers": 1, "consumers": 2}
+
+
+def slots_of(*, produces: bool) -> list[int]:
+    plans = WORKLOADS["queue"].plans(run_config({"seed": 7, **SETTINGS}))
+    return [plan.slot for plan in plans if (plan.acks is not None) is produces]
+
+
+@pytest.mark.parametrize(
+    ("produces", "at_s", "checks"),
+    [
+        (True, 15.0, set(CHECKS)),  # 5 s into 50 s of faults
+        (True, 49.0, set(CHECKS)),
+        (True, 51.0, {"recovery"}),  # less than a fifth of the phase
+        (True, 65.0, {"recovery"}),
+        (True, 71.0, set()),  # the load was over
+        (False, 15.0, {"recovery", "poll-order"}),
+        (False, 51.0, {"recovery"}),
+    ],
+)
+def test_a_role_without_any_client_was_not_under_load(
+    tmp_path: Path, produces: bool, at_s: float, checks: set[str]
+) -> None:
+    slots = slots_of(produces=produces)
+    verdict = judged(tmp_path / "a", *lost(slots, at_s), **SETTINGS)
+    assert unknowns(verdict) == checks
+    assert verdict.exit_code == (2 if checks else 0)
+    some = judged(tmp_path / "b", *lost(slots[1:], at_s), **SETTINGS)
+    assert (some.valid, unknowns(some)) == (True, set())
+    assert len(some.incidents) == len(slots) - 1
+
+
+def test_many_incidents_are_counted(tmp_path: Path) -> None:
+    verdict = judged(tmp_path / "run", *(ev.NodeEnded(ns=n * S, end=KILLED) for n in range(10, 20)))
+    assert len(verdict.incidents) == 10
+    lines = incident_lines(verdict)
+    assert len(lines) == INCIDENTS_MAX + 1
+    assert lines[-1] == "6 more, see the report"
+
+
+@pytest.mark.parametrize(("planned", "valid"), [(0, True), (2, "unknown")])
+def test_planned_faults_of_which_none_came_prove_nothing(tmp_path: Path, planned: int, valid: object) -> None:
+    folder = tmp_path / "run"
+    judged(folder)
+    Run(folder).schedule.write_text('{"fault":0}\n' * planned)
+    verdict = check_run(Run(folder), without_spark=True)
+    assert verdict.valid == valid
+    assert ("none of the 2 planned faults came into force" in verdict.summary) is bool(planned)
+
+
+ENDS = st.builds(
+    NodeEnd,
+    node=st.integers(1, 3),
+    exit_code=st.sampled_from([0, 1, 70, 134, 137, 143]),
+    signal=st.sampled_from([0, 1, 2, 3, 6, 9, 11, 15]),
+    oom_killed=st.booleans(),
+    disk_full=st.booleans(),
+    own_program=st.booleans(),
+)
+WHEN = st.integers(0, 80).map(lambda at: at * S)
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(ev.NodeEnded, ns=WHEN, end=ENDS),
+        st.builds(
+            ev.HealFailed, ns=WHEN, fault=st.sampled_from([-1, 0]), name=st.just("x"), why=st.just("y")
+        ),
+        st.builds(ev.ClockJumped, before_ns=WHEN, ns=WHEN, wall_s=st.just(2.0)),
+        st.builds(
+            ev.BoundsListed,
+            ns=WHEN,
+            rows=st.just(()),
+            stable=st.booleans(),
+            moving=st.sampled_from(["", "m"]),
+        ),
+        st.builds(ev.WorkerLost, ns=WHEN, slot=st.integers(0, 4), why=st.just("z")),
+        st.builds(ev.Interrupted, ns=WHEN),
+    ),
+    max_size=8,
+)
+
+
+@given(EVENTS, st.sampled_from(["queue", "transactions", "copier", "groups"]))
+@settings(deadline=None)
+def test_kernel_and_oracle_agree_on_what_events_leave_open(found: list[Event], workload: str) -> None:
+    config = run_config({"seed": 7, **SETTINGS, "workload": workload})
+    events = [*PHASES, QUIESCED, *sorted(found, key=lambda event: event.ns)]
+    roles: dict[tuple[bool, bool, str], list[int]] = {}
+    for plan in WORKLOADS[workload].plans(config):
+        key = (plan.acks is not None, bool(plan.transactional_id), plan.group or "")
+        roles.setdefault(key, []).append(plan.slot)
+    expected = unknown(events, roles)
+    told = set[str]().union(*(one.checks for one in incidents(events, config)))
+    if any(map(ev.incomplete, events)):
+        told |= ALL
+    assert told == (set(ALL) if EVERY in expected else expected)
+
+
+@given(st.lists(st.builds(ev.NodeEnded, ns=WHEN, end=ENDS), max_size=6))
+@settings(deadline=None, max_examples=25)
+def test_kernel_and_oracle_agree_on_nodes_that_died(tmp_path_factory: Any, ends: list[ev.NodeEnded]) -> None:
+    tables = history().tables()
+    verdict = judged(tmp_path_factory.mktemp("run") / "run", *ends)
+    expected = {key for key in oracle.findings(tables, portable=False, events=ends) if key[0] == "node-died"}
+    found = verdict.anomalies.get("node-died")
+    assert (found.count if found else 0) == len(expected)

@@ -1,0 +1,90 @@
+"""What happened in a run without being planned (docs/checks.md, section 3), in plain Python.
+
+Part of the slow oracle (`tests.oracle.anomalies`): nodes that ended on their own, and which checks the events
+of a run keep from deciding.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from core.cluster import NodeEnd
+from core.op import Phase
+from history.events import (
+    BoundsListed,
+    ClockJumped,
+    Event,
+    HealFailed,
+    Interrupted,
+    NodeEnded,
+    Note,
+    PhaseStarted,
+    WorkerLost,
+)
+from tests.oracle.words import History, Key
+
+HUP, INT, KILL, TERM = 1, 2, 9, 15
+EVERY = "all"
+"""Stands for all checks."""
+
+Roles = Mapping[tuple[bool, bool, str], Collection[int]]
+"""(produces, in transactions, group) -> the slots that have this role."""
+
+
+def from_outside(end: NodeEnd) -> bool:
+    """Something else than the node ended it, or the system under test is not what ran there."""
+    return end.oom_killed or end.disk_full or end.own_program or end.signal in (HUP, INT, KILL, TERM)
+
+
+def node_died(history: History) -> Iterator[Key]:
+    """Nodes that ended on their own."""
+    before: list[int] = []
+    for event in history.events:
+        if isinstance(event, NodeEnded):
+            if not from_outside(event.end):
+                yield "node-died", -1, event.end.node, before.count(event.end.node)
+            before.append(event.end.node)
+
+
+def whole(events: Sequence[Event]) -> bool:
+    """Nothing says that the recording is not."""
+    return not any(
+        isinstance(event, Interrupted)
+        or (isinstance(event, HealFailed) and event.fault == -1)
+        or (isinstance(event, Note) and event.incomplete)
+        for event in events
+    )
+
+
+def unknown(events: Sequence[Event], roles: Roles) -> set[str]:
+    """The checks that the events keep from deciding; `EVERY` = all of them."""
+    found = set() if whole(events) else {EVERY}
+    for event in events:
+        if isinstance(event, NodeEnded) and from_outside(event.end):
+            killed = event.end.oom_killed or event.end.signal in (HUP, INT, KILL, TERM)
+            found |= {EVERY} if event.end.own_program and not killed else {"recovery"}
+        if isinstance(event, ClockJumped):
+            found |= {"recovery", "stability"}
+        if isinstance(event, BoundsListed) and event.moving:
+            found.add("stability")
+    for role, slots in roles.items():
+        found |= _deserted(events, role, slots)
+    return found
+
+
+def _deserted(events: Sequence[Event], role: tuple[bool, bool, str], slots: Collection[int]) -> set[str]:
+    lost = {event.slot: event.ns for event in events if isinstance(event, WorkerLost)}
+    begun = {event.phase: event.ns for event in events if isinstance(event, PhaseStarted)}
+    over = [ns for phase, ns in begun.items() if phase >= Phase.QUIESCE]
+    if not all(slot in lost for slot in slots) or not over or not {Phase.FAULTS, Phase.HEAL} <= begun.keys():
+        return set()
+    since = max(lost[slot] for slot in slots)
+    if since >= min(over):
+        return set()
+    begin, end = begun[Phase.FAULTS], begun[Phase.HEAL]
+    if 5 * (end - max(begin, since)) <= end - begin:
+        return {"recovery"}
+    produces, _, group = role
+    if produces:
+        return {EVERY}
+    if group:
+        return {"recovery", "poll-order", "group-offsets", "exactly-once", "group-delivery"}
+    return {"recovery", "poll-order"}
