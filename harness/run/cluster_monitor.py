@@ -55,8 +55,8 @@ class ClusterMonitor:
     def start(self) -> None:
         """Begin to look."""
         self.runtime.spawn("roles", self._look_at_roles())
-        self.runtime.spawn("ends", self._look_at_ends())
         self.runtime.spawn("nodes", self._look_at_nodes())
+        self.runtime.spawn("ends", self._look_at_ends())
 
     def stop(self) -> None:
         """No further looks; idempotent."""
