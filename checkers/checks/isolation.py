@@ -1,16 +1,24 @@
 """isolation: records of aborted or open transactions that were read (docs/checks.md, "Isolation and
-integrity")."""
+integrity").
 
+The kernel finds reads of what failed, and those of a transaction of its own records. How long a transaction
+lasted shows in all its partitions: the join takes the reads that had ended before it did, which are few, and
+asks for its times.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from checkers.allowed import Answer, Ground, truncation
-from checkers.engine.check import AnomalyClass, Check
-from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, What, at, reader
-from checkers.engine.partition_view import KernelView
-from history.columns import Array
+from checkers.engine.check import AnomalyClass, Check, Tally, WholeRun
+from checkers.engine.findings import FAIL, FINAL, RC, Finding, Level, PartitionResult, Shown, What, at, reader
+from checkers.engine.partition_view import KernelView, among, distinct
+from core.op import CommitKind
+from history.columns import Array, Columns, columns
 from history.reader import History
 
 ABORTED = "aborted-read"
@@ -55,6 +63,35 @@ class PrecommittedRead(Finding):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTooEarly(Finding):
+    """A record that was read while its transaction continued, until `unasked_ns`."""
+
+    unasked_ns: int
+
+    def sentence(self, history: History) -> str:
+        """Who read it, and until when its transaction continued."""
+        (s,), (r,) = self.only(What.SEND), self.only(What.READ)
+        return (
+            f"{reader(history, r.op)} got {r.text(history)} at offset {r.offset} {at(history, self.at_ns)};"
+            f" its transaction, op {s.op} of {history.client(self.process)}, continued until after"
+            f" {history.seconds(self.unasked_ns):.3f} s: it had not asked for its commit yet."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeTheEnd:
+    """Reads at read_committed that had ended before the transaction had ended, one entry each. sent, read:
+    columns of the send and of the read."""
+
+    sent: Columns
+    read: Columns
+
+
+SENT: Final = ("op", "process", "value", "place", "outcome", "invoke_ns", "ack_ns")
+READ: Final = ("op", "process", "offset", "complete_ns", "leader_epoch")
+
+
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     sends, reads = p.sends, p.reads
     never = (sends["txn"] == 0) | (sends["op_outcome"] != FAIL)
@@ -65,6 +102,108 @@ def _kernel(p: KernelView, result: PartitionResult) -> None:
     early = one_of_each_op(p, own[p.of_writer(sends["txn"], 0, own) == 1])
     codes = _levels(p, early)
     result.report(PRECOMMITTED, early, partial(of_read, p, PrecommittedRead), codes, LEVELS, NOT_PROMISED)
+    if len(p.known.ends):
+        _under_way(p, result)
+
+
+def _under_way(p: KernelView, result: PartitionResult) -> None:
+    """What the join needs: reads that had ended before the transaction had ended, and how long it lasted."""
+    sends, reads = p.sends, p.reads
+    rows = np.flatnonzero((sends["txn"] == 1) & ~p.failed)
+    if not len(rows):
+        return
+    until = np.full(len(sends["op"]) + 1, -1)
+    until[rows] = p.known.ended_by(sends["op"][rows])
+    early = p.of_reads(np.flatnonzero((reads["isolation"] == RC) & (reads["complete_ns"] < until[p.writer])))
+    early = early[sends["op"][p.writer[early]] != reads["op"][early]]
+    writer = p.writer[early]
+    if len(early):
+        result.parts[NAME] = BeforeTheEnd(
+            sent={name: sends[name][writer] for name in SENT},
+            read={name: reads[name][early] for name in READ},
+        )
+    own = p.of_sends(np.flatnonzero(sends["txn"] == 1))
+    of = sends["op"][own]
+    first = np.flatnonzero(np.append(True, of[1:] != of[:-1])[: len(of)])  # rows are in the order of ops
+    if not len(first):
+        return
+    invoked, acked = (np.maximum.reduceat(sends[name][own], first) for name in ("invoke_ns", "ack_ns"))
+    parts = np.diff(np.append(first, len(of))) < sends["op_sends"][own[first]]
+    kept = parts | among(of[first], distinct(sends["op"][writer]))
+    result.kept[NAME] = Continued(op=of[first][kept], invoked=invoked[kept], acked=acked[kept])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """Of transactions, when the last record of them here was sent, and when one was last acknowledged."""
+
+    op: Array
+    invoked: Array
+    acked: Array
+
+
+def _of_ops(ops: Array, kept: object) -> Continued:
+    """What a partition knows of these ops."""
+    assert isinstance(kept, Continued)
+    mine = among(kept.op, ops)
+    return Continued(op=kept.op[mine], invoked=kept.invoked[mine], acked=kept.acked[mine])
+
+
+def _join(run: WholeRun, tally: Tally) -> None:
+    parts = tally.parts_of(NAME, BeforeTheEnd)
+    if not parts:
+        return
+    ops = distinct(np.concatenate([part.sent["op"] for _, part in parts]))
+    unasked = _unasked(run, ops)
+    done: set[tuple[int, int, int]] = set()
+    for tp, part in parts:
+        until = unasked[np.searchsorted(ops, part.sent["op"])]
+        read_ns = part.read["complete_ns"]
+        hits = np.flatnonzero((part.sent["invoke_ns"] <= read_ns) & (read_ns < until))
+        first = []
+        for n, (value, op) in enumerate(zip(part.sent["value"][hits], part.read["op"][hits], strict=True)):
+            key = tp, int(value), int(op)
+            if key not in done:
+                first.append(n)
+                done.add(key)
+        made = _too_early(tp, part, until)
+        tally.report(PRECOMMITTED, hits[first], made, np.full(len(first), _RC), {_RC: Level.RC})
+
+
+def _unasked(run: WholeRun, ops: Array) -> Array:
+    """Until when the commits of these transactions had not been asked for (docs/checks.md)."""
+    latest, acked = np.full(len(ops), -1), np.full(len(ops), -1)
+    for _, part in run.ask(NAME, partial(_of_ops, ops)):
+        np.maximum.at(latest, np.searchsorted(ops, part.op), part.invoked)
+        np.maximum.at(acked, np.searchsorted(ops, part.op), part.acked)
+    commits = columns(run.tables["commits"], ("op", "kind", "invoke_ns"))
+    rows = np.flatnonzero((commits["kind"] == CommitKind.TXN) & among(commits["op"], ops))
+    np.maximum.at(latest, np.searchsorted(ops, commits["op"][rows]), commits["invoke_ns"][rows])
+    all_ops = columns(run.tables["ops"], ("op", "complete_ns"))
+    mine = np.flatnonzero(among(all_ops["op"], ops))
+    ended = np.zeros(len(ops), np.int64)
+    ended[np.searchsorted(ops, all_ops["op"][mine])] = all_ops["complete_ns"][mine]
+    latest = np.maximum(latest, np.where(acked < ended, acked, -1))
+    return np.asarray(np.minimum(latest, ended))
+
+
+def _too_early(tp: int, part: BeforeTheEnd, until: Array) -> Callable[[int], Finding]:
+    """Makes the finding of an entry."""
+
+    def finding(row: int) -> Finding:
+        op, process, value, place, outcome, invoke, acked = (int(part.sent[name][row]) for name in SENT)
+        reader_op, reader_process, offset, done, epoch = (int(part.read[name][row]) for name in READ)
+        sent = Shown(op, What.SEND, tp, value, place, process, acked, outcome, invoke_ns=invoke)
+        read = Shown(reader_op, What.READ, tp, value, offset, reader_process, done, leader_epoch=epoch)
+        return ReadTooEarly(
+            key=(tp, value, reader_op),
+            process=process,
+            records=(sent, read),
+            at_ns=done,
+            unasked_ns=int(until[row]),
+        )
+
+    return finding
 
 
 def _levels(p: KernelView, reads: Array) -> Array:
@@ -99,12 +238,13 @@ def uncommitted(ground: Ground, variant: str) -> Answer:
 
 
 def own(ground: Ground, variant: str) -> Answer:
-    """A transaction read its own record."""
+    """A record was read while its transaction was open."""
     if variant == Level.RU:
         return True, "the reader used read_uncommitted"
     return False, "a read_committed reader sees no open transaction, not even its own"
 
 
+NAME = "isolation"
 CHECK = Check(
     claim="Consumers at read_committed see nothing of aborted and open transactions.",
     anomalies={
@@ -116,14 +256,15 @@ CHECK = Check(
             rule=uncommitted,
         ),
         PRECOMMITTED: AnomalyClass(
-            title="Record read inside its own transaction",
-            meaning="A transaction's own poll returned a record that the same transaction had not"
-            " committed yet.",
+            title="Record of an open transaction read",
+            meaning="A consumer was given a record whose transaction had not asked for its commit yet: the"
+            " transaction itself, or another consumer at read_committed.",
             literature="G1b, dirty read",
             rule=own,
         ),
     },
     kernel=_kernel,
+    join=_join,
     content=True,
     subject="reads",
 )

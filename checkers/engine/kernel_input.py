@@ -28,6 +28,8 @@ READS: Final = (
 )  # fmt: skip
 """Columns that the kernels use."""
 
+ENDS: Final = 16
+"""Ops whose end is known together: they are numbered as they completed, so their ends are near."""
 NO_PRODUCER: Final = -2
 """`acks` of a process that does not produce."""
 OPS: Final = (
@@ -88,6 +90,7 @@ class KernelInput:
     commits may have passed records that they never returned.
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
+    ends: of each `ENDS` neighbouring ops the latest `complete_ns` up to them; none without transactions.
     cap: findings kept of one class and variant.
     """
 
@@ -108,7 +111,12 @@ class KernelInput:
     copying: frozenset[int] = frozenset()
     unclosed: Mapping[int, "Unclosed"] = field(default_factory=dict)
     proven: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    ends: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     cap: int = CAP
+
+    def ended_by(self, ops: Array) -> Array:
+        """When these ops, which are transactions, had completed at the latest: not long after they had."""
+        return np.asarray(self.ends[ops // ENDS])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +191,7 @@ def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int =
         commits=_commits(tables["commits"], ops) if record.commits else {},
         copying=frozenset(process["group"][member & sends & reads].tolist()),
         unclosed=unclosed(process, ops) if record.commits else {},
+        ends=ends(ops) if record.recovery else np.zeros(0, np.int64),
         cap=cap,
     )
 
@@ -203,6 +212,15 @@ def vertices(ops: Columns) -> tuple[Array, Array]:
     vertex[ops["op"]] = alive & (txn | (sends == 0) | ((sends == 1) & (reads == 0)))
     relay[ops["op"]] = alive & txn & (sends > 0) & (reads > 0)
     return vertex, relay
+
+
+def ends(ops: Columns) -> Array:
+    """See `KernelInput`."""
+    if not (ops["txn"] == 1).any():
+        return np.zeros(0, np.int64)
+    found = np.full(-(-(int(ops["op"].max()) + 1) // ENDS), -1)
+    np.maximum.at(found, ops["op"] // ENDS, ops["complete_ns"])
+    return np.asarray(np.maximum.accumulate(found))
 
 
 def _commits(table: pa.Table, ops: Columns) -> dict[int, Columns]:

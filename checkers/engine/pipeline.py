@@ -154,7 +154,7 @@ def _shown(history: History, runner: Runner, known: KernelInput) -> list[Array]:
         OpenTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads, repeats=repeats)
         for unit in history.names.units
     ]
-    nothing = replace(known, vertex=NO_OPS, relay=NO_OPS, commits={}, assignments={})
+    nothing = replace(known, vertex=NO_OPS, relay=NO_OPS, ends=NO_OPS, commits={}, assignments={})
     return [
         each
         for result in runner(tasks, {}, nothing).results

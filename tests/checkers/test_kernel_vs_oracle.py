@@ -17,7 +17,7 @@ from checkers.engine import dependencies
 from history.columns import Array
 from tests.checkers.found import check_tables, findings
 from tests.checkers.undecided import undecided
-from tests.histories.planted import DAMAGE, RECORDED_DAMAGE, random_history
+from tests.histories.planted import DAMAGE, LATER_DAMAGE, RECORDED_DAMAGE, random_history
 from tests.histories.planted_groups import random_events
 from tests.histories.random_history import simulate
 from tests.oracle import anomalies
@@ -128,4 +128,4 @@ def test_every_kind_of_damage_changes_some_history() -> None:
     seen: set[str] = set()
     for seed in range(200):
         seen |= set(random_history(seed)[2])
-    assert seen == set(DAMAGE) | set(RECORDED_DAMAGE)
+    assert seen == set(DAMAGE) | set(RECORDED_DAMAGE) | set(LATER_DAMAGE)

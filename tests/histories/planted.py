@@ -50,6 +50,10 @@ def random_history(seed: int) -> tuple[Built, bool, list[str]]:
         chosen.append("commit")
         for _ in range(3):
             commit(rng, built)
+    if not portable:
+        for kind in rng.choices(sorted(LATER_DAMAGE), k=rng.choice((0, 0, 0, 1, 1, 2))):
+            chosen.append(kind)
+            LATER_DAMAGE[kind](rng, built)
     for op in _readers(built):
         settings = built.processes.setdefault(op.process, Process())
         if settings.isolation == Isolation.NONE:  # who reads does so at some level
@@ -135,6 +139,23 @@ def read_own(rng: Random, built: Built) -> None:
     for op, send in pick(rng, built.sends()):
         read = Read(tp=send.tp, offset=_offset(rng, built, send), value=send.value)
         op.mops.insert(op.mops.index(send) + 1, read)
+
+
+def read_under_way(rng: Random, built: Built) -> None:
+    """Somebody is given a record while its transaction goes on."""
+    spread = {
+        id(op): [mop for mop in op.mops if isinstance(mop, Send | Commit) and mop.ns is not None]
+        for op in built.ops
+        if op.txn
+    }
+    found = [(op, send) for op, send in built.sends() if len(spread.get(id(op), ())) > 1 and send.ns]
+    for op, send in pick(rng, found):
+        times = [mop.ns[rng.randint(0, 1)] for mop in spread[id(op)] if mop.ns is not None]
+        begin = send.ns[0] if send.ns else op.invoke
+        read = Read(tp=send.tp, offset=_offset(rng, built, send), value=send.value)
+        read.ns = (begin, max(begin, rng.choice(times) - rng.randint(0, 1)))
+        for reader in pick(rng, _readers(built)):
+            _insert_read(rng, reader, read)
 
 
 def read_too_early(rng: Random, built: Built) -> None:
@@ -391,6 +412,9 @@ DAMAGE: Final = named(
     noise,
 )
 """What can happen to any history."""
+
+LATER_DAMAGE: Final = named(read_under_way)
+"""What is drawn last, so that a seed keeps what it had before these were added. For recorded histories."""
 
 RECORDED_DAMAGE: Final = (
     named(

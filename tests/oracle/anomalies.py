@@ -18,7 +18,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from core.op import AssignmentKind
+from core.op import AssignmentKind, CommitKind
 from history.events import Event
 from tests.oracle.groups import (
     eos_duplicate,
@@ -93,10 +93,22 @@ def aborted_read(history: History) -> Iterator[Key]:
 
 
 def precommitted_read(history: History) -> Iterator[Key]:
-    """Reads of a record by the transaction that sends it."""
+    """Reads of a record by the transaction that sends it, or by others while it goes on."""
     for p, read, send in history.reads_of_sends():
-        if send["txn"] and send["op"] == read["op"]:
+        if send["txn"] and (send["op"] == read["op"] or _too_early(history, read, send)):
             yield "precommitted-read", p.tp, read["value"], read["op"]
+
+
+def _too_early(history: History, read: Row, send: Row) -> bool:
+    """The transaction of the send went on after this read at read_committed."""
+    if not history.recorded or read["isolation"] != RC or failed(send):
+        return False
+    parts = [row for row in history.sends if row["op"] == send["op"]]
+    offsets = [c for c in history.commits if c["op"] == send["op"] and c["kind"] == CommitKind.TXN]
+    ended = history.ops[send["op"]]["complete_ns"]
+    acked = max(row["ack_ns"] for row in parts)
+    unasked = max([row["invoke_ns"] for row in parts + offsets] + [acked] * (acked < ended))
+    return bool(send["invoke_ns"] <= read["complete_ns"] < min(unasked, ended))
 
 
 def phantom_read(history: History) -> Iterator[Key]:
