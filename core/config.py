@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from core.errors import ConfigError, HistoryError
+from core.files import read_small
 from core.op import Isolation
 from core.secrets import HIDDEN, is_secret, masked, shown
 
@@ -373,9 +374,7 @@ def recorded_config(path: Path) -> RunConfig:
     Raises: HistoryError, where it is missing, damaged, or written by a version with other settings.
     """
     try:
-        return RunConfig.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise HistoryError(f"{path}: {error.strerror}") from None
+        return RunConfig.model_validate_json(read_small(path))
     except RecursionError:
         raise HistoryError(f"{path}: nested too deeply") from None
     except ValidationError as error:

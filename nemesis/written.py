@@ -59,6 +59,8 @@ def recorded(text: bytes) -> tuple[PlannedFault, ...]:
         try:
             step = msgspec.json.decode(line, type=PlannedFault)
             asked = parse(step.name)
+        except RecursionError:
+            raise ConfigError(f"line {number}: nested too deeply") from None
         except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
             raise ConfigError(f"line {number}: {error}") from None
         named = FaultName(step.family, step.kind, step.target)

@@ -121,15 +121,17 @@ def shrink(
     import msgspec
 
     from harness.run.progress import Display
+    from harness.soak.session import budget_seconds
 
     if needed > runs:
         raise UsageError(f"--needed {needed}: there are no more than {runs} repeats (--runs)")
     recorded = _recorded(run)
+    seconds = budget_seconds(budget or ("5m" if recorded.repeatable else "2h"))
     engine = Engine(master, without_spark)
     engine.reach()
     display = Display()
     try:
-        work = _Shrinking(recorded, anomaly, budget, results, display)
+        work = _Shrinking(recorded, anomaly, seconds, results, display)
         with interruptible("the recorded run is as it was"), own_files():
             made, shrunk = work.simulated() if recorded.repeatable else work.real(runs, needed)
             write_atomically(made.shrunk, msgspec.json.encode(shrunk))
@@ -143,7 +145,7 @@ def shrink(
 class _Shrinking(NamedTuple):
     recorded: _Recorded
     anomaly: str | None
-    budget: str | None
+    budget_s: float
     results: Path
     display: "Display"
 
@@ -152,7 +154,7 @@ class _Shrinking(NamedTuple):
         from harness.explore.shrink import Shrinker, findings
 
         case = self._case()
-        shrinker = Shrinker(self._wanted(findings(case)), self._budget("5m"), self.display.say)
+        shrinker = Shrinker(self._wanted(findings(case)), self.budget_s, self.display.say)
         smallest = shrinker.shrink(case)
         shrunk = shrinker.summary(self.recorded.run.name, case, smallest)
         made = record(smallest.config, steps=smallest.steps, results=self.results, display=self.display)
@@ -169,7 +171,7 @@ class _Shrinking(NamedTuple):
         case = self._case()
         wanted = self._wanted(classes(read_verdict(self.recorded.run)))
         repeated = RepeatedRuns(wanted, runs, needed, self.results)
-        shrinker = Shrinker(wanted, self._budget("2h"), self.display.say, shows=repeated.fails)
+        shrinker = Shrinker(wanted, self.budget_s, self.display.say, shows=repeated.fails)
         if not shrinker.fails(case):
             raise UsageError(
                 f"{wanted}: fewer than {needed} of {runs} repeats of {self.recorded.run.name} show it; "
@@ -195,8 +197,3 @@ class _Shrinking(NamedTuple):
             asked = f"asked: {wanted}, found: {', '.join(classes) or 'nothing'}"
             raise UsageError(f"{self.recorded.run.folder}: no forbidden finding to preserve ({asked})")
         return wanted
-
-    def _budget(self, usual: str) -> float:
-        from harness.soak.session import budget_seconds
-
-        return budget_seconds(self.budget or usual)

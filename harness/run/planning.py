@@ -7,6 +7,7 @@ from functools import cached_property
 from core.cluster import ClientSlot
 from core.config import RunConfig
 from core.errors import ConfigError, HistoryError
+from core.files import read_small
 from harness.clients.executor import TXN_VERBS, VERBS
 from history.run_folder import Run
 from nemesis import schedule
@@ -52,9 +53,7 @@ def planned(config: RunConfig) -> RunPlan:
 def recorded_steps(run: Run) -> tuple[PlannedFault, ...]:
     """The faults that a recorded run had planned. Raises: HistoryError."""
     try:
-        return recorded(run.schedule.read_bytes())
-    except OSError as error:
-        raise HistoryError(f"{run.schedule}: {error.strerror}") from None
+        return recorded(read_small(run.schedule))
     except ConfigError as error:
         raise HistoryError(f"{run.schedule}: {error}") from None
 
