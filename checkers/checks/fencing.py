@@ -57,8 +57,8 @@ class ZombieRecord(Finding):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZombieCommit(OfTransaction):
-    """A transaction that wrote after `heir` had completed one of its own, and committed. fenced_ns: when
-    the first transaction of a successor had ended."""
+    """A transaction that wrote after `heir` had its transactional id, and committed. fenced_ns: when a
+    successor had it for certain."""
 
     heir: int
     fenced_ns: int
@@ -68,8 +68,8 @@ class ZombieCommit(OfTransaction):
         return (
             f"{history.client(self.process)} committed the transaction op {self.ops[0]}"
             f" {at(history, self.at_ns)}, and had written a part of it after"
-            f" {history.client(self.heir)}, which had taken its transactional id over, had completed a"
-            f" transaction {at(history, self.fenced_ns)}."
+            f" {history.client(self.heir)} had taken its transactional id over: a record of that one was"
+            f" acknowledged, or a transaction complete, {at(history, self.fenced_ns)}."
         )
 
 

@@ -6,6 +6,7 @@ components       Strongly connected components of ops, with real time or without
 dependencies     Dependencies of ops: the edges that partitions show, graphs of those that may lie on a
                  cycle, and short cycles in them.
 evidence         Records that few findings need and no kernel had, looked up for all examples at once.
+first_acks       When each process had its transactional id: its first acknowledged record.
 findings         What the checks give: findings with their evidence, and the result of one partition.
 kernel_input     What kernels know beside the rows of their partition, made from the small tables.
 memory           Memory that kernels free stays with the process; work that needs no collector of cycles.

@@ -4,7 +4,7 @@ Not here: the rows themselves (`checkers.engine.partition_view`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -123,13 +123,18 @@ class KernelInput:
 class Tenure:
     """Who held a transactional id when; one entry a process, as in `KernelInput.processes`.
 
-    begun: when its first transaction had ended (NEVER: none did); first: when its first one was invoked
-    (-1: none). holders: of each id that several processes held, their positions in order of `first`.
+    begun: when it had the id for certain, since a transaction had ended, or a record of one was acknowledged
+    (NEVER: none); first: when its first transaction was invoked (-1: none). holders: of each id that several
+    processes held, their positions in order of `first`.
     """
 
     begun: Array
     first: Array
     holders: tuple[Array, ...]
+
+    def with_acks(self, first_acks: Array) -> "Tenure":
+        """With the time of the first acknowledged record of each process (NEVER: none)."""
+        return replace(self, begun=np.minimum(self.begun, first_acks))
 
     @cached_property
     def fenced(self) -> Array:
@@ -265,8 +270,8 @@ def unclosed(process: Columns, ops: Columns) -> dict[int, Unclosed]:
 
 
 def tenure(process: Columns, ops: Columns) -> Tenure | None:
-    """Who held which transactional id when (docs/checks.md, "zombie-write"); None where no id had
-    several holders."""
+    """Who held which transactional id when, as far as ops tell (docs/checks.md, "zombie-write"); None where
+    no id had several holders."""
     ids, counts = np.unique(process["txn_id"][process["txn_id"] >= 0], return_counts=True)
     if not (counts > 1).any():
         return None

@@ -23,6 +23,7 @@ import pyarrow as pa
 from checkers.engine import ranges
 from checkers.engine.check import Check, Kernel, Tally, WholeRun
 from checkers.engine.findings import CAP, INFO, OK, RC, RU, PartitionResult
+from checkers.engine.first_acks import COLUMNS, earliest, first_acks, first_acks_in_unit
 from checkers.engine.kernel_input import (
     PORTABLE,
     READS,
@@ -61,7 +62,8 @@ THREADS: Final = 4
 """Tasks at a time in this process, at most. Each has its rows in memory."""
 RANGES: Final = "ranges"
 OPEN: Final = "open transactions"
-"""In place of a check, of parts that tell of ranges, or of open transactions."""
+ACKS: Final = "first acknowledgements"
+"""In place of a check, of parts that tell of ranges, of open transactions, or of first acknowledgements."""
 
 
 class Task(Protocol):
@@ -112,6 +114,9 @@ def check_tables(
 
     proven = [shown(*of) for _, *of in rows if known.on_record.recovery or not sent_twice(of[0])]
     known = knowing(known, proven)
+    if known.tenure is not None:
+        acked = first_acks(columns(tables["sends"], COLUMNS), known)
+        known = replace(known, tenure=known.tenure.with_acks(acked))
     checked = here([check_partition(*each, known, kernels) for each in rows])
     return _joined(checked, tables, known, events, checks)
 
@@ -127,7 +132,7 @@ def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
     large = [
         unit for unit in history.names.units if unit.sends + unit.reads > ranges.RANGE_ROWS and not whole
     ]
-    known = knowing(known, _shown(history, runner, known))
+    known = _fencing(history, runner, knowing(known, _shown(history, runner, known)))
     tasks: list[Task] = [
         UnitTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads)
         for unit in history.names.units
@@ -154,12 +159,26 @@ def _shown(history: History, runner: Runner, known: KernelInput) -> list[Array]:
         OpenTask(folder=folder, unit=unit.name, rows=unit.sends + unit.reads, repeats=repeats)
         for unit in history.names.units
     ]
-    nothing = replace(known, vertex=NO_OPS, relay=NO_OPS, ends=NO_OPS, commits={}, assignments={})
     return [
         each
-        for result in runner(tasks, {}, nothing).results
+        for result in runner(tasks, {}, _without_rows(known)).results
         for each in cast(list[Array], result.parts[OPEN])
     ]
+
+
+def _fencing(history: History, runner: Runner, known: KernelInput) -> KernelInput:
+    """With what acknowledgements tell of the holders of transactional ids."""
+    if known.tenure is None or not history.names.units:
+        return known
+    folder = storage.shared(history.run.folder)
+    tasks = [AckTask(folder=folder, unit=unit.name, rows=unit.sends) for unit in history.names.units]
+    found = [cast(Array, result.parts[ACKS]) for result in runner(tasks, {}, _without_rows(known)).results]
+    return replace(known, tenure=known.tenure.with_acks(earliest(found, known)))
+
+
+def _without_rows(known: KernelInput) -> KernelInput:
+    """What looks through units needs no more of it."""
+    return replace(known, vertex=NO_OPS, relay=NO_OPS, ends=NO_OPS, commits={}, assignments={})
 
 
 def _range_tasks(
@@ -342,6 +361,21 @@ class OpenTask:
         """One part: ops, as arrays."""
         found = list(shown_in_unit(Run(storage.location(self.folder)), self.unit, repeats=self.repeats))
         yield PartitionResult(tp=-1, parts={OPEN: found})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckTask:
+    """When each process had its first record acknowledged, as far as a unit tells."""
+
+    stage: ClassVar = "holders of transactional ids"
+    folder: str
+    unit: str
+    rows: int
+
+    def run(self, kernels: Kernels, known: KernelInput) -> Iterator[PartitionResult]:
+        """One part: an array."""
+        run = Run(storage.location(self.folder))
+        yield PartitionResult(tp=-1, parts={ACKS: first_acks_in_unit(run, self.unit, known)})
 
 
 @dataclass(frozen=True, slots=True)

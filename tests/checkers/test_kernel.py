@@ -345,3 +345,29 @@ def test_a_partition_is_unread_unless_a_level_that_its_sends_need_was_read_to_th
     assert check_tables(built.tables(), portable=False).unread == ([0] if unread else [])
     built.ops.clear()
     assert check_tables(built.tables(), portable=False).unread == []
+
+
+@pytest.mark.parametrize(
+    ("acked", "again", "found"),
+    [
+        (4, 15, {("zombie-write", 0, 3), ("zombie-write", -1, 1)}),
+        (6, 15, set()),  # the other one may have begun before
+        (4, 8, {("zombie-write", 0, 3)}),  # it may have been sent before the other one had begun
+    ],
+)
+def test_a_producer_in_its_first_transaction_is_fenced_as_any_other(
+    acked: int, again: int, found: set[tuple[str | int, ...]], tmp_path: Path
+) -> None:
+    """Process 1 writes at 2, and `again` behind a record of process 2, which took the id over at 5."""
+    first = Op(process=1, f="txn", invoke=1, complete=20, txn=True)
+    first.mops = [Send(tp=0, value=1, offset=0, ns=(2, acked)), Send(tp=0, value=3, offset=4, ns=(again, 17))]
+    heir = Op(process=2, f="txn", invoke=5, complete=10, txn=True)
+    heir.mops = [Send(tp=0, value=2, offset=2, ns=(6, 9))]
+    final = Op(process=9, f="final", invoke=21, complete=22, phase=Phase.FINAL)
+    final.mops = [Read(tp=0, offset=2 * n, value=value) for n, value in enumerate((1, 2, 3))]
+    built = Built(tps=["x"], ops=[first, heir, final])
+    built.processes = {process: Process(txn_id=0) for process in (1, 2)}
+    built.bounds = [Bound(tp=0, isolation=Isolation.READ_COMMITTED, end=6, read_to=6)]
+    assert {key for key in findings(built.tables()) if key[0] == "zombie-write"} == found
+    sealed = check_history(load(write_run(tmp_path / "run", built.tables())))
+    assert {one.canonical for one in sealed.findings if one.name == "zombie-write"} == found

@@ -175,7 +175,8 @@ def _txns(history: History, process: int) -> list[Row]:
 def _begun(history: History, process: int) -> int:
     """When the process surely had its transactional id."""
     done = [op["complete_ns"] for op in _txns(history, process) if op["outcome"] == OK]
-    return min(done, default=NEVER)
+    own = [send for send in history.sends if send["process"] == process and send["txn"]]
+    return min(done + [send["ack_ns"] for send in own if send["ack_ns"] >= 0], default=NEVER)
 
 
 def _fenced(history: History) -> Iterator[tuple[int, int]]:
