@@ -34,6 +34,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     start: its first offset. coordinator: node that coordinates its transactional id, -1 unknown.
     transactional_id: "" where no coordinator that answered claims it, the mark of a hanging transaction.
+    silent: then, the brokers that did not answer; one may coordinate it.
     """
 
     topic: str
@@ -43,6 +44,7 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     coordinator: int = -1
     transactional_id: str = ""
+    silent: tuple[int, ...] = ()
 
 
 SENT = frozenset({Signals.SIGHUP, Signals.SIGINT, Signals.SIGKILL, Signals.SIGTERM})
@@ -147,7 +149,7 @@ class Roles:
     """Which node leads what, as far as it is known.
 
     leaders: node that leads each partition, internal topics included; -1 where none does, or
-        where no two of the nodes that answer name the same.
+        where no two of the nodes that answer name the same (of two brokers: the one that answers counts).
     isr: in-sync replicas as the agreed leader (else any node) reports them.
     replicas: all replicas, the preferred leader first, as the same node reports them.
     controller: leader of the metadata quorum (DescribeQuorum), -1 unknown. The `controller_id` of

@@ -66,7 +66,9 @@ class HangingTransaction(OfTransaction):
 def _open(row: OpenTransaction) -> str:
     held = f"producer id {row.producer_id}, epoch {row.producer_epoch}, since offset {row.start}"
     if not row.transactional_id:
-        return f"{held}; no coordinator claims it"
+        silent = ", ".join(map(str, row.silent))
+        answered = f" that answered claims it (node {silent} did not)" if silent else " claims it"
+        return f"{held}; no coordinator{answered}"
     node = f", coordinated by node {row.coordinator}" if row.coordinator >= 0 else ""
     return f"{held}, transactional id {row.transactional_id}{node}"
 

@@ -12,6 +12,12 @@ STABLE_S = 2.0
 TRANSACTION_GRACE_S = 1 + 5
 """Beyond its timeout a transaction may stay open for the coordinator's next scan (1 s) and a margin."""
 POLL_S = 0.1
+LATE_S = 1.0
+"""Leaders that need longer to list their ends are late: the machine may be busy, or a disk slow."""
+MORE_S = 60.0
+"""How much longer than allowed transactions are waited for, while leaders are late or an end still moves."""
+QUIET_S = 5.0
+"""Ends that have not moved for so long do not move any more."""
 
 Rows = tuple[tuple[str, int, int, int, int], ...]
 """(topic, partition, isolation, start, end), as in `BoundsListed`."""
@@ -24,26 +30,53 @@ async def stable_ends(
     *,
     allowed_s: float,
     stable_s: float,
+    quiet_s: float = QUIET_S,
+    more_s: float = MORE_S,
     cut_short: Callable[[], bool],
     show: Callable[[str], None],
 ) -> BoundsListed:
     """The ends of all logs: LSO = HW everywhere and unchanged for `stable_s`; or, after `allowed_s` for the
-    transactions to end and `stable_s`, the newest ones seen and why they are not final."""
+    transactions to end and `stable_s`, the newest ones seen and why they are not final.
+
+    While leaders answer late or an end still moves (`QUIET_S`), coordinators may not have come to end what is
+    open: then they have up to `more_s` more, and `moving` says what still moved at the end of that.
+    """
     now = runtime.now_ns()
     deadline = now + int((allowed_s + stable_s) * 1e9)
+    last = deadline + int(more_s * 1e9)
     seen: Rows = ()
-    since, why = now, "nothing was listed"
-    while (now := runtime.now_ns()) < deadline and not cut_short():
+    since, late = now, now - int(quiet_s * 1e9)
+    why, moving = "nothing was listed", ""
+    while not cut_short():
+        asked = runtime.now_ns()
         rows = await _listed(cluster, tps)
+        now = runtime.now_ns()
         if rows != seen:
             seen, since = rows, now
+        if now - asked >= LATE_S * 1e9:
+            late = now
         why = _unstable(rows, tps)
         if not why and now - since >= stable_s * 1e9:
             break
         why = why or f"the ends changed less than {stable_s:g} s ago"
+        moving = _moving(now, since, late, quiet_s)
+        if now >= last or (now >= deadline and not moving):
+            break
         show(why)
         await runtime.until(cut_short, POLL_S)
-    return BoundsListed(ns=runtime.now_ns(), rows=seen, stable=not why, why=why)
+    if not why or cut_short():
+        moving = ""
+    return BoundsListed(ns=runtime.now_ns(), rows=seen, stable=not why, why=why, moving=moving)
+
+
+def _moving(now: int, since: int, late: int, quiet_s: float) -> str:
+    """Why an end that is not final may still become so; "" = nothing happens any more. since: when an end
+    moved last; late: when leaders answered late."""
+    if now - late < quiet_s * 1e9:
+        return f"leaders listed their ends late {(now - late) / 1e9:.1f} s before"
+    if now - since < quiet_s * 1e9:
+        return f"an end moved {(now - since) / 1e9:.1f} s before"
+    return ""
 
 
 def open_ends(rows: Rows) -> list[TopicPartition]:

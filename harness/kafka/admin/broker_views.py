@@ -1,8 +1,8 @@
 """Ask all brokers of a cluster at once, and agree on roles from their answers.
 
-A broker that is cut off keeps serving clients from stale metadata, so no single answer is trusted: a
-leader counts when two brokers name it, and the later leader epoch wins. Brokers that do not answer in
-time are left out. Safe from any thread: questions share nothing but sockets of their own.
+A broker that is cut off keeps serving clients from stale metadata, so no single answer is trusted where there
+could be a second: a leader counts when two brokers name it, and the later leader epoch wins. Brokers that do
+not answer in time are left out. Safe from any thread: questions share nothing but sockets of their own.
 """
 
 import datetime
@@ -117,9 +117,10 @@ def agree(
 ) -> Roles:
     """The roles that the answers show.
 
-    views, quorums: by node, of the nodes that answered. In a cluster of one node its own answer counts.
+    views, quorums: by node, of the nodes that answered. In a cluster of one node its own answer counts, and
+    in one of two that of the only one that answers: none else could confirm it.
     """
-    needed = min(2, len(nodes))
+    needed = 1 if len(nodes) <= 2 and len(views) == 1 else min(2, len(nodes))
     leaders: dict[TopicPartition, int] = {}
     epochs: dict[TopicPartition, int] = {}
     isr: dict[TopicPartition, tuple[int, ...]] = {}

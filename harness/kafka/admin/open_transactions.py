@@ -61,7 +61,8 @@ def open_transactions(brokers: Brokers, tps: Sequence[TopicPartition]) -> list[O
         return []
     numbers = {producer for _, producer in opened}
     reported = broker_views.ask_all(brokers, partial(claims, numbers), ROUND_S)
-    rows = {key: _claimed(key, row, reported) for key, row in opened.items()}
+    silent = tuple(sorted(set(brokers.nodes) - reported.keys()))
+    rows = {key: _claimed(key, row, reported, silent) for key, row in opened.items()}
     unclaimed = [key for key, row in rows.items() if not row.transactional_id]
     if unclaimed:
         still = _opened(brokers, sorted({tp for tp, _ in unclaimed}))
@@ -83,12 +84,15 @@ def _opened(brokers: Brokers, tps: Sequence[TopicPartition]) -> dict[Key, OpenTr
     }
 
 
-def _claimed(key: Key, row: OpenTransaction, reported: Mapping[int, Claims]) -> OpenTransaction:
-    """The row with what the coordinators say of it."""
+def _claimed(
+    key: Key, row: OpenTransaction, reported: Mapping[int, Claims], silent: tuple[int, ...]
+) -> OpenTransaction:
+    """The row with what the coordinators say of it; silent: those that say nothing."""
     for node, one in reported.items():
         if key in one.ids:
             return replace(row, coordinator=node, transactional_id=one.ids[key])
     knowing = [node for node, one in reported.items() if row.producer_id in one.known]
+    row = replace(row, silent=silent)
     return replace(row, coordinator=knowing[0]) if len(knowing) == 1 else row
 
 

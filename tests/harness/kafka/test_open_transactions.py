@@ -71,6 +71,8 @@ def test_what_nobody_claims_and_has_ended_meanwhile_is_not_open(asked: list[Mapp
 def test_what_nobody_claims_and_stays_open_hangs(asked: list[Mapping[int, Any]]) -> None:
     nobody = dict.fromkeys(BROKERS.nodes, claim({}))
     assert found(asked, held(row()), nobody, held(row())) == [row()]
+    two = {node: claim({}) for node in (1, 3)}  # node 2 may be its coordinator, and did not answer
+    assert found(asked, held(row()), two, held(row())) == [row(silent=(2,))]
     elsewhere = claim({(TopicPartition("t", 1), PRODUCER): "x"}, PRODUCER)
     claims = nobody | {3: elsewhere}
     assert found(asked, held(row()), claims, held(row())) == [row(coordinator=3)]

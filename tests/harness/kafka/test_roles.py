@@ -78,6 +78,13 @@ def test_one_node_of_three_is_not_believed() -> None:
     assert not roles.agreed
 
 
+def test_of_two_nodes_the_only_one_that_answers_is_believed() -> None:
+    roles = agree(0, (1, 2), {2: view(2, 4, (2,))}, {})
+    assert (roles.leaders, roles.leader_epochs, roles.isr) == ({TP: 2}, {TP: 4}, {TP: (2,)})
+    assert not roles.agreed
+    assert leader({1: view(1, 3), 2: view(2, 4)}, (1, 2)) == -1  # both answer, and contradict each other
+
+
 def test_a_cluster_of_one_is_its_own_witness() -> None:
     roles = agree(0, (1,), {1: view(1)}, {})
     assert roles.leaders == {TP: 1}

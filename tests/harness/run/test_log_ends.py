@@ -41,6 +41,8 @@ def listing(
             allowed_s=allowed_s,
             stable_s=0.4,
             cut_short=cut,
+            quiet_s=0.6,
+            more_s=4.0,
             show=lambda _: None,
         )
     )
@@ -60,6 +62,7 @@ def test_a_transaction_that_stays_open_is_waited_for_only_so_long(time_: Time) -
     assert seconds >= 1.4
     assert not found.stable
     assert found.why == "the last stable offset of t-1 is 3, its high watermark 5"
+    assert found.moving == ""
     assert open_ends(found.rows) == [TWO]
 
 
@@ -67,6 +70,52 @@ def test_ends_that_still_change_are_not_final(time_: Time) -> None:
     found, _ = listing(time_, Ends(hw=lambda: time_.runtime.now_ns(), lso=2**62), allowed_s=0.5)
     assert not found.stable
     assert found.why == "the ends changed less than 0.4 s ago"
+    assert "an end moved" in found.moving
+
+
+class Slow(Ends):
+    """Leaders that take long to list their ends, until a moment."""
+
+    def __init__(self, time_: Time, until_s: float) -> None:
+        super().__init__()
+        self.time, self.ends_ns = time_, time_.runtime.now_ns() + int(until_s * 1e9)
+
+    async def offsets(
+        self, tps: Sequence[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        late = self.time.runtime.now_ns() < self.ends_ns
+        if late:
+            await self.time.runtime.until(lambda: False, 0.6)
+        self.lso = 3 if late else 5
+        return await super().offsets(tps, isolation)
+
+
+def test_transactions_have_more_time_while_leaders_answer_late(time_: Time) -> None:
+    found, seconds = listing(time_, Slow(time_, 1.5), allowed_s=0.5)
+    assert (found.stable, found.why, found.moving) == (True, "", "")
+    assert seconds >= 1.5
+
+
+def test_leaders_that_answer_late_to_the_last_leave_open_whether_an_end_is_stuck(time_: Time) -> None:
+    found, seconds = listing(time_, Slow(time_, 600), allowed_s=0.5)
+    assert not found.stable
+    assert "leaders listed their ends late" in found.moving
+    assert seconds >= 2.9
+
+
+def test_transactions_have_more_time_while_an_end_moves(time_: Time) -> None:
+    begin = time_.runtime.now_ns()
+    ends = Ends(lso=3)
+
+    def moves() -> int:
+        passed = (time_.runtime.now_ns() - begin) / 1e9
+        ends.lso = 5 if passed > 1.6 else 3 + int(passed > 0.4) + int(passed > 0.8) - int(passed > 1.2)
+        return 5
+
+    ends.hw = moves
+    found, seconds = listing(time_, ends, allowed_s=0.5)
+    assert (found.stable, found.moving) == (True, "")
+    assert seconds >= 1.6
 
 
 def test_a_partition_that_nobody_lists_is_named(time_: Time) -> None:
