@@ -28,10 +28,12 @@ from checkers.engine.sealing import sealing
 from checkers.engine.spark import on_cluster, spark, spark_runs
 from checkers.judged_logs import JudgedLogs
 from checkers.logs import engine as log_engine
+from checkers.portable.format import PollMop, PortableOp
 from checkers.portable.tables import PortableTables, cases
 from checkers.verdict import JudgedFinding, JudgedRun, judge
 from core.config import RunConfig, recorded_config
 from core.errors import HistoryError, SparkError, UsageError
+from core.op import Outcome
 from core.progress import Watch, unwatched
 from core.terminal import say
 from history.columns import arrow_array
@@ -262,7 +264,7 @@ def check_portable(path: Path) -> list[PortableAnswer]:
     that cannot be judged has an `error` with its place, and is unknown. Such cases, and those of kind `unit`,
     which hold no history, are named on stderr; the latter have no answer.
 
-    Raises: HistoryError (the file cannot be read, or no case of it can be judged).
+    Raises: HistoryError (the file cannot be read, or holds no case that can be judged).
     """
     answers: list[PortableAnswer] = []
     for case in cases(path):
@@ -275,8 +277,8 @@ def check_portable(path: Path) -> list[PortableAnswer]:
         else:
             answers.append({"name": case.name, "by_config": _by_config(case)})
     errors = [answer["error"] for answer in answers if "error" in answer]
-    if errors and len(errors) == len(answers):
-        raise HistoryError(errors[0])
+    if len(errors) == len(answers):
+        raise HistoryError(errors[0] if errors else f"{path}: it holds no case that can be judged")
     for error in errors:
         say(f"not judged: {error}")
     return answers
@@ -284,7 +286,7 @@ def check_portable(path: Path) -> list[PortableAnswer]:
 
 def _by_config(case: PortableTables) -> dict[str, PortableVerdict]:
     tally = check_tables(case.tables, recorded=False)
-    tried = any(op.f in ("send", "poll", "txn") and op.completed is not None for op in case.ops)
+    tried = any(map(_showed, case.ops))
     found = {name for name, _ in tally.counts} - {REUSE}
     answers: dict[str, PortableVerdict] = {}
     for by, subscribe in (("assign", False), ("subscribe", True)):
@@ -305,6 +307,12 @@ def _by_config(case: PortableTables) -> dict[str, PortableVerdict]:
             if tally.crashed:
                 answers[by + suffix]["crashed"] = sorted(tally.crashed)
     return answers
+
+
+def _showed(op: PortableOp) -> bool:
+    """Whether the op shows something of the cluster: a record that was written, or read."""
+    read = any(isinstance(mop, PollMop) and any(mop.records.values()) for mop in op.mops)
+    return read or (op.outcome is Outcome.OK and bool(op.sends))
 
 
 def check_history(history: History, runner: Runner = in_process) -> Tally:

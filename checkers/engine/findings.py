@@ -245,8 +245,11 @@ class Found:
         """Count all hits of a class; keep the first `cap` of each variant as findings.
 
         hits: what `make` takes (a row, an offset …). codes: of each hit, a key of `variants`. legal: variants
-        that every configuration permits: fewer of them are kept.
+        that every configuration permits: fewer of them are kept. Raises: ValueError, where a code is no key:
+        a hit that no variant counts would be a finding that nobody sees.
         """
+        if codes is not None and len(unknown := np.setdiff1d(codes, [*variants])):
+            raise ValueError(f"{name}: hits with codes {unknown.tolist()}; known: {list(variants)}")
         for code, variant in variants.items():
             mine = hits if codes is None else hits[codes == code]
             if len(mine):

@@ -14,6 +14,7 @@ import msgspec
 
 from checkers.portable.format import Event, PortableOp
 from checkers.portable.pairing import Pairing, PairingError
+from checkers.portable.repeated import RepeatedKey, refuse_repeated
 from core.errors import HistoryError
 
 BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -65,7 +66,8 @@ def _case(where: str, unnamed: str, raw: msgspec.Raw | _Broken) -> PortableCase:
         return PortableCase(name=unnamed, error=f"{where}: {raw}")
     try:
         case = msgspec.json.decode(raw, type=_RawCase)
-    except BAD_JSON as error:
+        refuse_repeated(raw, deep=False)
+    except (*BAD_JSON, RepeatedKey) as error:
         return PortableCase(name=unnamed, error=f"{where}: {_reason(error)}")
     if case.kind == "unit":
         return PortableCase(name=case.name, kind=case.kind)
@@ -83,8 +85,10 @@ def _ops(raw: list[msgspec.Raw]) -> tuple[PortableOp, ...]:
     ops: list[PortableOp] = []
     for at, one in enumerate(raw):
         try:
-            op = pairing.take(at, decoder.decode(one))
-        except (*BAD_JSON, PairingError) as error:
+            event = decoder.decode(one)
+            refuse_repeated(one)
+            op = pairing.take(at, event)
+        except (*BAD_JSON, RepeatedKey, PairingError) as error:
             raise _Broken(f"history[{at}]: {_reason(error)}") from None
         if op is not None:
             ops.append(op)

@@ -12,7 +12,7 @@ the published schema; `python -m checkers.portable.format` prints it.
       {"index": 3, "type": "ok", "process": 1, "f": "poll", "value": [["poll", {"x": [[0, "a"]]}]]}]}
 
 A *key* is one topic-partition; a *value* is unique within its key and sent once. Consumers read
-committed, producers use acks=all. An op is a transaction if it has several micro-ops or its `f` is
+committed, producers use acks=all. An event has no fields but these and `error`, which is for people. An op is a transaction if it has several micro-ops or its `f` is
 txn; a field `txn` wins over both.
 
 Not here: files of cases (`checkers.portable.cases`), what such a history becomes for the checks
@@ -49,20 +49,21 @@ class PollMop(msgspec.Struct, frozen=True, array_like=True, tag="poll", forbid_u
     records: dict[str, list[tuple[Offset, Name]]] = {}
 
 
-class Rebalance(msgspec.Struct, frozen=True):
+class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Keys that a consumer group gave to the process, or took from it, during the op."""
 
     type: Literal["assigned", "revoked", "lost"]
     keys: list[Name]
 
 
-class _CommonFields(msgspec.Struct, frozen=True, kw_only=True, tag_field="f"):
+class _CommonFields(msgspec.Struct, frozen=True, kw_only=True, tag_field="f", forbid_unknown_fields=True):
     index: int
     process: Annotated[int, msgspec.Meta(ge=0, lt=2**31 - 1)]
     type: Literal["invoke", "ok", "fail", "info"]
     time: int | None = None
     rebalance_log: list[Rebalance] = []
     txn: bool | None = None
+    error: Any = None
 
 
 class SendEvent(_CommonFields, frozen=True, tag="send"):

@@ -12,12 +12,13 @@ class RepeatedKey(ValueError):
     """A key that stands twice in one object; the message names it."""
 
 
-def refuse_repeated(text: bytes | msgspec.Raw) -> None:
-    """Check text that a decoder has taken. Raises: RepeatedKey."""
+def refuse_repeated(text: bytes | msgspec.Raw, *, deep: bool = True) -> None:
+    """Check text that a decoder has taken. deep: with what its values hold. Raises: RepeatedKey."""
     # Decoding and encoding loses what is repeated. Where nothing is lost, nothing is repeated; where the text
     # is only spelled in another way, the slow way tells.
     plain = bytes(msgspec.json.format(bytes(text), indent=-1))
-    if msgspec.json.encode(msgspec.json.decode(plain)) != plain:
+    kind: Any = Any if deep else dict[str, msgspec.Raw]
+    if msgspec.json.encode(msgspec.json.decode(plain, type=kind)) != plain:
         json.loads(plain, object_pairs_hook=_distinct, parse_int=str, parse_float=str)
 
 

@@ -309,3 +309,82 @@ def test_the_published_schema_is_that_of_the_decoder() -> None:
     assert published == format.json_schema(), (
         "run: python -m checkers.portable.format > docs/portable-history.schema.json"
     )
+
+
+def portable(tmp_path: Path, *ops: tuple[str, str, Any, Any]) -> Path:
+    """A file with one case. ops: f, type, value of the invocation, value of the completion."""
+    events = []
+    for n, (f, type_, asked, done) in enumerate(ops):
+        common = {"process": n, "f": f}
+        events += [{**common, "type": "invoke", "value": asked}, {**common, "type": type_, "value": done}]
+    for n, event in enumerate(events):
+        event["index"] = n
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"name": "c", "history": events}))
+    return path
+
+
+SEND: Any = [["send", "x", "a"]]
+SENT: Any = [["send", "x", [0, "a"]]]
+EMPTY = ("poll", "ok", [["poll"]], [["poll", {"x": []}]])
+READ = ("poll", "ok", [["poll"]], [["poll", {"x": [[0, "a"]]}]])
+
+
+@pytest.mark.parametrize(
+    ("ops", "valid"),
+    [
+        ([("send", "info", SEND, SEND)], "unknown"),
+        ([("send", "fail", SEND, SEND)], "unknown"),
+        ([EMPTY], "unknown"),
+        ([("poll", "fail", [["poll"]], None)], "unknown"),
+        ([("send", "fail", SEND, SEND), EMPTY], "unknown"),
+        ([("assign", "ok", ["x"], ["x"])], "unknown"),
+        ([("txn", "ok", [["poll"]], [["poll"]])], "unknown"),
+        ([("send", "ok", SEND, SENT)], False),  # no poll shows it
+        ([("send", "ok", SEND, SENT), READ], True),
+        ([("send", "info", SEND, SEND), READ], True),
+        ([("send", "fail", SEND, SEND), READ], False),
+    ],
+)
+def test_a_case_that_shows_nothing_of_the_cluster_is_unknown(
+    tmp_path: Path, ops: list[tuple[str, str, Any, Any]], valid: Any
+) -> None:
+    (answer,) = check_portable(portable(tmp_path, *ops))
+    assert {config["valid"] for config in answer["by_config"].values()} == {valid}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('{"x": [[0, "a"]]}', '{"x": [[7, "phantom"]], "x": [[0, "a"]]}', "the key 'x' stands twice"),
+        ('"index": 3', '"index": 3, "type": "ok", "type": "ok"', "history[3]: "),
+        ('"index": 3', '"index": 3, "transaction": true', "transaction"),
+        ('"name": "c"', '"name": "c", "name": "c"', "the key 'name' stands twice"),
+    ],
+)
+def test_a_key_that_stands_twice_and_one_that_no_event_has_are_damage(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    path = portable(tmp_path, ("send", "ok", SEND, SENT), READ)
+    text = path.read_text()
+    assert [one.error for one in cases(path)] == [""]
+    assert old in text
+    path.write_text(text.replace(old, new))
+    (case,) = cases(path)
+    assert said in case.error
+
+
+@pytest.mark.parametrize("content", ["[]", " [ ]\n", '{"name": "u", "kind": "unit", "history": []}'])
+def test_a_file_without_a_case_that_can_be_judged_is_an_error(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(content)
+    with pytest.raises(HistoryError, match="no case that can be judged"):
+        check_portable(path)
+
+
+def test_a_case_has_tables_without_nulls(tmp_path: Path) -> None:
+    (case,) = cases(portable(tmp_path, ("send", "ok", SEND, SENT), READ))
+    for name, table in case.tables.items():
+        assert {column: table.column(column).null_count for column in table.column_names} == dict.fromkeys(
+            table.column_names, 0
+        ), name
