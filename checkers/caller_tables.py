@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from checkers.caller_values import refuse_values
 from core.config import RunConfig
 from core.errors import HistoryError
 from history import jsonl
@@ -47,7 +48,8 @@ def run_of(
     unknown. names: the lists that codes in `f`, `error`, `group` and `txn_id` point into (none given:
     messages show the codes).
 
-    Raises: HistoryError, where a needed table or column is missing, or a value does not fit; OSError.
+    Raises: HistoryError, where a needed table or column is missing, or a value does not fit its column, the
+    other tables or `names`; OSError.
     """
     arrow = {name: _table(name, tables.get(name)) for name in TABLES}
     arrow["ops"] = _by_number(arrow["ops"])
@@ -55,6 +57,7 @@ def run_of(
         raise HistoryError(f"unknown table {unknown[0]!r}; known: {', '.join(TABLES)}")
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     lists = {name: list((names or {}).get(name, ())) for name in NAMES}
+    refuse_values(arrow, lists)
     with tempfile.TemporaryDirectory(prefix="inquest-tables-") as folder:
         run = Run(Path(folder) / "tables")
         run.folder.mkdir()

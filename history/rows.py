@@ -290,7 +290,7 @@ def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]], spill: Spill = lam
             continue  # the process ended before its header was written: it did nothing
         if header.format > FORMAT:
             raise HistoryError(f"{name} has format {header.format}, newer than {FORMAT}")
-        process = _Process(rows, header)
+        process = _Process(rows, header, name)
         last_ns = header.ns
         for line in rest:
             process.take(line)
@@ -325,9 +325,10 @@ class _Op:
 class _Process:
     """One process: its open op, and what it is assigned."""
 
-    def __init__(self, rows: Rows, header: j.JournalHeader) -> None:
+    def __init__(self, rows: Rows, header: j.JournalHeader, name: str) -> None:
         self.rows = rows
         self.header = header
+        self.name = name
         self.isolation = int(header.spec.isolation)
         self.op: _Op | None = None
         self.last = -1

@@ -12,8 +12,8 @@ the published schema; `python -m checkers.portable.format` prints it.
       {"index": 3, "type": "ok", "process": 1, "f": "poll", "value": [["poll", {"x": [[0, "a"]]}]]}]}
 
 A *key* is one topic-partition; a *value* is unique within its key and sent once. Consumers read
-committed, producers use acks=all. An event has no fields but these and `error`, which is for people. An op is a transaction if it has several micro-ops or its `f` is
-txn; a field `txn` wins over both.
+committed, producers use acks=all. An op is a transaction if it has several micro-ops or its `f` is
+txn; a field `txn` wins over both. An event has no other fields, but for `error`, which people read.
 
 Not here: files of cases (`checkers.portable.cases`), what such a history becomes for the checks
 (`checkers.portable.tables`).

@@ -13,6 +13,7 @@ import pytest
 import inquest
 from checkers import check
 from checkers.api import FINDINGS, Result
+from checkers.caller_values import refuse_values
 from checkers.engine.spark import spark
 from core.config import run_config
 from core.errors import HistoryError, UsageError
@@ -113,6 +114,75 @@ def test_tables_that_cannot_be_judged_are_refused_by_name(change: Any, why: str)
     change(history)
     with pytest.raises(HistoryError, match=why):
         check(history, without_spark=True)
+
+
+def row_with(table: str, name: str, value: int, row: int = 0) -> Any:
+    """A change: this value in one row of a column."""
+
+    def change(history: dict[str, pa.Table]) -> None:
+        given = history[table]
+        values = given.column(name).to_pylist()
+        values[row] = value
+        at = given.column_names.index(name)
+        history[table] = given.set_column(
+            at, given.schema.field(at), pa.array(values, given.schema.field(at).type)
+        )
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "value", "why"),
+    [
+        ("processes", "acks", 2, "acks 2 is none of"),
+        ("processes", "acks", -3, "acks -3 is none of"),
+        ("processes", "acks", -2, "it does not produce"),
+        ("processes", "isolation", 2, "isolation 2 is none of"),
+        ("processes", "end", 9, "end 9 is none of"),
+        ("processes", "idempotent", 2, "idempotent 2"),
+        ("processes", "process", 77, "is no row of processes"),
+        ("processes", "group", 9999, "is no place in the"),
+        ("ops", "outcome", 3, "outcome 3 is none of"),
+        ("ops", "phase", 12, "phase 12 is none of"),
+        ("ops", "f", 99, "is no place in the"),
+        ("ops", "n_reads", 9, "is not its number of rows of reads"),
+        ("ops", "invoke_ns", 2**62, "complete_ns"),
+        ("sends", "outcome", 7, "outcome 7 is none of"),
+        ("sends", "op_outcome", 7, "is not the outcome of its op"),
+        ("sends", "op", 10**6, "is no row of ops"),
+        ("sends", "tp", 10**6, "is no row of tps"),
+        ("sends", "value", -5, "value -5 is below 0"),
+        ("sends", "offset", -7, "offset -7 is below -1"),
+        ("reads", "phase", 5, "is not the phase of its op"),
+        ("reads", "isolation", 5, "isolation 5 is none of"),
+        ("reads", "process", 10**6, "is no row of processes"),
+        ("reads", "value", -1, "value -1 is below 0"),
+        ("reads", "offset", -1, "offset -1 is below 0"),
+        ("bounds", "start", 10**9, "is above its end"),
+        ("bounds", "isolation", -1, "isolation -1 is none of"),
+        ("tps", "tp", 3, "is not the number of its row"),
+        ("tps", "partition", -1, "partition -1 is below 0"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_by_row(table: str, name: str, value: int, why: str) -> None:
+    history = tables()
+    row_with(table, name, value)(history)
+    with pytest.raises(HistoryError, match=rf"^the table \w+, row \d+: .*{why}"):
+        check(history, **GIVEN, without_spark=True)
+
+
+def test_a_read_at_another_level_than_that_of_its_process_is_refused() -> None:
+    history = tables()
+    level = history["reads"].column("isolation")[0].as_py()
+    row_with("reads", "isolation", 1 - level)(history)
+    with pytest.raises(HistoryError, match="is not the isolation of its process"):
+        check(history, **GIVEN, without_spark=True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_of_sealed_histories_are_taken(seed: int) -> None:
+    built, _, _ = random_history(seed)
+    refuse_values(built.tables(), NAMES)
 
 
 def test_a_folder_that_cannot_be_judged_is_refused(run: Run, tmp_path: Path) -> None:
