@@ -421,6 +421,7 @@ def _write_events(run: Run, end: int, bounds: tuple[tuple[str, int, int, int, in
         ev.Recovered(ns=end, recovered=True, seconds=0.0),
         ev.BoundsListed(ns=end, rows=bounds, stable=True),
         ev.PhaseStarted(ns=end + 1, phase=Phase.FINAL),
+        ev.PhaseStarted(ns=end + 2, phase=Phase.COLLECT),
     ]
     run.events.write_bytes(jsonl.encode(events))
 

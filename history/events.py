@@ -258,7 +258,8 @@ def _today(event: Event) -> Event:
 
 
 class Recorder:
-    """Writes `events.jsonl`; may be used from any thread.
+    """Writes `events.jsonl`; may be used from any thread. With each phase that begins, it makes durable what
+    is recorded until then, the journals of processes too.
 
     A write that fails (a full disk) does not raise: the recording is broken from then on, `broken` says
     why, and the run is stopped.
@@ -266,6 +267,7 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self._file: jsonl.Appender | None = jsonl.Appender(path)
+        self._journals = path.with_name("journal")
         self._lock = threading.Lock()
         self.broken = ""
 
@@ -276,6 +278,9 @@ class Recorder:
                 return
             try:
                 self._file.append(event)
+                if isinstance(event, PhaseStarted):
+                    self._file.sync()
+                    jsonl.sync(self._journals)
             except OSError as error:
                 self.broken = f"events.jsonl: {error.strerror or error}"
 

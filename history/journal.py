@@ -7,9 +7,9 @@ journal is readable after any crash, up to its last whole line. An op without co
 indefinite (INFO).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -17,6 +17,16 @@ from core.client_settings import ClientSettings, SessionSpec
 from core.errors import HistoryError
 from core.op import AssignmentKind, CommitKind, End, Mop, Outcome, Phase
 from history import jsonl, storage
+
+Partition = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Epoch = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
+Offset = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
+Value = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Ns = Annotated[int, msgspec.Meta(ge=-1, lt=2**62)]
+Code = Annotated[int, msgspec.Meta(ge=0, le=2)]
+"""Of an `Outcome`."""
+Reason = Annotated[int, msgspec.Meta(ge=0, lt=4)]
+"""Of a foreign record: a place in `history.tables.FOREIGN_REASONS`."""
 
 
 class JournalHeader(msgspec.Struct, frozen=True, tag="open", tag_field="event"):
@@ -58,7 +68,7 @@ class SendResults(msgspec.Struct, frozen=True, tag="sent", tag_field="event"):
     mop: int
     begin_ns: int
     ns: int
-    results: list[tuple[int, int, int, str]]
+    results: list[tuple[Code, Offset, Ns, str]]
 
 
 class Copying(msgspec.Struct, frozen=True, tag="copying", tag_field="event"):
@@ -68,7 +78,7 @@ class Copying(msgspec.Struct, frozen=True, tag="copying", tag_field="event"):
     op: int
     mop: int
     ns: int
-    records: list[tuple[str, int, int, str, int, int]]
+    records: list[tuple[str, Partition, Value, str, Partition, Offset]]
 
 
 class Polled(msgspec.Struct, frozen=True, tag="polled", tag_field="event"):
@@ -79,8 +89,8 @@ class Polled(msgspec.Struct, frozen=True, tag="polled", tag_field="event"):
     mop: int
     begin_ns: int
     ns: int
-    runs: list[tuple[str, int, list[int], list[int], list[int]]]
-    foreign: list[tuple[str, int, int, int, bytes]] = []
+    runs: list[tuple[str, Partition, list[Offset], list[Value], list[Epoch]]]
+    foreign: list[tuple[str, Partition, Offset, Reason, bytes]] = []
 
 
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="committed", tag_field="event"):
@@ -192,6 +202,18 @@ class Journal:
         self._file.close()
 
 
+def by_process(paths: Iterable[Path]) -> list[Path]:
+    """Files of journals in the order of their processes, whose numbers are their names.
+
+    Raises: HistoryError, where a file has another name: it may be a copy of a journal.
+    """
+    found = sorted(paths)
+    for path in found:
+        if not path.stem.isascii() or not path.stem.isdigit() or str(int(path.stem)) != path.stem:
+            raise HistoryError(f"{path}: not the journal of a process, which is called by its number")
+    return sorted(found, key=lambda path: int(path.stem))
+
+
 def read(path: Path) -> list[Line]:
     """All whole lines of a journal. A last line without newline is what a crash cut off: left out.
 
@@ -206,4 +228,6 @@ def lines(path: Path) -> Iterator[Line]:
         for number, line in enumerate(jsonl.values(file, DECODER, str(path))):
             if number == 0 and not isinstance(line, JournalHeader):
                 raise HistoryError(f"{path} line 1 is not the header of a journal")
+            if isinstance(line, JournalHeader) and path.stem != str(line.process):
+                raise HistoryError(f"{path} line {number + 1} is the header of process {line.process}")
             yield line

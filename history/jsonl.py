@@ -43,6 +43,8 @@ def values(lines: Iterable[bytes], decoder: msgspec.json.Decoder[T], name: str) 
             value = decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise HistoryError(f"{name} line {number} is damaged: {error}") from None
+        except RecursionError:
+            raise HistoryError(f"{name} line {number} is damaged: nested too deeply") from None
         yield value
 
 
@@ -56,7 +58,6 @@ class Appender:
 
     def __init__(self, path: Path, *, new: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | (os.O_EXCL if new else 0)
-        self._name = path.name
         self._handle = os.open(path, flags, 0o644)
         try:
             self._lock()
@@ -68,8 +69,12 @@ class Appender:
             raise
 
     def append(self, value: msgspec.Struct) -> None:
-        """Append one line. Raises: OSError (full disk), also where only a part could be written."""
+        """Append one line. Raises: OSError (full disk), also where a part of it was written."""
         self._write(encode([value]))
+
+    def sync(self) -> None:
+        """Wait until what was appended outlives a crash of the machine. Raises: OSError."""
+        os.fsync(self._handle)
 
     def close(self) -> None:
         """Close the file and release the lock; idempotent."""
@@ -85,9 +90,21 @@ class Appender:
                 raise  # every other one: a file system without locks
 
     def _write(self, data: bytes) -> None:
-        written = os.write(self._handle, data)
-        if written != len(data):
-            raise OSError(f"{self._name}: only {written} of {len(data)} bytes could be written (disk full?)")
+        """Write all of it: where a part is left (a full disk), the next write says why."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._handle, left) :]
+
+
+def sync(folder: Path) -> None:
+    """Wait until all that was written into the files of a folder outlives a crash of the machine, whoever
+    wrote it. Raises: OSError."""
+    for path in (*sorted(folder.glob("*.jsonl")), *([folder] if folder.is_dir() else ())):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def being_written(path: Path) -> bool:

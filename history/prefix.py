@@ -47,7 +47,7 @@ def so_far(run: Run) -> History:
 
 
 def _journals(run: Run) -> list[Path]:
-    return sorted(run.journal.glob("*.jsonl"), key=lambda path: int(path.stem))
+    return j.by_process(run.journal.glob("*.jsonl"))
 
 
 def cut(lines: list[j.Line], count: int) -> list[j.Line]:

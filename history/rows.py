@@ -26,8 +26,14 @@ Values = npt.NDArray[np.signedinteger]
 Cell = int | str | bytes
 CELL: Final = (int, str, bytes)
 _CODES = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "bool": "b"}
+NUMBERS: Final = 2**31
+"""Numbers of processes and partitions are below it."""
 POSITION_KEPT = (AssignmentKind.REWIND,)
 """Kinds after which reads continue from where the last completed op left them."""
+
+
+class Misfit(ValueError):
+    """A line says what no run can record; the message says what, without the place."""
 
 
 class Columns:
@@ -134,12 +140,24 @@ class Rows:
         self.columns = {name: Columns(schema) for name, schema in TABLES.items()}
         self.f, self.error, self.group, self.txn_id = Codes(), Codes(), Codes(), Codes()
         self.ops = 0
+        self.run = ""
         self._tps: dict[tuple[str, int], int] = {}
         self._reached: dict[tuple[int, int], int] = {}
 
     def tp(self, topic: str, partition: int) -> int:
-        """Provisional number of a partition (order of first use)."""
-        return self._tps.setdefault((topic, partition), len(self._tps))
+        """Provisional number of a partition (order of first use). Raises: Misfit."""
+        number = self._tps.get((topic, partition))
+        if number is None:
+            if not 0 <= partition < NUMBERS:
+                raise Misfit(f"{topic!r} has no partition {partition}")
+            number = self._tps[topic, partition] = len(self._tps)
+        return number
+
+    def of_run(self, run: str) -> None:
+        """These rows are of this run. Raises: Misfit, where others are of another one."""
+        if (self.run or run) != run:
+            raise Misfit(f"the journal of another run, {run!r}: the others are of {self.run!r}")
+        self.run = run
 
     def reached(self, tp: int, isolation: int, offset: int) -> None:
         """A final reader of this level has everything of `tp` below `offset`."""
@@ -184,6 +202,8 @@ class Rows:
 
     def append(self, other: "Rows") -> Appended:
         """Append the rows of further journals, as if these had been read here."""
+        if other.run:
+            self.of_run(other.run)
         tps = np.array([self.tp(*tp) for tp in other._tps] or [0], np.int32)
         first_op = self.ops
         coded = {
@@ -290,13 +310,19 @@ def rows_of(journals: Iterable[tuple[str, Iterable[j.Line]]], spill: Spill = lam
             continue  # the process ended before its header was written: it did nothing
         if header.format > FORMAT:
             raise HistoryError(f"{name} has format {header.format}, newer than {FORMAT}")
-        process = _Process(rows, header, name)
-        last_ns = header.ns
-        for line in rest:
-            process.take(line)
-            last_ns = line.ns
-            spill(rows)
-        process.finish(last_ns)
+        number = 1
+        try:
+            process = _Process(rows, header)
+            last_ns = header.ns
+            for line in rest:
+                number += 1
+                process.take(line)
+                last_ns = line.ns
+                spill(rows)
+            process.finish(last_ns)
+        except (Misfit, OverflowError, IndexError) as error:
+            why = error if isinstance(error, Misfit) else "a number or a list that does not fit"
+            raise HistoryError(f"{name} line {number} is damaged: {why}") from None
     return rows
 
 
@@ -325,10 +351,12 @@ class _Op:
 class _Process:
     """One process: its open op, and what it is assigned."""
 
-    def __init__(self, rows: Rows, header: j.JournalHeader, name: str) -> None:
+    def __init__(self, rows: Rows, header: j.JournalHeader) -> None:
+        if not 0 <= header.process < NUMBERS:
+            raise Misfit(f"there is no process {header.process}")
+        rows.of_run(header.run)
         self.rows = rows
         self.header = header
-        self.name = name
         self.isolation = int(header.spec.isolation)
         self.op: _Op | None = None
         self.last = -1
@@ -340,6 +368,8 @@ class _Process:
         """One line, in the order of the journal."""
         op = self.op
         match line:
+            case j.JournalHeader():
+                raise Misfit("a second header: the journal is there twice over, or another one behind it")
             case j.Invoked():
                 self._flush()
                 self.op = _Op(line, self.rows.ops)
@@ -350,9 +380,13 @@ class _Process:
             case j.SendResults() if op and line.mop in op.copying:
                 op.copied[line.mop] = line
             case j.SendResults() if op:
+                if self.header.spec.acks is None:
+                    raise Misfit("a process that does not produce (acks null) has results of sends")
                 for n, result in enumerate(line.results):
                     op.sent[line.mop + n] = (line.begin_ns, result)
             case j.Polled() if op:
+                if self.isolation == Isolation.NONE and line.runs:
+                    raise Misfit("a process that does not consume (isolation -1) has records of polls")
                 tps = [self.rows.tp(run[0], run[1]) for run in line.runs]
                 numbers = [self.assignments.get(tp, 0) for tp in tps]
                 op.polled.setdefault(line.mop, []).append((line, numbers))

@@ -21,9 +21,10 @@ import pyarrow as pa
 from core.errors import HistoryError, UsageError
 from history import events as ev
 from history import storage
+from history.journal import by_process
 from history.jsonl import being_written
 from history.reader import Names, Unit
-from history.rows import read_journals
+from history.rows import NUMBERS, read_journals
 from history.run_folder import FORMAT, Run, write_atomically
 from history.stored import encoded
 from history.tables import CLUSTERED, NAMES, ORDER, TABLES
@@ -64,9 +65,15 @@ class Recorded:
         recorded = storage.read_bytes(run.events) if storage.is_there(run.events) else b""
         events = ev.decode(recorded, str(run.events))
         listed = [event for event in events if isinstance(event, ev.BoundsListed)]
+        for topic, partition, isolation, start, end in listed[-1].rows if listed else ():
+            if not (
+                0 <= partition < NUMBERS and isolation in (0, 1) and -1 <= start <= max(start, end) < 2**62
+            ):
+                row = f"{topic!r}, {partition}, {isolation}, {start}, {end}"
+                raise HistoryError(f"{run.events}: no partition can have these bounds: {row}")
         started = next((event for event in events if isinstance(event, ev.RunStarted)), None)
-        start = (started.ns, started.wall) if started else (0, "")
-        return cls(listed[-1].rows if listed else (), *start)
+        begun = (started.ns, started.wall) if started else (0, "")
+        return cls(listed[-1].rows if listed else (), *begun)
 
     def names(self, run: Run, units: list[Unit], lists: Mapping[str, list[str]]) -> Names:
         """The content of `names.json`."""
@@ -81,9 +88,12 @@ class Recorded:
 
 
 def journals(run: Run) -> list[Path]:
-    """The journals of a run, in the order of processes. Raises: OSError."""
+    """The journals of a run, in the order of processes.
+
+    Raises: HistoryError (a file that is no journal of a process), OSError.
+    """
     with storage.file_errors():
-        return sorted(run.journal.glob("*.jsonl"), key=lambda path: int(path.stem))
+        return by_process(run.journal.glob("*.jsonl"))
 
 
 def is_sealed(run: Run) -> bool:

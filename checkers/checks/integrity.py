@@ -13,6 +13,7 @@ from checkers.engine.partition_view import KernelView
 from history.reader import History
 from history.tables import FOREIGN_REASONS
 
+NAME = "integrity"
 PHANTOM = "phantom-read"
 CORRUPT = "corrupt-record"
 MISDIRECTED = "misdirected-record"
@@ -55,6 +56,10 @@ class ForeignRecord(Finding):
 
 def _kernel(p: KernelView, result: PartitionResult) -> None:
     rows = p.odd[p.writer[p.odd] < 0]
+    if p.known.whole is not None and len(rows):
+        known = np.isin(p.reads["value"][rows] >> 32, p.known.whole)  # `core.op.process_of`
+        result.parts[NAME] = len(np.unique(p.reads["value"][rows[~known]]))
+        rows = rows[known]
     if not len(rows):
         return
     pairs = np.stack((p.reads["offset"][rows], p.reads["value"][rows]), axis=1)
@@ -77,6 +82,12 @@ def _join(run: WholeRun, tally: Tally) -> None:
         found.setdefault((name, tp, offset), finding)
     for (name, _, _), foreign in found.items():
         tally.add(name, [foreign])
+    parts = [(tp, number) for tp, number in tally.parts_of(NAME, int) if number]
+    why = (
+        "{number} records of {where} were read, and no journal says that they were sent; but the recording"
+        " broke off, and the newest lines of journals may be gone"
+    )
+    tally.doubt(NAME, sum(number for _, number in parts), why, tps=sorted({tp for tp, _ in parts}))
 
 
 CHECK = Check(

@@ -3,7 +3,7 @@
 Not here: the rows themselves (`checkers.engine.partition_view`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.engine.findings import CAP, FAIL, INFO, NEVER, OK
-from core.op import AssignmentKind, CommitKind, End
+from core.op import AssignmentKind, CommitKind, End, Phase
 from history.columns import Array, Columns, by_tp, columns, grouped, numbers
+from history.events import Event, PhaseStarted
 from history.number_sets import Positions
 from history.reader import Bound, bounds
 from history.tables import OPEN
@@ -91,6 +92,8 @@ class KernelInput:
     vertex, relay: flags by op (docs/checks.md, "Cycles").
     proven: open transactions that a read of one of their records proves committed, sorted.
     ends: of each `ENDS` neighbouring ops the latest `complete_ns` up to them; none without transactions.
+    whole: of a recording that broke off, the processes whose journals were closed: of the others the newest
+    lines may be gone. None: the recording did not break off.
     cap: findings kept of one class and variant.
     """
 
@@ -106,6 +109,7 @@ class KernelInput:
     group: Array
     isolation: Array
     joined: Array
+    whole: Array | None = None
     tenure: "Tenure | None" = None
     commits: Mapping[int, Columns] = field(default_factory=dict)
     copying: frozenset[int] = frozenset()
@@ -170,7 +174,9 @@ class Unclosed:
     gone_ns: Array
 
 
-def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int = CAP) -> KernelInput:
+def kernel_input(
+    tables: Mapping[str, pa.Table], *, record: OnRecord, events: Sequence[Event] = (), cap: int = CAP
+) -> KernelInput:
     """The input of all partitions of a history."""
     process = columns(tables["processes"])
     order = np.argsort(process["process"])
@@ -188,6 +194,9 @@ def kernel_input(tables: Mapping[str, pa.Table], *, record: OnRecord, cap: int =
         group=process["group"],
         isolation=process["isolation"],
         joined=_joined(process["process"], tables["assignments"]),
+        whole=process["process"][process["end"] != End.CRASHED]
+        if record.recovery and broke_off(events)
+        else None,
         vertex=vertex,
         relay=relay,
         bounds=bounds(tables["bounds"]) if record.final_reads else {},
@@ -206,6 +215,13 @@ def _joined(processes: Array, assignments: pa.Table) -> Array:
     kinds = numbers(assignments, "kind")
     by_group = np.isin(kinds, (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST))
     return np.isin(processes, numbers(assignments, "process")[by_group])
+
+
+def broke_off(events: Sequence[Event]) -> bool:
+    """Whether a run began and never came to its last phase, before which all journals were made durable: the
+    harness or its machine was stopped, and journals may lack their newest lines."""
+    phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
+    return bool(phases) and max(phases) < Phase.COLLECT
 
 
 def vertices(ops: Columns) -> tuple[Array, Array]:

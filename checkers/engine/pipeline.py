@@ -108,7 +108,7 @@ def check_tables(
     cap: int = CAP,
 ) -> Tally:
     """Check a whole history that is in memory, in this process."""
-    known = kernel_input(tables, record=RECORDED if recorded else PORTABLE, cap=cap)
+    known = kernel_input(tables, record=RECORDED if recorded else PORTABLE, events=events, cap=cap)
     kernels = kernels_of(checks)
     rows = list(partitions(columns(tables["sends"], SENDS), columns(tables["reads"], READS)))
 
@@ -126,7 +126,7 @@ def check_sealed(history: History, checks: Checks, runner: Runner) -> Tally:
 
     Raises: HistoryError, where a file proves damaged.
     """
-    known = kernel_input(history.tables, record=on_record(history.config))
+    known = kernel_input(history.tables, record=on_record(history.config), events=history.events)
     kernels, folder = kernels_of(checks), storage.shared(history.run.folder)
     whole = not (known.on_record.final_reads and known.on_record.positions)  # evidence is of the partition
     large = [

@@ -40,7 +40,9 @@ def difference(seed: int) -> str:
     assert not tally.crashed, tally.crashed
     fast = {each.canonical for each in tally.findings if each.name != "not-recovered"}
     fast |= {("undecided", name) for name in undecided(tally)}
-    slow |= {("undecided", name) for name in anomalies.undecided(tables, portable=not recorded)}
+    slow |= {
+        ("undecided", name) for name in anomalies.undecided(tables, portable=not recorded, events=events)
+    }
     if fast == slow:
         may = anomalies.variants(tables, portable=not recorded, events=events)
         odd = [

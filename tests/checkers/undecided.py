@@ -7,6 +7,7 @@ CLASSES = {
     "atomicity": "torn-txn",
     "exactly-once": "eos-loss",
     "group-delivery": "group-skip",
+    "integrity": "phantom-read",
 }
 """Check -> class; the other checks leave nothing open for want of records."""
 

@@ -9,8 +9,8 @@ from random import Random
 from typing import Final, TypeVar
 
 from core.cluster import NodeEnd, OpenTransaction
-from core.op import AssignmentKind, End, Outcome, value_of
-from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen
+from core.op import AssignmentKind, End, Outcome, Phase, value_of
+from history.events import BoundsListed, Event, NodeEnded, PhaseStarted, Recovered, TransactionsOpen
 from tests.histories.built import Assign, Built, Commit, Op, Process, Read, Send
 
 T = TypeVar("T")
@@ -49,7 +49,9 @@ def random_events(seed: int, built: Built) -> list[Event]:
         code, signal = rng.choice([(0, 0), (1, 0), (134, 6), (137, 9), (143, 15)])
         end = NodeEnd(node=rng.randint(1, 3), exit_code=code, signal=signal, own_program=rng.random() < 0.1)
         ends.append(NodeEnded(ns=len(ends), end=end))
-    return [*ends, settled, listed, earlier, opened]
+    broke_off = rng.random() < 0.2
+    phase = PhaseStarted(ns=3, phase=Phase.FAULTS if broke_off else Phase.COLLECT)
+    return [*ends, settled, listed, earlier, opened, phase]
 
 
 def _copies(built: Built) -> list[tuple[Op, Send]]:

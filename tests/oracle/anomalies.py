@@ -18,8 +18,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from core.op import AssignmentKind, CommitKind
-from history.events import Event
+from core.op import AssignmentKind, CommitKind, End, Phase, process_of
+from history.events import Event, PhaseStarted
 from tests.oracle.groups import (
     eos_duplicate,
     eos_loss,
@@ -111,11 +111,20 @@ def _too_early(history: History, read: Row, send: Row) -> bool:
     return bool(send["invoke_ns"] <= read["complete_ns"] < min(unasked, ended))
 
 
+def _may_be_gone(history: History, value: int) -> bool:
+    """The journal line that says that this value was sent may be gone with the machine."""
+    phases = [event.phase for event in history.events if isinstance(event, PhaseStarted)]
+    if not history.recorded or not phases or any(phase >= Phase.COLLECT for phase in phases):
+        return False
+    process = history.processes.get(process_of(value))
+    return process is None or process["end"] == End.CRASHED
+
+
 def phantom_read(history: History) -> Iterator[Key]:
     """Reads of what nobody of this run sent."""
     for p in history.partitions:
         for read in p.reads:
-            if read["value"] not in p.send_of:
+            if read["value"] not in p.send_of and not _may_be_gone(history, read["value"]):
                 yield "phantom-read", p.tp, read["offset"], read["value"]
         for row in p.foreign:
             if row["reason"] == 3:
@@ -379,15 +388,23 @@ def variants(
     return {key: variants_of(history, key) for key in findings(tables, portable=portable, events=events)}
 
 
-def undecided(tables: Mapping[str, pa.Table], *, portable: bool | None = None) -> set[str]:
+def undecided(
+    tables: Mapping[str, pa.Table], *, portable: bool | None = None, events: Sequence[Event] = ()
+) -> set[str]:
     """Which of lost-write, torn-txn and eos-loss would need a final read that was not made; group-skip
-    where a group is silent."""
-    history = History(tables, portable=portable)
+    where a group is silent; phantom-read where a journal may lack its newest lines."""
+    history = History(tables, portable=portable, events=events)
     if not history.recorded:
         return set()
     found = {"eos-loss"} if eos_loss_undecided(history) else set()
     if silent_groups(history):
         found.add("group-skip")
+    if any(
+        r["value"] not in p.send_of and _may_be_gone(history, r["value"])
+        for p in history.partitions
+        for r in p.reads
+    ):
+        found.add("phantom-read")
     if any(p.committed(s) and p.undecided(s) for p in history.partitions for s in p.sends):
         found.add("lost-write")
     for _, hidden in torn_parts(history):
