@@ -8,6 +8,8 @@ api         The ways in: a recorded run, portable histories, and tables in memor
 bugs_in_logs  Signatures of known bugs of the transaction coordinator in what brokers' logs
             show.
 caller_tables  Tables of a caller → a sealed run folder.
+caller_values  What values tables of a caller may have: codes that stand for something, numbers of
+            rows that exist, and columns that say the same as the table they come from.
 catalogue   Every anomaly class by name, and whether a run permits a finding of it.
 checks      The checks, one module each, and their registry.
 early       Findings that are final before a run has ended.

@@ -67,6 +67,8 @@ class JudgedLogs:
 
 def section(judged: JudgedLogs, history: History, here: Ground) -> Logs:
     """The section `logs`. Raises: HistoryError, where a label needs a file that cannot be read."""
+    if lacks := judged.evidence.lacks:
+        return Logs(why=f"evidence is missing: {lacks}", lacks=lacks)
     takes = _takes(judged.evidence, history)
     told = [event.why for event in history.events if isinstance(event, EvidenceMissing)]
     if not takes:
@@ -196,8 +198,8 @@ def _place(one: LogFinding, answer: Answer, bug: str) -> LogPlace:
 
 def undecided(logs: Logs) -> list[str]:
     """What keeps the verdict from being valid, in words. A doubt of a single rule does not: rules overlap,
-    and logs do not say everything; a ring that decided nothing does."""
-    reasons = []
+    and logs do not say everything; a ring that decided nothing does, and evidence that is not whole."""
+    reasons = [f"brokers' logs: evidence is missing: {logs.lacks}"] if logs.lacks else []
     for name, rule in logs.rules.items():
         if rule.status == "crashed":
             reasons.append(f"brokers' logs: the rule {name} crashed")

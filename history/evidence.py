@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from core.errors import HistoryError
 from core.op import TopicPartition
 from history import storage
+from history.recorded_files import promises_too_much
 
 T = TypeVar("T")
 Cell: TypeAlias = "bool | int | float | str | bytes | Sequence[int] | Sequence[dict[str, str | int]] | None"
@@ -226,15 +227,18 @@ def schema(name: str) -> pa.Schema:
 class Evidence:
     """The evidence of a run, table by table. A run without evidence has no takes."""
 
-    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
-        """Tables by name; missing ones are empty. Sorted by the way (`merged`)."""
+    def __init__(self, tables: Mapping[str, pa.Table], lacks: str = "") -> None:
+        """Tables by name; missing ones are empty. Sorted by the way (`merged`). lacks: why there are none,
+        where a run had some."""
         self._tables = dict(tables)
+        self.lacks = lacks
         self._places: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         self._once: dict[Callable[[Evidence], Any], Any] = {}
 
     @classmethod
     def load(cls, folder: Path, *, missing_ok: bool = False) -> "Evidence":
-        """What `write` wrote into `Run.evidence`. missing_ok: a run without such a folder has no evidence.
+        """What `write` wrote into `Run.evidence`. missing_ok: a run without such a folder has no evidence,
+        and of one that is not whole nothing is taken (`lacks`): part would be judged as if it were all.
 
         Raises: HistoryError.
         """
@@ -242,6 +246,15 @@ class Evidence:
             if missing_ok:
                 return cls({})
             raise HistoryError(f"{folder}: there is no such folder of evidence")
+        try:
+            return cls._whole(folder)
+        except _NotWhole as error:
+            if missing_ok:
+                return cls({}, lacks=str(error))
+            raise HistoryError(str(error)) from None
+
+    @classmethod
+    def _whole(cls, folder: Path) -> "Evidence":
         seen = [name for name in PER_RUN if storage.is_there(folder / f"{name}.parquet")]
         names = (*PER_PARTITION, *PER_NODE, *seen)
         return cls({name: _read(folder / f"{name}.parquet", schema(name)) for name in names})
@@ -320,17 +333,29 @@ ORDER: Final = ("topic", "partition", "take", "node", "snapshot", "segment", "po
 
 
 def write(folder: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write the tables of a run. Raises: OSError."""
-    storage.make_folder(folder)
-    for name, table in tables.items():
-        storage.write_parquet(table, folder / f"{name}.parquet", compression="zstd")
+    """Write the tables of a run; all of them appear, or none. Raises: OSError."""
+    made = storage.beside(folder)
+    try:
+        for name, table in tables.items():
+            storage.write_parquet(table, made / f"{name}.parquet", compression="zstd")
+        storage.publish(made, folder)
+    except BaseException:
+        storage.remove(made)
+        raise
+
+
+class _NotWhole(Exception):
+    """A table of evidence is missing, or ends before its end."""
 
 
 def _read(path: Path, wanted: pa.Schema) -> pa.Table:
     try:
-        found = storage.parquet_file(path).read()
-        if not found.schema.equals(wanted):
-            raise HistoryError(f"{path}: its columns are not those of this table of evidence")
+        with storage.parquet_file(path) as file:
+            if why := promises_too_much(file, storage.size(path)):
+                raise HistoryError(f"{path}: no table of evidence: {why}")
+            found = file.read()
     except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{path}: {storage.line(error)}") from None
+        raise _NotWhole(f"{path}: {storage.line(error)}") from None
+    if not found.schema.equals(wanted):
+        raise HistoryError(f"{path}: its columns are not those of this table of evidence")
     return found

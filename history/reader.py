@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,9 +44,9 @@ class Unit(msgspec.Struct, frozen=True):
     """One entry of `names.json` "units": a file of sends and a file of reads; how many rows each has."""
 
     name: str
-    tps: list[int]
-    sends: int
-    reads: int
+    tps: list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]]
+    sends: Annotated[int, msgspec.Meta(ge=0)]
+    reads: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -396,9 +396,15 @@ def load(run: Run) -> History:
         raise HistoryError(f"{run.config}: not an object")
     events = read_events(run)
     for unit in names.units:
-        for table in CLUSTERED:
-            verify(run, table, unit.name, getattr(unit, table))
+        there = [verify(run, table, unit.name, getattr(unit, table)) for table in CLUSTERED]
+        if set().union(*there) != set(unit.tps):
+            raise HistoryError(
+                f"{run.names}: the files of unit {unit.name} hold other partitions than it lists"
+            )
     tables = {name: read_table(run.table(name), name) for name in SMALL}
+    known = set(numbers(tables["tps"], "tp").tolist())
+    if missing := sorted({tp for unit in names.units for tp in unit.tps} - known):
+        raise HistoryError(f"{run.names}: partition {missing[0]} of a unit is no row of {run.table('tps')}")
     return History(run=run, names=names, config=config, events=events, tables=tables)
 
 
@@ -418,9 +424,29 @@ def read_names(run: Run) -> Names:
             f"({FORMAT}); check it with the version that recorded it"
         )
     try:
-        return msgspec.convert(raw, Names)
+        names = msgspec.convert(raw, Names)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{run.names}: {error}") from None
+    if why := _odd_units(names.units):
+        raise HistoryError(f"{run.names}: {why}")
+    return names
+
+
+def _odd_units(units: Sequence[Unit]) -> str:
+    """Why no sealing lists these units, "" = it may. Their names become names of files."""
+    seen: set[int] = set()
+    for unit in units:
+        if not unit.tps or sorted(set(unit.tps)) != unit.tps or unit.name != unit_name(unit.tps):
+            return f"no unit of these partitions is called {unit.name[:80]!r}"
+        if seen & set(unit.tps):
+            return f"unit {unit.name}: one of its partitions is in another unit as well"
+        seen.update(unit.tps)
+    return ""
+
+
+def unit_name(tps: Sequence[int]) -> str:
+    """The name of the unit of these partitions."""
+    return f"{tps[0]:05d}-{tps[-1]:05d}"
 
 
 def planned_faults(run: Run) -> int:
@@ -453,6 +479,8 @@ def _json(path: Path) -> Any:
         raise HistoryError(f"{path}: {storage.line(error)}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HistoryError(f"{path}: {error}") from None
+    except RecursionError:
+        raise HistoryError(f"{path}: nested too deeply") from None
 
 
 def bounds(table: pa.Table) -> dict[int, dict[int, Bound]]:

@@ -23,7 +23,8 @@ from history import events as ev
 from history import storage
 from history.journal import by_process
 from history.jsonl import being_written
-from history.reader import Names, Unit
+from history.reader import Names, Unit, unit_name
+from history.recorded_files import refuse_special
 from history.rows import NUMBERS, read_journals
 from history.run_folder import FORMAT, Run, write_atomically
 from history.stored import encoded
@@ -126,11 +127,13 @@ def waiting(run: Run) -> int:
 def recorded(folder: Path) -> Run:
     """The run in a folder that nothing records any more.
 
-    Raises: UsageError (not a run folder, or one that is still being recorded), OSError.
+    Raises: UsageError (not a run folder, or one that is still being recorded), HistoryError (it holds a link
+    or a pipe), OSError.
     """
     found = Run(folder)
     if not storage.is_there(found.config):
         raise UsageError(f"{folder} is not a run folder (no config.json)")
+    refuse_special(folder)
     if being_written(found.events):  # journals that still grow do not fit together
         raise UsageError(f"{folder} is still being recorded")
     return found
@@ -210,7 +213,7 @@ def make_folders(folder: Path) -> None:
 
 def write_unit(folder: Path, tps: list[int], sends: pa.Table, reads: pa.Table) -> Unit:
     """Write a unit: all rows of these partitions, which are in any order."""
-    name = f"{tps[0]:05d}-{tps[-1]:05d}"
+    name = unit_name(tps)
     ordered = [
         _sorted(rows, ORDER[table]).cast(TABLES[table])
         for table, rows in zip(CLUSTERED, (sends, reads), strict=True)

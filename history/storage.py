@@ -16,6 +16,7 @@ Not here: the names of files (`history.run_folder`).
 # Commands that need no table import this module: Arrow is imported where it is used.
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 URL: Final = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 FRESH: Final = {"use_listings_cache": False}
 """A store's listing may be older than what another process has written since."""
-CLIENTS: Final = ("botocore", "aiobotocore", "aiohttp", "fsspec", "s3fs")
+NOWHERE: Final = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""Errors of a path that leads to nothing: no file has this name, or links lead in a circle."""
+CLIENTS: Final = ("botocore", "aiobotocore", "aiohttp", "fsspec", "requests", "s3fs", "urllib3")
 """Packages whose exceptions mean that a store refused or could not be reached."""
 
 
@@ -44,7 +47,7 @@ def location(text: str | Path) -> Path:
 
     A URL's is a `upath.UPath`: no subclass of `Path`, but with its methods as far as run folders need them.
 
-    Raises: UsageError, where no file system reads such URLs.
+    Raises: UsageError, where no file system reads such URLs; StorageError, where it cannot be reached.
     """
     found = URL.match(text) if isinstance(text, str) else None
     if found is None:
@@ -57,10 +60,13 @@ def location(text: str | Path) -> Path:
         raise UsageError(f"{text} names no bucket or folder")
     upath = importlib.import_module("upath")  # it takes 0.3 s, and files need none of it
     try:
-        remote = upath.UPath(f"{'s3' if scheme == 's3a' else scheme}://{rest.rstrip('/')}", **FRESH)
-        assert remote.fs
-    except (ValueError, ImportError) as error:
+        with file_errors():
+            remote = upath.UPath(f"{'s3' if scheme == 's3a' else scheme}://{rest.rstrip('/')}", **FRESH)
+            assert remote.fs
+    except (ValueError, ImportError, TypeError, KeyError) as error:  # it lacks a part that such URLs have
         raise UsageError(f"{text}: {line(error)}") from None
+    except OSError as error:
+        raise StorageError(f"{text}: the store cannot be used: {line(error)}") from None
     return cast(Path, remote)
 
 
@@ -109,8 +115,10 @@ def is_there(path: Path) -> bool:
     try:
         with file_errors():
             path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or error.errno in NOWHERE or isinstance(error, FileNotFoundError):
+            return False
+        raise
     return True
 
 
@@ -130,6 +138,12 @@ def parquet_file(path: Path) -> "pq.ParquetFile":
     if remote(path) is None:
         return pq.ParquetFile(path)
     return pq.ParquetFile(arrow_source(path), pre_buffer=True)
+
+
+def size(path: Path) -> int:
+    """Bytes of a file. Raises: OSError."""
+    with file_errors():
+        return path.stat().st_size
 
 
 def arrow_source(path: Path) -> "pa.NativeFile":

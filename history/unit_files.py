@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from core.errors import HistoryError
 from history import storage
-from history.columns import Array, columns
+from history.columns import Array, columns, numbers
 from history.number_sets import NumberSet
+from history.recorded_files import promises_too_much
 from history.run_folder import Run
 from history.stored import SCHEMAS, decoded, enclosed, needed
 from history.tables import TABLES
@@ -47,18 +48,34 @@ def read_table(path: Path, name: str) -> pa.Table:
     return table.combine_chunks()
 
 
-def verify(run: Run, table: str, unit: str, rows: int) -> None:
-    """Check a unit's file by its footer; its pages are checked when they are read.
+def verify(run: Run, table: str, unit: str, rows: int) -> set[int]:
+    """Check a unit's file by its footer; its pages are checked when they are read. Returns the partitions of
+    its rows: read from the row groups that hold several, told by the footer of the others.
 
     Raises: HistoryError.
     """
     path = _path(run, table, unit)
     with _opened(path) as file:
         meta, schema = file.metadata, file.schema_arrow
+        held = _partitions(file) if schema.equals(SCHEMAS[table]) else set()
     if not schema.equals(SCHEMAS[table]):
         raise HistoryError(f"{path}: its columns are not those of the table {table}")
     if meta.num_rows != rows:
         raise HistoryError(f"{path}: {meta.num_rows} rows where names.json says {rows}")
+    return held
+
+
+def _partitions(file: "pq.ParquetFile") -> set[int]:
+    place = file.schema_arrow.get_field_index("tp")
+    held: set[int] = set()
+    for number in range(file.num_row_groups):
+        least, greatest = _range(file.metadata.row_group(number).column(place))
+        if least != greatest:
+            found = numbers(file.read_row_group(number, columns=["tp"], use_threads=False), "tp")
+            held.update(np.unique(found).tolist())
+        else:
+            held.add(least)
+    return held
 
 
 def read_columns(run: Run, table: str, unit: str, wanted: Sequence[str]) -> dict[str, Array]:
@@ -133,6 +150,8 @@ def _opened(path: Path) -> Iterator["pq.ParquetFile"]:
     """A file to read; the error names it where it cannot be read."""
     try:
         with storage.parquet_file(path) as file:
+            if why := promises_too_much(file, storage.size(path)):
+                raise HistoryError(f"{path}: no table of a history: {why}")
             yield file
     except (OSError, pa.ArrowException) as error:
         raise HistoryError(f"{path}: {storage.line(error)}") from None

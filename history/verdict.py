@@ -232,12 +232,13 @@ class LogRuleResult(msgspec.Struct, frozen=True, kw_only=True):
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
     """What the brokers' logs say (docs/checks.md, section "Brokers' logs").
 
-    why: why nothing was judged, "" = it was. missing: what part of the evidence could not be taken; rules
-    that found nothing are unknown then. exercised: share of the rules that were asked. places: capped by
-    rule. seconds: spent.
+    why: why nothing was judged, "" = it was. lacks: what cannot be read of the evidence that the run had; the
+    verdict is unknown then. missing: what part of the evidence could not be taken; rules that found nothing
+    are unknown then. exercised: share of the rules that were asked. places: capped by rule. seconds: spent.
     """
 
     why: str = ""
+    lacks: str = ""
     takes: list[LogTake] = []
     rules: dict[str, LogRuleResult] = {}
     exercised: float = 0.0

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from core.errors import HistoryError
+from history.recorded_files import regular
+from history.storage import NOWHERE
 
 LINE_MOST: Final = 1 << 26
 """Bytes of a line; a longer one is not read."""
@@ -22,7 +24,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     Raises: HistoryError, where it cannot be opened or is empty.
     """
     try:
-        with path.open("rb") as raw:
+        with regular(path).open("rb") as raw:
             begin = raw.read(2)
             raw.seek(0)
             if not begin:
@@ -34,7 +36,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
                 yield raw
     except IsADirectoryError:
         raise HistoryError(f"{path}: a folder, not a file") from None
-    except FileNotFoundError as error:
+    except OSError as error:
+        if error.errno not in NOWHERE:
+            raise
         raise HistoryError(f"{path}: {error.strerror}") from None
 
 

@@ -16,6 +16,7 @@ from checkers.portable.format import Event, PortableOp
 from checkers.portable.pairing import Pairing, PairingError
 from checkers.portable.repeated import RepeatedKey, refuse_repeated
 from core.errors import HistoryError
+from history.recorded_files import regular
 
 BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What a decoder raises where bytes are not JSON, or JSON of other types."""
@@ -102,7 +103,7 @@ def _reason(error: Exception) -> str:
 def _split(path: Path) -> Iterator[msgspec.Raw | _Broken]:
     """The undecoded cases of an array, of one object, or of one object a line."""
     try:
-        data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        data = regular(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         raise HistoryError(f"{path}: {error.strerror}") from None
     if not data.strip():

@@ -209,7 +209,6 @@ class ModelCluster(AskedBrokers, ProxiedBrokers):
         await self.kill(self._numbers)
         self._take(self._numbers, evidence.END)
         try:
-            into.mkdir(parents=True, exist_ok=True)
             evidence.write(into, tables(self._takes, self._settings, self._era))
         except (OSError, ValueError) as error:
             self._missed.append(f"{into}: {error}")

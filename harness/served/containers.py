@@ -105,7 +105,6 @@ class ModelContainers(KafkaCluster):
             self._ends.asked(self.nodes)
             kill_all(nodes)
             self._take(nodes, evidence.END, Limit(END_BYTES, END_S))
-            into.mkdir(parents=True, exist_ok=True)
             evidence.write(into, tables(self._takes, self._settings, self._era))
         except (ClusterError, OSError, ValueError) as error:
             self._missed.append(f"{into}: {error}")

@@ -12,7 +12,6 @@ from checkers.catalogue import ANOMALIES
 from checkers.judged_logs import configured
 from checkers.logs.judgement import Judgement, LogDoubt, LogFinding, LogRule
 from checkers.logs.registry import LOCAL, RULES, WHOLE, LocalRules
-from core.errors import HistoryError
 from core.op import TopicPartition
 from harness.report.wording import logs_line
 from harness.soak.session_log import RunResult
@@ -23,6 +22,7 @@ from history.verdict import Verdict
 from tests.checkers.logs.made import TP, batch, tables, whole
 from tests.checkers.test_verdict import history
 from tests.histories.folders import RECOVERED, STARTED, check_run, write_run
+from tests.histories.planted import random_history
 
 RULE = LogRule(name="alike", ring=0, anomaly="replica-divergence", claim="replicas are alike", source="…")
 
@@ -219,14 +219,25 @@ def test_a_run_without_evidence_is_judged_by_its_clients_and_says_so(tmp_path: P
     assert (missing.valid, missing.logs.why) == (True, "no node could be stopped")
 
 
-def test_a_damaged_file_of_evidence_is_one_clear_error(tmp_path: Path) -> None:
+def test_evidence_that_is_not_whole_leaves_the_clients_history_to_be_judged(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", history().tables())
     write(run.evidence, evidence())
     (run.evidence / "batches.parquet").write_bytes(b"PAR1")
-    with pytest.raises(HistoryError, match=r"batches\.parquet: ") as raised:
-        check_run(run, without_spark=True)
-    assert raised.value.exit_code == 64
-    assert not run.verdict.exists()
+    verdict = check_run(run, without_spark=True)
+    assert (verdict.valid, verdict.exit_code, verdict.anomalies) == ("unknown", 2, {})
+    assert verdict.logs is not None
+    assert verdict.logs.why.startswith("evidence is missing: ")
+    assert "batches.parquet" in verdict.summary
+
+
+def test_evidence_that_is_not_whole_hides_no_finding_of_clients(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", random_history(10)[0].tables())
+    found = check_run(run, without_spark=True)
+    run.evidence.mkdir()
+    verdict = check_run(run, without_spark=True)
+    assert (verdict.exit_code, verdict.anomalies) == (1, found.anomalies)
+    assert verdict.logs is not None
+    assert verdict.logs.lacks
 
 
 def test_a_verdict_of_an_older_version_is_read(tmp_path: Path) -> None:

@@ -324,8 +324,8 @@ def portable(tmp_path: Path, *ops: tuple[str, str, Any, Any]) -> Path:
     return path
 
 
-SEND: Any = [["send", "x", "a"]]
-SENT: Any = [["send", "x", [0, "a"]]]
+ASKED: Any = [["send", "x", "a"]]
+ACKED: Any = [["send", "x", [0, "a"]]]
 EMPTY = ("poll", "ok", [["poll"]], [["poll", {"x": []}]])
 READ = ("poll", "ok", [["poll"]], [["poll", {"x": [[0, "a"]]}]])
 
@@ -333,17 +333,17 @@ READ = ("poll", "ok", [["poll"]], [["poll", {"x": [[0, "a"]]}]])
 @pytest.mark.parametrize(
     ("ops", "valid"),
     [
-        ([("send", "info", SEND, SEND)], "unknown"),
-        ([("send", "fail", SEND, SEND)], "unknown"),
+        ([("send", "info", ASKED, ASKED)], "unknown"),
+        ([("send", "fail", ASKED, ASKED)], "unknown"),
         ([EMPTY], "unknown"),
         ([("poll", "fail", [["poll"]], None)], "unknown"),
-        ([("send", "fail", SEND, SEND), EMPTY], "unknown"),
+        ([("send", "fail", ASKED, ASKED), EMPTY], "unknown"),
         ([("assign", "ok", ["x"], ["x"])], "unknown"),
         ([("txn", "ok", [["poll"]], [["poll"]])], "unknown"),
-        ([("send", "ok", SEND, SENT)], False),  # no poll shows it
-        ([("send", "ok", SEND, SENT), READ], True),
-        ([("send", "info", SEND, SEND), READ], True),
-        ([("send", "fail", SEND, SEND), READ], False),
+        ([("send", "ok", ASKED, ACKED)], False),  # no poll shows it
+        ([("send", "ok", ASKED, ACKED), READ], True),
+        ([("send", "info", ASKED, ASKED), READ], True),
+        ([("send", "fail", ASKED, ASKED), READ], False),
     ],
 )
 def test_a_case_that_shows_nothing_of_the_cluster_is_unknown(
@@ -365,7 +365,7 @@ def test_a_case_that_shows_nothing_of_the_cluster_is_unknown(
 def test_a_key_that_stands_twice_and_one_that_no_event_has_are_damage(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
-    path = portable(tmp_path, ("send", "ok", SEND, SENT), READ)
+    path = portable(tmp_path, ("send", "ok", ASKED, ACKED), READ)
     text = path.read_text()
     assert [one.error for one in cases(path)] == [""]
     assert old in text
@@ -383,7 +383,7 @@ def test_a_file_without_a_case_that_can_be_judged_is_an_error(tmp_path: Path, co
 
 
 def test_a_case_has_tables_without_nulls(tmp_path: Path) -> None:
-    (case,) = cases(portable(tmp_path, ("send", "ok", SEND, SENT), READ))
+    (case,) = cases(portable(tmp_path, ("send", "ok", ASKED, ACKED), READ))
     for name, table in case.tables.items():
         assert {column: table.column(column).null_count for column in table.column_names} == dict.fromkeys(
             table.column_names, 0

@@ -1,6 +1,9 @@
 """Evidence in a run folder: written and read, and what is wrong with a damaged file."""
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +11,7 @@ import pytest
 
 from core.errors import HistoryError
 from core.op import TopicPartition
+from history import storage
 from history.evidence import PER_NODE, PER_PARTITION, Evidence, merged, schema, write
 
 
@@ -37,6 +41,56 @@ def test_a_run_without_evidence_has_none(tmp_path: Path) -> None:
     nothing = Evidence.load(tmp_path / "evidence", missing_ok=True)
     assert nothing.table("takes").num_rows == 0
     assert nothing.partitions() == []
+
+
+def _half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _all(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _all,
+        lambda folder: (folder / "takes.parquet").unlink(),
+        lambda folder: (folder / "ends.parquet").unlink(),
+        lambda folder: _half(folder / "ends.parquet"),
+        lambda folder: (folder / "ends.parquet").write_bytes(b""),
+    ],
+)
+def test_of_evidence_that_is_not_whole_nothing_is_taken(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    folder = tmp_path / "evidence"
+    write(folder, merged([ends(0, 1, ("a", 0, 1))]))
+    assert Evidence.load(folder, missing_ok=True).lacks == ""
+    damage(folder)
+    found = Evidence.load(folder, missing_ok=True)
+    assert found.lacks
+    assert found.table("ends").num_rows == 0
+
+
+def test_evidence_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = storage.write_parquet
+    count = 0
+
+    def fill_up(table: pa.Table, path: Path, **options: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written(table, path, **options)
+
+    monkeypatch.setattr(storage, "write_parquet", fill_up)
+    with pytest.raises(OSError, match="No space left"):
+        write(tmp_path / "evidence", merged([ends(0, 1, ("a", 0, 1))]))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_or_foreign_file_is_one_clear_error(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""The files of a run folder that others may have made: files and folders only, no link that leads elsewhere,
+no pipe that nobody writes to, and tables whose footers promise no more than their bytes can hold.
+
+Inquest writes no links into a run folder. The folder itself may be a link, as `latest` is.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from core.errors import HistoryError
+from history import storage
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+KINDS: Final = (
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+FREE_ROWS: Final = 1 << 20
+ROWS_A_BYTE: Final = 1000
+FREE_BYTES: Final = 1 << 26
+BYTES_A_BYTE: Final = 1000
+"""A table may have so many rows, and unpack to so many bytes, and to these multiples of its size. Columns
+that count up take next to no room; sealed histories stay two orders of magnitude below."""
+GROUP_ROWS: Final = 1 << 22
+"""Rows of a row group: what a reader has in memory at least."""
+
+
+def refuse_special(folder: Path) -> None:
+    """Refuse a run folder that holds anything but files and folders; one on a store holds nothing else.
+
+    Raises: HistoryError, with the path; OSError.
+    """
+    if storage.remote(folder) is not None:
+        return
+    left = [str(folder)]
+    while left:
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    left.append(entry.path)
+                elif not stat.S_ISREG(mode):
+                    what = next((name for is_kind, name in KINDS if is_kind(mode)), "neither file nor folder")
+                    raise HistoryError(f"{entry.path}: {what}, which no recorded run has")
+
+
+def regular(path: Path) -> Path:
+    """A file that is given to be read, where it is one: reading a pipe or a device may have no end.
+
+    Raises: HistoryError.
+    """
+    if storage.remote(path) is None:
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError):
+            return path  # opening it says what is wrong
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            what = next((name for is_kind, name in KINDS if is_kind(mode)), "no file")
+            raise HistoryError(f"{path}: {what}, not a file")
+    return path
+
+
+def promises_too_much(file: "pq.ParquetFile", size: int) -> str:
+    """Why a table's footer is not true of a file of this size, or made to fill the memory; "" = neither."""
+    meta = file.metadata
+    if meta.num_rows > FREE_ROWS + ROWS_A_BYTE * size:
+        return f"{meta.num_rows} rows in {size} bytes"
+    groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
+    if (most := max((group.num_rows for group in groups), default=0)) > GROUP_ROWS:
+        return f"a row group of {most} rows"
+    unpacked = sum(group.total_byte_size for group in groups)
+    if unpacked > FREE_BYTES + BYTES_A_BYTE * size:
+        return f"{unpacked} bytes packed in {size}"
+    return ""
