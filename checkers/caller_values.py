@@ -115,7 +115,7 @@ def _bad(tables: Mapping[str, pa.Table], names: Mapping[str, Sequence[str]]) -> 
             code, most = numbers(tables[table], column), len(names.get(column, ()))
             yield _Bad(table, column, code < -1, "is below -1")
             if most:
-                yield _Bad(table, column, code >= most, f"is no place in the {most} names of {column}")
+                yield _Bad(table, column, code >= most, f"is not a place in the {most} names of {column}")
     yield from _times(tables)
     yield from _repeated(tables)
     yield from _of_processes(tables)
@@ -135,7 +135,10 @@ def _numbered(tables: Mapping[str, pa.Table]) -> Iterator[_Bad]:
         for column in columns:
             of = {"tp": "tps", "process": "processes", "op": "ops"}[column]
             yield _Bad(
-                table, column, ~np.isin(numbers(tables[table], column), there[column]), f"is no row of {of}"
+                table,
+                column,
+                ~np.isin(numbers(tables[table], column), there[column]),
+                f"is not a row of {of}",
             )
 
 

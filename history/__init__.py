@@ -14,8 +14,8 @@ parts       Sealing in tasks: the tables of a large run, made in many processes.
 prefix      The journals of a run that is still being recorded, as tables.
 reader      The reader of a sealed run folder: the one that checker and report share.
 recorded_files  The files of a run folder that others may have made: files and folders only, no link
-            that leads elsewhere, no pipe that nobody writes to, and tables whose footers promise no
-            more than their bytes can hold.
+            that leads elsewhere, no pipe without a writer, and tables whose footers promise no more
+            than their bytes can hold.
 rows        Journals → rows of the history's tables.
 run_folder  The paths of a run folder, and writing files so that a crash never leaves
             half of one.

@@ -97,8 +97,8 @@ class Appender:
 
 
 def sync(folder: Path) -> None:
-    """Wait until all that was written into the files of a folder outlives a crash of the machine, whoever
-    wrote it. Raises: OSError."""
+    """Wait until all that was written into the files of a folder outlives a crash of the machine, also what
+    other processes wrote. Raises: OSError."""
     for path in (*sorted(folder.glob("*.jsonl")), *([folder] if folder.is_dir() else ())):
         handle = os.open(path, os.O_RDONLY)
         try:

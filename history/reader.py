@@ -404,7 +404,9 @@ def load(run: Run) -> History:
     tables = {name: read_table(run.table(name), name) for name in SMALL}
     known = set(numbers(tables["tps"], "tp").tolist())
     if missing := sorted({tp for unit in names.units for tp in unit.tps} - known):
-        raise HistoryError(f"{run.names}: partition {missing[0]} of a unit is no row of {run.table('tps')}")
+        raise HistoryError(
+            f"{run.names}: partition {missing[0]} of a unit is not a row of {run.table('tps')}"
+        )
     return History(run=run, names=names, config=config, events=events, tables=tables)
 
 

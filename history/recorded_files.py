@@ -1,5 +1,5 @@
 """The files of a run folder that others may have made: files and folders only, no link that leads elsewhere,
-no pipe that nobody writes to, and tables whose footers promise no more than their bytes can hold.
+no pipe without a writer, and tables whose footers promise no more than their bytes can hold.
 
 Inquest writes no links into a run folder. The folder itself may be a link, as `latest` is.
 """
@@ -26,8 +26,8 @@ FREE_ROWS: Final = 1 << 20
 ROWS_A_BYTE: Final = 1000
 FREE_BYTES: Final = 1 << 26
 BYTES_A_BYTE: Final = 1000
-"""A table may have so many rows, and unpack to so many bytes, and to these multiples of its size. Columns
-that count up take next to no room; sealed histories stay two orders of magnitude below."""
+"""Limits of a table: rows, and bytes unpacked, which any table may have, and further ones with each byte of
+its file. Columns that count up take next to no room; sealed histories stay two orders of magnitude below."""
 GROUP_ROWS: Final = 1 << 22
 """Rows of a row group: what a reader has in memory at least."""
 

@@ -91,7 +91,7 @@ class Recorded:
 def journals(run: Run) -> list[Path]:
     """The journals of a run, in the order of processes.
 
-    Raises: HistoryError (a file that is no journal of a process), OSError.
+    Raises: HistoryError (a file that is not the journal of a process), OSError.
     """
     with storage.file_errors():
         return by_process(run.journal.glob("*.jsonl"))

@@ -50,7 +50,7 @@ def read_table(path: Path, name: str) -> pa.Table:
 
 def verify(run: Run, table: str, unit: str, rows: int) -> set[int]:
     """Check a unit's file by its footer; its pages are checked when they are read. Returns the partitions of
-    its rows: read from the row groups that hold several, told by the footer of the others.
+    its rows: read from the row groups that hold several; of the others the footer names it.
 
     Raises: HistoryError.
     """

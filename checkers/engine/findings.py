@@ -245,8 +245,8 @@ class Found:
         """Count all hits of a class; keep the first `cap` of each variant as findings.
 
         hits: what `make` takes (a row, an offset …). codes: of each hit, a key of `variants`. legal: variants
-        that every configuration permits: fewer of them are kept. Raises: ValueError, where a code is no key:
-        a hit that no variant counts would be a finding that nobody sees.
+        that every configuration permits: fewer of them are kept. Raises: ValueError, where a code is not a
+        key: a hit that no variant counts would be a finding that no reader sees.
         """
         if codes is not None and len(unknown := np.setdiff1d(codes, [*variants])):
             raise ValueError(f"{name}: hits with codes {unknown.tolist()}; known: {list(variants)}")
