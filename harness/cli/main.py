@@ -15,9 +15,10 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from core.errors import ExitCode, InquestError, UsageError
 from core.terminal import say, show
@@ -30,7 +31,20 @@ from history.storage import location, reaching
 if TYPE_CHECKING:
     from core.config import RunConfig
 
+
+class Commands(TyperGroup):
+    """The commands; typer itself would end an interrupted one without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the one that was asked for. Raises: InquestError, where it is interrupted."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise InquestError("interrupted", ExitCode.INTERRUPTED) from None
+
+
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -273,7 +287,7 @@ def serve(
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            say("stopped")
+            raise InquestError("stopped", ExitCode.INTERRUPTED) from None
 
 
 @app.command(name="list")

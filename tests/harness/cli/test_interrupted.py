@@ -1,0 +1,115 @@
+"""SIGTERM and Ctrl-C in the middle of each command: 130, one line, no traceback."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.config import run_config
+from core.programs import environment, program
+from harness.compose import record
+from harness.processes.interrupts import Interrupts
+from harness.run.progress import silent
+from harness.soak.session_log import RunResult
+from history.run_folder import Run
+from tests.harness.cli.bad_input import command, no_traceback
+
+SMALL = {"sut": "simulated", "seed": 5, "duration_s": 6, "rate": 10, "nemesis": "kill", "producers": 1}
+COMMANDS: dict[str, tuple[list[str], str]] = {
+    "run": (["run", "--sut", "simulated"], "harness.systems.System.record"),
+    "check": (["check", "run"], "checkers.api.check"),
+    "check, the report": (["check", "run"], "harness.report.build"),
+    "check of histories": (["check", "--history", "file"], "checkers.api.check_portable"),
+    "report": (["report", "run"], "harness.report.build"),
+    "import": (["import", "jsonl", "file"], "checkers.importers.formats.import_files"),
+    "export": (["export", "run"], "checkers.portable.export.events_of"),
+    "soak": (["soak", "--budget", "10m", "--matrix", "matrix"], "harness.soak.runs.Performer.perform"),
+    "serve": (["serve", "--port", "0", "--results", "."], "harness.soak.serve.Server.serve_forever"),
+    "list": (["list"], "harness.cli.catalogue.lists"),
+    "doctor": (["doctor"], "harness.cli.doctor.examine"),
+    "setup": (["setup"], "harness.kafka.containers.engine.ensure"),
+    "spark-package": (["spark-package", "made"], "checkers.engine.shipped.package"),
+    "replay": (["replay", "run"], "harness.simulation.run_folder.differences"),
+    "shrink": (["shrink", "run"], "harness.explore.shrink.findings"),
+    "explore": (["explore", "--seeds", "3", "--processes", "1"], "harness.explore.exploration.make"),
+    "reproduce": (["reproduce", "acks1"], "harness.reproduce.attempts.attempts"),
+    "contract": (["contract"], "harness.contract.cluster.compare"),
+}
+MATRIX = 'presets = ["safe"]\ncanary = "acks1"\nworkloads = ["queue"]\nnemeses = ["none"]\n'
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return record(run_config(SMALL), results=tmp_path_factory.mktemp("recorded"), display=silent()).run
+
+
+@pytest.fixture
+def here(recorded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A current folder with a run; the handlers of signals are as before afterwards."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").symlink_to(recorded.folder)
+    (tmp_path / "file").write_text(json.dumps([]))
+    (tmp_path / "matrix").write_text(MATRIX)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield tmp_path
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def struck(number: signal.Signals) -> Callable[..., object]:
+    """A part of a command, in which the signal comes."""
+
+    def work(*_: object, **__: object) -> object:
+        os.kill(os.getpid(), number)
+        return RunResult(state="interrupted", code=130, seconds=1.0)  # a soak's handler waits for its run
+
+    return work
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(("words", "part"), COMMANDS.values(), ids=COMMANDS)
+def test_every_command_ends_with_130(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], part: str, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(part, struck(number))
+    ended = command(*words)
+    no_traceback(ended)
+    assert ended.code == 130, ended
+    said = [line for line in ended.err.splitlines() if line.startswith("inquest: ")]
+    if words[0] != "explore":  # it prints what it has found
+        assert said, ended
+
+
+@pytest.mark.usefixtures("here")
+def test_no_command_is_forgotten() -> None:
+    listed = command("--help").out
+    names = {words[0] for words, _ in COMMANDS.values()}
+    assert all(name in listed for name in names)
+    from harness.cli.main import app
+
+    assert len(names) == len(app.registered_commands)
+
+
+def test_a_process_of_its_own(here: Path) -> None:
+    (here / "results").mkdir()
+    words = program("harness.cli.main", "serve", "--port", "0", "--results", "results")
+    with subprocess.Popen(
+        words, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as serving:
+        assert serving.stdout is not None
+        assert serving.stdout.readline().startswith("http://")
+        serving.send_signal(signal.SIGTERM)
+        _, err = serving.communicate(timeout=60)
+    assert (serving.returncode, err) == (130, "inquest: stopped\n")
+
+
+def test_a_handler_of_a_run_takes_precedence() -> None:
+    with Interrupts(immediate=False) as interrupts:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupts.asked.is_set()
