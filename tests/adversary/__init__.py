@@ -1,0 +1,20 @@
+"""An adversary of the checker: random runs of a small Kafka, with a naive judge of its own.
+
+`python -m tests.adversary` runs many of them. docs/checks.md is the one thing that judge and checker share.
+
+campaign       Many histories: what differed, and what they covered.
+classes        The judge's rules, class by class; groups and cycles have modules of their own.
+clients        Lone clients of the small Kafka.
+compare        Judge against checker: differences, shrunk, as text.
+cycle_classes  The judge's rules about cycles of dependencies.
+facts          The words of docs/checks.md, section 1.
+faults         Faults that let Kafka lose what it may lose, and planted bugs.
+group_classes  The judge's rules about groups, copies and transactional ids.
+judge          What is permitted, what is undecided, and the verdict.
+members        Members of groups.
+metamorphic    Changes of a history that change no verdict.
+noise          What no cluster did, in what was recorded.
+rows           A history as plain rows, and what the checker says of it.
+runs           Whole runs.
+world          The cluster and its clock.
+"""

@@ -1,0 +1,256 @@
+"""The naive judge's rules: the classes of docs/checks.md, section 2, over plain rows.
+
+Each rule yields keys with the variants that the finding may have. See `tests.adversary.facts`.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from core.op import AssignmentKind, Phase
+from history.events import Event, Recovered, TransactionsOpen, incomplete
+from tests.adversary.cycle_classes import cycles
+from tests.adversary.facts import FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
+from tests.adversary.group_classes import (
+    eos_duplicate,
+    eos_loss,
+    group_duplicate,
+    group_skip,
+    offset_commit_regression,
+    zombie_write,
+)
+from tests.adversary.rows import Row
+
+ACKS = {0: "0", 1: "1", -1: "all"}
+
+
+def lost_write(f: Facts) -> Found:
+    for send in f.sends:
+        if not f.committed(send) or not (passed_over(f, send) if f.portable else f.missing(send)):
+            continue
+        doubtful = send["txn"] and send["op_outcome"] == INFO and not f.seen(send)
+        if f.portable or not doubtful:  # else no client learned of a commit: it is torn off
+            yield ("lost-write", send["tp"], send["value"]), {ACKS[f.acks(send)]}
+
+
+def passed_over(f: Facts, send: Row) -> bool:
+    """Portable: counting reads went past its place, and none returned it."""
+    tp, pairs = send["tp"], f.pairs[send["tp"]]
+    bound = max(
+        (min(o for o, v in pairs if v == r["value"]) for r in f.reads if r["tp"] == tp and f.counts(r, send)),
+        default=-1,
+    )
+    places = [o for o, v in pairs if v == send["value"]]
+    got = [r for r in f.reads_of[tp, send["value"]] if r["isolation"] == RC or not send["txn"]]
+    return bool(places) and max(places) <= bound and not got
+
+
+def unseen(f: Facts) -> Found:
+    for send in f.sends:
+        if f.portable and f.committed(send) and not f.seen(send):
+            yield ("unseen", send["tp"], send["value"]), PLAIN
+
+
+def duplicate(f: Facts) -> Found:
+    for tp, pairs in f.pairs.items():
+        for value in {v for _, v in pairs}:
+            if len({o for o, v in pairs if v == value}) > 1:
+                send = f.send_of.get((tp, value))
+                yield (
+                    ("duplicate", tp, value),
+                    {str(f.processes[send["process"]]["idempotent"]) if send else "1"},
+                )
+
+
+def torn_parts(f: Facts) -> Iterator[tuple[int, list[Row]]]:
+    """Transactions with a record that is seen, and their records that are not."""
+    for number, op in f.ops.items():
+        if op["txn"] and op["outcome"] in (OK, INFO):
+            own = [s for s in f.sends if s["op"] == number and s["outcome"] != FAIL]
+            hidden = [s for s in own if not f.seen(s)]
+            if len(hidden) < len(own):
+                yield number, hidden
+
+
+def torn_txn(f: Facts) -> Found:
+    for op, hidden in torn_parts(f):
+        if any(f.portable or f.missing(s) for s in hidden):
+            yield ("torn-txn", -1, op), PLAIN
+
+
+def _level(read: Row) -> str:
+    if read["isolation"] == RC:
+        return "rc"
+    return "log" if read["phase"] == Phase.FINAL else "ru"
+
+
+def aborted_read(f: Facts) -> Found:
+    for read, send in reads_of_sends(f):
+        if f.failed(send):
+            never = send["txn"] == 0 or send["op_outcome"] != FAIL
+            yield (
+                ("aborted-read", read["tp"], read["value"], read["op"]),
+                {"unsent" if never else _level(read)},
+            )
+
+
+def precommitted_read(f: Facts) -> Found:
+    for read, send in reads_of_sends(f):
+        if send["txn"] and send["op"] == read["op"]:
+            yield ("precommitted-read", read["tp"], read["value"], read["op"]), {_level(read)}
+
+
+def strangers(f: Facts) -> Found:
+    """Phantoms, and rows of foreign."""
+    for read in f.reads:
+        if (read["tp"], read["value"]) not in f.send_of:
+            yield ("phantom-read", read["tp"], read["offset"], read["value"]), PLAIN
+    for row in f.rows["foreign"]:
+        if row["reason"] == 3:
+            yield ("phantom-read", row["tp"], row["offset"], -1), PLAIN
+        else:
+            name = "misdirected-record" if row["reason"] == 2 else "corrupt-record"
+            yield (name, row["tp"], row["offset"]), PLAIN
+
+
+def future_read(f: Facts) -> Found:
+    for read, send in reads_of_sends(f):
+        if read["complete_ns"] < send["invoke_ns"]:
+            yield ("G1c-realtime", read["tp"], read["value"], read["op"]), PLAIN
+
+
+def offsets(f: Facts) -> Found:
+    """inconsistent-offsets, offset-reuse."""
+    for tp in f.tps:
+        acked = [s for s in f.sends if s["tp"] == tp and s["offset"] >= 0]
+        pairs = f.pairs[tp]
+        for offset in {o for o, _ in pairs} | {s["offset"] for s in acked}:
+            values = {v for o, v in pairs if o == offset}
+            here = [s for s in acked if s["offset"] == offset]
+            if len(values) > 1:
+                read = {r["value"] for r in f.reads if r["tp"] == tp and r["offset"] == offset}
+                levels = [f.acks(s) for s in here if f.committed(s)]
+                lowest = next((one for one in (0, 1, -1) if one in levels), -1)
+                variant = "reads" if len(read) > 1 else f"ack {ACKS[lowest]}"
+                yield ("inconsistent-offsets", tp, offset), {variant}
+            elif len(values | {s["value"] for s in here}) > 1:
+                yield ("offset-reuse", tp, offset), PLAIN
+
+
+def offset_realtime_inversion(f: Facts) -> Found:
+    for later in f.sends:
+        earlier = [
+            s
+            for s in f.sends
+            if s["tp"] == later["tp"]
+            and s["place"] > later["place"]
+            and 0 <= s["ack_ns"] < later["invoke_ns"]
+        ]
+        if later["place"] >= 0 and earlier:
+            highest = max(s["place"] for s in earlier)
+            variants = {ACKS[f.acks(s)] for s in earlier if s["place"] == highest}
+            yield ("offset-realtime-inversion", later["tp"], later["value"]), variants
+
+
+def send_order(f: Facts) -> Found:
+    for tp in f.tps:
+        for process, settings in f.processes.items():
+            own = [s for s in f.sends if (s["tp"], s["process"]) == (tp, process) and s["place"] >= 0]
+            for s, t in pairwise(own):
+                key = tp, s["value"], t["value"]
+                back, inside = t["place"] < s["place"], s["op"] == t["op"]
+                variant = "weak" if settings["acks"] in (0, 1) else "0"
+                if s["outcome"] != OK:
+                    variant = "abandoned"
+                if settings["idempotent"]:
+                    variant = "1"
+                dropped = any(
+                    s["invoke_ns"] < row["ns"] <= t["invoke_ns"]
+                    for row in f.changes(process, tp, AssignmentKind.MANUAL)
+                )
+                if back and inside:
+                    yield ("int-nonmonotonic-send", *key), {variant}
+                elif back and not dropped:
+                    yield ("nonmonotonic-send", *key), {variant}
+                elif inside and t["txn"] and f.between(tp, s["place"], t["place"], RU):
+                    yield ("int-send-skip", *key), PLAIN
+
+
+def poll_order(f: Facts) -> Found:
+    for tp in f.tps:
+        for process in f.processes:
+            own = [r for r in f.reads if (r["tp"], r["process"]) == (tp, process)]
+            changes = f.changes(process, tp)
+            for at, r in enumerate(own):
+                q = own[at - 1] if at else None
+                inside = q is not None and q["op"] == r["op"]
+                if not inside:
+                    q = next((one for one in reversed(own[:at]) if not _undone(f, one, changes)), None)
+                if q is None or _explained(f, q, r, changes, inside):
+                    continue
+                low, high = _position(f, q), _position(f, r)
+                name = "int-" if inside else ""
+                variant = {"member"} if f.member(process, -1 if inside else tp) else {""}
+                key = (tp, r["op"], r["pos"]) if inside else (tp, r["op"])
+                if high <= low:
+                    yield (f"{name}nonmonotonic-poll", *key), variant
+                elif f.between(tp, low, high, r["isolation"]):
+                    yield (f"{name}poll-skip", *key), variant
+
+
+def _undone(f: Facts, read: Row, changes: list[Row]) -> bool:
+    if read["op_outcome"] == OK:
+        return False
+    rewinds = [row for row in changes if row["kind"] == AssignmentKind.REWIND and row["op"] == read["op"]]
+    return f.portable or bool(rewinds)
+
+
+def _explained(f: Facts, q: Row, r: Row, changes: list[Row], inside: bool) -> bool:
+    for row in changes:
+        if row["kind"] != AssignmentKind.REWIND:
+            if q["assignment"] < row["assignment"] <= r["assignment"]:
+                return True
+            if f.portable and inside and row["op"] == r["op"]:
+                return True
+    return False
+
+
+def _position(f: Facts, read: Row) -> int:
+    if not f.portable:
+        return int(read["offset"])
+    return max(o for o, v in f.pairs[read["tp"]] if v == read["value"])
+
+
+# Transactions and the end of the run ------------------------------------------------------------
+
+
+def settled(events: list[Event]) -> bool:
+    """The cluster came to rest, as far as events tell."""
+    return not any(incomplete(e) or (isinstance(e, Recovered) and not e.recovered) for e in events)
+
+
+def stuck_lso(f: Facts) -> Found:
+    for tp in f.tps:
+        if not f.portable and f.hiding(tp) and settled(f.recorded.events):
+            yield ("stuck-lso", tp), PLAIN
+
+
+def hanging_txn(f: Facts) -> Found:
+    listed = [e for e in f.recorded.events if isinstance(e, TransactionsOpen)]
+    names = {(row["topic"], row["partition"]): row["tp"] for row in f.rows["tps"]}
+    for row in listed[-1].rows if listed and not f.portable and settled(f.recorded.events) else ():
+        tp = names.get((row.topic, row.partition), -1)
+        if tp >= 0 and f.hiding(tp) and row.start >= f.ends(tp)[1]:
+            yield ("hanging-txn", tp, row.producer_id), PLAIN
+
+
+def not_recovered(f: Facts) -> Found:
+    seen = [e for e in f.recorded.events if isinstance(e, Recovered)]
+    if not f.portable and seen and not seen[-1].recovered:
+        yield ("not-recovered", -1), PLAIN
+
+
+RULES: tuple[Callable[[Facts], Found], ...] = (
+    lost_write, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers, future_read, offsets,
+    offset_realtime_inversion, send_order, poll_order, offset_commit_regression, eos_duplicate, eos_loss,
+    group_duplicate, group_skip, stuck_lso, hanging_txn, not_recovered, zombie_write, cycles,
+)  # fmt: skip

@@ -1,0 +1,241 @@
+"""The words of docs/checks.md, section 1, over plain rows: seen, committed, missing, order, position, …
+
+Part of the naive judge. It is written from that page alone and shares no code with `checkers/` or
+`tests/oracle/`; a difference between it and the checker is an error in one of them, or in the page.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+
+from core.op import AssignmentKind, CommitKind, Isolation, Outcome, Phase
+from history.tables import OPEN
+from tests.adversary.rows import Key, Recorded, Row
+
+OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+RC, RU = int(Isolation.READ_COMMITTED), int(Isolation.READ_UNCOMMITTED)
+NEVER = OPEN
+STORING = (CommitKind.SYNC, CommitKind.AUTO, CommitKind.TXN)
+
+Found = Iterator[tuple[Key, set[str]]]
+"""Keys of findings, each with the variants that it may have."""
+PLAIN = {""}
+
+
+class Facts:
+    """What follows from the rows of a history."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        self.portable = recorded.portable
+        rows = recorded.tables
+        self.rows = rows
+        self.sends: list[Row] = sorted(rows["sends"], key=lambda row: (row["op"], row["pos"]))
+        self.reads: list[Row] = sorted(rows["reads"], key=lambda row: (row["op"], row["pos"]))
+        self.ops: dict[int, Row] = {row["op"]: row for row in rows["ops"]}
+        self.processes: dict[int, Row] = {row["process"]: row for row in rows["processes"]}
+        self.commits: list[Row] = rows["commits"]
+        self.assignments: list[Row] = rows["assignments"]
+        self.tps = [row["tp"] for row in rows["tps"]]
+        self.send_of = {(row["tp"], row["value"]): row for row in self.sends}
+        self.reads_of: dict[tuple[int, int], list[Row]] = defaultdict(list)
+        for read in self.reads:
+            self.reads_of[read["tp"], read["value"]].append(read)
+        self.bounds: dict[tuple[int, int], Row] = {}
+        if not self.portable:
+            self.bounds = {(row["tp"], row["isolation"]): row for row in rows["bounds"]}
+
+    # Single records -----------------------------------------------------------------------------
+
+    def counts(self, read: Row, send: Row) -> bool:
+        """A counting read that counts for the send."""
+        counting = read["op_outcome"] == OK or read["phase"] == Phase.FINAL
+        return bool(counting and (read["isolation"] == RC or send["txn"] == 0))
+
+    def seen(self, send: Row) -> bool:
+        return any(self.counts(read, send) for read in self.reads_of[send["tp"], send["value"]])
+
+    @staticmethod
+    def failed(send: Row) -> bool:
+        return bool(send["outcome"] == FAIL or (send["txn"] and send["op_outcome"] == FAIL))
+
+    @cached_property
+    def proven(self) -> set[int]:
+        """Open transactions with a record that was seen."""
+        return {s["op"] for s in self.sends if s["txn"] and s["op_outcome"] == INFO and self.seen(s)}
+
+    @cached_property
+    def _committed(self) -> set[tuple[int, int]]:
+        return {(s["tp"], s["value"]) for s in self.sends if self._takes_effect(s)}
+
+    def _takes_effect(self, send: Row) -> bool:
+        if self.failed(send):
+            return False
+        if send["txn"]:
+            return bool(send["op_outcome"] == OK or send["op"] in self.proven)
+        return bool(send["outcome"] == OK or (send["outcome"] == INFO and self.seen(send)))
+
+    def committed(self, send: Row) -> bool:
+        return (send["tp"], send["value"]) in self._committed
+
+    def acks(self, send: Row) -> int:
+        return int(self.processes[send["process"]]["acks"])
+
+    # Logs ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def pairs(self) -> dict[int, set[tuple[int, int]]]:
+        """Log pairs, by partition."""
+        found: dict[int, set[tuple[int, int]]] = defaultdict(set)
+        for read in self.reads:
+            found[read["tp"]].add((read["offset"], read["value"]))
+        for send in self.sends:
+            if send["offset"] >= 0 and self.committed(send):
+                found[send["tp"]].add((send["offset"], send["value"]))
+        return found
+
+    @cached_property
+    def _orders(self) -> dict[tuple[int, int], list[int]]:
+        return {(tp, level): sorted(self._order(tp, level)) for tp in self.tps for level in (RU, RC)}
+
+    def order(self, tp: int, level: int) -> list[int]:
+        """Offsets that a consumer at this level has to see."""
+        return self._orders[tp, level]
+
+    def _order(self, tp: int, level: int) -> set[int]:
+        whole = any(self.bounds.get((tp, each), {}).get("complete") for each in (RU, RC))
+        found = set()
+        for read in self.reads:
+            if read["tp"] != tp or (not self.portable and whole and read["phase"] != Phase.FINAL):
+                continue
+            send = self.send_of.get((tp, read["value"]))
+            plain = send is not None and (send["txn"] == 0 or self.committed(send))
+            if level == RU or read["isolation"] == RC or plain:
+                found.add(read["offset"])
+        if self.portable:
+            found |= {
+                s["offset"] for s in self.sends if s["tp"] == tp and s["offset"] >= 0 and self.committed(s)
+            }
+        return found
+
+    def between(self, tp: int, low: int, high: int, level: int) -> int:
+        return sum(low < offset < high for offset in self.order(tp, level))
+
+    def start(self, tp: int) -> int:
+        """Where the log starts, as far as bounds tell."""
+        return int(max([0, *(row["start"] for (of, _), row in self.bounds.items() if of == tp)]))
+
+    # Final reads --------------------------------------------------------------------------------
+
+    def ends(self, tp: int) -> tuple[int, int]:
+        """Listed ends at RU and RC; -1 = not known."""
+        ru, rc = (self.bounds.get((tp, level), {"end": -1})["end"] for level in (RU, RC))
+        return int(ru), int(rc)
+
+    def hiding(self, tp: int) -> bool:
+        ru, rc = self.ends(tp)
+        return 0 <= rc < ru
+
+    def covers(self, level: int, send: Row) -> bool:
+        row = self.bounds.get((send["tp"], level))
+        if row is None:
+            return False
+        to_end = row["complete"] and not (level == RC and self.hiding(send["tp"]))
+        if send["offset"] < 0:
+            return bool(row["start"] == 0 and to_end)
+        return bool(row["start"] <= send["offset"] and (send["offset"] < row["read_to"] or to_end))
+
+    def shown(self, level: int, send: Row) -> bool:
+        final = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] == Phase.FINAL]
+        if level == RU or send["txn"] == 0:
+            return bool(final)
+        return any(r["isolation"] == RC for r in final)
+
+    def removed(self, send: Row) -> bool:
+        rows = [row for (tp, _), row in self.bounds.items() if tp == send["tp"]]
+        return any(0 <= send["offset"] < row["start"] for row in rows)
+
+    def missing(self, send: Row) -> bool:
+        if self.removed(send):
+            return False
+        if self.withheld(send):
+            return True
+        return any(self.covers(level, send) and not self.shown(level, send) for level in (RU, RC))
+
+    def withheld(self, send: Row) -> bool:
+        """Outside of a transaction, and readers at read_committed do not get it."""
+        row = self.bounds.get((send["tp"], RC))
+        if send["txn"] or row is None or not self.shown(RU, send):
+            return False
+        final = [r for r in self.reads_of[send["tp"], send["value"]] if r["phase"] == Phase.FINAL]
+        return bool(row["start"] <= send["place"] < row["read_to"]) and all(
+            r["isolation"] != RC for r in final
+        )
+
+    def undecided(self, send: Row) -> bool:
+        return not (self.removed(send) or self.missing(send) or self.shown(RC, send))
+
+    def unread(self, tp: int) -> bool:
+        """A partition with sends lacks a complete final read at a level that it needs."""
+        own = [s for s in self.sends if s["tp"] == tp]
+        if self.portable or not own:
+            return False
+        ru, rc = (bool(self.bounds.get((tp, level), {}).get("complete")) for level in (RU, RC))
+        return not (rc if any(s["txn"] for s in own) else rc or ru)
+
+    # Commits ------------------------------------------------------------------------------------
+
+    def done(self, commit: Row) -> int:
+        """When a row of commits is complete."""
+        if commit["kind"] == CommitKind.TXN:
+            return int(self.ops[commit["op"]]["complete_ns"])
+        return NEVER if commit["outcome"] == INFO else int(commit["complete_ns"])
+
+    @staticmethod
+    def stored(commit: Row) -> bool:
+        return commit["outcome"] == OK and commit["kind"] in STORING
+
+    @staticmethod
+    def may_be_stored(commit: Row) -> bool:
+        return commit["outcome"] in (OK, INFO) and commit["kind"] in STORING
+
+    def precedes(self, one: Row, other: Row) -> bool:
+        return bool(self.done(one) < other["invoke_ns"])
+
+    def position(self, group: int, tp: int) -> int:
+        """The committed position of a group, -1 = none."""
+        rows = [c for c in self.commits if (c["group"], c["tp"]) == (group, tp) and c["kind"] in STORING]
+        good = [
+            c["offset"]
+            for c in rows
+            if c["outcome"] == OK or (c["kind"] == CommitKind.TXN and c["op"] in self.proven)
+        ]
+        return max(good, default=-1)
+
+    def group_of(self, row: Row) -> int:
+        return int(self.processes[row["process"]]["group"])
+
+    def is_rc(self, row: Row) -> bool:
+        return bool(self.processes[row["process"]]["isolation"] == RC)
+
+    def member(self, process: int, tp: int) -> bool:
+        """Whether a group gives the process its partitions; tp -1: by its settings alone."""
+        kinds = (AssignmentKind.ASSIGNED, AssignmentKind.REVOKED, AssignmentKind.LOST)
+        given = any(row["process"] == process and row["kind"] in kinds for row in self.assignments)
+        return bool(self.processes[process]["group"] >= 0) or (tp >= 0 and given)
+
+    def changes(self, process: int, tp: int, *kinds: AssignmentKind) -> list[Row]:
+        """Rows of assignments of a process and partition, of these kinds (none: all)."""
+        return [
+            row
+            for row in self.assignments
+            if row["process"] == process and row["tp"] == tp and (not kinds or row["kind"] in kinds)
+        ]
+
+
+def reads_of_sends(f: Facts) -> Iterator[tuple[Row, Row]]:
+    """Every read of a value that was sent to its partition, with the send."""
+    for read in f.reads:
+        send = f.send_of.get((read["tp"], read["value"]))
+        if send is not None:
+            yield read, send

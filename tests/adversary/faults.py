@@ -1,0 +1,119 @@
+"""What happens to the small Kafka: faults that let it lose what it may lose, and planted bugs."""
+
+from history.events import FaultHealed, FaultStarted
+from tests.adversary.world import MARKER, Entry, Log, Steps, World
+
+# Faults and bugs --------------------------------------------------------------------------------
+
+
+def nemesis(world: World) -> Steps:
+    """Leaders move; what is above the high watermark may go. More only where the faults permit it."""
+    rng, config = world.rng, world.plan.config
+    world.roles()
+    for number in range(rng.randint(0, 3)):
+        for _ in range(rng.randint(2, 12)):
+            yield
+        kind = rng.choice(
+            (
+                "kill:one@leader",
+                "partition:isolate@leader",
+                "power:all@random",
+                "power:one@random",
+                "unclean:x",
+            )
+        )
+        if kind.startswith("power") and not world.chance(0.3):
+            continue
+        if kind.startswith("unclean") and not config.unclean_leader_election:
+            continue
+        node = rng.randint(1, 3)
+        nodes = (1, 2, 3) if kind == "power:all@random" else (node,)
+        begin = world.tick()
+        world.events.append(
+            FaultStarted(
+                begin_ns=begin, ns=world.tick(), fault=number, name=kind, nodes=nodes, text="x", colour="x"
+            )
+        )
+        for log in world.logs:
+            if log.leader in nodes:
+                low = log.high
+                if kind.startswith("unclean") or (kind == "power:all@random" and world.chance(0.7)):
+                    low = max(log.start, log.high - rng.randint(0, 3))
+                log.cut(rng.randint(low, log.end))
+                log.high = log.end
+                log.leader, log.epoch = rng.randint(1, 3), log.epoch + 1
+        world.roles()
+        for _ in range(rng.randint(0, 6)):
+            yield
+        world.events.append(FaultHealed(begin_ns=world.tick(), ns=world.tick(), fault=number))
+        for log in world.logs:
+            log.leader, log.epoch = rng.randint(1, 3), log.epoch + (rng.random() < 0.5)
+        world.roles()
+
+
+def bugs(world: World) -> Steps:
+    """Planted bugs that change logs at some moment."""
+    rng = world.rng
+    for _ in range(rng.randint(3, 25)):
+        yield
+    for _ in range(12):
+        log = rng.choice(world.logs)
+        for bug, strike in STRIKES.items():
+            below = [e for e in log.entries if e.value != MARKER and e.offset < log.high]
+            if below and world.strikes(bug, 0.8):
+                strike(world, log, below)
+        yield
+
+
+def _lose(world: World, log: Log, below: list[Entry]) -> None:
+    entry = world.rng.choice(below)
+    log.entries.remove(entry)
+    world.promise("lost", lambda: world.gone(log.tp, [entry.value]), "lost-write")
+
+
+def _double(world: World, log: Log, below: list[Entry]) -> None:
+    entry = world.rng.choice(below)
+    log.append(entry.value, entry.token if log.fate.get(entry.token) == "open" else -1)
+    log.high = log.end
+
+    def twice() -> bool:
+        return world.read_whole(log.tp) and sum(e.value == entry.value for e in log.entries) > 1
+
+    world.promise("doubled", twice, "duplicate")
+
+
+def _swap(world: World, log: Log, below: list[Entry]) -> None:
+    one, other = (world.rng.choice(below) for _ in range(2))
+    one.value, other.value = other.value, one.value
+
+
+def _truncate(world: World, log: Log, below: list[Entry]) -> None:
+    entry = world.rng.choice(below)
+    values = [e.value for e in log.entries if e.offset >= entry.offset and e.value != MARKER]
+    log.cut(entry.offset)
+    log.epoch += 1
+    world.promise("truncated", lambda: world.gone(log.tp, values), "lost-write")
+
+
+def _move_start(world: World, log: Log, below: list[Entry]) -> None:
+    log.start = world.rng.randint(1, log.high)
+    values = [e.value for e in below if e.offset < log.start]
+    log.entries = [e for e in log.entries if e.offset >= log.start]
+    world.promise("start", lambda: world.gone(log.tp, values), "lost-write")
+
+
+def _invent(world: World, log: Log, below: list[Entry]) -> None:
+    entry = log.append(9_999 << 32)
+    log.high = log.end
+    world.promise("phantom", lambda: log.holds(entry) and world.read_whole(log.tp), "phantom-read")
+
+
+STRIKES = {
+    "lost": _lose, "doubled": _double, "swapped": _swap, "truncated": _truncate, "start": _move_start,
+    "phantom": _invent,
+}  # fmt: skip
+BUGS = (
+    "lost", "doubled", "swapped", "truncated", "start", "phantom", "hanging", "aborted-visible", "torn",
+    "eos-twice", "eos-loss", "zombie", "dirty", "consumer-skips", "consumer-back", "group-forgets",
+    "group-ahead",
+)  # fmt: skip

@@ -1,0 +1,233 @@
+"""The naive judge's rules about groups, copies and transactional ids. See `tests.adversary.classes`."""
+
+from collections.abc import Iterator
+
+from core.op import AssignmentKind, CommitKind, End, Phase
+from history.tables import OPEN
+from tests.adversary.facts import FAIL, INFO, NEVER, OK, PLAIN, RC, Facts, Found
+from tests.adversary.rows import Key, Row
+
+# Groups -----------------------------------------------------------------------------------------
+
+
+def offset_commit_regression(f: Facts) -> Found:
+    keys = {(c["group"], c["tp"]) for c in f.commits if c["group"] >= 0}
+    for group, tp in keys if not f.portable else ():
+        rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp)]
+        for d in rows:
+            if _forgotten(f, rows, d) or _lowered(f, rows, d) or _undercut(f, rows, d):
+                yield ("offset-commit-regression", tp, group, d["op"], d["offset"]), PLAIN
+
+
+def _forgotten(f: Facts, rows: list[Row], d: Row) -> bool:
+    if d["kind"] != CommitKind.FETCHED or d["outcome"] != OK:
+        return False
+    for c in rows:
+        if not (f.stored(c) and f.precedes(c, d) and c["offset"] > d["offset"]):
+            continue
+        if c["kind"] == CommitKind.TXN and not f.is_rc(d):
+            continue
+        if not any(
+            f.may_be_stored(e)
+            and e["offset"] == d["offset"]
+            and e["invoke_ns"] < d["complete_ns"]
+            and not f.precedes(e, c)
+            for e in rows
+        ):
+            return True
+    return False
+
+
+def _lowered(f: Facts, rows: list[Row], d: Row) -> bool:
+    def explicit(row: Row) -> bool:
+        return f.stored(row) and row["kind"] != CommitKind.AUTO
+
+    own = [c for c in rows if explicit(c) and c["process"] == d["process"] and f.precedes(c, d)]
+    if not explicit(d) or not own:
+        return False
+    c = max(own, key=lambda row: (f.done(row), row["op"], row["invoke_ns"], -row["offset"]))
+    moved = any(c["invoke_ns"] < row["ns"] < d["complete_ns"] for row in f.changes(d["process"], d["tp"]))
+    return bool(d["offset"] < c["offset"]) and not moved
+
+
+def _undercut(f: Facts, rows: list[Row], d: Row) -> bool:
+    by_hand = (AssignmentKind.MANUAL, AssignmentKind.REWIND, AssignmentKind.RESET)
+    if not f.stored(d) or any(r["ns"] < d["complete_ns"] for r in f.changes(d["process"], d["tp"], *by_hand)):
+        return False
+    for c in rows:
+        older = 0 <= c["generation"] < d["generation"] and c["process"] != d["process"]
+        if not (f.stored(c) and older and f.precedes(c, d) and d["offset"] < c["offset"]):
+            continue
+        if c["kind"] == CommitKind.TXN and not f.is_rc(d):
+            continue
+        if not any(
+            f.may_be_stored(e)
+            and e["generation"] < d["generation"]
+            and e["offset"] <= d["offset"]
+            and e["invoke_ns"] < d["invoke_ns"]
+            and not f.precedes(e, c)
+            for e in rows
+        ):
+            return True
+    return False
+
+
+def _copies(f: Facts, group: int) -> list[Row]:
+    return [s for s in f.sends if s["src_offset"] >= 0 and f.group_of(s) == group]
+
+
+def groups_of(f: Facts) -> list[int]:
+    found = {row["group"] for row in (*f.processes.values(), *f.commits)}
+    return sorted(group for group in found if group >= 0)
+
+
+def copying(f: Facts) -> list[int]:
+    return sorted(
+        {
+            row["group"]
+            for row in f.processes.values()
+            if row["group"] >= 0 and row["acks"] != -2 and row["isolation"] >= 0
+        }
+    )
+
+
+def eos_duplicate(f: Facts) -> Found:
+    for group in groups_of(f) if not f.portable else ():
+        made: dict[tuple[int, int, int], int] = {}
+        for copy in _copies(f, group):
+            if f.committed(copy):
+                place = copy["tp"], copy["src_tp"], copy["src_offset"]
+                made[place] = made.get(place, 0) + 1
+        for (tp, source, offset), many in made.items():
+            if many > 1:
+                yield ("eos-duplicate", tp, group, source, offset), PLAIN
+
+
+def uncopied(f: Facts) -> Iterator[tuple[Key, bool]]:
+    """Passed inputs without a committed copy; whether one may be there."""
+    for group in copying(f) if not f.portable else ():
+        copies = _copies(f, group)
+        for tp in f.tps:
+            for offset in _passed(f, group, tp):
+                own = [s for s in copies if (s["src_tp"], s["src_offset"]) == (tp, offset)]
+                if not any(f.committed(s) for s in own):
+                    maybe = any(not f.failed(s) and not f.missing(s) for s in own)
+                    yield ("eos-loss", tp, group, offset), maybe
+
+
+def _passed(f: Facts, group: int, tp: int) -> list[int]:
+    return [o for o in f.order(tp, RC) if f.start(tp) <= o < f.position(group, tp)]
+
+
+def eos_loss(f: Facts) -> Found:
+    for key, maybe in uncopied(f):
+        if not maybe:
+            yield key, PLAIN
+
+
+def group_duplicate(f: Facts) -> Found:
+    for a in f.assignments if not f.portable else ():
+        group, tp = f.group_of(a), a["tp"]
+        if a["kind"] != AssignmentKind.ASSIGNED or group < 0:
+            continue
+        rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp)]
+        for r in f.reads:
+            mine = (r["process"], r["tp"], r["assignment"]) == (a["process"], tp, a["assignment"])
+            if mine and r["phase"] != Phase.FINAL and _again(f, rows, a, r):
+                yield ("group-duplicate", tp, group, r["op"]), PLAIN
+                break
+
+
+def _again(f: Facts, rows: list[Row], a: Row, r: Row) -> bool:
+    for c in rows:
+        if not (f.stored(c) and f.done(c) < a["ns"] and c["offset"] > r["offset"]):
+            continue
+        if c["kind"] == CommitKind.TXN and not f.is_rc(r):
+            continue
+        if not any(
+            f.may_be_stored(e)
+            and e["offset"] <= r["offset"]
+            and e["invoke_ns"] < r["complete_ns"]
+            and not f.precedes(e, c)
+            for e in rows
+        ):
+            return True
+    return False
+
+
+def group_skip(f: Facts) -> Found:
+    for group in groups_of(f) if not f.portable else ():
+        for tp in f.tps:
+            got = {r["offset"] for r in f.reads if r["tp"] == tp and f.group_of(r) == group}
+            for offset in _passed(f, group, tp):
+                if offset not in got:
+                    automatic = any(_may_have_had(f, row, group, tp, offset) for row in f.processes.values())
+                    yield ("group-skip", tp, group, offset), {"auto" if automatic else ""}
+
+
+def _may_have_had(f: Facts, process: Row, group: int, tp: int, offset: int) -> bool:
+    if process["group"] != group or not process["auto_commit"] or process["end"] == End.CLOSED:
+        return False
+    number = process["process"]
+    rows = [c for c in f.commits if (c["group"], c["tp"]) == (group, tp)]
+    passed = min((f.done(c) for c in rows if f.stored(c) and c["offset"] > offset), default=NEVER)
+    first = min((row["ns"] for row in f.changes(number, tp)), default=NEVER)
+    hung = min(
+        (op["invoke_ns"] for op in f.ops.values() if op["process"] == number and op["complete_ns"] == OPEN),
+        default=NEVER,
+    )
+    if min(first, hung) >= passed:
+        return False
+    if process["end"] != End.CRASHED:
+        return True
+    later = [
+        row["start_ns"]
+        for row in f.processes.values()
+        if row["slot"] == process["slot"] and row["start_ns"] > process["start_ns"]
+    ]
+    if not later:
+        return True
+    sends = [f.send_of.get((tp, r["value"])) for r in f.reads if (r["tp"], r["offset"]) == (tp, offset)]
+    return any(s is None or s["invoke_ns"] < min(later) for s in sends)
+
+
+def zombie_write(f: Facts) -> Found:
+    if f.portable:
+        return
+    for a in f.processes.values():
+        heirs = [b for b in f.processes.values() if _fences(f, a, b)]
+        for s in f.sends:
+            if s["process"] != a["process"]:
+                continue
+            behind = any(
+                t["tp"] == s["tp"] and 0 <= t["place"] < s["place"]
+                for b in heirs
+                for t in f.sends
+                if t["process"] == b["process"]
+            )
+            if behind:
+                variant = "committed" if f.committed(s) else "uncommitted"
+                yield ("zombie-write", s["tp"], s["value"]), {variant}
+        fenced = min((begun(f, b["process"]) for b in heirs), default=NEVER)
+        for number, op in f.ops.items():
+            if op["process"] != a["process"] or not op["txn"]:
+                continue
+            wrote = [s["invoke_ns"] for s in f.sends if s["op"] == number and s["outcome"] != FAIL]
+            wrote += [c["invoke_ns"] for c in f.commits if c["op"] == number and c["kind"] == CommitKind.TXN]
+            good = op["outcome"] == OK or (op["outcome"] == INFO and number in f.proven)
+            if good and any(ns > fenced for ns in wrote):
+                yield ("zombie-write", -1, number), {"commit"}
+
+
+def begun(f: Facts, process: int) -> int:
+    """When the first transaction of a process had ended."""
+    own = [op for op in f.ops.values() if op["process"] == process and op["txn"] and op["outcome"] == OK]
+    return min((op["complete_ns"] for op in own), default=NEVER)
+
+
+def _fences(f: Facts, a: Row, b: Row) -> bool:
+    """A precedes B."""
+    if a["txn_id"] < 0 or a["txn_id"] != b["txn_id"] or a["process"] == b["process"]:
+        return False
+    first = [op["invoke_ns"] for op in f.ops.values() if op["process"] == b["process"] and op["txn"]]
+    return bool(first) and begun(f, a["process"]) < min(first)

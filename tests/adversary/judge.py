@@ -1,0 +1,184 @@
+"""The naive judge: findings, what is permitted, what could not be decided, and the verdict.
+
+Written from docs/checks.md, without a look at the checker's code. See `tests.adversary.facts`.
+"""
+
+from collections import Counter, defaultdict
+
+from core.config import RunConfig
+from core.op import Isolation, Phase
+from history.events import FaultFailed, FaultStarted, Interrupted, Recovered, incomplete
+from tests.adversary.classes import RULES, settled, torn_parts
+from tests.adversary.facts import OK, Facts
+from tests.adversary.group_classes import copying, groups_of, uncopied
+from tests.adversary.rows import Key, Recorded, Said
+
+CHECKS = {
+    "durability": ("lost-write", "unseen"),
+    "uniqueness": ("duplicate",),
+    "atomicity": ("torn-txn",),
+    "isolation": ("aborted-read", "precommitted-read"),
+    "integrity": ("phantom-read", "corrupt-record", "misdirected-record"),
+    "consistency": ("inconsistent-offsets", "offset-reuse"),
+    "real-time": ("offset-realtime-inversion",),
+    "send-order": ("nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip"),
+    "poll-order": ("nonmonotonic-poll", "int-nonmonotonic-poll", "poll-skip", "int-poll-skip"),
+    "group-offsets": ("offset-commit-regression",),
+    "stability": ("stuck-lso", "hanging-txn"),
+    "exactly-once": ("eos-duplicate", "eos-loss"),
+    "group-delivery": ("group-duplicate", "group-skip"),
+    "fencing": ("zombie-write",),
+    "cycles": ("G1c", "G1c-realtime", "G1c-ww", "G0", "G0-realtime"),
+    "recovery": ("not-recovered",),
+}
+CONTENT = (
+    "exactly-once",
+    "group-delivery",
+    "durability",
+    "atomicity",
+    "uniqueness",
+    "isolation",
+    "integrity",
+    "consistency",
+)
+"""Checks that read the logs' content."""
+INFORMATIONAL = ("offset-reuse", "int-send-skip", "G1c-ww", "G0", "G0-realtime")
+NEVER_PERMITTED = (
+    "unseen", "phantom-read", "corrupt-record", "misdirected-record", "not-recovered", "G1c", "G1c-realtime",
+)  # fmt: skip
+
+
+class Permission:
+    """What configuration and faults let Kafka do."""
+
+    def __init__(self, f: Facts) -> None:
+        config: RunConfig = f.recorded.config
+        settings = {**config.broker_settings, **config.topic_settings}
+        key = "unclean.leader.election.enable"
+        unclean = config.unclean_leader_election or settings.get(key, "").strip().lower() == "true"
+        down = {
+            node
+            for e in f.recorded.events
+            if isinstance(e, FaultStarted) and e.name.split(":")[0] == "power"
+            for node in e.nodes
+        }
+        self.truncated = unclean or len(down) >= config.min_insync_replicas
+        self.commit = config.commit
+        self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
+        plain = [p for p in f.processes.values() if p["acks"] >= -1 and not p["idempotent"]]
+        self.retries = not plain or any(p["retries"] for p in plain)
+        self.pipelined = not plain or any(p["in_flight"] != 1 for p in plain)
+
+    def of(self, name: str, variant: str) -> bool:
+        """Whether a finding of this class and variant is permitted."""
+        if name in NEVER_PERMITTED:
+            return False
+        if name in INFORMATIONAL:
+            return True
+        match name, variant:
+            case (("lost-write" | "offset-realtime-inversion"), ("0" | "1")):
+                return True
+            case "inconsistent-offsets", ("ack 0" | "ack 1"):
+                return True
+            case "duplicate", "0" if self.retries:
+                return True
+            case (("aborted-read" | "precommitted-read"), "ru"):
+                return True
+            case ("aborted-read", "unsent") | ("precommitted-read", _):
+                return False
+            case (("nonmonotonic-send" | "int-nonmonotonic-send"), ("0" | "weak" | "abandoned")):
+                return variant != "0" or (self.retries and self.pipelined) or self.truncated
+            case "eos-duplicate", _ if self.commit == "after" or (
+                self.commit == "transaction" and self.unstable
+            ):
+                return True
+            case "eos-loss", _ if self.commit == "before":
+                return True
+            case "group-skip", "auto":
+                return True
+        return self.truncated
+
+
+def judge(recorded: Recorded) -> Said:
+    """What is to be said of a history."""
+    f = Facts(recorded)
+    found: dict[Key, set[str]] = defaultdict(set)
+    for rule in RULES:
+        for key, variants in rule(f):
+            found[key] |= variants
+    findings = {key: frozenset(some) for key, some in found.items()}
+    if recorded.portable:
+        return Said(findings=findings)
+    permission = Permission(f)
+    forbidden: Counter[str] = Counter()
+    permitted: set[str] = set()
+    for key, some in findings.items():
+        name = str(key[0])
+        for variant in some:
+            if variant != "log" and permission.of(name, variant):
+                permitted.add(name)
+            elif variant != "log":
+                forbidden[name] += 1
+    unknown = doubts(f)
+    statuses = {}
+    for check, classes in CHECKS.items():
+        if any(forbidden[name] for name in classes):
+            statuses[check] = "invalid"
+        elif check in unknown:
+            statuses[check] = "unknown"
+        elif any(name in permitted and name not in INFORMATIONAL for name in classes):
+            statuses[check] = "permitted"
+        else:
+            statuses[check] = "quiet"
+    shown = {str(key[0]) for key, variants in findings.items() if variants - {"log"}}
+    bad = set(+forbidden)
+    valid: bool | str = False if bad else "unknown" if unknown else True
+    return Said(
+        findings=findings,
+        forbidden=dict(+forbidden),
+        statuses=statuses,
+        valid=valid,
+        code=_code(recorded, bad, shown, bool(unknown)),
+    )
+
+
+def _code(recorded: Recorded, bad: set[str], shown: set[str], unknown: bool) -> int:
+    if any(isinstance(e, Interrupted) for e in recorded.events):
+        return 130
+    if bad:
+        return 3 if bad == {"not-recovered"} else 1
+    if any(name not in shown for name in recorded.config.expect):
+        return 4
+    return 2 if unknown else 0
+
+
+def doubts(f: Facts) -> set[str]:
+    """Checks that something kept from deciding (docs/checks.md, section 3)."""
+    events = f.recorded.events
+    in_force = [e for e in events if isinstance(e, FaultStarted)]
+    if any(map(incomplete, events)) or not (f.sends or f.reads):
+        return set(CHECKS)
+    if any(isinstance(e, FaultFailed) for e in events) and not in_force:
+        return set(CHECKS)
+    found: set[str] = set()
+    if any(f.unread(tp) for tp in f.tps):
+        found |= set(CONTENT)
+    if not any(s["outcome"] == OK for s in f.sends):
+        found |= {"durability", "real-time"}
+    if any(f.committed(s) and f.undecided(s) for s in f.sends):
+        found.add("durability")
+    for _, hidden in torn_parts(f):
+        if any(f.undecided(s) for s in hidden) and not any(f.missing(s) for s in hidden):
+            found.add("atomicity")
+    if any(maybe for _, maybe in uncopied(f)):
+        found.add("exactly-once")
+    for group in groups_of(f):
+        given = any(f.group_of(r) == group and r["phase"] != Phase.FINAL for r in f.reads)
+        if given and not any(f.position(group, tp) >= 0 for tp in f.tps):
+            found |= {"group-delivery"} | ({"exactly-once"} if group in copying(f) else set())
+    for tp in f.tps:
+        if min(f.ends(tp)) < 0 or (f.hiding(tp) and not settled(events)):
+            found.add("stability")
+    if not any(isinstance(e, Recovered) for e in events):
+        found.add("recovery")
+    return found

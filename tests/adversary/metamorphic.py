@@ -1,0 +1,273 @@
+"""Changes of a history that change no verdict, or turn a valid one into an unknown one at most.
+
+They need no judge: the checker is compared with itself.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import msgspec
+
+from core.op import End, Outcome, Phase
+from history.events import BoundsListed, Event, Recovered, RolesSeen, TransactionsOpen
+from history.tables import OPEN
+from tests.adversary.rows import Key, Recorded, Row, Said, answer
+from tests.adversary.world import MS
+
+NANOS = ("invoke_ns", "complete_ns", "ack_ns", "start_ns", "end_ns", "ns")
+THROUGH_TIME = ("G0-realtime", "G1c-realtime")
+"""Classes whose circles close through ops that have nothing to do with them."""
+
+
+def _copy(recorded: Recorded) -> dict[str, list[Row]]:
+    return {name: [dict(row) for row in rows] for name, rows in recorded.tables.items()}
+
+
+def shift(recorded: Recorded, rng: Random) -> Recorded:
+    """Everything happens later."""
+    tables, by = _copy(recorded), rng.randint(1, 10**6) * MS
+    for rows in tables.values():
+        for row in rows:
+            for name in NANOS:
+                if name in row and 0 <= row[name] < OPEN:
+                    row[name] += by
+    events: list[Event] = []
+    for event in recorded.events:
+        changed = {
+            name: getattr(event, name) + by for name in ("ns", "begin_ns") if name in event.__struct_fields__
+        }
+        events.append(msgspec.structs.replace(event, **changed))
+    return replace(recorded, tables=tables, events=events)
+
+
+def rename(recorded: Recorded, rng: Random) -> Recorded:
+    """Processes and ids have other numbers, topics other names."""
+    tables = _copy(recorded)
+    numbers = [row["process"] for row in tables["processes"]]
+    others = dict(zip(numbers, rng.sample(range(100), len(numbers)), strict=True))
+    for rows in tables.values():
+        for row in rows:
+            if "process" in row:
+                row["process"] = others.get(row["process"], row["process"])
+    for row in tables["processes"]:
+        row["txn_id"] = 63 - row["txn_id"] if row["txn_id"] >= 0 else -1
+        row["slot"] += 7
+    for row in tables["tps"]:
+        row["topic"] = f"other{row['topic']}"
+    tables["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
+    return replace(recorded, tables=tables, events=[_renamed(event) for event in recorded.events])
+
+
+def _renamed(event: Event) -> Event:
+    if isinstance(event, RolesSeen):
+        leaders = {f"other{name}": node for name, node in event.leaders.items()}
+        isr = {f"other{name}": nodes for name, nodes in event.isr.items()}
+        return msgspec.structs.replace(event, leaders=leaders, isr=isr)
+    if isinstance(event, TransactionsOpen):
+        rows = tuple(msgspec.structs.replace(row, topic=f"other{row.topic}") for row in event.rows)
+        return msgspec.structs.replace(event, rows=rows)
+    return event
+
+
+def add_partition(recorded: Recorded, rng: Random) -> Recorded:
+    """A partition more, in which all is well: a record was acknowledged, and read at the end."""
+    tables = _copy(recorded)
+    tp, process = len(tables["tps"]), 1000
+    at = max((row["invoke_ns"] for row in tables["ops"]), default=0) + 10_000 * MS
+    op = len(tables["ops"])
+    settings = {
+        "slot": 500, "group": -1, "txn_id": -1, "idempotent": 1, "auto_commit": 0, "retries": 5,
+        "in_flight": 5, "socket_timeout_ms": 3000, "start_ns": at, "end_ns": at, "end": End.CLOSED,
+    }  # fmt: skip
+    tables["tps"].append({"tp": tp, "topic": "clean", "partition": 0})
+    value = process << 32
+    levels: tuple[int, ...] = (1, 1) if recorded.portable else (-1, 0, 1)
+    for n, level in enumerate(levels):
+        mine = {"process": process + n, "isolation": level, "acks": -1 if n == 0 or recorded.portable else -2}
+        tables["processes"].append(settings | mine)
+        invoke, complete = at + 10 * n * MS, at + (10 * n + 5) * MS
+        phase = Phase.FINAL if n and not recorded.portable else Phase.FAULTS
+        tables["ops"].append(
+            {
+                "op": op + n, "process": process + n, "f": 0 if n == 0 else 4, "outcome": Outcome.OK,
+                "phase": phase, "txn": 0, "deliberate": 0, "error": -1, "n_sends": int(n == 0),
+                "n_reads": int(n > 0), "invoke_ns": invoke, "complete_ns": complete,
+            }
+        )  # fmt: skip
+        base = {
+            "tp": tp,
+            "op": op + n,
+            "process": process + n,
+            "pos": 0,
+            "value": value,
+            "offset": 0,
+            "op_outcome": Outcome.OK,
+            "invoke_ns": invoke,
+        }
+        if n == 0:
+            more = {
+                "place": 0,
+                "outcome": Outcome.OK,
+                "txn": 0,
+                "op_sends": 1,
+                "ack_ns": complete,
+                "src_tp": -1,
+                "src_offset": -1,
+            }
+            tables["sends"].append(base | more)
+            continue
+        tables["reads"].append(
+            base
+            | {
+                "isolation": level,
+                "phase": phase,
+                "assignment": 0,
+                "leader_epoch": -1,
+                "complete_ns": complete,
+            }
+        )
+        if not recorded.portable:
+            tables["bounds"].append(
+                {"tp": tp, "isolation": level, "start": 0, "end": 1, "read_to": 1, "complete": True}
+            )
+    return replace(recorded, tables=tables)
+
+
+def split(recorded: Recorded, rng: Random) -> Recorded:
+    """A process without a group or transactional id ends after some op; another one of its slot continues."""
+    tables = _copy(recorded)
+    plain = [row for row in tables["processes"] if row["group"] < 0 and row["txn_id"] < 0]
+    if not plain:
+        return recorded
+    row = rng.choice(plain)
+    own = sorted(
+        (op for op in tables["ops"] if op["process"] == row["process"]), key=lambda op: op["invoke_ns"]
+    )
+    if len(own) < 2:
+        return recorded
+    at = rng.randint(1, len(own) - 1)
+    later = {op["op"] for op in own[at:]}
+    number = max(one["process"] for one in tables["processes"]) + 1
+    tables["processes"].append(row | {"process": number, "start_ns": own[at]["invoke_ns"]})
+    for rows in tables.values():
+        for one in rows:
+            if one.get("op") in later and one.get("process") == row["process"]:
+                one["process"] = number
+    tables["reads"].sort(key=lambda one: (one["tp"], one["process"], one["op"], one["pos"]))
+    return replace(recorded, tables=tables)
+
+
+def twice(recorded: Recorded, rng: Random) -> Recorded:
+    """Two such runs at the same time, on other partitions, by other processes."""
+    tables = _copy(recorded)
+    partitions = len(tables["tps"])
+    other = _copy(recorded)
+    for rows in tables.values():
+        for row in rows:
+            if "op" in row:
+                row["op"] *= 2
+    for name, rows in other.items():
+        for row in rows:
+            if "tp" in row:
+                row["tp"] += partitions
+            if "op" in row:
+                row["op"] = 2 * row["op"] + 1
+            if row.get("src_tp", -1) >= 0:
+                row["src_tp"] += partitions
+            for column, by in (("process", 500), ("group", 3), ("txn_id", 100), ("slot", 1000)):
+                if row.get(column, -1) >= 0:
+                    row[column] += by
+            if name == "tps":
+                row["topic"] = f"second{row['topic']}"
+        tables[name] += rows
+    for rows in tables.values():
+        if rows and "op" in rows[0]:
+            rows.sort(key=lambda row: (row.get("tp", -1), row["op"]) if "tp" in row else (-1, row["op"]))
+    tables["reads"].sort(key=lambda row: (row["tp"], row["process"], row["op"], row["pos"]))
+    tables["sends"].sort(key=lambda row: (row["tp"], row["op"], row["pos"]))
+    tables["ops"].sort(key=lambda row: row["op"])
+    events = [_doubled(event) for event in recorded.events]
+    return replace(recorded, tables=tables, events=events)
+
+
+def _doubled(event: Event) -> Event:
+    if isinstance(event, TransactionsOpen):
+        more = tuple(msgspec.structs.replace(row, topic=f"second{row.topic}") for row in event.rows)
+        return msgspec.structs.replace(event, rows=event.rows + more)
+    if isinstance(event, RolesSeen):
+        leaders = event.leaders | {f"second{name}": node for name, node in event.leaders.items()}
+        isr = event.isr | {f"second{name}": nodes for name, nodes in event.isr.items()}
+        return msgspec.structs.replace(event, leaders=leaders, isr=isr)
+    return event
+
+
+def forget(recorded: Recorded, rng: Random) -> Recorded:
+    """Some evidence is missing: a final read of a partition, a bounds row, or what events say."""
+    tables, events = _copy(recorded), list(recorded.events)
+    kind = rng.randrange(4)
+    if kind == 0 and tables["bounds"]:
+        bound = rng.choice(tables["bounds"])
+        tables["bounds"].remove(bound)
+        gone = {
+            id(row)
+            for row in tables["reads"]
+            if row["phase"] == Phase.FINAL
+            and (row["tp"], row["isolation"]) == (bound["tp"], bound["isolation"])
+        }
+        tables["reads"] = [row for row in tables["reads"] if id(row) not in gone]
+    elif kind == 1 and tables["bounds"]:
+        bound = rng.choice(tables["bounds"])
+        bound["complete"], bound["end"] = False, -1
+    elif kind == 2:
+        events = [event for event in events if not isinstance(event, Recovered)]
+    else:
+        events = [
+            event for event in events if not isinstance(event, TransactionsOpen | BoundsListed | RolesSeen)
+        ]
+    return replace(recorded, tables=tables, events=events)
+
+
+CHANGES: dict[str, Callable[[Recorded, Random], Recorded]] = {
+    "shift": shift, "rename": rename, "add-partition": add_partition, "split": split, "twice": twice,
+    "forget": forget,
+}  # fmt: skip
+
+
+def changed(recorded: Recorded, name: str, said: Said) -> list[str]:
+    """What a change made the checker say that it must not. said: of the history as it was."""
+    rng = Random(f"{name}/{recorded.seed}")
+    if name == "forget" and (recorded.portable or not recorded.quiet):
+        return []
+    other = answer(CHANGES[name](recorded, rng))
+    found = [f"{name}: crashed: {one}" for one in other.crashed if one not in said.crashed]
+    if name == "forget":
+        if said.valid is True and other.valid is False:
+            found.append(f"forget: a valid run is invalid: {dict(other.forbidden)}")
+        return found
+    before, after = set(said.findings), set(other.findings)
+    if name == "twice":
+        before, after = ({_collapsed(key) for key in some} for some in (before, after))
+        before = {key for key in before if key[0] not in THROUGH_TIME}
+        after = {key for key in after if key[0] not in THROUGH_TIME}
+    if name == "split":
+        ordered = ("poll", "send")
+        before = {key for key in before if key in after or not str(key[0]).endswith((*ordered, "skip"))}
+    found += [f"{name}: finding lost: {key}" for key in sorted(before - after, key=str)]
+    found += [f"{name}: finding appeared: {key}" for key in sorted(after - before, key=str)]
+    if not found and name not in ("split", "twice", "add-partition") and _verdict(said) != _verdict(other):
+        found.append(f"{name}: verdict {_verdict(said)} became {_verdict(other)}")
+    if not found and name == "add-partition" and said.valid is not other.valid and said.valid != "unknown":
+        found.append(f"{name}: verdict {said.valid} became {other.valid}")
+    if not found and name == "twice" and said.valid is not other.valid and said.valid != other.valid:
+        found.append(f"{name}: verdict {said.valid} became {other.valid}")
+    return found
+
+
+def _verdict(said: Said) -> tuple[object, ...]:
+    return said.valid, said.code, sorted(said.forbidden.items()), sorted(said.statuses.items())
+
+
+def _collapsed(key: Key) -> Key:
+    """A key by its class alone: numbers of two runs differ."""
+    return (key[0],)

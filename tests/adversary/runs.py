@@ -1,0 +1,197 @@
+"""Whole runs of the small Kafka, by chance."""
+
+from random import Random
+from typing import Literal
+
+from core.cluster import OpenTransaction
+from core.config import RunConfig
+from core.op import AssignmentKind, Outcome, Phase
+from history.events import (
+    Event,
+    FaultFailed,
+    FaultStarted,
+    Interrupted,
+    Note,
+    PhaseStarted,
+    Recovered,
+    RunStarted,
+    TransactionsOpen,
+    incomplete,
+)
+from tests.adversary.clients import consumer, producer, transactional
+from tests.adversary.faults import BUGS, bugs, nemesis
+from tests.adversary.members import member
+from tests.adversary.noise import shaken
+from tests.adversary.rows import Recorded
+from tests.adversary.world import MS, RC, RU, Group, Plan, Steps, World
+
+# Runs -------------------------------------------------------------------------------------------
+
+
+def plan(rng: Random, *, portable: bool) -> Plan:
+    """Chance decides what a run is to be."""
+    config = RunConfig(seed=0)
+    if not portable:
+        levels: tuple[Literal[0, 1, -1], ...] = (-1, -1, -1, -1, 1, 0)
+        acks = rng.choice(levels)
+        idempotent = acks == -1 and rng.random() < 0.75
+        config = RunConfig(
+            seed=0,
+            acks=acks,
+            idempotent=idempotent,
+            min_insync_replicas=rng.choice((1, 2, 2, 2, 3)),
+            unclean_leader_election=rng.random() < 0.12,
+            isolation=rng.choice((RC, RC, RC, RU)),
+            commit=rng.choice(("transaction", "transaction", "transaction", "after", "before")),
+            topic_settings={"unclean.leader.election.enable": "TRUE"} if rng.random() < 0.04 else {},
+            expect=("lost-write",) if rng.random() < 0.05 else (),
+        )
+    chosen = rng.sample(BUGS, rng.choice((0, 0, 1, 1, 1, 2, 3)))
+    return Plan(
+        config=config, bugs=chosen, coarse=rng.random() < 0.3, portable=portable, tps=rng.randint(2, 4)
+    )
+
+
+def recorded(seed: int, *, portable: bool = False) -> Recorded:
+    """A run of the small Kafka, by chance; what is recorded of half of them is damaged by noise."""
+    rng = Random(f"adversary/{seed}/{portable}")
+    made = plan(rng, portable=portable)
+    noise = rng.random() < 0.5
+    if noise:
+        made.bugs = made.bugs[:1]
+    world = World(rng, made)
+    clients: list[Steps] = [
+        producer(world, 0),
+        transactional(world, 1, 1, rng.random() < 0.5),
+        consumer(world, 2),
+    ]
+    clients += [rng.choice((producer, consumer))(world, slot) for slot in range(3, rng.randint(3, 6))]
+    if not portable:
+        clients += _company(world)
+    clients += [nemesis(world), bugs(world)]
+    while clients:
+        if world.chance(0.2):
+            world.land()
+        client = rng.choice(clients)
+        try:
+            next(client)
+        except StopIteration:
+            clients.remove(client)
+    while world.later:
+        world.land()
+    for log in world.logs:
+        log.high = log.end
+    world.time_out()
+    begin_final = world.tick()
+    _final_reads(world)
+    if noise:
+        shaken(world)
+    events = [] if portable else _events(world, begin_final)
+    promises = (
+        []
+        if noise or portable
+        else [
+            (p.bug, p.classes)
+            for p in world.promises
+            if p.holds() and not (p.bug == "hanging" and any(map(_unsettled, events)))
+        ]
+    )
+    return Recorded(
+        seed=seed,
+        tables=world.tables(),
+        config=made.config,
+        events=events,
+        portable=portable,
+        planted=world.planted,
+        promises=promises,
+        quiet=not noise,
+    )
+
+
+def _unsettled(event: Event) -> bool:
+    """Nobody may have been there to end transactions."""
+    return bool(incomplete(event)) or (isinstance(event, Recovered) and not event.recovered)
+
+
+def _company(world: World) -> list[Steps]:
+    rng, half = world.rng, len(world.logs) // 2
+    found: list[Steps] = []
+    if world.chance(0.5):
+        group = Group(0, list(range(len(world.logs))))
+        world.groups.append(group)
+        found += [member(world, 10 + n, group, copies=False) for n in range(rng.randint(1, 3))]
+    if world.chance(0.5):
+        group = Group(1, list(range(half)))
+        world.groups.append(group)
+        found += [member(world, 20 + n, group, copies=True) for n in range(rng.randint(1, 2))]
+    if world.chance(0.4):
+        found += [transactional(world, slot, 30, False) for slot in (30, 31)]
+    world.budget += 4 * len(found)
+    return found
+
+
+def _final_reads(world: World) -> None:
+    """Everything is read from the start, at both levels; sometimes not to the end."""
+    portable = world.plan.portable
+    for level in (RC,) if portable else (RU, RC):
+        process = world.start(
+            100 + level, isolation=level, **({"acks": -1, "idempotent": 1} if portable else {})
+        )
+        phase = Phase.FAULTS if portable else Phase.FINAL
+        if portable and world.chance(0.5):
+            return
+        first = True
+        for log in world.logs:
+            if not first and world.chance(0.02):
+                continue
+            op = world.begin(process, "poll" if portable else "final", phase=phase)
+            if first and not portable:
+                for each in world.logs:
+                    world.assign(op, each.tp, AssignmentKind.MANUAL)
+            first = False
+            some = log.visible(level, 0)
+            end = log.high if level == RU else log.stable()
+            read_to = end
+            if not portable and end and world.chance(0.03):
+                read_to = world.rng.randrange(end)
+                some = [e for e in some if e.offset < read_to]
+            world.got(op, log.tp, some, world.tick())
+            world.end(op, Outcome.OK)
+            if not portable:
+                world.bounds.append(
+                    {
+                        "tp": log.tp, "isolation": int(level), "start": log.start, "end": end,
+                        "read_to": read_to, "complete": read_to >= end,
+                    }
+                )  # fmt: skip
+
+
+def _events(world: World, begin_final: int) -> list[Event]:
+    rng, start = world.rng, 1000 * MS
+    found: list[Event] = [
+        RunStarted(ns=start, wall="2026-01-01T00:00:00.000+00:00", run="adversary", versions={})
+    ]
+    found.append(PhaseStarted(ns=start, phase=Phase.FAULTS))
+    found += world.events
+    faults = [event for event in world.events if isinstance(event, FaultStarted)]
+    if not faults and rng.random() < 0.05:
+        found.append(FaultFailed(ns=start + MS, fault=0, name="kill:one@leader", why="no target"))
+    found.append(PhaseStarted(ns=begin_final, phase=Phase.QUIESCE))
+    rows = []
+    for log in world.logs:
+        for token in {e.token for e in log.entries if log.fate.get(e.token) == "open"}:
+            first = min(e.offset for e in log.entries if e.token == token)
+            rows.append(
+                OpenTransaction(
+                    topic=f"t{log.tp}", partition=0, producer_id=100 + token, producer_epoch=0, start=first
+                )
+            )
+    if rng.random() < 0.9:
+        found.append(TransactionsOpen(ns=begin_final + MS, rows=tuple(rows)))
+    if (draw := rng.random()) < 0.97:
+        found.append(Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why=""))
+    if rng.random() < 0.03:
+        found.append(Note(ns=begin_final + 3 * MS, text="the disk is full", incomplete=rng.random() < 0.7))
+    if rng.random() < 0.02:
+        found.append(Interrupted(ns=begin_final + 4 * MS))
+    return found
