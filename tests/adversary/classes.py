@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from core.op import AssignmentKind, Phase
-from history.events import Event, Recovered, TransactionsOpen, incomplete
+from history.events import BoundsListed, Event, NodeEnded, Recovered, TransactionsOpen, incomplete
 from tests.adversary.cycle_classes import cycles
 from tests.adversary.facts import FAIL, INFO, OK, PLAIN, RC, RU, Facts, Found, reads_of_sends
 from tests.adversary.group_classes import (
@@ -95,7 +95,9 @@ def aborted_read(f: Facts) -> Found:
 
 def precommitted_read(f: Facts) -> Found:
     for read, send in reads_of_sends(f):
-        if send["txn"] and send["op"] == read["op"]:
+        open_then = send["invoke_ns"] <= read["complete_ns"] < f.unasked[send["op"]]
+        dirty = not f.portable and not f.failed(send) and read["isolation"] == RC and open_then
+        if send["txn"] and (send["op"] == read["op"] or dirty):
             yield ("precommitted-read", read["tp"], read["value"], read["op"]), {_level(read)}
 
 
@@ -225,7 +227,10 @@ def _position(f: Facts, read: Row) -> int:
 
 def settled(events: list[Event]) -> bool:
     """The cluster came to rest, as far as events tell."""
-    return not any(incomplete(e) or (isinstance(e, Recovered) and not e.recovered) for e in events)
+    moving = any(isinstance(e, BoundsListed) and e.moving for e in events)
+    return not moving and not any(
+        incomplete(e) or (isinstance(e, Recovered) and not e.recovered) for e in events
+    )
 
 
 def stuck_lso(f: Facts) -> Found:
@@ -243,6 +248,21 @@ def hanging_txn(f: Facts) -> Found:
             yield ("hanging-txn", tp, row.producer_id), PLAIN
 
 
+def node_died(f: Facts) -> Found:
+    ends: dict[int, int] = {}
+    for event in f.recorded.events:
+        if isinstance(event, NodeEnded):
+            number = ends[event.end.node] = ends.get(event.end.node, -1) + 1
+            if not from_outside(event):
+                yield ("node-died", -1, event.end.node, number), PLAIN
+
+
+def from_outside(event: NodeEnded) -> bool:
+    """Something else than the node's own fault ended it."""
+    end = event.end
+    return end.oom_killed or end.disk_full or end.signal in (1, 2, 9, 15) or end.own_program
+
+
 def not_recovered(f: Facts) -> Found:
     seen = [e for e in f.recorded.events if isinstance(e, Recovered)]
     if not f.portable and seen and not seen[-1].recovered:
@@ -252,5 +272,5 @@ def not_recovered(f: Facts) -> Found:
 RULES: tuple[Callable[[Facts], Found], ...] = (
     lost_write, unseen, duplicate, torn_txn, aborted_read, precommitted_read, strangers, future_read, offsets,
     offset_realtime_inversion, send_order, poll_order, offset_commit_regression, eos_duplicate, eos_loss,
-    group_duplicate, group_skip, stuck_lso, hanging_txn, not_recovered, zombie_write, cycles,
+    group_duplicate, group_skip, stuck_lso, hanging_txn, not_recovered, node_died, zombie_write, cycles,
 )  # fmt: skip

@@ -264,7 +264,7 @@ def _read_too_early(world: World, log: Log, some: list[Entry]) -> None:
         aborted = [op for op in ops if op.outcome == FAIL]
         return bool(later or aborted)
 
-    world.promise("dirty", shown, "aborted-read", "precommitted-read", "open-read")
+    world.promise("dirty", shown, "aborted-read", "precommitted-read")
 
 
 def _moved(world: World, log: Log, last: Row, op: Op, first: int) -> None:

@@ -60,6 +60,21 @@ class Facts:
         return bool(send["outcome"] == FAIL or (send["txn"] and send["op_outcome"] == FAIL))
 
     @cached_property
+    def unasked(self) -> dict[int, int]:
+        """Of each transaction, until when its commit cannot have been asked for."""
+        found = {}
+        for number, op in self.ops.items():
+            own = [s for s in self.sends if s["op"] == number]
+            acked = max((s["ack_ns"] for s in own), default=-1)
+            moments = [s["invoke_ns"] for s in own]
+            moments += [acked] if acked < op["complete_ns"] else []
+            moments += [
+                c["invoke_ns"] for c in self.commits if (c["op"], c["kind"]) == (number, CommitKind.TXN)
+            ]
+            found[number] = min(max(moments, default=-1), op["complete_ns"])
+        return found
+
+    @cached_property
     def proven(self) -> set[int]:
         """Open transactions with a record that was seen."""
         return {s["op"] for s in self.sends if s["txn"] and s["op_outcome"] == INFO and self.seen(s)}

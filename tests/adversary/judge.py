@@ -4,11 +4,22 @@ Written from docs/checks.md, without a look at the checker's code. See `tests.ad
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from core.config import RunConfig
 from core.op import Isolation, Phase
-from history.events import FaultFailed, FaultStarted, Interrupted, Recovered, incomplete
-from tests.adversary.classes import RULES, settled, torn_parts
+from history.events import (
+    BoundsListed,
+    ClockJumped,
+    Event,
+    FaultFailed,
+    FaultStarted,
+    Interrupted,
+    NodeEnded,
+    Recovered,
+    incomplete,
+)
+from tests.adversary.classes import RULES, from_outside, settled, torn_parts
 from tests.adversary.facts import OK, Facts
 from tests.adversary.group_classes import copying, groups_of, uncopied
 from tests.adversary.rows import Key, Recorded, Said
@@ -29,7 +40,7 @@ CHECKS = {
     "group-delivery": ("group-duplicate", "group-skip"),
     "fencing": ("zombie-write",),
     "cycles": ("G1c", "G1c-realtime", "G1c-ww", "G0", "G0-realtime"),
-    "recovery": ("not-recovered",),
+    "recovery": ("not-recovered", "node-died"),
 }
 CONTENT = (
     "exactly-once",
@@ -63,6 +74,7 @@ class Permission:
             for node in e.nodes
         }
         self.truncated = unclean or len(down) >= config.min_insync_replicas
+        self.powerless = len(down) >= config.min_insync_replicas
         self.commit = config.commit
         self.unstable = config.isolation is Isolation.READ_UNCOMMITTED
         plain = [p for p in f.processes.values() if p["acks"] >= -1 and not p["idempotent"]]
@@ -96,6 +108,8 @@ class Permission:
                 return True
             case "group-skip", "auto":
                 return True
+            case "node-died", _:
+                return self.powerless
         return self.truncated
 
 
@@ -152,6 +166,20 @@ def _code(recorded: Recorded, bad: set[str], shown: set[str], unknown: bool) -> 
     return 2 if unknown else 0
 
 
+def _incidents(events: Sequence[Event]) -> set[str]:
+    """What happened without being planned."""
+    found: set[str] = set()
+    for event in events:
+        if isinstance(event, NodeEnded) and from_outside(event):
+            asked = event.end.oom_killed or event.end.signal in (1, 2, 9, 15)
+            found |= set(CHECKS) if event.end.own_program and not asked else {"recovery"}
+        if isinstance(event, ClockJumped):
+            found |= {"recovery", "stability"}
+        if isinstance(event, BoundsListed) and event.moving:
+            found.add("stability")
+    return found
+
+
 def doubts(f: Facts) -> set[str]:
     """Checks that something kept from deciding (docs/checks.md, section 3)."""
     events = f.recorded.events
@@ -160,7 +188,7 @@ def doubts(f: Facts) -> set[str]:
         return set(CHECKS)
     if any(isinstance(e, FaultFailed) for e in events) and not in_force:
         return set(CHECKS)
-    found: set[str] = set()
+    found = _incidents(events)
     if any(f.unread(tp) for tp in f.tps):
         found |= set(CONTENT)
     if not any(s["outcome"] == OK for s in f.sends):

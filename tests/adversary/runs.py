@@ -3,14 +3,19 @@
 from random import Random
 from typing import Literal
 
-from core.cluster import OpenTransaction
+from core.cluster import NodeEnd, OpenTransaction
 from core.config import RunConfig
 from core.op import AssignmentKind, Outcome, Phase
 from history.events import (
+    BoundsListed,
+    ClockJumped,
     Event,
+    EvidenceMissing,
     FaultFailed,
     FaultStarted,
+    HealFailed,
     Interrupted,
+    NodeEnded,
     Note,
     PhaseStarted,
     Recovered,
@@ -109,7 +114,9 @@ def recorded(seed: int, *, portable: bool = False) -> Recorded:
 
 
 def _unsettled(event: Event) -> bool:
-    """Nobody may have been there to end transactions."""
+    """Coordinators may not have been there to end transactions, or not long enough."""
+    if isinstance(event, BoundsListed) and event.moving:
+        return True
     return bool(incomplete(event)) or (isinstance(event, Recovered) and not event.recovered)
 
 
@@ -166,6 +173,23 @@ def _final_reads(world: World) -> None:
                 )  # fmt: skip
 
 
+def _incident(rng: Random, ns: int) -> Event:
+    """Something that no one had planned."""
+    made: list[Event] = [
+        NodeEnded(
+            ns=ns, end=NodeEnd(node=rng.randint(1, 3), exit_code=1, signal=rng.choice((0, 6, 9, 11, 15)))
+        ),
+        NodeEnded(ns=ns, end=NodeEnd(node=1, exit_code=1, own_program=True, signal=rng.choice((0, 9)))),
+        NodeEnded(ns=ns, end=NodeEnd(node=1, exit_code=137, oom_killed=True, own_program=rng.random() < 0.5)),
+        NodeEnded(ns=ns, end=NodeEnd(node=1, exit_code=1, disk_full=True)),
+        ClockJumped(before_ns=ns - MS, ns=ns, wall_s=2.0),
+        HealFailed(ns=ns, fault=rng.choice((-1, 0)), name="x", why="x"),
+        BoundsListed(ns=ns, rows=(), stable=False, moving=rng.choice(("", "x"))),
+        EvidenceMissing(ns=ns, why="x"),
+    ]
+    return rng.choice(made)
+
+
 def _events(world: World, begin_final: int) -> list[Event]:
     rng, start = world.rng, 1000 * MS
     found: list[Event] = [
@@ -190,6 +214,8 @@ def _events(world: World, begin_final: int) -> list[Event]:
         found.append(TransactionsOpen(ns=begin_final + MS, rows=tuple(rows)))
     if (draw := rng.random()) < 0.97:
         found.append(Recovered(ns=begin_final + 2 * MS, recovered=draw < 0.95, seconds=1.0, why=""))
+    if rng.random() < 0.15:
+        found.append(_incident(rng, begin_final))
     if rng.random() < 0.03:
         found.append(Note(ns=begin_final + 3 * MS, text="the disk is full", incomplete=rng.random() < 0.7))
     if rng.random() < 0.02:
